@@ -1,0 +1,1 @@
+"""Strategies of kafka-assignors as assignors for aiokafka's consumer."""

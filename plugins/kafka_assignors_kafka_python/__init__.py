@@ -1,0 +1,1 @@
+"""Strategies of kafka-assignors as assignors for kafka-python's consumer."""

@@ -1,0 +1,114 @@
+"""The values of an assignment: what a leader knows (`Group`), and what it answers (`Assignment`).
+
+A `Group` is everything a strategy may look at. The same value comes from a client that leads a group, from a JSON
+file, from a live cluster or from a row of history, so a strategy cannot tell them apart and needs no second version.
+All values are frozen; strategies take them and return new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+__all__ = ["Assignment", "Group", "InvalidGroupError", "Member", "Topic", "TopicPartitions"]
+
+TopicPartitions = Mapping[str, Sequence[int]]
+"""Partition numbers by topic name. A sequence may be a `list`, a `tuple` or a `range`; never mutate one."""
+
+NO_GENERATION = -1
+"""The generation of a member that has never been in the group (Kafka's own DEFAULT_GENERATION)."""
+
+
+class InvalidGroupError(ValueError):
+    """The input does not describe a group: the message says which field of what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic of the cluster, as the leader's metadata shows it.
+
+    `replica_racks` has one entry per partition: the racks of its replicas (KIP-881), empty where no replica's rack is
+    known. It is None when racks are unknown for the whole topic.
+    """
+
+    name: str
+    partitions: int
+    replica_racks: tuple[frozenset[str], ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.partitions < 0:
+            raise InvalidGroupError(f"topic {self.name!r} has a negative partition count: {self.partitions}")
+        if self.replica_racks is not None and len(self.replica_racks) != self.partitions:
+            raise InvalidGroupError(
+                f"topic {self.name!r} has {self.partitions} partitions but replica racks "
+                f"for {len(self.replica_racks)}: give one list of racks per partition"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of the group, as it described itself in its JoinGroup request.
+
+    `owned` is what the member *claims*: it is not trusted, and may name partitions that do not exist, topics the
+    member no longer subscribes to, or partitions that another member claims too. `kafka_assignors.claims` judges it.
+    `generation` is the generation in which it owned them, -1 for a newcomer.
+
+    `revoked` says that the member gave all of `owned` up before it joined, as an eager member does: the claim still
+    counts for stickiness, but nobody has to wait for the partitions.
+
+    `data` is what the strategy's own `member_data` returned on that member; empty where it runs another strategy's
+    code or none.
+    """
+
+    id: str
+    topics: frozenset[str]
+    instance_id: str | None = None
+    rack: str | None = None
+    owned: TopicPartitions = field(default_factory=dict)
+    generation: int = NO_GENERATION
+    revoked: bool = False
+    data: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The input of a strategy.
+
+    `topics` and `members` are keyed by name and by member id; their order means nothing. A topic that a member
+    subscribes to and that is missing from `topics` has no metadata, and gets no partitions assigned.
+
+    `generation` is the generation being formed, where the leader knows it: no honest claim is of a later one.
+    """
+
+    topics: Mapping[str, Topic]
+    members: Mapping[str, Member]
+    generation: int | None = None
+
+    @classmethod
+    def of(cls, topics: Iterable[Topic], members: Iterable[Member], generation: int | None = None) -> Group:
+        """A group of these topics and members; `InvalidGroupError` if a name or an id appears twice."""
+        by_name: dict[str, Topic] = {}
+        for topic in topics:
+            if topic.name in by_name:
+                raise InvalidGroupError(f"topic {topic.name!r} appears twice")
+            by_name[topic.name] = topic
+        by_id: dict[str, Member] = {}
+        for member in members:
+            if member.id in by_id:
+                raise InvalidGroupError(f"member id {member.id!r} appears twice")
+            by_id[member.id] = member
+        return cls(by_name, by_id, generation)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """The output of a strategy: for every member of the group, its partitions by topic, in ascending order.
+
+    Every member has an entry, be it empty; no topic has an empty sequence.
+    """
+
+    members: Mapping[str, TopicPartitions]
+
+    def load(self, member_id: str) -> int:
+        """How many partitions the member has."""
+        return sum(map(len, self.members[member_id].values()))

@@ -1,0 +1,74 @@
+"""What a strategy is: the contract between those who write one and all that runs one.
+
+A strategy is an object with a name and an `assign` method. It is asked for the *target*: who should have what once
+the group has settled. Claims that must first be revoked are withheld from their new owners by `kafka_assignors.leader`
+and not by the strategy, and what a strategy returns is checked there before any member sees it.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from kafka_assignors.group import NO_GENERATION, Assignment, Group, TopicPartitions
+
+__all__ = ["MemberContext", "RebalanceProtocol", "Strategy", "SupportsMemberData"]
+
+
+class RebalanceProtocol(enum.Enum):
+    """How a group passes partitions from one member to another (KIP-429)."""
+
+    EAGER = "eager"
+    """Every member revokes everything before it joins."""
+
+    COOPERATIVE = "cooperative"
+    """Members keep what they own while they join, and revoke only what moves."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberContext:
+    """What a member knows of itself when it is about to join: the input of `member_data`.
+
+    `owned` are the partitions it owns, or owned before an eager rebalance took them, and `generation` the generation
+    in which it did; -1 for a newcomer.
+    """
+
+    topics: frozenset[str]
+    owned: TopicPartitions = field(default_factory=dict)
+    generation: int = NO_GENERATION
+    instance_id: str | None = None
+    rack: str | None = None
+
+
+@runtime_checkable
+class Strategy(Protocol):
+    """A way to divide partitions among the members of a group.
+
+    `name` is what members vote on: all that share a name must understand each other's bytes, so a strategy of your
+    own takes a name of its own. `version` is the version of its subscription format. `protocols` lists the protocols
+    it can run under, the preferred one first.
+
+    `assign` must depend on its argument alone: no clock, no randomness, no memory of earlier calls, no order of
+    members or topics. It assigns every partition of every topic that somebody subscribes to.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def protocols(self) -> tuple[RebalanceProtocol, ...]: ...
+
+    def assign(self, group: Group) -> Assignment: ...
+
+
+@runtime_checkable
+class SupportsMemberData(Protocol):
+    """A strategy whose members tell the leader something more about themselves (a capacity, a release …)."""
+
+    def member_data(self, member: MemberContext) -> bytes:
+        """At most 64 KiB that arrive at the leader as `Member.data`."""
+        ...
