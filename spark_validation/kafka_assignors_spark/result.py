@@ -1,0 +1,296 @@
+"""What a replay is asked (`ReplayOptions`), what it answers (`ReplayResult`), and how it fails (`ReplayError`).
+
+Values alone, without Spark: the command line, the HTML report and the JSON report are all written from these. Times are
+aware `datetime`s in UTC, counts are partitions or rebalances, ratios are plain fractions. `to_json` turns a result into
+what `json.dumps` takes.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from datetime import datetime
+from typing import Any
+
+__all__ = [
+    "RECORDED",
+    "ClientAgreement",
+    "Difference",
+    "GroupSummary",
+    "HistorySummary",
+    "Mode",
+    "Progress",
+    "ReplayError",
+    "ReplayOptions",
+    "ReplayResult",
+    "TimelineRow",
+    "TruthCheck",
+    "UndecodableRecord",
+    "Verdict",
+    "to_json",
+]
+
+RECORDED = "recorded"
+"""The strategy name that stands for what production did."""
+
+
+class ReplayError(Exception):
+    """A replay that cannot be done as asked: one line that says what is wrong, where, and what to do."""
+
+
+class Mode(str, enum.Enum):
+    """Which of two questions a verdict answers."""
+
+    ONE_STEP = "one-step"
+    """Given what production had before each rebalance, what would the strategy have done next?"""
+
+    ROLLOUT = "rollout"
+    """Had the strategy been running all along, each rebalance starting from its own last assignment?"""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """What to replay. Exactly one of `path` and `bootstrap_servers` is given.
+
+    `path` is a history directory (`raw` or `raw.parquet`, and `topics.parquet`) or any Parquet with the columns
+    partition, offset, timestamp, key and value. `strategies` are names or `module:attribute`. `groups` restricts the
+    replay to these groups, None means all. With `strict` a record that does not decode is an error.
+
+    `client_config` are librdkafka properties for a live broker (security and the like), `timeout_seconds` the
+    longest wait for it. `master` is Spark's.
+    """
+
+    path: str | None = None
+    bootstrap_servers: str | None = None
+    strategies: tuple[str, ...] = ("range", "roundrobin", "sticky", "cooperative-sticky")
+    modes: tuple[Mode, ...] = (Mode.ONE_STEP, Mode.ROLLOUT)
+    groups: tuple[str, ...] | None = None
+    strict: bool = False
+    topic: str = "__consumer_offsets"
+    client_config: Mapping[str, str] = field(default_factory=dict)
+    timeout_seconds: float = 10.0
+    master: str = "local[*]"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One report of how far a replay has come.
+
+    `phase` is a short lower-case phrase ("reading the history"), `number` of `phases` counts phases from 1. `done` of
+    `total` are the tasks of the phase so far; `total` is 0 while it is not known.
+    """
+
+    phase: str
+    number: int
+    phases: int
+    done: int = 0
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class UndecodableRecord:
+    """A record of the topic that could not be read: where it lies, whose it is where that is known, and why."""
+
+    partition: int
+    offset: int
+    group: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class HistorySummary:
+    """What was read, record by record.
+
+    `records` are all records read (offset commits are dropped by the source and are not among them), `duplicates`
+    those seen twice at one partition and offset. `generations` counts records of a classic group's generation,
+    `empty_generations` those of them without members, `tombstones` deleted groups. `kip848_records` are of groups
+    whose broker assigns (KIP-848); they are recognised and counted, not replayed. `skipped_numbers` counts the
+    generation numbers that no record shows: rebalances overtaken by the next one, or history that is lost.
+    """
+
+    source: str
+    records: int
+    duplicates: int
+    groups: int
+    generations: int
+    empty_generations: int
+    tombstones: int
+    offset_commits: int
+    kip848_records: int
+    kip848_groups: int
+    other_records: int
+    skipped_numbers: int
+    undecodable: int
+    first_timestamp: datetime | None
+    last_timestamp: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSummary:
+    """One group's history, and what of it can be replayed.
+
+    `protocols` are the strategies production ran, in the order they appear; `rebalance_protocols` the protocols
+    (eager, cooperative) that they imply. `rebalances` counts logical ones: the two or more generations of a
+    cooperative hand-over are one. `replayed_rebalances` are those with all the facts; `not_replayed` says why for the
+    rest, by reason.
+    """
+
+    group: str
+    generations: int
+    rebalances: int
+    replayed_rebalances: int
+    not_replayed: Mapping[str, int]
+    incarnations: int
+    skipped_numbers: int
+    protocols: tuple[str, ...]
+    rebalance_protocols: tuple[str, ...]
+    clients: tuple[str, ...]
+    min_members: int
+    max_members: int
+    topics: tuple[str, ...]
+    max_partitions: int
+    first_timestamp: datetime
+    last_timestamp: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How one strategy did on one group in one mode. `docs/replay.md` defines each figure.
+
+    `moved` sums the partitions that went from one live member to another; `least_moved` the fewest moves that any
+    optimally balanced assignment would have needed from the same starting points. A `moved` below it is bought with
+    worse balance. `stickiness` is the share of the partitions that could have stayed that did, 1.0 if none could.
+    The three balance figures are means over the rebalances of each assignment's own figure, the `worst_` one is the
+    largest. `second_rounds` counts the rebalances after which the cooperative protocol needs another round to hand
+    partitions over; it is 0 for a strategy that runs eagerly. `failed` counts rebalances where the strategy raised or
+    returned an invalid assignment, `failures` gives the first few reasons.
+    """
+
+    group: str
+    strategy: str
+    mode: Mode
+    rebalances: int
+    generations: int
+    moved: int
+    least_moved: int
+    could_stay: int
+    stickiness: float
+    max_over_mean: float
+    worst_max_over_mean: float
+    max_minus_min: float
+    worst_max_minus_min: int
+    load_stddev: float
+    second_rounds: int
+    failed: int
+    failures: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineRow:
+    """One rebalance under one strategy: the points that plots are drawn from.
+
+    `timestamp` is when the join ended (the record's own time), `generation` the last one of the rebalance.
+    """
+
+    group: str
+    strategy: str
+    mode: Mode
+    timestamp: datetime
+    generation: int
+    members: int
+    partitions: int
+    moved: int
+    least_moved: int
+    could_stay: int
+    min_load: int
+    max_load: int
+    max_over_mean: float
+    load_stddev: float
+    second_round: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A recorded generation whose assignment is not what the strategy of that name gives here.
+
+    `explanation` is None where the evidence does not tell why; `detail` shows the first members that differ.
+    """
+
+    group: str
+    partition: int
+    offset: int
+    generation: int
+    client: str
+    strategy: str
+    explanation: str | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientAgreement:
+    """Recorded generations of one strategy led by one kind of client, and how many the replay repeats exactly.
+
+    `must_match` is True where full equality is promised: the Java client, and our own assignors. `unchecked` counts
+    generations without a usable catalogue entry. `explained` counts the differences by explanation.
+    """
+
+    client: str
+    strategy: str
+    must_match: bool
+    checked: int
+    matched: int
+    unchecked: int
+    explained: Mapping[str, int]
+    unexplained: int
+
+
+@dataclass(frozen=True, slots=True)
+class TruthCheck:
+    """Whether replaying `range` and `roundrobin` gives what production's leaders gave."""
+
+    clients: tuple[ClientAgreement, ...]
+    differences: tuple[Difference, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Every checked generation whose leader must match does, or differs for a reason that evidence shows."""
+        return all(client.unexplained == 0 for client in self.clients if client.must_match)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResult:
+    """The whole answer. `versions` names what produced it (kafka-assignors, pyspark, python, java)."""
+
+    options: ReplayOptions
+    history: HistorySummary
+    groups: tuple[GroupSummary, ...]
+    verdicts: tuple[Verdict, ...]
+    timeline: tuple[TimelineRow, ...]
+    truth: TruthCheck
+    undecodable: tuple[UndecodableRecord, ...]
+    versions: Mapping[str, str]
+    seconds: float
+
+
+def to_json(value: Any) -> Any:
+    """`value` in terms of what `json.dumps` takes: dataclasses become objects, times ISO 8601, enums their value.
+
+    Client configuration may hold passwords, so of `ReplayOptions.client_config` only the names are given.
+    """
+    if isinstance(value, enum.Enum):
+        return value.value
+    if is_dataclass(value) and not isinstance(value, type):
+        result = {each.name: to_json(getattr(value, each.name)) for each in fields(value)}
+        if isinstance(value, ReplayOptions):
+            result["client_config"] = sorted(value.client_config)
+        if isinstance(value, TruthCheck):
+            result["holds"] = value.holds
+        return result
+    if isinstance(value, Mapping):
+        return {str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list, set, frozenset)):
+        return [to_json(item) for item in value]
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return value
