@@ -13,3 +13,14 @@ help:
 	@echo "make lint     ruff, mypy, pyright, import-linter"
 	@echo "make record   record a new history on a local three-broker cluster (about a quarter of an hour)"
 	@echo "make clean    remove the environments and what they built"
+
+.tools/ok: Makefile
+	$(PYTHON) -m venv --clear .tools || { echo "python3 -m venv failed; on Debian or Ubuntu: apt install python3-venv" >&2; exit 1; }
+	.tools/bin/python -m pip install -q --disable-pip-version-check "tox>=4.30,<5" tox-uv
+	@touch $@
+
+test: .tools/ok
+	.tools/bin/tox run-parallel -p $(JOBS) --parallel-no-spinner -m test $(TOX_ARGS)
+
+lint: .tools/ok
+	.tools/bin/tox run -e lint $(TOX_ARGS)

@@ -1,4 +1,5 @@
-"""An import-linter contract of our own: the named packages import the standard library and themselves, nothing else.
+"""An import-linter contract of our own: the named packages import the standard library and themselves,
+nothing else.
 
 import-linter can forbid named packages, but has no way to say "no third-party package at all".
 """

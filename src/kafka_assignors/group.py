@@ -1,8 +1,8 @@
 """The values of an assignment: what a leader knows (`Group`), and what it answers (`Assignment`).
 
-A `Group` is everything a strategy may look at. The same value comes from a client that leads a group, from a JSON
-file, from a live cluster or from a row of history, so a strategy cannot tell them apart and needs no second version.
-All values are frozen; strategies take them and return new ones.
+A `Group` is everything a strategy may look at. The same value comes from a client that leads a group, from a
+JSON file, from a live cluster or from a row of history, so a strategy cannot tell them apart and needs no
+second version. All values are frozen; strategies take them and return new ones.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class InvalidGroupError(ValueError):
 class Topic:
     """A topic of the cluster, as the leader's metadata shows it.
 
-    `replica_racks` has one entry per partition: the racks of its replicas (KIP-881), empty where no replica's rack is
-    known. It is None when racks are unknown for the whole topic.
+    `replica_racks` has one entry per partition: the racks of its replicas (KIP-881), empty where no replica's
+    rack is known. It is None when racks are unknown for the whole topic.
     """
 
     name: str
@@ -49,15 +49,15 @@ class Topic:
 class Member:
     """A member of the group, as it described itself in its JoinGroup request.
 
-    `owned` is what the member *claims*: it is not trusted, and may name partitions that do not exist, topics the
-    member no longer subscribes to, or partitions that another member claims too. `kafka_assignors.claims` judges it.
-    `generation` is the generation in which it owned them, -1 for a newcomer.
+    `owned` is what the member *claims*: it is not trusted, and may name partitions that do not exist, topics
+    the member no longer subscribes to, or partitions that another member claims too. `kafka_assignors.claims`
+    judges it. `generation` is the generation in which it owned them, -1 for a newcomer.
 
-    `revoked` says that the member gave all of `owned` up before it joined, as an eager member does: the claim still
-    counts for stickiness, but nobody has to wait for the partitions.
+    `revoked` says that the member gave all of `owned` up before it joined, as an eager member does: the claim
+    still counts for stickiness, but nobody has to wait for the partitions.
 
-    `data` is what the strategy's own `member_data` returned on that member; empty where it runs another strategy's
-    code or none.
+    `data` is what the strategy's own `member_data` returned on that member; empty where it runs another
+    strategy's code or none.
     """
 
     id: str
@@ -74,8 +74,8 @@ class Member:
 class Group:
     """The input of a strategy.
 
-    `topics` and `members` are keyed by name and by member id; their order means nothing. A topic that a member
-    subscribes to and that is missing from `topics` has no metadata, and gets no partitions assigned.
+    `topics` and `members` are keyed by name and by member id; their order means nothing. A topic that a
+    member subscribes to and that is missing from `topics` has no metadata, and gets no partitions assigned.
 
     `generation` is the generation being formed, where the leader knows it: no honest claim is of a later one.
     """

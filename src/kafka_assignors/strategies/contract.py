@@ -1,8 +1,9 @@
 """What a strategy is: the contract between those who write one and all that runs one.
 
-A strategy is an object with a name and an `assign` method. It is asked for the *target*: who should have what once
-the group has settled. Claims that must first be revoked are withheld from their new owners by `kafka_assignors.leader`
-and not by the strategy, and what a strategy returns is checked there before any member sees it.
+A strategy is an object with a name and an `assign` method. It is asked for the *target*: who should have what
+once the group has settled. Claims that must first be revoked are withheld from their new owners by
+`kafka_assignors.leader` and not by the strategy, and what a strategy returns is checked there before any
+member sees it.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ class RebalanceProtocol(enum.Enum):
 class MemberContext:
     """What a member knows of itself when it is about to join: the input of `member_data`.
 
-    `owned` are the partitions it owns, or owned before an eager rebalance took them, and `generation` the generation
-    in which it did; -1 for a newcomer.
+    `owned` are the partitions it owns, or owned before an eager rebalance took them, and `generation` the
+    generation in which it did; -1 for a newcomer.
     """
 
     topics: frozenset[str]
@@ -45,12 +46,12 @@ class MemberContext:
 class Strategy(Protocol):
     """A way to divide partitions among the members of a group.
 
-    `name` is what members vote on: all that share a name must understand each other's bytes, so a strategy of your
-    own takes a name of its own. `version` is the version of its subscription format. `protocols` lists the protocols
-    it can run under, the preferred one first.
+    `name` is what members vote on: all that share a name must understand each other's bytes, so a strategy of
+    your own takes a name of its own. `version` is the version of its subscription format. `protocols` lists
+    the protocols it can run under, the preferred one first.
 
-    `assign` must depend on its argument alone: no clock, no randomness, no memory of earlier calls, no order of
-    members or topics. It assigns every partition of every topic that somebody subscribes to.
+    `assign` must depend on its argument alone: no clock, no randomness, no memory of earlier calls, no order
+    of members or topics. It assigns every partition of every topic that somebody subscribes to.
     """
 
     @property

@@ -1,0 +1,170 @@
+"""What the leader of a group does with a strategy: ask for the target, check it, and withhold what is still
+held.
+
+The three steps are here once, and every adapter, the command line and the replay go through them:
+
+* **Target.** `Strategy.assign` says who should own what once the group has settled.
+* **Check.** A strategy may be anybody's code. An assignment that gives a partition to two members, to none,
+  or to a member that did not subscribe never leaves the leader.
+* **Withhold.** Under the cooperative protocol (KIP-429) members go on consuming what they own while they
+  join. A partition that changes hands is therefore given to nobody in this generation; its owner sees that it
+  is gone, revokes it and rejoins, and the next generation hands it over. It is withheld while *any* other
+  member still claims it, whatever the claim's generation and however the strategy judged it: a claim that is
+  too old to earn stickiness can still be a member that is consuming.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafka_assignors.claims import DroppedClaim, judge_claims
+from kafka_assignors.group import Assignment, Group, Topic, TopicPartitions
+from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy
+
+__all__ = ["InvalidAssignmentError", "Led", "check_assignment", "lead"]
+
+
+class InvalidAssignmentError(ValueError):
+    """A strategy's answer breaks its contract: the message names member, topic and partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Led:
+    """What a leader found.
+
+    `assignment` is what to send to the members now, `target` what the strategy wants in the end, and
+    `withheld` the difference, by the member that will get it. `dropped_claims` are the claims that no honest
+    member could have made, for the log.
+    """
+
+    assignment: Assignment
+    target: Assignment
+    withheld: Mapping[str, TopicPartitions]
+    dropped_claims: tuple[DroppedClaim, ...]
+
+
+def lead(strategy: Strategy, group: Group, protocol: RebalanceProtocol) -> Led:
+    """Run one assignment of a group as its leader does.
+
+    `protocol` is the one the group runs. Raises `InvalidAssignmentError` if the strategy's answer breaks its
+    contract; whatever the strategy itself raises passes through.
+    """
+    target = strategy.assign(group)
+    try:
+        check_assignment(group, target)
+    except InvalidAssignmentError as error:
+        raise InvalidAssignmentError(f"strategy {strategy.name!r}: {error}") from None
+    withheld = _still_held(group, target) if protocol is RebalanceProtocol.COOPERATIVE else {}
+    assignment = _without(target, withheld) if withheld else target
+    return Led(assignment, target, withheld, judge_claims(group).dropped)
+
+
+def check_assignment(group: Group, assignment: Assignment) -> None:
+    """Raise `InvalidAssignmentError` unless every partition that somebody subscribes to has exactly one
+    owner.
+
+    That owner must subscribe to its topic; every member of the group, and nobody else, must have an entry.
+    Time is linear in the partitions.
+    """
+    if not isinstance(assignment, Assignment):
+        raise InvalidAssignmentError(f"returned {type(assignment).__name__} instead of an Assignment")
+    members = group.members
+    if assignment.members.keys() != members.keys():
+        if strangers := assignment.members.keys() - members.keys():
+            raise InvalidAssignmentError(f"assigned to {min(strangers)!r}, which is not a member of the group")
+        missing = min(members.keys() - assignment.members.keys())
+        raise InvalidAssignmentError(
+            f"has no entry for member {missing!r}: give an empty one if it gets nothing"
+        )
+
+    shares: dict[str, list[array[int]]] = {}
+    for member_id, assigned in assignment.members.items():
+        if not assigned.keys() <= members[member_id].topics:
+            topic_name = min(assigned.keys() - members[member_id].topics)
+            raise InvalidAssignmentError(
+                f"gave member {member_id!r} partitions of {topic_name!r}, to which it does not subscribe"
+            )
+        for topic_name, partitions in assigned.items():
+            try:
+                share = array("i", partitions)
+            except (TypeError, OverflowError) as error:
+                raise InvalidAssignmentError(
+                    f"gave member {member_id!r} something of {topic_name!r} "
+                    f"that is not a partition number: {error}"
+                ) from None
+            shares.setdefault(topic_name, []).append(share)
+
+    for topic_name in set().union(*(member.topics for member in members.values())):
+        topic = group.topics.get(topic_name)
+        if topic is None:
+            if topic_name in shares:
+                raise InvalidAssignmentError(f"gave out partitions of {topic_name!r}, which has no metadata")
+            continue
+        _check_topic(topic, shares.get(topic_name, []), assignment)
+
+
+def _check_topic(topic: Topic, shares: list[array[int]], assignment: Assignment) -> None:
+    given = set().union(*shares)
+    if len(given) == topic.partitions == sum(map(len, shares)) and (
+        not given or (min(given) == 0 and max(given) == topic.partitions - 1)
+    ):
+        return
+
+    # Something is wrong, so time no longer matters: find out what, and say it with names.
+    owner: dict[int, str] = {}
+    for member_id in sorted(assignment.members):
+        for partition in assignment.members[member_id].get(topic.name, ()):
+            where = f"partition {partition} of {topic.name!r}"
+            if not 0 <= partition < topic.partitions:
+                raise InvalidAssignmentError(
+                    f"gave member {member_id!r} {where}, which has {topic.partitions} partitions"
+                )
+            if partition in owner:
+                first = owner[partition]
+                to = f"{member_id!r} twice" if first == member_id else f"both {first!r} and {member_id!r}"
+                raise InvalidAssignmentError(f"gave {where} to {to}")
+            owner[partition] = member_id
+    missing = [partition for partition in range(topic.partitions) if partition not in owner]
+    raise InvalidAssignmentError(
+        f"left {len(missing)} of the {topic.partitions} partitions of {topic.name!r} without an owner, "
+        f"the first being {missing[0]}"
+    )
+
+
+def _still_held(group: Group, target: Assignment) -> dict[str, dict[str, list[int]]]:
+    """By member, what the target gives it while another member has not revoked it yet."""
+    held_now = {member.id: member.owned for member in group.members.values() if not member.revoked}
+    claims: dict[str, list[TopicPartitions]] = {}
+    for owned in held_now.values():
+        for topic_name in owned:
+            claims.setdefault(topic_name, []).append(owned)
+    held = {name: set().union(*(owned[name] for owned in owners)) for name, owners in claims.items()}
+
+    withheld: dict[str, dict[str, list[int]]] = {}
+    for member_id, assigned in target.members.items():
+        own = held_now.get(member_id, {})
+        for topic_name, partitions in assigned.items():
+            if topic_name not in held:
+                continue
+            # What the member does not hold itself, and somebody does, somebody else does.
+            moving = held[topic_name].intersection(partitions).difference(own.get(topic_name, ()))
+            if moving:
+                withheld.setdefault(member_id, {})[topic_name] = sorted(moving)
+    return withheld
+
+
+def _without(target: Assignment, withheld: Mapping[str, TopicPartitions]) -> Assignment:
+    members = dict(target.members)
+    for member_id, topics in withheld.items():
+        left = dict(members[member_id])
+        for topic_name, partitions in topics.items():
+            gone = set(partitions)
+            kept = [partition for partition in left[topic_name] if partition not in gone]
+            if kept:
+                left[topic_name] = kept
+            else:
+                del left[topic_name]
+        members[member_id] = left
+    return Assignment(members)

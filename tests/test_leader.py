@@ -1,0 +1,131 @@
+"""What a leader sends: only valid assignments, and nothing that another member still holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from kafka_assignors.group import Assignment, Group, Member, Topic, TopicPartitions
+from kafka_assignors.leader import InvalidAssignmentError, check_assignment, lead
+from kafka_assignors.strategies.contract import RebalanceProtocol
+
+COOPERATIVE, EAGER = RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER
+ORDERS = frozenset({"orders"})
+
+
+@dataclass(frozen=True)
+class Always:
+    """A strategy that answers what it was told to."""
+
+    answer: object
+    name: str = "always"
+    version: int = 0
+    protocols: tuple[RebalanceProtocol, ...] = (COOPERATIVE, EAGER)
+
+    def assign(self, group: Group) -> Assignment:
+        return self.answer  # type: ignore[return-value]
+
+
+def orders(partitions: int, *members: Member, generation: int | None = None) -> Group:
+    return Group.of([Topic("orders", partitions)], members, generation)
+
+
+def member(member_id: str, *owned: int, generation: int = 3, revoked: bool = False) -> Member:
+    claim: TopicPartitions = {"orders": list(owned)} if owned else {}
+    return Member(member_id, ORDERS, owned=claim, generation=generation, revoked=revoked)
+
+
+def of_orders(**shares: list[int]) -> Assignment:
+    return Assignment({m: {"orders": partitions} if partitions else {} for m, partitions in shares.items()})
+
+
+class TestWithholding:
+    def test_a_partition_waits_until_its_owner_has_revoked_it(self) -> None:
+        led = lead(Always(of_orders(a=[0], b=[1])), orders(2, member("a", 0, 1), member("b")), COOPERATIVE)
+        assert led.assignment == of_orders(a=[0], b=[])
+        assert led.target == of_orders(a=[0], b=[1])
+        assert led.withheld == {"b": {"orders": [1]}}
+
+    def test_only_what_is_held_waits(self) -> None:
+        group = orders(4, member("a", 0, 1), member("b"))
+        led = lead(Always(of_orders(a=[0], b=[1, 2, 3])), group, COOPERATIVE)
+        assert led.assignment == of_orders(a=[0], b=[2, 3])
+
+    def test_a_range_of_partitions_is_split_like_a_list(self) -> None:
+        answer = Assignment({"a": {}, "b": {"orders": range(3)}})
+        led = lead(Always(answer), orders(3, member("a", 1), member("b")), COOPERATIVE)
+        assert led.assignment == of_orders(a=[], b=[0, 2])
+
+    @pytest.mark.parametrize("generation", [-1, 0, 2, 99])
+    def test_a_claim_of_any_generation_withholds(self, generation: int) -> None:
+        group = orders(1, member("a", 0, generation=generation), member("b"), generation=5)
+        assert lead(Always(of_orders(a=[], b=[0])), group, COOPERATIVE).assignment == of_orders(a=[], b=[])
+
+    def test_a_member_that_left_the_topic_still_holds_its_partitions(self) -> None:
+        unsubscribed = Member("a", frozenset(), owned={"orders": [0]}, generation=3)
+        led = lead(Always(of_orders(a=[], b=[0])), orders(1, unsubscribed, member("b")), COOPERATIVE)
+        assert led.withheld == {"b": {"orders": [0]}}
+
+    def test_of_two_claimants_the_one_that_is_meant_to_have_it_keeps_it(self) -> None:
+        group = orders(1, member("a", 0), member("b", 0))
+        assert lead(Always(of_orders(a=[0], b=[])), group, COOPERATIVE).assignment == of_orders(a=[0], b=[])
+
+    def test_nobody_waits_for_what_an_eager_member_has_revoked(self) -> None:
+        group = orders(1, member("a", 0, revoked=True), member("b"))
+        assert not lead(Always(of_orders(a=[], b=[0])), group, COOPERATIVE).withheld
+
+    def test_an_eager_group_withholds_nothing(self) -> None:
+        led = lead(Always(of_orders(a=[], b=[0])), orders(1, member("a", 0), member("b")), EAGER)
+        assert led.assignment is led.target
+
+
+class TestCheck:
+    @pytest.mark.parametrize(
+        ("answer", "complaint"),
+        [
+            (None, "returned NoneType instead of an Assignment"),
+            (of_orders(a=[0, 1, 2]), "has no entry for member 'b'"),
+            (of_orders(a=[0, 1, 2], b=[], c=[]), "'c', which is not a member"),
+            (of_orders(a=[0, 1], b=[1, 2]), "partition 1 of 'orders' to both 'a' and 'b'"),
+            (of_orders(a=[0, 0], b=[1, 2]), "partition 0 of 'orders' to 'a' twice"),
+            (
+                of_orders(a=[0], b=[2]),
+                "left 1 of the 3 partitions of 'orders' without an owner, the first being 1",
+            ),
+            (of_orders(a=[0, 1], b=[3]), "partition 3 of 'orders', which has 3 partitions"),
+            (of_orders(a=[0, 1, 2], b=[-1]), "partition -1 of 'orders'"),
+            (of_orders(a=[0, 1], b=["2"]), "something of 'orders' that is not a partition number"),  # type: ignore[list-item]
+            (of_orders(a=[0, 1], b=[2**40]), "something of 'orders' that is not a partition number"),
+            (
+                Assignment({"a": {"orders": [0, 1, 2]}, "b": {"x": [0]}}),
+                "of 'x', to which it does not subscribe",
+            ),
+        ],
+    )
+    def test_a_broken_answer_never_leaves_the_leader(self, answer: object, complaint: str) -> None:
+        with pytest.raises(InvalidAssignmentError) as caught:
+            lead(Always(answer), orders(3, member("a"), member("b")), EAGER)
+        assert complaint in str(caught.value)
+        assert str(caught.value).startswith("strategy 'always': ")
+
+    def test_topics_without_metadata_have_nothing_to_give(self) -> None:
+        subscribed = Member("a", frozenset({"orders", "unknown"}))
+        group = Group.of([Topic("orders", 1)], [subscribed])
+        check_assignment(group, of_orders(a=[0]))
+        with pytest.raises(InvalidAssignmentError, match="'unknown', which has no metadata"):
+            check_assignment(group, Assignment({"a": {"orders": [0], "unknown": [0]}}))
+
+    def test_topics_that_nobody_reads_stay_unassigned(self) -> None:
+        check_assignment(Group.of([Topic("orders", 3)], [Member("a", frozenset())]), Assignment({"a": {}}))
+
+    def test_an_empty_group_has_an_empty_assignment(self) -> None:
+        check_assignment(Group.of([Topic("orders", 3)], []), Assignment({}))
+
+    def test_what_a_strategy_raises_passes_through(self) -> None:
+        class Failing(Always):
+            def assign(self, group: Group) -> Assignment:
+                raise RuntimeError("no capacity announced")
+
+        with pytest.raises(RuntimeError, match="no capacity announced"):
+            lead(Failing(None), orders(1, member("a")), EAGER)
