@@ -1,0 +1,218 @@
+"""Java for the tests and the recorder: the class path (resolved by Maven), compiled sources, command lines.
+
+What is looked up or built once is kept in `.cache/jvm` at the root of the repository, under a name that
+contains a digest of what it was made from; the jars stay in Maven's own local repository. Processes that ask
+at the same time wait for each other (Maven 3 does not lock its local repository), and a file appears in the
+cache by renaming, complete or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+__all__ = ["JvmError", "classpath", "compile_java", "java_command", "java_home_binary"]
+
+MINIMUM_JAVA = 17
+"""Brokers of Kafka 4 need it."""
+
+_ROOT = Path(__file__).resolve().parent.parent
+_JAVA_DIR = _ROOT / "compat_tests" / "java"
+_POM = _JAVA_DIR / "pom.xml"
+_SOURCES = _JAVA_DIR / "src"
+_LOG4J = _JAVA_DIR / "log4j2.properties"
+_CACHE = _ROOT / ".cache" / "jvm"
+
+_DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
+_MAVEN_TIMEOUT_S = 600
+_JAVAC_TIMEOUT_S = 120
+
+
+class JvmError(RuntimeError):
+    """Java or Maven is missing or too old, or one of them failed; the message says which, and what to do."""
+
+
+def classpath() -> str:
+    """The jars of `compat_tests/java/pom.xml`, as one string for `java -cp`.
+
+    The first call asks Maven (some seconds, and half a minute when the jars are not in its local repository
+    yet); later ones, of any process, read the answer from the cache.
+
+    Raises:
+        JvmError: Maven is missing, or cannot resolve the pom.
+    """
+    target = _CACHE / f"classpath-{_digest(_POM.read_bytes())}.txt"
+    known = _complete_classpath(target)
+    if known is not None:
+        return known
+    with _locked("classpath"):
+        known = _complete_classpath(target)
+        if known is None:
+            known = _resolve(target)
+    return known
+
+
+def compile_java() -> Path:
+    """The folder of the classes of `compat_tests/java/src`, compiled if a source or the class path changed.
+
+    Raises:
+        JvmError: there is no Java compiler of version 17 or later, or a source does not compile.
+    """
+    path = classpath()
+    sources = sorted(_SOURCES.rglob("*.java"))
+    if not sources:
+        raise JvmError(f"nothing to compile: no .java files under {_SOURCES}")
+    digest = _digest(path.encode(), *(part for s in sources for part in (s.name.encode(), s.read_bytes())))
+    target = _CACHE / f"classes-{digest}"
+    if target.is_dir():
+        return target
+    javac = java_home_binary("javac")
+    with _locked("classes"):
+        if not target.is_dir():
+            with tempfile.TemporaryDirectory(dir=_CACHE, prefix="javac-") as temporary:
+                built = Path(temporary) / "classes"
+                command = [javac, "--release", str(MINIMUM_JAVA), "-Xlint:all", "-cp", path, "-d", str(built)]
+                _run([*command, *map(str, sources)], "javac failed", _JAVAC_TIMEOUT_S)
+                built.rename(target)
+    return target
+
+
+def java_command(
+    main_class: str,
+    *args: object,
+    heap: str = "256m",
+    classes: Path | None = None,
+    log_level: str = "WARN",
+    options: Sequence[str] = (),
+) -> list[str]:
+    """The command that runs a class of the class path, or of `classes` (see `compile_java`), in a small JVM.
+
+    Args:
+        main_class: the full name of the class.
+        args: its arguments, turned into strings.
+        heap: the most memory the heap may take, as Java writes it.
+        classes: a folder that comes before the jars on the class path.
+        log_level: of Log4j; what is logged goes to standard error.
+        options: more options for the JVM.
+    """
+    path = classpath() if classes is None else f"{classes}{os.pathsep}{classpath()}"
+    return [
+        _checked_java(),
+        f"-Xmx{heap}",
+        # Short-lived JVMs beside each other on few cores: start fast, have few threads.
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        f"-Dlog4j2.configurationFile={_LOG4J}",
+        f"-Dlog.level={log_level}",
+        *options,
+        "-cp",
+        path,
+        main_class,
+        *map(str, args),
+    ]
+
+
+def java_home_binary(name: str) -> str:
+    """The path of `java`, `javac` …: that of JAVA_HOME if it is set, else the first on the PATH.
+
+    Raises:
+        JvmError: it is not there.
+    """
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which(name, path=str(Path(home) / "bin")) if home else shutil.which(name)
+    if found is None:
+        where = f"JAVA_HOME ({home})" if home else "the PATH"
+        raise JvmError(
+            f"no {name} in {where}: install a JDK {MINIMUM_JAVA} or later, or set JAVA_HOME to one"
+        )
+    return found
+
+
+@functools.cache
+def _checked_java() -> str:
+    java = java_home_binary("java")
+    output = _run([java, "-version"], f"{java} -version failed", 60)
+    version = re.search(r'version "(?:1\.)?(\d+)', output)
+    if version is None or int(version[1]) < MINIMUM_JAVA:
+        found = output.splitlines()[0] if output else "no answer"
+        raise JvmError(
+            f"Java {MINIMUM_JAVA} or later is needed, {java} is: {found}; set JAVA_HOME to a later one"
+        )
+    return java
+
+
+def _complete_classpath(file: Path) -> str | None:
+    """What the file says, if it is there and so are all the jars that it names."""
+    try:
+        path = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    return path if all(os.path.exists(jar) for jar in path.split(os.pathsep)) else None
+
+
+def _resolve(target: Path) -> str:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise JvmError("no mvn in the PATH: Maven fetches Kafka's jars; install Maven 3.6 or later")
+    _checked_java()
+    with tempfile.TemporaryDirectory(dir=_CACHE, prefix="maven-") as temporary:
+        output = Path(temporary) / "classpath.txt"
+        command = [maven, "--batch-mode", "--quiet", "--no-transfer-progress", "--file", str(_POM)]
+        goal = [
+            f"{_DEPENDENCY_PLUGIN}:build-classpath",
+            "-DincludeScope=runtime",
+            f"-Dmdep.outputFile={output}",
+        ]
+        _run([*command, *goal], f"Maven could not resolve {_POM}", _MAVEN_TIMEOUT_S)
+        path = output.read_text(encoding="utf-8").strip()
+        output.write_text(path, encoding="utf-8")
+        output.rename(target)
+    return path
+
+
+def _run(command: Sequence[str], what_failed: str, timeout_s: float) -> str:
+    """Standard output and error of a command.
+
+    Raises:
+        JvmError: it returned anything but 0, or took longer than `timeout_s` seconds.
+    """
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+        )
+    except subprocess.TimeoutExpired:
+        raise JvmError(f"{what_failed}: no end after {timeout_s:g} s") from None
+    if done.returncode:
+        raise JvmError(f"{what_failed} (exit code {done.returncode}):\n{done.stdout[-4000:].strip()}")
+    return done.stdout
+
+
+@contextlib.contextmanager
+def _locked(name: str) -> Iterator[None]:
+    """Only one process at a time is in here; the operating system frees the lock of one that dies."""
+    _CACHE.mkdir(parents=True, exist_ok=True)
+    with open(_CACHE / f"{name}.lock", "a", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _digest(*parts: bytes) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.hexdigest()[:16]
