@@ -1,0 +1,166 @@
+"""Strategies by name: where a word on the command line or in a configuration becomes a strategy object.
+
+A strategy is found in three ways:
+
+- one of ours by its name (`range`, `cooperative-sticky` …), even where the package is not installed;
+- one of an installed package, by the name under which it is registered in the entry-point group
+  `kafka_assignors.strategies`;
+- any other as `module:attribute`, for example `my_package.strategies:Weighted`.
+
+Whatever is found is held against the contract here, once, so that whoever runs it need not doubt it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import re
+from importlib import metadata
+from typing import Any, cast
+
+from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy
+
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "InvalidStrategyError",
+    "StrategyError",
+    "UnknownStrategyError",
+    "load_strategy",
+    "strategy_names",
+]
+
+ENTRY_POINT_GROUP = "kafka_assignors.strategies"
+
+# Imported on demand: a name need not pay for the solver, nor `module:attribute` for all of ours.
+_BUILT_IN = {
+    "cooperative-sticky": "kafka_assignors.strategies.cooperative_sticky:CooperativeSticky",
+    "range": "kafka_assignors.strategies.range:Range",
+    "roundrobin": "kafka_assignors.strategies.roundrobin:RoundRobin",
+    "sticky": "kafka_assignors.strategies.sticky:Sticky",
+}
+
+_MODULE_ATTRIBUTE = re.compile(
+    r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<attribute>[^\W\d]\w*(\.[^\W\d]\w*)*)"
+)
+
+
+class StrategyError(ValueError):
+    """The named strategy cannot be used: the message says why."""
+
+
+class UnknownStrategyError(StrategyError):
+    """Nothing is known under this name; `near` holds known names that resemble it."""
+
+    def __init__(self, name: str, known: list[str]) -> None:
+        self.name = name
+        self.near = tuple(difflib.get_close_matches(name.lower().replace("_", "-"), known, n=3, cutoff=0.5))
+        if self.near:
+            hint = f"did you mean {' or '.join(map(repr, self.near))}?"
+        else:
+            hint = f"known are {', '.join(known)}; give any other as module:attribute"
+        super().__init__(f"there is no strategy {name!r}: {hint}")
+
+
+class InvalidStrategyError(StrategyError):
+    """What was found does not fulfil the contract of a strategy."""
+
+
+def strategy_names() -> list[str]:
+    """The names `load_strategy` knows in this environment: ours and those of installed packages, sorted."""
+    return sorted({*_BUILT_IN, *(point.name for point in metadata.entry_points(group=ENTRY_POINT_GROUP))})
+
+
+def load_strategy(spec: str) -> Strategy:
+    """The strategy called `spec`: a name, or `module:attribute`.
+
+    A class is instantiated, without arguments. Raises `UnknownStrategyError` when there is none of that name,
+    `InvalidStrategyError` when what is there is not a strategy, `StrategyError` when it cannot be imported.
+    """
+    if spec in _BUILT_IN:
+        return _checked(_imported(_BUILT_IN[spec], spec), spec)
+    if ":" in spec:
+        return _checked(_imported(spec, spec), spec)
+    points = list(metadata.entry_points(group=ENTRY_POINT_GROUP, name=spec))
+    if not points:
+        raise UnknownStrategyError(spec, strategy_names())
+    targets = sorted({point.value for point in points})
+    if len(targets) > 1:
+        raise StrategyError(
+            f"strategy {spec!r} is registered by several installed packages ({', '.join(targets)}): "
+            f"name the one you mean as module:attribute"
+        )
+    strategy = _checked(_imported(targets[0], spec), spec)
+    if strategy.name != spec:
+        # Members vote on the strategy's own name, so another one here would mislead whoever configures it.
+        raise InvalidStrategyError(
+            f"strategy {spec!r} ({targets[0]}) calls itself {strategy.name!r}: register it under that name"
+        )
+    return strategy
+
+
+def _imported(target: str, spec: str) -> object:
+    match = _MODULE_ATTRIBUTE.fullmatch(target)
+    if match is None:
+        raise StrategyError(f"strategy {spec!r} is neither a name nor of the form module:attribute")
+    module_name, attribute = match["module"], match["attribute"]
+    try:
+        found: object = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (module_name == error.name or module_name.startswith(error.name + ".")):
+            raise StrategyError(f"strategy {spec!r}: there is no module {module_name!r}") from error
+        raise StrategyError(f"strategy {spec!r}: importing {module_name!r} failed: {error}") from error
+    except Exception as error:  # A module may raise anything while it is imported.
+        raise StrategyError(
+            f"strategy {spec!r}: importing {module_name!r} failed: {type(error).__name__}: {error}"
+        ) from error
+    for name in attribute.split("."):
+        try:
+            found = getattr(found, name)
+        except AttributeError:
+            near = difflib.get_close_matches(name, [n for n in dir(found) if not n.startswith("_")], n=1)
+            hint = f": did you mean {near[0]!r}?" if near else ""
+            raise StrategyError(f"strategy {spec!r}: {module_name!r} has no {attribute!r}{hint}") from None
+    return found
+
+
+def _checked(found: object, spec: str) -> Strategy:
+    strategy: Any = _instance(found, spec)
+    missing = [name for name in ("name", "version", "protocols", "assign") if not hasattr(strategy, name)]
+    if missing:
+        raise InvalidStrategyError(f"{spec!r} is not a strategy: it has no {_enumeration(missing)}")
+    name, version, protocols = strategy.name, strategy.version, strategy.protocols
+    if not isinstance(name, str) or not name:
+        raise InvalidStrategyError(
+            f"{spec!r} is not a strategy: its name is {name!r}, not a non-empty string"
+        )
+    if not isinstance(version, int) or isinstance(version, bool):
+        raise InvalidStrategyError(f"{spec!r} is not a strategy: its version is {version!r}, not an integer")
+    if (
+        not isinstance(protocols, tuple)
+        or not protocols
+        or not all(isinstance(protocol, RebalanceProtocol) for protocol in protocols)
+    ):
+        raise InvalidStrategyError(
+            f"{spec!r} is not a strategy: its protocols are {protocols!r}, not a tuple of RebalanceProtocol"
+        )
+    if not callable(strategy.assign):
+        raise InvalidStrategyError(f"{spec!r} is not a strategy: its assign is not a method")
+    if not callable(getattr(strategy, "member_data", len)):
+        raise InvalidStrategyError(f"{spec!r} is not a strategy: its member_data is not a method")
+    return cast("Strategy", strategy)
+
+
+def _instance(found: object, spec: str) -> object:
+    if not isinstance(found, type):
+        return found
+    try:
+        return found()
+    except Exception as error:  # A constructor may raise anything.
+        raise InvalidStrategyError(
+            f"{spec!r} is a class that cannot be made without arguments ({error}): "
+            f"name an instance of it, or a class without required arguments"
+        ) from error
+
+
+def _enumeration(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
