@@ -1,0 +1,194 @@
+"""Strategies by name: what is found, and what is said when nothing is."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from kafka_assignors.group import Assignment, Group
+from kafka_assignors.strategies import (
+    InvalidStrategyError,
+    RebalanceProtocol,
+    StrategyError,
+    UnknownStrategyError,
+    load_strategy,
+    strategy_names,
+)
+
+BUILT_IN = ["cooperative-sticky", "range", "roundrobin", "sticky"]
+
+WEIGHTED = """
+from dataclasses import dataclass
+from kafka_assignors.group import Assignment
+from kafka_assignors.strategies import RebalanceProtocol
+
+
+@dataclass(frozen=True)
+class Weighted:
+    name: str = "weighted"
+    version: int = 0
+    protocols: tuple = (RebalanceProtocol.EAGER,)
+
+    def assign(self, group):
+        return Assignment({member: {} for member in group.members})
+
+
+class Holder:
+    inner = Weighted(name="inner")
+
+
+class NeedsArguments:
+    def __init__(self, weights):
+        self.weights = weights
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory on the path, with the module `weighted_for_test`."""
+    (tmp_path / "weighted_for_test.py").write_text(WEIGHTED)
+    (tmp_path / "broken_for_test.py").write_text("import nothing_of_that_name\n")
+    (tmp_path / "raising_for_test.py").write_text("raise RuntimeError('no licence')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for module in ("weighted_for_test", "broken_for_test", "raising_for_test"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    return tmp_path
+
+
+def install(site: Path, package: str, **entry_points: str) -> None:
+    """What an installer leaves in a site directory for a package with these strategies."""
+    info = site / f"{package}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    lines = [f"{name} = {target}" for name, target in entry_points.items()]
+    (info / "entry_points.txt").write_text("\n".join(["[kafka_assignors.strategies]", *lines, ""]))
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_ours_are_found_by_the_name_members_vote_on(name: str) -> None:
+    assert load_strategy(name).name == name
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_ours_are_found_without_any_installed_metadata(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata, "entry_points", lambda **_: [])
+    assert load_strategy(name).name == name
+    assert strategy_names() == BUILT_IN
+
+
+def test_any_other_is_found_by_module_and_attribute(site: Path) -> None:
+    assert load_strategy("weighted_for_test:Weighted").name == "weighted"
+    assert load_strategy("weighted_for_test:Holder.inner").name == "inner"
+
+
+def test_those_of_installed_packages_are_found_and_listed(site: Path) -> None:
+    install(site, "weighted", weighted="weighted_for_test:Weighted")
+    assert load_strategy("weighted").name == "weighted"
+    assert "weighted" in strategy_names()
+
+
+def test_a_package_cannot_take_one_of_our_names(site: Path) -> None:
+    install(site, "impostor", range="weighted_for_test:Weighted")
+    assert load_strategy("range").name == "range"
+
+
+def test_two_packages_of_one_name_are_not_chosen_between(site: Path) -> None:
+    install(site, "first", weighted="weighted_for_test:Weighted")
+    install(site, "second", weighted="weighted_for_test:Holder.inner")
+    with pytest.raises(StrategyError, match="'weighted' is registered by several installed packages"):
+        load_strategy("weighted")
+
+
+def test_a_registered_name_is_the_strategys_own(site: Path) -> None:
+    install(site, "renamed", heavier="weighted_for_test:Weighted")
+    with pytest.raises(InvalidStrategyError, match="calls itself 'weighted'"):
+        load_strategy("heavier")
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("rnge", "range"),
+        ("round-robin", "roundrobin"),
+        ("cooperative_sticky", "cooperative-sticky"),
+        ("Sticky", "sticky"),
+    ],
+)
+def test_an_unknown_name_comes_with_near_ones(name: str, near: str) -> None:
+    with pytest.raises(UnknownStrategyError, match="did you mean") as caught:
+        load_strategy(name)
+    assert near in caught.value.near
+
+
+def test_an_unknown_name_like_no_other_comes_with_all() -> None:
+    with pytest.raises(UnknownStrategyError, match=r"known are .*cooperative-sticky, .*module:attribute"):
+        load_strategy("xyz")
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A strategy with one attribute at a time spoilt."""
+
+    name: object = "wrong"
+    version: object = 0
+    protocols: object = (RebalanceProtocol.EAGER,)
+    assign: object = len
+    member_data: object = len
+
+
+def assign_nothing(group: Group) -> Assignment:
+    return Assignment({member: {} for member in group.members})
+
+
+nameless = Wrong(name="")
+unversioned = Wrong(version="1")
+boolean = Wrong(version=True)
+listed = Wrong(protocols=["eager"])
+without_protocols = Wrong(protocols=())
+inert = Wrong(assign=None)
+dataless = Wrong(member_data=b"data")
+
+
+@pytest.mark.parametrize(
+    ("attribute", "problem"),
+    [
+        ("nameless", "its name is '', not a non-empty string"),
+        ("unversioned", "its version is '1', not an integer"),
+        ("boolean", "its version is True, not an integer"),
+        ("listed", "its protocols are ['eager'], not a tuple of RebalanceProtocol"),
+        ("without_protocols", "its protocols are (), not a tuple of RebalanceProtocol"),
+        ("inert", "its assign is not a method"),
+        ("dataless", "its member_data is not a method"),
+        ("assign_nothing", "it has no name, version, protocols and assign"),
+    ],
+)
+def test_what_is_no_strategy_is_told_what_it_lacks(
+    attribute: str, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "wrong_for_test", sys.modules[__name__])
+    with pytest.raises(InvalidStrategyError) as caught:
+        load_strategy(f"wrong_for_test:{attribute}")
+    assert str(caught.value) == f"'wrong_for_test:{attribute}' is not a strategy: {problem}"
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("weighted_for_test:NeedsArguments", "a class that cannot be made without arguments .*weights"),
+        ("weighted_for_test:Weihgted", "has no 'Weihgted': did you mean 'Weighted'"),
+        ("no_module_for_test:X", "there is no module 'no_module_for_test'"),
+        ("no_module_for_test.sub:X", "there is no module 'no_module_for_test.sub'"),
+        ("broken_for_test:X", "importing 'broken_for_test' failed: No module named 'nothing_of_that_name'"),
+        ("raising_for_test:X", "importing 'raising_for_test' failed: RuntimeError: no licence"),
+        ("a b:c", "neither a name nor of the form module:attribute"),
+        (":X", "neither a name nor of the form module:attribute"),
+        ("module:", "neither a name nor of the form module:attribute"),
+    ],
+)
+def test_what_cannot_be_loaded_is_told_why(site: Path, spec: str, message: str) -> None:
+    with pytest.raises(StrategyError, match=message):
+        load_strategy(spec)
