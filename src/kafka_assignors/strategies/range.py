@@ -1,0 +1,171 @@
+"""Range: each topic on its own, cut into contiguous ranges, one for each subscriber in order.
+
+With P partitions and n subscribers everybody gets P // n of them, and the first P % n one more. Topics with
+the same subscribers and the same number of partitions are *co-partitioned*: partition p of each goes to the
+same member, which is what a join on the partition key needs.
+
+**Racks (KIP-881).** Where a member has told its rack, partitions first go to members with a replica in their
+own rack. Nobody's share grows by it, and co-partitioned topics stay together. A member without a rack matches
+every partition.
+
+1. *A topic that has no co-partitioned fellow*: the members, in order, each take as many partitions in their
+   rack as their share allows, lowest numbers first. Only if its racks matter: a member's rack is among those
+   of the replicas, and not every partition is in all of them.
+2. *Co-partitioned topics*: the partition numbers, in order, each go to the first member with room that
+   matches the partition in *all* these topics. They are matched as soon as the racks of *any* topic of the
+   whole group matter, be it none of theirs.
+3. *What is left* of a topic is handed out in order, as without racks, each member taking what its share still
+   lacks.
+
+Equal to `RangeAssignor` of kafka-clients for every group, whoever leads. Co-partitioned topics go through the
+three steps in lockstep, so each set of them is computed once, and all of its topics share the answer.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from typing import ClassVar
+
+from kafka_assignors.group import Assignment, Group, Topic
+from kafka_assignors.strategies._order import in_java_order, topics_by_subscribers
+from kafka_assignors.strategies.contract import RebalanceProtocol
+
+__all__ = ["Range"]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Kafka's `range`: contiguous ranges of each topic, the same in co-partitioned topics, racks respected.
+
+    Balanced within each topic; over all topics the first members get the extra partition of every one. Time
+    is linear in the members of each set of co-partitioned topics, and where racks matter in its replicas too.
+    """
+
+    name: ClassVar[str] = "range"
+    version: ClassVar[int] = 0
+    protocols: ClassVar[tuple[RebalanceProtocol, ...]] = (RebalanceProtocol.EAGER,)
+
+    def assign(self, group: Group) -> Assignment:
+        members = in_java_order(group.members.values())
+        co_partitioned: list[tuple[tuple[int, ...], list[Topic]]] = []
+        for subscribers, topics in topics_by_subscribers(group, members):
+            by_partitions: dict[int, list[Topic]] = defaultdict(list)
+            for topic in topics:
+                by_partitions[topic.partitions].append(topic)
+            co_partitioned += [(subscribers, equal) for equal in by_partitions.values()]
+
+        # An empty rack is no rack.
+        racks = [member.rack or None for member in members]
+        with_racks_that_matter = {
+            topic.name
+            for subscribers, topics in co_partitioned
+            if (known := {racks[position] for position in subscribers} - {None})
+            for topic in topics
+            if _racks_matter(topic, known)
+        }
+
+        assigned: list[dict[str, Sequence[int]]] = [{} for _ in members]
+        for subscribers, topics in co_partitioned:
+            subscriber_racks = [racks[position] for position in subscribers]
+            shares: Sequence[Sequence[int]]
+            if len(topics) == 1 and topics[0].name in with_racks_that_matter:
+                shares = _matched_alone(topics[0], subscriber_racks)
+            elif len(topics) > 1 and with_racks_that_matter and any(subscriber_racks):
+                shares = _matched_together(topics, subscriber_racks)
+            else:
+                shares = _ranges(topics[0].partitions, len(subscribers))
+            names = [topic.name for topic in topics]
+            # Where there are fewer partitions than subscribers, the last of them have no range.
+            for position, share in zip(subscribers, shares, strict=False):
+                if share:
+                    assigned[position].update(dict.fromkeys(names, share))
+        return Assignment({member.id: topics for member, topics in zip(members, assigned, strict=True)})
+
+
+def _replica_racks(topic: Topic) -> Sequence[frozenset[str]]:
+    return topic.replica_racks if topic.replica_racks is not None else (frozenset(),) * topic.partitions
+
+
+def _racks_matter(topic: Topic, member_racks: set[str | None]) -> bool:
+    """Whether matching is worth it: members share a rack with the topic, not all partitions are in all."""
+    replica_racks = _replica_racks(topic)
+    topic_racks = frozenset().union(*replica_racks)
+    return not topic_racks.isdisjoint(member_racks) and any(racks != topic_racks for racks in replica_racks)
+
+
+def _ranges(partitions: int, subscribers: int) -> list[range]:
+    """What each subscriber gets without racks; the list ends before those that get nothing."""
+    base, extras = divmod(partitions, subscribers)
+    starts = [base * i + min(i, extras) for i in range(min(subscribers, partitions) + 1)]
+    return [range(start, end) for start, end in pairwise(starts)]
+
+
+def _matched_alone(topic: Topic, racks: list[str | None]) -> list[list[int]]:
+    """Step 1: subscriber by subscriber, the lowest free partitions in its rack, up to its share."""
+    shares = _Shares(topic.partitions, len(racks))
+    in_rack: dict[str | None, list[int]] = defaultdict(list)
+    for partition, replica_racks in enumerate(_replica_racks(topic)):
+        for replica_rack in replica_racks:
+            in_rack[replica_rack].append(partition)
+    in_rack[None] = list(range(topic.partitions))
+
+    # One iterator a rack, going on where the last member of it stopped: every replica is looked at once.
+    candidates = {rack: filter(shares.free.__getitem__, partitions) for rack, partitions in in_rack.items()}
+    for subscriber, rack in enumerate(racks):
+        if found := list(islice(candidates.get(rack, ()), shares.room(subscriber))):
+            shares.take(subscriber, found)
+    return shares.completed()
+
+
+def _matched_together(topics: list[Topic], racks: list[str | None]) -> list[list[int]]:
+    """Step 2: partition by partition, the first subscriber with room that it suits in all these topics."""
+    shares = _Shares(topics[0].partitions, len(racks))
+    waiting: dict[str | None, deque[int]] = defaultdict(deque)
+    for subscriber, rack in enumerate(racks):
+        waiting[rack].append(subscriber)
+
+    for partition, replica_racks in enumerate(zip(*map(_replica_racks, topics), strict=True)):
+        first: list[int] = []
+        for rack in (*frozenset.intersection(*replica_racks), None):
+            queue = waiting.get(rack, ())
+            # Room never comes back, so whoever is full can be forgotten.
+            while queue and not shares.room(queue[0]):
+                queue.popleft()
+            first += islice(queue, 1)
+        if first:
+            shares.take(min(first), [partition])
+    return shares.completed()
+
+
+class _Shares:
+    """The partitions of a set of co-partitioned topics on their way to its subscribers, known by position."""
+
+    def __init__(self, partitions: int, subscribers: int) -> None:
+        self._base, self._extras = divmod(partitions, subscribers)
+        self._taken: list[list[int]] = [[] for _ in range(subscribers)]
+        self.free = bytearray(b"\x01") * partitions
+        """1 for every partition that nobody has taken yet."""
+
+    def room(self, subscriber: int) -> int:
+        """How many more this one may take: an extra partition only while any are left."""
+        return max(0, self._base + (self._extras > 0) - len(self._taken[subscriber]))
+
+    def take(self, subscriber: int, partitions: Sequence[int]) -> None:
+        """Hands over these free partitions: at least one, and no more than there is room for."""
+        taken = self._taken[subscriber]
+        taken += partitions
+        for partition in partitions:
+            self.free[partition] = 0
+        if len(taken) > self._base:
+            self._extras -= 1
+
+    def completed(self) -> list[list[int]]:
+        """Step 3: hands out what is left, in order, and returns what each subscriber has, ascending."""
+        rest = filter(self.free.__getitem__, range(len(self.free)))
+        for subscriber in range(len(self._taken)):
+            if found := list(islice(rest, self.room(subscriber))):
+                self.take(subscriber, found)
+        return [sorted(taken) for taken in self._taken]
