@@ -1,0 +1,160 @@
+import com.fasterxml.jackson.core.json.JsonWriteFeature;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.json.JsonMapper;
+import com.fasterxml.jackson.databind.node.MissingNode;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
+import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor;
+import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.Assignment;
+import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.GroupAssignment;
+import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.GroupSubscription;
+import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.Subscription;
+import org.apache.kafka.clients.consumer.CooperativeStickyAssignor;
+import org.apache.kafka.clients.consumer.RangeAssignor;
+import org.apache.kafka.clients.consumer.RoundRobinAssignor;
+import org.apache.kafka.clients.consumer.StickyAssignor;
+import org.apache.kafka.common.Cluster;
+import org.apache.kafka.common.Node;
+import org.apache.kafka.common.PartitionInfo;
+import org.apache.kafka.common.TopicPartition;
+
+/**
+ * What Kafka's own assignors make of a group.
+ *
+ * <p>Arguments are names of assignors: range, roundrobin, sticky, cooperative-sticky. Each line of standard input is a
+ * group in the JSON form of {@code kafka_assignors.jsonform}; each is answered at once with a line
+ * {@code {"range": {"assignment": {member: {topic: [partition, ...]}}, "assign_ns": 1234}, ...}}, or with
+ * {@code {"error": ...}} in place of an assignment when the assignor throws. {@code assign_ns} is the wall time of the
+ * call alone. The cooperative assignor's answer is that of one round: what somebody else still owns is withheld.
+ *
+ * <p>Every member describes itself as a Java consumer does: owned partitions, generation and rack in the subscription,
+ * and the assignor's own user data. Each group meets new assignors, for they keep state.
+ */
+public final class AssignorOracle {
+    private final ObjectMapper json =
+        JsonMapper.builder().enable(JsonWriteFeature.ESCAPE_NON_ASCII).build();
+    private final Map<String, Node> nodes = new HashMap<>();
+
+    public static void main(String[] names) throws IOException {
+        AssignorOracle oracle = new AssignorOracle();
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            System.out.println(oracle.json.writeValueAsString(oracle.answer(oracle.json.readTree(line), names)));
+            System.out.flush();
+        }
+    }
+
+    private static ConsumerPartitionAssignor newAssignor(String name) {
+        return switch (name) {
+            case "range" -> new RangeAssignor();
+            case "roundrobin" -> new RoundRobinAssignor();
+            case "sticky" -> new StickyAssignor();
+            case "cooperative-sticky" -> new CooperativeStickyAssignor();
+            default -> throw new IllegalArgumentException("no such assignor: " + name);
+        };
+    }
+
+    private Map<String, Object> answer(JsonNode group, String[] names) {
+        Cluster cluster = cluster(group.get("topics"));
+        Map<String, Object> answers = new LinkedHashMap<>();
+        for (String name : names) {
+            Map<String, Subscription> subscriptions = new HashMap<>();
+            for (JsonNode member : group.get("members"))
+                subscriptions.put(member.get("id").textValue(), subscription(name, member));
+            ConsumerPartitionAssignor assignor = newAssignor(name);
+            Map<String, Object> answer = new LinkedHashMap<>();
+            try {
+                long start = System.nanoTime();
+                GroupAssignment assignment = assignor.assign(cluster, new GroupSubscription(subscriptions));
+                answer.put("assign_ns", System.nanoTime() - start);
+                answer.put("assignment", byMember(assignment));
+            } catch (RuntimeException e) {
+                answer.put("error", e.toString());
+            }
+            answers.put(name, answer);
+        }
+        return answers;
+    }
+
+    private Cluster cluster(JsonNode topics) {
+        List<PartitionInfo> partitions = new ArrayList<>();
+        topics.properties().forEach(entry -> {
+            JsonNode topic = entry.getValue();
+            JsonNode replicaRacks = topic.path("replica_racks");
+            for (int p = 0; p < topic.get("partitions").intValue(); p++) {
+                Node[] replicas = replicas(replicaRacks.path(p));
+                partitions.add(new PartitionInfo(entry.getKey(), p, replicas[0], replicas, replicas));
+            }
+        });
+        return new Cluster("oracle", nodes.values(), partitions, Set.of(), Set.of());
+    }
+
+    private Node[] replicas(JsonNode racks) {
+        if (racks.isEmpty())
+            return new Node[] {Node.noNode()};
+        Node[] replicas = new Node[racks.size()];
+        for (int i = 0; i < replicas.length; i++)
+            replicas[i] = nodes.computeIfAbsent(
+                racks.get(i).textValue(), rack -> new Node(nodes.size(), "localhost", 9092, rack));
+        return replicas;
+    }
+
+    private static Subscription subscription(String assignorName, JsonNode member) {
+        List<String> topics = new ArrayList<>();
+        member.get("topics").forEach(topic -> topics.add(topic.textValue()));
+        List<TopicPartition> owned = new ArrayList<>();
+        member.path("owned").properties().forEach(entry ->
+            entry.getValue().forEach(p -> owned.add(new TopicPartition(entry.getKey(), p.intValue()))));
+        int generation = member.path("generation").asInt(-1);
+        Optional<String> rack = text(member.path("rack"));
+
+        // The user data that this member's assignor would write, as it remembers its last assignment.
+        ConsumerPartitionAssignor own = newAssignor(assignorName);
+        if (generation >= 0)
+            own.onAssignment(new Assignment(owned), groupMetadata(generation));
+        ByteBuffer userData = own.subscriptionUserData(new HashSet<>(topics));
+
+        // An eager member has given everything up before it joins, and says so.
+        boolean eager = !assignorName.equals("cooperative-sticky");
+        Subscription subscription =
+            new Subscription(topics, userData, eager ? List.of() : owned, generation, rack);
+        subscription.setGroupInstanceId(text(member.path("instance_id")));
+        return subscription;
+    }
+
+    @SuppressWarnings("removal") // The only way to tell an assignor its generation without a running consumer.
+    private static ConsumerGroupMetadata groupMetadata(int generation) {
+        return new ConsumerGroupMetadata("oracle", generation, "", Optional.empty());
+    }
+
+    private static Optional<String> text(JsonNode node) {
+        return node instanceof MissingNode || node.isNull() ? Optional.empty() : Optional.of(node.textValue());
+    }
+
+    private static Map<String, Map<String, Set<Integer>>> byMember(GroupAssignment assignment) {
+        Map<String, Map<String, Set<Integer>>> members = new TreeMap<>();
+        assignment.groupAssignment().forEach((member, assigned) -> {
+            Map<String, Set<Integer>> topics = new TreeMap<>();
+            for (TopicPartition tp : assigned.partitions())
+                if (!topics.computeIfAbsent(tp.topic(), t -> new TreeSet<>()).add(tp.partition()))
+                    throw new IllegalStateException(member + " was given " + tp + " twice");
+            members.put(member, topics);
+        });
+        return members;
+    }
+}
