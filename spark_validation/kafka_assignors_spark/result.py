@@ -1,8 +1,9 @@
-"""What a replay is asked (`ReplayOptions`), what it answers (`ReplayResult`), and how it fails (`ReplayError`).
+"""What a replay is asked (`ReplayOptions`), what it answers (`ReplayResult`), and how it fails
+(`ReplayError`).
 
-Values alone, without Spark: the command line, the HTML report and the JSON report are all written from these. Times are
-aware `datetime`s in UTC, counts are partitions or rebalances, ratios are plain fractions. `to_json` turns a result into
-what `json.dumps` takes.
+Values alone, without Spark: the command line, the HTML report and the JSON report are all written from
+these. Times are aware `datetime`s in UTC, counts are partitions or rebalances, ratios are plain fractions.
+`to_json` turns a result into what `json.dumps` takes.
 """
 
 from __future__ import annotations
@@ -53,12 +54,13 @@ class Mode(str, enum.Enum):
 class ReplayOptions:
     """What to replay. Exactly one of `path` and `bootstrap_servers` is given.
 
-    `path` is a history directory (`raw` or `raw.parquet`, and `topics.parquet`) or any Parquet with the columns
-    partition, offset, timestamp, key and value. `strategies` are names or `module:attribute`. `groups` restricts the
-    replay to these groups, None means all. With `strict` a record that does not decode is an error.
+    `path` is a history directory (`raw` or `raw.parquet`, and `topics.parquet`) or any Parquet with the
+    columns partition, offset, timestamp, key and value. `strategies` are names or `module:attribute`.
+    `groups` restricts the replay to these groups, None means all. With `strict` a record that does not
+    decode is an error.
 
-    `client_config` are librdkafka properties for a live broker (security and the like), `timeout_seconds` the
-    longest wait for it. `master` is Spark's.
+    `client_config` are librdkafka properties for a live broker (security and the like), `timeout_seconds`
+    the longest wait for it. `master` is Spark's.
     """
 
     path: str | None = None
@@ -77,8 +79,8 @@ class ReplayOptions:
 class Progress:
     """One report of how far a replay has come.
 
-    `phase` is a short lower-case phrase ("reading the history"), `number` of `phases` counts phases from 1. `done` of
-    `total` are the tasks of the phase so far; `total` is 0 while it is not known.
+    `phase` is a short lower-case phrase ("reading the history"), `number` of `phases` counts phases from 1.
+    `done` of `total` are the tasks of the phase so far; `total` is 0 while it is not known.
     """
 
     phase: str
@@ -90,7 +92,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class UndecodableRecord:
-    """A record of the topic that could not be read: where it lies, whose it is where that is known, and why."""
+    """A record of the topic that could not be read: where it lies, whose it is if that is known, and why."""
 
     partition: int
     offset: int
@@ -102,11 +104,12 @@ class UndecodableRecord:
 class HistorySummary:
     """What was read, record by record.
 
-    `records` are all records read (offset commits are dropped by the source and are not among them), `duplicates`
-    those seen twice at one partition and offset. `generations` counts records of a classic group's generation,
-    `empty_generations` those of them without members, `tombstones` deleted groups. `kip848_records` are of groups
-    whose broker assigns (KIP-848); they are recognised and counted, not replayed. `skipped_numbers` counts the
-    generation numbers that no record shows: rebalances overtaken by the next one, or history that is lost.
+    `records` are all records read (offset commits are dropped by the source and are not among them),
+    `duplicates` those seen twice at one partition and offset. `generations` counts records of a classic
+    group's generation, `empty_generations` those of them without members, `tombstones` deleted groups.
+    `kip848_records` are of groups whose broker assigns (KIP-848); they are recognised and counted, not
+    replayed. `skipped_numbers` counts the generation numbers that no record shows: rebalances overtaken by
+    the next one, or history that is lost.
     """
 
     source: str
@@ -116,7 +119,6 @@ class HistorySummary:
     generations: int
     empty_generations: int
     tombstones: int
-    offset_commits: int
     kip848_records: int
     kip848_groups: int
     other_records: int
@@ -130,10 +132,10 @@ class HistorySummary:
 class GroupSummary:
     """One group's history, and what of it can be replayed.
 
-    `protocols` are the strategies production ran, in the order they appear; `rebalance_protocols` the protocols
-    (eager, cooperative) that they imply. `rebalances` counts logical ones: the two or more generations of a
-    cooperative hand-over are one. `replayed_rebalances` are those with all the facts; `not_replayed` says why for the
-    rest, by reason.
+    `protocols` are the strategies production ran, in the order they appear; `rebalance_protocols` the
+    protocols (eager, cooperative) that they imply. `rebalances` counts logical ones: the two or more
+    generations of a cooperative hand-over are one. `replayed_rebalances` are those with all the facts;
+    `not_replayed` says why for the rest, by reason.
     """
 
     group: str
@@ -158,13 +160,14 @@ class GroupSummary:
 class Verdict:
     """How one strategy did on one group in one mode. `docs/replay.md` defines each figure.
 
-    `moved` sums the partitions that went from one live member to another; `least_moved` the fewest moves that any
-    optimally balanced assignment would have needed from the same starting points. A `moved` below it is bought with
-    worse balance. `stickiness` is the share of the partitions that could have stayed that did, 1.0 if none could.
-    The three balance figures are means over the rebalances of each assignment's own figure, the `worst_` one is the
-    largest. `second_rounds` counts the rebalances after which the cooperative protocol needs another round to hand
-    partitions over; it is 0 for a strategy that runs eagerly. `failed` counts rebalances where the strategy raised or
-    returned an invalid assignment, `failures` gives the first few reasons.
+    `moved` sums the partitions that went from one live member to another; `least_moved` the fewest moves
+    that any optimally balanced assignment would have needed from the same starting points. A `moved` below
+    it is bought with worse balance. `stickiness` is the share of the partitions that could have stayed that
+    did, 1.0 if none could. The three balance figures are means over the rebalances of each assignment's own
+    figure, the `worst_` one is the largest. `second_rounds` counts the rebalances after which the
+    cooperative protocol needs another round to hand partitions over; it is 0 for a strategy that runs
+    eagerly. `failed` counts rebalances where the strategy raised or returned an invalid assignment,
+    `failures` gives the first few reasons.
     """
 
     group: str
@@ -229,10 +232,11 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class ClientAgreement:
-    """Recorded generations of one strategy led by one kind of client, and how many the replay repeats exactly.
+    """Recorded generations of one strategy led by one kind of client, and how many the replay repeats
+    exactly.
 
-    `must_match` is True where full equality is promised: the Java client, and our own assignors. `unchecked` counts
-    generations without a usable catalogue entry. `explained` counts the differences by explanation.
+    `must_match` is True where full equality is promised: the Java client, and our own assignors. `unchecked`
+    counts generations without a usable catalogue entry. `explained` counts the differences by explanation.
     """
 
     client: str
@@ -254,7 +258,7 @@ class TruthCheck:
 
     @property
     def holds(self) -> bool:
-        """Every checked generation whose leader must match does, or differs for a reason that evidence shows."""
+        """Every checked generation whose leader must match does, or differs for a reason that is shown."""
         return all(client.unexplained == 0 for client in self.clients if client.must_match)
 
 
@@ -274,7 +278,8 @@ class ReplayResult:
 
 
 def to_json(value: Any) -> Any:
-    """`value` in terms of what `json.dumps` takes: dataclasses become objects, times ISO 8601, enums their value.
+    """`value` in terms of what `json.dumps` takes: dataclasses become objects, times ISO 8601, enums their
+    value.
 
     Client configuration may hold passwords, so of `ReplayOptions.client_config` only the names are given.
     """

@@ -1,0 +1,83 @@
+"""The catalogue: how many partitions a topic had at a time, and in which racks their replicas were.
+
+A record of a group names partitions by topic and number, and nothing else. What a leader knew of the topics
+when it assigned them has to come from somewhere else: from a table that was kept beside the records, or, for
+a live cluster, from its brokers as they are now.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from kafka_assignors.group import Topic
+
+__all__ = ["Catalogue", "CatalogueEntry"]
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueEntry:
+    """A topic as it was from `since` on, until the next entry of the same name.
+
+    `since` is None where it is not known since when this holds: the entry then counts for all times before
+    the next.
+    """
+
+    since: datetime | None
+    topic_id: str | None
+    topic: Topic
+
+
+class Catalogue:
+    """Topics over time. A lookup takes time logarithmic in the number of the topic's entries."""
+
+    def __init__(self, entries: Iterable[CatalogueEntry]) -> None:
+        by_topic: dict[str, list[CatalogueEntry]] = {}
+        for entry in entries:
+            by_topic.setdefault(entry.topic.name, []).append(entry)
+        self._entries = {
+            name: sorted(history, key=lambda entry: (entry.since is not None, entry.since))
+            for name, history in by_topic.items()
+        }
+        self._since = {
+            name: [entry.since for entry in history if entry.since is not None]
+            for name, history in self._entries.items()
+        }
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def at(self, topic: str, when: datetime) -> Topic | None:
+        """The topic as of `when`; None if there is no entry so early, or none at all."""
+        history = self._entries.get(topic)
+        if history is None:
+            return None
+        since = self._since[topic]
+        open_ended = len(history) - len(since)
+        position = bisect_right(since, when) + open_ended - 1
+        return history[position].topic if position >= 0 else None
+
+    def partition_counts(self, topic: str) -> tuple[int, ...]:
+        """Every partition count the topic ever had, in the order of time."""
+        return tuple(entry.topic.partitions for entry in self._entries.get(topic, ()))
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[Mapping[str, Any]]) -> Catalogue:
+        """The catalogue in rows of `tables.TOPICS`."""
+        return cls(
+            CatalogueEntry(
+                since=row["from"],
+                topic_id=row["topic_id"],
+                topic=Topic(row["topic"], row["partitions"], _racks(row["replica_racks"])),
+            )
+            for row in rows
+        )
+
+
+def _racks(value: list[list[str] | None] | None) -> tuple[frozenset[str], ...] | None:
+    if value is None:
+        return None
+    return tuple(frozenset(rack for rack in racks or () if rack) for racks in value)

@@ -1,0 +1,127 @@
+"""The tables that the jobs read and write, column by column.
+
+| table | a row is | key |
+|---|---|---|
+| `raw` | a record of `__consumer_offsets`, offset commits left out | partition, offset |
+| `topics` | a topic as it was from a moment on: the catalogue | topic, from |
+| `events` | a decoded `raw` record, or the reason why it does not decode | partition, offset |
+| `generations` | a generation of a classic group with its place in the group's life | group, offset |
+| `members` | a member of a generation: what it asked for and what it got | group, offset, member_id |
+| `replayed` | a rebalance under one strategy in one mode, measured | group, offset, strategy, mode |
+| `checked` | a recorded generation held against what its strategy gives here | group, offset |
+
+A generation's number is no key: a static member's replacement writes the same generation again, and a
+deleted group starts from 0. All timestamps are instants, in microseconds.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+__all__ = ["CHECKED", "EVENTS", "MEMBER", "RAW", "REPLAYED", "TOPICS"]
+
+_STRING, _INT, _LONG, _BOOL = StringType(), IntegerType(), LongType(), BooleanType()
+_BINARY, _DOUBLE, _TIMESTAMP = BinaryType(), DoubleType(), TimestampType()
+_STRINGS = ArrayType(_STRING)
+_PARTITIONS_BY_TOPIC = MapType(_STRING, ArrayType(_INT))
+
+
+def _struct(**columns: DataType) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in columns.items()])
+
+
+RAW = _struct(partition=_INT, offset=_LONG, timestamp=_TIMESTAMP, key=_BINARY, value=_BINARY)
+
+TOPICS = StructType(
+    [
+        StructField("topic", _STRING),
+        StructField("topic_id", _STRING),
+        StructField("from", _TIMESTAMP),
+        StructField("partitions", _INT),
+        StructField("replica_racks", ArrayType(_STRINGS)),
+    ]
+)
+
+MEMBER = _struct(
+    member_id=_STRING,
+    instance_id=_STRING,
+    rack=_STRING,
+    client_id=_STRING,
+    client_host=_STRING,
+    version=_INT,
+    topics=_STRINGS,
+    owned=_PARTITIONS_BY_TOPIC,
+    owned_generation=_INT,
+    revoked=_BOOL,
+    assigned=_PARTITIONS_BY_TOPIC,
+)
+"""`version` is the subscription's. `owned` is the member's own claim, `revoked` that it gave the claimed
+partitions up before it joined; `assigned` is what the leader gave it."""
+
+EVENTS = _struct(
+    partition=_INT,
+    offset=_LONG,
+    timestamp=_TIMESTAMP,
+    copies=_LONG,
+    kind=_STRING,
+    group=_STRING,
+    reason=_STRING,
+    protocol_type=_STRING,
+    version=_INT,
+    generation=_INT,
+    protocol=_STRING,
+    leader=_STRING,
+    members=ArrayType(MEMBER),
+)
+"""`kind` is one of `kafka_assignors_spark.records.Kind`. `reason` says why a record, or a member in it, does
+not decode. `version` is that of the GroupMetadata value."""
+
+REPLAYED = _struct(
+    group=_STRING,
+    offset=_LONG,
+    generation=_INT,
+    timestamp=_TIMESTAMP,
+    strategy=_STRING,
+    mode=_STRING,
+    generations=_INT,
+    members=_INT,
+    partitions=_INT,
+    moved=_INT,
+    least_moved=_INT,
+    could_stay=_INT,
+    min_load=_INT,
+    max_load=_INT,
+    max_over_mean=_DOUBLE,
+    load_stddev=_DOUBLE,
+    rounds=_INT,
+    inferred_topics=_STRINGS,
+    problem=_STRING,
+)
+"""`problem` says why a rebalance could not be replayed, or in what a strategy failed; the measures are then
+null. `inferred_topics` are those whose partition count was taken from the recorded assignment itself."""
+
+CHECKED = _struct(
+    group=_STRING,
+    partition=_INT,
+    offset=_LONG,
+    generation=_INT,
+    strategy=_STRING,
+    client=_STRING,
+    outcome=_STRING,
+    explanation=_STRING,
+    detail=_STRING,
+)
+"""`outcome` is one of `kafka_assignors_spark.truth.Outcome`."""
