@@ -27,7 +27,6 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
-from typing import ClassVar
 
 from kafka_assignors.group import Assignment, Group, Topic
 from kafka_assignors.strategies._order import in_java_order, topics_by_subscribers
@@ -44,9 +43,9 @@ class Range:
     is linear in the members of each set of co-partitioned topics, and where racks matter in its replicas too.
     """
 
-    name: ClassVar[str] = "range"
-    version: ClassVar[int] = 0
-    protocols: ClassVar[tuple[RebalanceProtocol, ...]] = (RebalanceProtocol.EAGER,)
+    name = "range"
+    version = 0
+    protocols = (RebalanceProtocol.EAGER,)
 
     def assign(self, group: Group) -> Assignment:
         members = in_java_order(group.members.values())

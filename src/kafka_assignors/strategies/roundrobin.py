@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
-from typing import ClassVar
 
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.strategies._order import in_java_order, java_order, topics_by_subscribers
@@ -33,9 +32,9 @@ class RoundRobin:
     bound. Time is linear in the topics times the members that get something of them.
     """
 
-    name: ClassVar[str] = "roundrobin"
-    version: ClassVar[int] = 0
-    protocols: ClassVar[tuple[RebalanceProtocol, ...]] = (RebalanceProtocol.EAGER,)
+    name = "roundrobin"
+    version = 0
+    protocols = (RebalanceProtocol.EAGER,)
 
     def assign(self, group: Group) -> Assignment:
         members = in_java_order(group.members.values())
