@@ -1,0 +1,61 @@
+"""Codecs of what members, leaders and brokers write: no I/O, bytes in and values out.
+
+- A member joins with a subscription (`encode_member`, or `Subscription` field by field) and the leader
+  reads it (`decode_member`); user data of Java's sticky assignors and member data of ours are part of it.
+- The leader answers with assignments (`ConsumerAssignment`), in whose user data it notes the generation
+  (`encode_leader_data`).
+- The group coordinator keeps all that in `__consumer_offsets` (`decode_key`, `decode_group_metadata`).
+
+Bytes that do not follow their schema raise `ProtocolError`, which says which field is wrong, at which byte,
+and how. The formats are described byte by byte in docs/wire-format.md.
+"""
+
+from kafka_assignors.protocol.assignment import ConsumerAssignment, decode_assignment, encode_assignment
+from kafka_assignors.protocol.errors import ProtocolError
+from kafka_assignors.protocol.group_metadata import (
+    GroupMember,
+    GroupMetadata,
+    decode_group_metadata,
+    encode_group_metadata,
+)
+from kafka_assignors.protocol.leader_data import decode_leader_data, encode_leader_data
+from kafka_assignors.protocol.member import decode_member, encode_member
+from kafka_assignors.protocol.record_keys import (
+    ConsumerGroupKey,
+    ConsumerGroupRecord,
+    GroupMetadataKey,
+    OffsetCommitKey,
+    RecordKey,
+    UnknownKey,
+    decode_key,
+    encode_key,
+)
+from kafka_assignors.protocol.subscription import Subscription, decode_subscription, encode_subscription
+from kafka_assignors.protocol.user_data import encode_user_data
+
+__all__ = [
+    "ConsumerAssignment",
+    "ConsumerGroupKey",
+    "ConsumerGroupRecord",
+    "GroupMember",
+    "GroupMetadata",
+    "GroupMetadataKey",
+    "OffsetCommitKey",
+    "ProtocolError",
+    "RecordKey",
+    "Subscription",
+    "UnknownKey",
+    "decode_assignment",
+    "decode_group_metadata",
+    "decode_key",
+    "decode_leader_data",
+    "decode_member",
+    "decode_subscription",
+    "encode_assignment",
+    "encode_group_metadata",
+    "encode_key",
+    "encode_leader_data",
+    "encode_member",
+    "encode_subscription",
+    "encode_user_data",
+]

@@ -1,0 +1,223 @@
+"""Reads Kafka's primitive types out of bytes that nobody vouches for.
+
+Every method takes the name of the field it reads, and either returns a value or raises `ProtocolError` with
+the path of that field, the byte and the problem. Nothing is allocated on the strength of a length alone: an
+array says how many bytes its smallest element takes, and a count that the bytes left cannot hold is refused
+before the first element.
+
+The types are those of https://kafka.apache.org/protocol#protocol_types. The `compact_` ones are those of
+flexible versions (KIP-482): lengths are unsigned varints, one greater than the length they stand for, with
+0 for null.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from kafka_assignors.protocol.errors import FieldPath
+
+__all__ = ["Reader"]
+
+_int16 = struct.Struct(">h").unpack_from
+_int32 = struct.Struct(">i").unpack_from
+_int64 = struct.Struct(">q").unpack_from
+
+_MAX_VARINT_BYTES = 5
+
+
+class Reader(FieldPath):
+    """A position in `data`, which ends where the data end.
+
+    `subject` names the data in errors. Where the data were cut out of something larger, `parent` is the
+    field they were there and `base` the offset they had: errors count from it.
+    """
+
+    __slots__ = ("_base", "_data", "_end", "_position")
+
+    def __init__(
+        self, data: bytes | bytearray | memoryview, subject: str, *, parent: str = "", base: int = 0
+    ) -> None:
+        super().__init__(subject, parent)
+        self._data = bytes(data)
+        self._position = 0
+        self._end = len(self._data)
+        self._base = base
+
+    @property
+    def offset(self) -> int:
+        """The offset of the next byte."""
+        return self._base + self._position
+
+    @property
+    def remaining(self) -> int:
+        """How many bytes are left."""
+        return self._end - self._position
+
+    def starts_with(self, prefix: bytes, *, after: int = 0) -> bool:
+        """Whether these bytes are next, or come `after` so many others; reads nothing."""
+        return self._data.startswith(prefix, self._position + after)
+
+    def fork(self) -> Reader:
+        """Another reader at the same place of the same bytes, to try a reading without losing the place."""
+        other = Reader(self._data, self._subject, base=self._base)
+        other._parent, other._within, other._position = self._parent, [*self._within], self._position
+        return other
+
+    def finish(self, field: str) -> None:
+        """States that `field` was the last one."""
+        if self.remaining:
+            raise self.error(field, self.offset, f"ends here, but {_size(self.remaining)} follow")
+
+    # Fixed-size types.
+
+    def _take(self, field: str, size: int) -> int:
+        """The position of the next `size` bytes, which are there and now count as read."""
+        position = self._position
+        if size > self._end - position:
+            raise self.error(field, self.offset, f"needs {_size(size)}, but {_left(self.remaining)}")
+        self._position = position + size
+        return position
+
+    def int16(self, field: str) -> int:
+        value: int = _int16(self._data, self._take(field, 2))[0]
+        return value
+
+    def int32(self, field: str) -> int:
+        value: int = _int32(self._data, self._take(field, 4))[0]
+        return value
+
+    def int64(self, field: str) -> int:
+        value: int = _int64(self._data, self._take(field, 8))[0]
+        return value
+
+    def raw(self, field: str, size: int) -> bytes:
+        """The next `size` bytes."""
+        position = self._take(field, size)
+        return self._data[position : position + size]
+
+    def uvarint(self, field: str) -> int:
+        """An unsigned varint of at most 32 bits."""
+        start = self.offset
+        value = 0
+        for shift in range(0, 7 * _MAX_VARINT_BYTES, 7):
+            byte = self._data[self._take(field, 1)]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+        else:
+            raise self.error(field, start, f"is a varint of more than {_MAX_VARINT_BYTES} bytes")
+        if value > 0xFFFF_FFFF:
+            raise self.error(field, start, f"is a varint of {value}, which is more than 32 bits hold")
+        return value
+
+    # Strings and bytes.
+
+    def string(self, field: str) -> str:
+        start = self.offset
+        return self._text(field, start, self._length(field, start, self.int16(field)))
+
+    def nullable_string(self, field: str) -> str | None:
+        start = self.offset
+        length = self.int16(field)
+        return None if length == -1 else self._text(field, start, self._length(field, start, length))
+
+    def nullable_byte_array(self, field: str) -> bytes | None:
+        start = self.offset
+        length = self.int32(field)
+        return None if length == -1 else self._bytes(field, start, self._length(field, start, length))
+
+    def byte_array(self, field: str) -> bytes:
+        start = self.offset
+        return self._bytes(field, start, self._length(field, start, self.int32(field)))
+
+    def compact_string(self, field: str) -> str:
+        start = self.offset
+        return self._text(field, start, self._length(field, start, self.uvarint(field) - 1))
+
+    def compact_nullable_string(self, field: str) -> str | None:
+        start = self.offset
+        length = self.uvarint(field) - 1
+        return None if length == -1 else self._text(field, start, length)
+
+    def compact_byte_array(self, field: str) -> bytes:
+        start = self.offset
+        return self._bytes(field, start, self._length(field, start, self.uvarint(field) - 1))
+
+    def _length(self, field: str, start: int, length: int) -> int:
+        if length >= 0:
+            return length
+        if length == -1:
+            raise self.error(field, start, "is null (length -1), which the schema does not allow")
+        raise self.error(field, start, f"has the negative length {length}")
+
+    def _bytes(self, field: str, start: int, length: int) -> bytes:
+        if length > self.remaining:
+            raise self.error(field, start, f"claims {_size(length)}, but {_left(self.remaining)}")
+        return self.raw(field, length)
+
+    def _text(self, field: str, start: int, length: int) -> str:
+        data = self._bytes(field, start, length)
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            at = self.offset - length + error.start
+            raise self.error(field, at, f"is not UTF-8: {error.reason} ({data[error.start]:#04x})") from None
+
+    def section(self, field: str) -> Reader:
+        """A reader of its own for a byte array that has fields in it; it cannot read beyond that array."""
+        data = self.byte_array(field)
+        parent = ".".join([*self._parent, field])
+        return Reader(data, self._subject, parent=parent, base=self.offset - len(data))
+
+    # Arrays and tagged fields.
+
+    def int32s(self, field: str) -> tuple[int, ...]:
+        """An array of int32, unpacked in one call."""
+        start = self.offset
+        count = self._count(field, start, self.int32(field), 4)
+        position = self._take(field, 4 * count)
+        return struct.unpack_from(f">{count}i", self._data, position)
+
+    def items(self, field: str, minimum_bytes: int) -> Iterator[None]:
+        """Once for each element of an array, the smallest of which takes `minimum_bytes`; the loop reads."""
+        start = self.offset
+        return self._items(field, self._count(field, start, self.int32(field), minimum_bytes))
+
+    def compact_items(self, field: str, minimum_bytes: int) -> Iterator[None]:
+        """As `items`, for an array of a flexible version."""
+        start = self.offset
+        return self._items(field, self._count(field, start, self.uvarint(field) - 1, minimum_bytes))
+
+    def _count(self, field: str, start: int, count: int, minimum_bytes: int) -> int:
+        count = self._length(field, start, count)
+        if count * minimum_bytes > self.remaining:
+            raise self.error(
+                field,
+                start,
+                f"claims {count} elements, which take at least {_size(count * minimum_bytes)}, "
+                f"but {_left(self.remaining)}",
+            )
+        return count
+
+    def _items(self, field: str, count: int) -> Iterator[None]:
+        self._within.append((field, 0))
+        for index in range(count):
+            self._within[-1] = (field, index)
+            yield
+        self._within.pop()
+
+    def skip_tagged_fields(self, field: str) -> None:
+        """Tagged fields (KIP-482) that this version does not know: read over, within their bounds."""
+        start = self.offset
+        for _ in self._items(field, self._count(field, start, self.uvarint(field), 2)):
+            self.uvarint("tag")
+            self._take("data", self.uvarint("size"))
+
+
+def _size(count: int) -> str:
+    return f"{count} byte" if count == 1 else f"{count} bytes"
+
+
+def _left(count: int) -> str:
+    return "nothing is left" if count == 0 else f"{_size(count)} {'is' if count == 1 else 'are'} left"

@@ -1,0 +1,135 @@
+"""Keys of the records in `__consumer_offsets`.
+
+A key begins with an int16 that says what kind of record it is; the schemas are the `*Key.json` files in
+group-coordinator/src/main/resources/common/message of apache/kafka, and the numbers those of
+`CoordinatorRecordType` in Kafka 4.4. A record without a value is a tombstone: what its key names is gone.
+The value's own version is in the value.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from kafka_assignors.protocol.reader import Reader
+from kafka_assignors.protocol.writer import Writer
+
+__all__ = [
+    "ConsumerGroupKey",
+    "ConsumerGroupRecord",
+    "GroupMetadataKey",
+    "OffsetCommitKey",
+    "RecordKey",
+    "UnknownKey",
+    "decode_key",
+    "encode_key",
+]
+
+_SUBJECT = "record key"
+_OFFSET_COMMIT_TYPES = (0, 1)
+_GROUP_METADATA_TYPE = 2
+
+
+class ConsumerGroupRecord(enum.IntEnum):
+    """The kinds of records of a group under the KIP-848 protocol."""
+
+    METADATA = 3
+    PARTITION_METADATA = 4
+    MEMBER_METADATA = 5
+    TARGET_ASSIGNMENT_METADATA = 6
+    TARGET_ASSIGNMENT_MEMBER = 7
+    CURRENT_MEMBER_ASSIGNMENT = 8
+
+
+_OF_A_MEMBER = frozenset(
+    {
+        ConsumerGroupRecord.MEMBER_METADATA,
+        ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER,
+        ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommitKey:
+    """A committed offset; `type` is 1, or 0 for records from before Kafka 0.9."""
+
+    group: str
+    topic: str
+    partition: int
+    type: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMetadataKey:
+    """A generation of a group under the classic protocol."""
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupKey:
+    """A part of a group under the KIP-848 protocol; `member_id` is None where it is not about one member."""
+
+    type: ConsumerGroupRecord
+    group: str
+    member_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownKey:
+    """None of the above: share and streams groups, resolved regular expressions, or a newer kind."""
+
+    type: int
+
+
+RecordKey = OffsetCommitKey | GroupMetadataKey | ConsumerGroupKey | UnknownKey
+
+
+def decode_key(data: bytes | bytearray | memoryview) -> RecordKey:
+    """What the record with this key is about; `ProtocolError` if the bytes do not follow their schema."""
+    reader = Reader(data, _SUBJECT)
+    kind = reader.int16("type")
+    key: RecordKey
+    if kind in _OFFSET_COMMIT_TYPES:
+        key = OffsetCommitKey(reader.string("group"), reader.string("topic"), reader.int32("partition"), kind)
+        reader.finish("partition")
+    elif kind == _GROUP_METADATA_TYPE:
+        key = GroupMetadataKey(reader.string("group"))
+        reader.finish("group")
+    elif ConsumerGroupRecord.METADATA <= kind <= ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT:
+        record = ConsumerGroupRecord(kind)
+        group = reader.string("group_id")
+        if record in _OF_A_MEMBER:
+            key = ConsumerGroupKey(record, group, reader.string("member_id"))
+            reader.finish("member_id")
+        else:
+            key = ConsumerGroupKey(record, group)
+            reader.finish("group_id")
+    else:
+        key = UnknownKey(kind)
+    return key
+
+
+def encode_key(key: OffsetCommitKey | GroupMetadataKey | ConsumerGroupKey) -> bytes:
+    """The bytes of `key`."""
+    writer = Writer(_SUBJECT)
+    if isinstance(key, OffsetCommitKey):
+        if key.type not in _OFFSET_COMMIT_TYPES:
+            raise writer.error("type", 0, f"{key.type} is not 0 or 1, the types of an offset commit")
+        writer.int16("type", key.type)
+        writer.string("group", key.group)
+        writer.string("topic", key.topic)
+        writer.int32("partition", key.partition)
+    elif isinstance(key, GroupMetadataKey):
+        writer.int16("type", _GROUP_METADATA_TYPE)
+        writer.string("group", key.group)
+    else:
+        writer.int16("type", key.type)
+        writer.string("group_id", key.group)
+        if (key.member_id is not None) != (key.type in _OF_A_MEMBER):
+            wanted = "a member id" if key.type in _OF_A_MEMBER else "no member id"
+            raise writer.error("member_id", 0, f"a key of type {key.type:d} ({key.type.name}) has {wanted}")
+        if key.member_id is not None:
+            writer.string("member_id", key.member_id)
+    return writer.getvalue()
