@@ -1,0 +1,120 @@
+"""Child processes that do not outlive whoever started them.
+
+`Processes` is a context manager. Leaving it kills what still runs and removes the folders entrusted to it.
+When the owner has no chance to leave (SIGKILL, a SIGTERM that Python does not handle, a crash), a small
+watchdog process does the same: it reads from a pipe what there is to clean up, and the pipe closes when the
+owner dies, however that happens.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+__all__ = ["Processes"]
+
+_WATCHDOG = """
+import os, shutil, signal, sys
+pids, folders = set(), set()
+for line in sys.stdin:
+    what, name = line.rstrip("\\n").split(" ", 1)
+    {"+pid": pids.add, "-pid": pids.discard, "+dir": folders.add, "-dir": folders.discard}[what](name)
+for pid in pids:
+    try:
+        os.kill(int(pid), signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+for folder in folders:
+    shutil.rmtree(folder, ignore_errors=True)
+"""
+
+
+class Processes:
+    """The child processes and temporary folders of one owner."""
+
+    def __init__(self) -> None:
+        self._running: dict[int, subprocess.Popen[bytes]] = {}
+        self._folders: set[Path] = set()
+        self._watchdog: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Processes:
+        # A session of its own, so that Ctrl-C in a terminal does not end it before the owner has cleaned up.
+        self._watchdog = subprocess.Popen(
+            [sys.executable, "-I", "-c", _WATCHDOG], stdin=subprocess.PIPE, start_new_session=True
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in list(self._running.values()):
+            if process.poll() is None:
+                process.kill()
+        for process in list(self._running.values()):
+            process.wait()
+            self._forget(process)
+        for folder in self._folders:
+            shutil.rmtree(folder, ignore_errors=True)
+        if self._watchdog is not None and self._watchdog.stdin is not None:
+            for folder in self._folders:
+                self._tell("-dir", folder)
+            self._watchdog.stdin.close()
+            self._watchdog.wait()
+
+    def own_folder(self, folder: Path) -> None:
+        """Remove this folder in the end."""
+        self._folders.add(folder)
+        self._tell("+dir", folder)
+
+    def start(
+        self,
+        command: Sequence[str],
+        log: Path,
+        *,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> subprocess.Popen[bytes]:
+        """Start a process whose output, standard and error, is appended to `log`."""
+        with open(log, "ab") as output:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                cwd=cwd,
+                env=None if env is None else {**os.environ, **env},
+            )
+        self._running[process.pid] = process
+        self._tell("+pid", process.pid)
+        return process
+
+    def stop(
+        self, process: subprocess.Popen[bytes], number: signal.Signals = signal.SIGTERM, timeout_s: float = 30
+    ) -> int:
+        """Send a signal, wait for the end, kill after `timeout_s` seconds; returns the exit code."""
+        if process.poll() is None:
+            process.send_signal(number)
+            try:
+                process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._forget(process)
+        return process.returncode
+
+    def _forget(self, process: subprocess.Popen[bytes]) -> None:
+        if self._running.pop(process.pid, None) is not None:
+            self._tell("-pid", process.pid)
+
+    def _tell(self, what: str, name: object) -> None:
+        if self._watchdog is None or self._watchdog.stdin is None:
+            raise RuntimeError("Processes is a context manager: enter it first")
+        self._watchdog.stdin.write(f"{what} {name}\n".encode())
+        self._watchdog.stdin.flush()

@@ -1,0 +1,154 @@
+"""The brokers under the other tests and the recorder: they start, fail loudly, and leave nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from compat_tests.kafka_cluster import Kafka, KafkaCluster, KafkaError, free_ports
+
+ROOT = Path(__file__).resolve().parent.parent
+
+OWNER = """
+import sys, time
+from compat_tests.kafka_cluster import KafkaCluster
+
+with KafkaCluster() as cluster:
+    print(*cluster.pids.values(), *cluster.folders, flush=True)
+    time.sleep(600)
+"""
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process exists and is not merely waiting for its parent to notice its end."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+def wait_until(true: Callable[[], bool], timeout_s: float = 30) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return true()
+
+
+def test_a_topic_has_the_partitions_and_racks_it_was_given(kafka3: KafkaCluster) -> None:
+    kafka3.create_topic("orders", replicas=[[1, 2], [2, 3]])
+    (created,) = kafka3.describe_topics(["orders"])
+    assert created.replica_racks == (("a", "b"), ("b", "c"))
+
+    kafka3.add_partitions("orders", 3, replicas=[[3, 1]])
+    (grown,) = kafka3.describe_topics(["orders"])
+    assert grown.replica_racks == (("a", "b"), ("b", "c"), ("c", "a"))
+    assert grown.topic_id == created.topic_id
+
+    kafka3.delete_topic("orders")
+    assert wait_until(lambda: not exists(kafka3, "orders"))
+
+
+def exists(kafka: Kafka, topic: str) -> bool:
+    try:
+        kafka.describe_topics([topic])
+    except KafkaError:
+        return False
+    return True
+
+
+def test_three_brokers_stand_in_three_racks(kafka3: KafkaCluster) -> None:
+    assert kafka3.racks() == {1: "a", 2: "b", 3: "c"}
+
+
+def test_a_killed_broker_is_missed_and_comes_back(kafka3: KafkaCluster) -> None:
+    kafka3.create_topic("kept", replicas=[[2, 3, 1]])
+    pid = kafka3.pids[2]
+
+    kafka3.kill(2)
+    assert not is_running(pid)
+    assert wait_until(lambda: set(kafka3.racks()) == {1, 3})
+
+    kafka3.start(2)
+    assert kafka3.racks() == {1: "a", 2: "b", 3: "c"}
+    assert kafka3.describe_topics(["kept"])[0].replica_racks == (("b", "c", "a"),)
+
+
+def test_a_broker_can_be_restarted_in_order(kafka3: KafkaCluster) -> None:
+    pid = kafka3.pids[3]
+    kafka3.restart(3)
+    assert kafka3.pids[3] != pid
+    assert kafka3.racks() == {1: "a", 2: "b", 3: "c"}
+
+
+def test_the_shared_cluster_serves(kafka: Kafka) -> None:
+    topic = f"shared-{os.getpid()}"
+    kafka.create_topic(topic, 4)
+    assert kafka.describe_topics([topic])[0].partitions == 4
+    kafka.delete_topic(topic)
+
+
+def test_an_error_in_the_block_leaves_no_process_and_no_folder() -> None:
+    def fail() -> None:
+        with KafkaCluster() as cluster:
+            pids.extend(cluster.pids.values())
+            folders.extend(cluster.folders)
+            assert all(map(is_running, pids))
+            raise LookupError("something in the test")
+
+    pids: list[int] = []
+    folders: list[Path] = []
+    with pytest.raises(LookupError):
+        fail()
+    assert pids
+    assert not any(map(is_running, pids))
+    assert not any(folder.exists() for folder in folders)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_brokers_end_with_a_killed_owner(number: signal.Signals) -> None:
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+    )
+    with owner:
+        assert owner.stdout is not None
+        pid, folder = owner.stdout.readline().split()
+        assert is_running(int(pid))
+        owner.send_signal(number)
+    assert wait_until(lambda: not is_running(int(pid)))
+    assert wait_until(lambda: not Path(folder.decode()).exists())
+
+
+def test_a_port_that_somebody_took_is_replaced() -> None:
+    with socket.socket() as rival:
+        rival.bind(("127.0.0.1", 0))
+        rival.listen()
+        taken = rival.getsockname()[1]
+        answers = iter([[taken, *free_ports(1)]])
+        with KafkaCluster(ports=lambda count: next(answers, None) or free_ports(count)) as cluster:
+            assert cluster.racks() == {1: "a"}
+            assert str(taken) not in cluster.bootstrap
+
+
+def test_a_broker_that_cannot_start_says_why() -> None:
+    with (
+        pytest.raises(KafkaError, match=r"group\.min\.session\.timeout\.ms"),
+        KafkaCluster(settings={"group.min.session.timeout.ms": "soon"}),
+    ):
+        pass
+
+
+def test_a_cluster_that_is_not_there_fails_within_seconds() -> None:
+    with pytest.raises(KafkaError, match="cannot describe the cluster at 127"):
+        Kafka(f"127.0.0.1:{free_ports(1)[0]}").check(timeout_s=2)
