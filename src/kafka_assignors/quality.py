@@ -1,0 +1,99 @@
+"""How good an assignment is: balance, movement and racks in numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+
+from kafka_assignors.claims import Claims, judge_claims
+from kafka_assignors.group import Assignment, Group
+from kafka_assignors.solver import RackPreference, solve
+
+__all__ = ["Quality", "least_moved", "measure"]
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """Measures of an assignment; loads are partitions of a member, over all members of the group.
+
+    Every assigned partition is one of three: `kept` by the member that owned it, `moved` from the member that
+    owned it to another one although the owner is in the group and could have kept it, or `forced` upon
+    whoever got it: nobody in the group owned it, because it is new, its owner has left or unsubscribed, or
+    nobody's claim counted.
+
+    `max_over_mean` is 1.0 where nothing is assigned. `rack_misses` counts partitions whose member is in a
+    rack without a replica of theirs; it is None where no member names a rack or no topic's racks are known.
+    """
+
+    members: int
+    partitions: int
+    min_load: int
+    max_load: int
+    mean_load: float
+    max_over_mean: float
+    load_stddev: float
+    moved: int
+    forced: int
+    kept: int
+    rack_misses: int | None
+
+
+def measure(group: Group, assignment: Assignment) -> Quality:
+    """Measure an assignment of the group, valid or not; movement is counted from the judged claims."""
+    loads = [sum(map(len, assignment.members.get(member_id, {}).values())) for member_id in group.members]
+    total = sum(loads)
+    mean = total / len(loads) if loads else 0.0
+    moved, kept = _movement(judge_claims(group), assignment)
+    return Quality(
+        members=len(loads),
+        partitions=total,
+        min_load=min(loads, default=0),
+        max_load=max(loads, default=0),
+        mean_load=mean,
+        max_over_mean=max(loads) / mean if total else 1.0,
+        load_stddev=sqrt(sum((load - mean) ** 2 for load in loads) / len(loads)) if loads else 0.0,
+        moved=moved,
+        forced=total - moved - kept,
+        kept=kept,
+        rack_misses=_rack_misses(group, assignment),
+    )
+
+
+def least_moved(group: Group) -> int:
+    """The fewest moves that any assignment with the best balance needs (racks not considered)."""
+    claims = judge_claims(group)
+    moved, _ = _movement(claims, solve(group, claims, racks=RackPreference.NONE))
+    return moved
+
+
+def _movement(claims: Claims, assignment: Assignment) -> tuple[int, int]:
+    """How many partitions changed their owner, and how many kept it."""
+    owned = kept = 0
+    for member_id, prior in claims.prior.items():
+        now = assignment.members.get(member_id, {})
+        for topic, partitions in prior.items():
+            owned += len(partitions)
+            has = now.get(topic)
+            if has is partitions:
+                kept += len(partitions)
+            elif has:
+                kept += len(set(partitions).intersection(has))
+    return owned - kept, kept
+
+
+def _rack_misses(group: Group, assignment: Assignment) -> int | None:
+    racks_known = any(any(topic.replica_racks or ()) for topic in group.topics.values())
+    if not racks_known or not any(member.rack for member in group.members.values()):
+        return None
+    misses = 0
+    for member_id, by_topic in assignment.members.items():
+        rack = group.members[member_id].rack if member_id in group.members else None
+        if not rack:
+            continue
+        for name, partitions in by_topic.items():
+            topic = group.topics.get(name)
+            if topic is not None and topic.replica_racks is not None:
+                misses += sum(
+                    1 for p in partitions if topic.replica_racks[p] and rack not in topic.replica_racks[p]
+                )
+    return misses

@@ -1,0 +1,34 @@
+"""`cooperative-sticky`: balance first, then as few moves as possible, then racks; for incremental
+rebalancing.
+
+The name and the user data are those of Java's CooperativeStickyAssignor, so the two may share a group. Both
+protocols are offered, as Java does, so that a group can be brought over by a rolling restart (KIP-429).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from kafka_assignors.claims import judge_claims
+from kafka_assignors.group import Assignment, Group
+from kafka_assignors.solver import RackPreference, solve
+from kafka_assignors.strategies.contract import RebalanceProtocol
+
+__all__ = ["CooperativeSticky"]
+
+
+@dataclass(frozen=True, slots=True)
+class CooperativeSticky:
+    """Exactly optimal in balance, then movement, then rack misses, under the cooperative protocol."""
+
+    name: ClassVar[str] = "cooperative-sticky"
+    version: ClassVar[int] = 0
+    protocols: ClassVar[tuple[RebalanceProtocol, ...]] = (
+        RebalanceProtocol.COOPERATIVE,
+        RebalanceProtocol.EAGER,
+    )
+
+    def assign(self, group: Group) -> Assignment:
+        """The target for the group; the leader withholds what somebody still has to give up."""
+        return solve(group, judge_claims(group), racks=RackPreference.AFTER_MOVEMENT)
