@@ -9,6 +9,10 @@ librdkafka (`rd_kafka_sticky_assignor_get_metadata` in rdkafka_sticky_assignor.c
 (`JoinGroupMetadata` in pkg/kgo/group_balancer.go) write the format of `sticky` under `cooperative-sticky`,
 too. Java takes the number of topics in it for the generation; here it is recognised.
 
+kafka-python 3 puts an int16, the version 1, before what Java writes, and expects it there
+(`StickyAssignorUserData`, observed in 3.0.12): no other client understands it, nor it any other. Here it is
+recognised.
+
 None of the readers looks at what follows: `Schema.read` in Java and `Struct.decode` in aiokafka
 (aiokafka/protocol/struct.py) read field by field from a buffer and never ask whether it has ended, nor does
 `ApiData.decode` in kafka-python (kafka/protocol/api_data.py); librdkafka does not read another member's
@@ -35,6 +39,7 @@ __all__ = [
 ]
 
 _INT32_BYTES = 4
+_KAFKA_PYTHON_VERSION = b"\x00\x01"  # read as Java's, at least 65,536 topics
 
 
 def encode_sticky_user_data(owned: TopicPartitions, generation: int) -> bytes:
@@ -47,6 +52,16 @@ def encode_sticky_user_data(owned: TopicPartitions, generation: int) -> bytes:
 
 def read_sticky_user_data(reader: Reader) -> tuple[dict[str, Sequence[int]], int]:
     """Owned partitions and their generation, -1 in version 0, which has none."""
+    if reader.starts_with(_KAFKA_PYTHON_VERSION):
+        attempt = reader.fork()
+        try:
+            _read_claim(attempt)
+        except ProtocolError:
+            reader.raw("version", len(_KAFKA_PYTHON_VERSION))
+    return _read_claim(reader)
+
+
+def _read_claim(reader: Reader) -> tuple[dict[str, Sequence[int]], int]:
     owned = read_topic_partitions(reader, "previous_assignment")
     # Java falls back to version 0 when what is left is too short for a generation.
     generation = reader.int32("generation") if reader.remaining >= _INT32_BYTES else NO_GENERATION
@@ -65,7 +80,7 @@ def read_cooperative_sticky_user_data(reader: Reader) -> tuple[dict[str, Sequenc
     if reader.remaining > _INT32_BYTES and not member_data_follow(reader, after=_INT32_BYTES):
         attempt = reader.fork()
         try:
-            claim = read_sticky_user_data(attempt)
+            claim = _read_claim(attempt)
         except ProtocolError:
             pass  # a generation with something unknown behind it, then
         else:

@@ -62,11 +62,17 @@ def read_subscription(reader: Reader) -> tuple[Subscription, int]:
     user_data = reader.nullable_byte_array("user_data") or b""
     user_data_offset = reader.offset - len(user_data)
     owned: TopicPartitions = {}
-    # Some clients wrote version 1 without its one field; Sarama and franz-go read them like this, too.
-    if version > 1 or (version == 1 and reader.remaining):
+    generation = NO_GENERATION
+    rack = None
+    # Bytes that end here are complete whatever version they claim. Clients whose structure is fixed to version
+    # 0 (aiokafka's, kafka-python's before 3) put any number an assignor names before it, and so did others:
+    # Sarama (consumer_group_members.go) and franz-go (pkg/kgo/group_balancer.go) allow for it, too.
+    if version >= 1 and reader.remaining:
         owned = read_topic_partitions(reader, "owned_partitions")
-    generation = reader.int32("generation_id") if version >= 2 else NO_GENERATION
-    rack = reader.nullable_string("rack_id") if version >= 3 else None
+        if version >= 2:
+            generation = reader.int32("generation_id")
+        if version >= 3:
+            rack = reader.nullable_string("rack_id")
     return Subscription(version, topics, user_data, owned, generation, rack or None), user_data_offset
 
 
