@@ -1,11 +1,8 @@
 """The strategies, the contract they fulfil, and the way to find one by name."""
 
-from kafka_assignors.strategies.contract import (
-    MemberContext,
-    RebalanceProtocol,
-    Strategy,
-    SupportsMemberData,
-)
+from kafka_assignors.strategies.contract import MemberContext, RebalanceProtocol, Strategy, SupportsMemberData
+from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
+from kafka_assignors.strategies.range import Range
 from kafka_assignors.strategies.registry import (
     InvalidStrategyError,
     StrategyError,
@@ -13,11 +10,17 @@ from kafka_assignors.strategies.registry import (
     load_strategy,
     strategy_names,
 )
+from kafka_assignors.strategies.roundrobin import RoundRobin
+from kafka_assignors.strategies.sticky import Sticky
 
 __all__ = [
+    "CooperativeSticky",
     "InvalidStrategyError",
     "MemberContext",
+    "Range",
     "RebalanceProtocol",
+    "RoundRobin",
+    "Sticky",
     "Strategy",
     "StrategyError",
     "SupportsMemberData",

@@ -31,7 +31,7 @@ __all__ = [
 
 ENTRY_POINT_GROUP = "kafka_assignors.strategies"
 
-# Imported on demand: a name need not pay for the solver, nor `module:attribute` for all of ours.
+# By target, not by class: the classes' package imports this module.
 _BUILT_IN = {
     "cooperative-sticky": "kafka_assignors.strategies.cooperative_sticky:CooperativeSticky",
     "range": "kafka_assignors.strategies.range:Range",

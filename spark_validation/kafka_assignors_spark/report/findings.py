@@ -1,0 +1,160 @@
+"""What a replay says, in the order in which somebody who runs the groups wants to hear it.
+
+A result holds a verdict for every group, strategy and mode. Here they become one finding per group, which
+strategy would have served it best and what that is worth, and one total per strategy. The terminal and
+the reports all tell the same, because they all take it from here.
+
+**Which strategy serves a group best.** Balance comes first, because a member that lags is what an operator is
+paged for, movement next: of the strategies that never failed, those that kept the group best balanced,
+and of these the one that moved the fewest partitions. Production itself competes, and wins where nothing
+beats it. Balance is compared by the standard deviation of the loads, averaged over the rebalances,
+because max/mean says little where subscriptions differ; a difference of less than a twentieth of a
+partition is none.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kafka_assignors_spark.result import RECORDED, Mode, ReplayResult, Verdict
+
+__all__ = ["Finding", "StrategyTotal", "findings", "leading_mode", "totals"]
+
+_EQUAL_STDDEV = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one group would gain. `best` is the recorded verdict itself where nothing is better.
+
+    `equals` names the other strategies that moved as little and balanced as well as `best`: what then
+    decides is the protocol. `saved_moves` counts the partitions that would have stayed where production
+    moved them; it is negative where better balance costs moves.
+    """
+
+    group: str
+    mode: Mode
+    recorded: Verdict
+    best: Verdict
+    equals: tuple[str, ...]
+
+    @property
+    def saved_moves(self) -> int:
+        return self.recorded.moved - self.best.moved
+
+    @property
+    def saved_share(self) -> float:
+        """`saved_moves` as a share of what production moved; 0.0 if it moved nothing."""
+        return self.saved_moves / self.recorded.moved if self.recorded.moved else 0.0
+
+    @property
+    def better_balance(self) -> bool:
+        return self.best.load_stddev < self.recorded.load_stddev - _EQUAL_STDDEV
+
+    @property
+    def gains(self) -> bool:
+        """Whether another strategy would have been better than what production ran."""
+        return self.best.strategy != RECORDED
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyTotal:
+    """One strategy over all groups in one mode: sums, and means weighted by the rebalances of each group.
+
+    `least_moved` is the sum of what each group needed from where this strategy had left it. `groups`
+    counts the groups it was replayed for.
+    """
+
+    strategy: str
+    mode: Mode
+    groups: int
+    rebalances: int
+    moved: int
+    least_moved: int
+    stickiness: float
+    max_over_mean: float
+    worst_max_over_mean: float
+    second_rounds: int
+    failed: int
+
+
+def leading_mode(result: ReplayResult) -> Mode:
+    """The mode whose figures lead: rollout, which is what a change of strategy would mean, where it was
+    replayed.
+    """
+    return Mode.ROLLOUT if any(verdict.mode is Mode.ROLLOUT for verdict in result.verdicts) else Mode.ONE_STEP
+
+
+def findings(result: ReplayResult) -> list[Finding]:
+    """One finding per group that has a recorded verdict, those that gain most first."""
+    mode = leading_mode(result)
+    by_group: dict[str, list[Verdict]] = defaultdict(list)
+    for verdict in result.verdicts:
+        if verdict.mode is mode and verdict.rebalances:
+            by_group[verdict.group].append(verdict)
+    found = []
+    for group, verdicts in by_group.items():
+        recorded = next((verdict for verdict in verdicts if verdict.strategy == RECORDED), None)
+        if recorded is not None:
+            best = _best(recorded, verdicts)
+            equals = tuple(
+                verdict.strategy
+                for verdict in verdicts
+                if verdict.strategy not in (RECORDED, best.strategy) and _as_good(verdict, best)
+            )
+            found.append(Finding(group, mode, recorded, best, equals))
+    return sorted(found, key=_rank)
+
+
+def totals(result: ReplayResult, mode: Mode) -> list[StrategyTotal]:
+    """Every strategy over all groups, in the order in which they were asked for, what was recorded first."""
+    by_strategy: dict[str, list[Verdict]] = defaultdict(list)
+    for verdict in result.verdicts:
+        if verdict.mode is mode:
+            by_strategy[verdict.strategy].append(verdict)
+    order = [RECORDED, *(name for name in by_strategy if name != RECORDED)]
+    return [_total(name, mode, by_strategy[name]) for name in order if name in by_strategy]
+
+
+def _best(recorded: Verdict, verdicts: Iterable[Verdict]) -> Verdict:
+    sound = [verdict for verdict in verdicts if not verdict.failed and verdict.strategy != RECORDED]
+    least_stddev = min(verdict.load_stddev for verdict in (recorded, *sound))
+    balanced = [v for v in (recorded, *sound) if v.load_stddev <= least_stddev + _EQUAL_STDDEV]
+    # min() keeps the first of equals: production, then the order in which the strategies were asked for.
+    return min(balanced, key=lambda verdict: verdict.moved)
+
+
+def _as_good(verdict: Verdict, best: Verdict) -> bool:
+    return (
+        not verdict.failed
+        and verdict.moved == best.moved
+        and verdict.load_stddev <= best.load_stddev + _EQUAL_STDDEV
+    )
+
+
+def _rank(finding: Finding) -> tuple[bool, int, float, str]:
+    balance = finding.recorded.load_stddev - finding.best.load_stddev
+    return (not finding.gains, -finding.saved_moves, -balance, finding.group)
+
+
+def _total(strategy: str, mode: Mode, verdicts: list[Verdict]) -> StrategyTotal:
+    rebalances = sum(verdict.rebalances for verdict in verdicts)
+    could_stay = sum(verdict.could_stay for verdict in verdicts)
+    stayed = sum(verdict.stickiness * verdict.could_stay for verdict in verdicts)
+    return StrategyTotal(
+        strategy=strategy,
+        mode=mode,
+        groups=len(verdicts),
+        rebalances=rebalances,
+        moved=sum(verdict.moved for verdict in verdicts),
+        least_moved=sum(verdict.least_moved for verdict in verdicts),
+        stickiness=stayed / could_stay if could_stay else 1.0,
+        max_over_mean=sum(v.max_over_mean * v.rebalances for v in verdicts) / rebalances
+        if rebalances
+        else 1.0,
+        worst_max_over_mean=max((verdict.worst_max_over_mean for verdict in verdicts), default=1.0),
+        second_rounds=sum(verdict.second_rounds for verdict in verdicts),
+        failed=sum(verdict.failed for verdict in verdicts),
+    )

@@ -1,0 +1,132 @@
+"""Where a command writes: data to stdout, everything else to stderr."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from types import TracebackType
+
+from rich.console import Console, RenderableType
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+from kafka_assignors.cli.errors import PipeClosed
+
+__all__ = ["ProgressReport", "emit", "emit_renderable", "flush", "note"]
+
+PLAIN_INTERVAL_S = 5.0
+"""Without a terminal, one line of progress at most this often."""
+
+
+def emit(text: str) -> None:
+    """Write `text` and a newline to stdout."""
+    try:
+        sys.stdout.write(text + "\n")
+    except BrokenPipeError:
+        raise PipeClosed from None
+
+
+def flush() -> None:
+    """Write out what stdout still holds back."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise PipeClosed from None
+
+
+def emit_renderable(*renderables: RenderableType) -> None:
+    """Write tables and the like to stdout: coloured on a terminal, plain elsewhere, as wide as they need
+    there.
+    """
+    console = Console(file=sys.stdout)
+    if not console.is_terminal:
+        console = Console(file=sys.stdout, width=160, color_system=None)
+    with console.capture() as capture:
+        for renderable in renderables:
+            console.print(renderable)
+    text = capture.get()
+    emit(
+        "\n".join(line.rstrip() for line in text.rstrip("\n").split("\n"))
+        if not console.is_terminal
+        else text
+    )
+
+
+def note(message: str) -> None:
+    """One line for the person at the terminal, not part of the data."""
+    print(f"kafka-assignors: {message}", file=sys.stderr, flush=True)
+
+
+class ProgressReport:
+    """How far a command has come, on stderr, once it has run for `delay_s`.
+
+    A bar on a terminal, now and then a plain line elsewhere. `update` may be called as often as one
+    likes, from one thread.
+    """
+
+    def __init__(self, description: str, *, delay_s: float = 2.0) -> None:
+        self._phase = description
+        self._done, self._total = 0, 0
+        self._lock = threading.Lock()
+        self._bar: Progress | None = None
+        self._next_line_s = 0.0
+        self._started = False
+        self._start_later = threading.Timer(delay_s, self._start)
+        self._start_later.daemon = True
+
+    def __enter__(self) -> ProgressReport:
+        self._start_later.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._start_later.cancel()
+        with self._lock:
+            self._started = False
+            if self._bar is not None:
+                self._bar.stop()
+
+    def update(self, phase: str, done: int = 0, total: int = 0) -> None:
+        """`done` of `total` steps of `phase` are done; `total` is 0 where it is not known."""
+        with self._lock:
+            if phase != self._phase:
+                self._next_line_s = 0.0
+            self._phase, self._done, self._total = phase, done, total
+            self._show()
+
+    def _start(self) -> None:
+        with self._lock:
+            self._started = True
+            if sys.stderr.isatty():
+                columns = (
+                    SpinnerColumn(),
+                    TextColumn("{task.description}", markup=False),
+                    BarColumn(),
+                    MofNCompleteColumn(),
+                    TimeElapsedColumn(),
+                )
+                self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+                self._bar.add_task(self._phase, total=None)
+                self._bar.start()
+            self._show()
+
+    def _show(self) -> None:
+        if not self._started:
+            return
+        if self._bar is not None:
+            task = self._bar.task_ids[0]
+            self._bar.update(task, description=self._phase, completed=self._done, total=self._total or None)
+        elif (now := time.monotonic()) >= self._next_line_s:
+            self._next_line_s = now + PLAIN_INTERVAL_S
+            count = (
+                f" {self._done} of {self._total}" if self._total else f" {self._done}" if self._done else ""
+            )
+            note(f"{self._phase}{count} …")

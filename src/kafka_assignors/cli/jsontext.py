@@ -1,0 +1,175 @@
+"""Groups out of JSON text, with errors that name the line as well as the field.
+
+`kafka_assignors.jsonform` knows the fields but has never seen the text; here is the text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NoReturn
+
+from kafka_assignors.cli.errors import CannotRun
+from kafka_assignors.group import Group
+from kafka_assignors.jsonform import InvalidFieldError, Path, format_path, parse_group
+
+__all__ = ["read_groups"]
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+
+
+def read_groups(lines: Iterable[bytes], source: str) -> Iterator[tuple[str, Group]]:
+    """The groups in `lines`: one JSON object over any number of lines, or JSON lines, one object on each.
+
+    With each group comes where it was found, as `source:line`. It is JSON lines as soon as the first line
+    is a value of its own; then each line is read when it is asked for. Raises `CannotRun`.
+    """
+    numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+    first = next(numbered, None)
+    if first is None:
+        raise CannotRun(f"{source}: there is no group in it, it is empty")
+    number, line = first
+    text = _text(line, source, number).removeprefix("\ufeff")
+    if _is_json(text):
+        yield f"{source}:{number}", _group(text, source, number)
+        for number, line in numbered:
+            yield f"{source}:{number}", _group(_text(line, source, number), source, number)
+    else:
+        # Blank lines were passed over: count the lines anew from what was really there.
+        rest = {at: _text(line, source, at) for at, line in numbered}
+        last = max(rest, default=number)
+        document = text + "".join(rest.get(at, "\n") for at in range(number + 1, last + 1))
+        yield f"{source}:{number}", _group(document, source, number)
+
+
+class _NotJson(ValueError):
+    """Python's reader would take it, but it is not JSON."""
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _text(line: bytes, source: str, number: int) -> str:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CannotRun(
+            f"{source}:{number}: not UTF-8: {error.reason} at byte {error.start + 1} of the line"
+        ) from None
+
+
+def _group(text: str, source: str, first_line: int) -> Group:
+    """The group that `text` describes; `first_line` is the number of its first line in `source`."""
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_duplicates)
+    except json.JSONDecodeError as error:
+        line = first_line + error.lineno - 1
+        if error.msg == "Extra data":
+            problem = "there is more after the end of the group: write one group, or one group per line"
+        else:
+            near = format_path(_path_at(text, error.pos))
+            problem = f"not JSON, at or after {near}: {error.msg[0].lower()}{error.msg[1:]}"
+        raise CannotRun(f"{source}:{line}: {problem} (column {error.colno})") from None
+    except RecursionError:
+        raise CannotRun(f"{source}:{first_line}: not a group: it is nested too deeply") from None
+    except _NotJson as error:
+        raise CannotRun(f"{source}:{first_line}: {error}") from None
+    except _DuplicateKey:
+        offset, path = _second_of_its_path(text)
+        raise CannotRun(
+            f"{source}:{_line(text, offset, first_line)}: {format_path(path)}: appears twice"
+        ) from None
+    except ValueError:  # Python's limit on the digits of a number.
+        raise CannotRun(
+            f"{source}:{first_line}: not a group: it holds a number of thousands of digits"
+        ) from None
+    try:
+        return parse_group(value)
+    except InvalidFieldError as error:
+        line = _line(text, _offset_of(text, error.path), first_line)
+        raise CannotRun(f"{source}:{line}: {error}") from None
+
+
+class _DuplicateKey(Exception):
+    """An object has a key twice; `json` would keep the last value and say nothing."""
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        raise _DuplicateKey
+    return fields
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise _NotJson(f"not JSON: {name} is not a JSON value")
+
+
+def _line(text: str, offset: int, first_line: int) -> int:
+    return first_line + text.count("\n", 0, offset)
+
+
+def _values(text: str) -> Iterator[tuple[int, Path]]:
+    """Offset and path of every value in `text`, in order, as far as it looks like JSON. Linear in the text."""
+    path: list[str | int | None] = []
+    for token in _TOKEN.finditer(text):
+        start = token[0][0]
+        if start in "}]":
+            if path:
+                path.pop()
+        elif start == ",":
+            if path:
+                path[-1] = path[-1] + 1 if isinstance(path[-1], int) else None
+        elif start == ":":
+            continue
+        elif start == '"' and path and path[-1] is None:
+            path[-1] = _key(token[0])
+        else:
+            yield token.start(), tuple(step for step in path if step is not None)
+            if start == "{":
+                path.append(None)
+            elif start == "[":
+                path.append(0)
+
+
+def _key(token: str) -> str:
+    try:
+        return str(json.loads(token, strict=False))
+    except ValueError:
+        return token
+
+
+def _path_at(text: str, offset: int) -> Path:
+    """The path of the last value that begins at or before `offset`."""
+    found: Path = ()
+    for start, path in _values(text):
+        if start > offset:
+            break
+        found = path
+    return found
+
+
+def _offset_of(text: str, path: Path) -> int:
+    """Where the value at `path` begins; if there is none, the innermost value around where it should be."""
+    best, depth = 0, -1
+    for start, at in _values(text):
+        if len(at) > depth and path[: len(at)] == at:
+            best, depth = start, len(at)
+            if depth == len(path):
+                break
+    return best
+
+
+def _second_of_its_path(text: str) -> tuple[int, Path]:
+    seen: set[Path] = set()
+    for start, path in _values(text):
+        if path in seen:
+            return start, path
+        seen.add(path)
+    return 0, ()

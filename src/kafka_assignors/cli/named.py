@@ -1,0 +1,38 @@
+"""Strategies as they are named on the command line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+
+from kafka_assignors.cli.errors import CannotRun
+from kafka_assignors.strategies import Strategy, StrategyError, load_strategy
+
+__all__ = ["load_named_strategy", "split_names"]
+
+
+def load_named_strategy(spec: str) -> Strategy:
+    """The strategy called `spec`; `module:attribute` is also looked for in the current directory."""
+    if ":" in spec:
+        _add_current_directory()
+    try:
+        return load_strategy(spec)
+    except StrategyError as error:
+        raise CannotRun(str(error)) from error
+
+
+def split_names(values: Iterable[str]) -> tuple[str, ...]:
+    """The names in options that may be repeated and may each hold several, comma-separated; each name once."""
+    return tuple(dict.fromkeys(name.strip() for value in values for name in value.split(",") if name.strip()))
+
+
+def _add_current_directory() -> None:
+    # An installed command has its own directory on the path, not the one it is run in. The processes
+    # that Spark starts get theirs from the environment.
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    inherited = os.environ.get("PYTHONPATH", "")
+    if here not in inherited.split(os.pathsep):
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (here, inherited)))
