@@ -1,0 +1,148 @@
+"""Bytes as Java writes and reads them, and random contents to write.
+
+A *sample* is `{"kind", "version", "fields", "hex"}`: the contents as `src/JavaBytes.java` takes them, and the
+bytes that Java made of them. `tests/data/java_bytes.jsonl` keeps some for the tests that have no JVM.
+"""
+
+from __future__ import annotations
+
+import base64
+import random
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any
+
+from compat_tests.java.oracle import LineProcess
+from compat_tests.java.random_groups import ODD_LETTERS
+from compat_tests.jvm import compile_java, java_command
+
+__all__ = ["KINDS", "JavaBytes", "JavaBytesError", "random_fields"]
+
+KINDS: tuple[tuple[str, int], ...] = (
+    *(("subscription", version) for version in range(4)),
+    *(("assignment", version) for version in range(4)),
+    ("sticky", 1),
+    ("cooperative-sticky", 0),
+    *(("record_key", record_type) for record_type in range(9)),
+    *(("group_metadata", version) for version in range(5)),
+)
+"""Every kind with each of its versions; that of a record's key is the type of the record."""
+
+
+class JavaBytesError(ValueError):
+    """Java could not write these fields, or does not accept these bytes; the message is Java's."""
+
+
+class JavaBytes:
+    """Java's codecs; a context manager around one JVM."""
+
+    def __init__(self, *, timeout_s: float = 60) -> None:
+        self._java = LineProcess(java_command("JavaBytes", classes=compile_java()), timeout_s=timeout_s)
+
+    def __enter__(self) -> JavaBytes:
+        self._java.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._java.__exit__(kind, error, trace)
+
+    def write(self, kind: str, version: int, fields: dict[str, Any]) -> bytes:
+        """The bytes that Java makes of these fields."""
+        return bytes.fromhex(self._ask("hex", kind=kind, version=version, fields=fields))
+
+    def read(self, kind: str, version: int, data: bytes) -> dict[str, Any]:
+        """What Java reads in these bytes; `version` matters to none of the kinds, the bytes say it."""
+        fields: dict[str, Any] = self._ask("fields", kind=kind, version=version, hex=data.hex())
+        return fields
+
+    def _ask(self, key: str, **question: object) -> Any:
+        answer = self._java.ask(question)
+        if "error" in answer:
+            raise JavaBytesError(f"{question}: {answer['error']}")
+        return answer[key]
+
+
+def random_fields(kind: str, version: int, rng: random.Random) -> dict[str, Any]:
+    """Contents of this kind that this version can carry."""
+    if kind == "subscription":
+        return {
+            "topics": _topics(rng),
+            "user_data": _user_data(rng),
+            "owned": _partitions(rng) if version >= 1 else {},
+            "generation": rng.choice((-1, 0, rng.randint(1, 2**31 - 1))) if version >= 2 else -1,
+            "rack": rng.choice((None, _text(rng))) if version >= 3 else None,
+        }
+    if kind == "assignment":
+        return {"partitions": _partitions(rng), "user_data": _user_data(rng)}
+    if kind == "sticky":
+        return {"owned": _partitions(rng), "generation": rng.choice((-1, 0, rng.randint(1, 2**31 - 1)))}
+    if kind == "cooperative-sticky":
+        return {"owned": {}, "generation": rng.choice((-1, 0, rng.randint(1, 2**31 - 1)))}
+    if kind == "record_key":
+        return _record_key(rng, version)
+    return _group_metadata(rng, version)
+
+
+def _record_key(rng: random.Random, record_type: int) -> dict[str, Any]:
+    if record_type in (0, 1):
+        return {"group": _text(rng), "topic": _topics(rng, at_least=1)[0], "partition": rng.randint(0, 9999)}
+    if record_type == 2:
+        return {"group": _text(rng)}
+    key = {"groupId": _text(rng)}
+    if record_type in (5, 7, 8):
+        key["memberId"] = _text(rng)
+    return key
+
+
+def _group_metadata(rng: random.Random, version: int) -> dict[str, Any]:
+    empty = rng.random() < 0.2
+    members = [_group_member(rng, version) for _ in range(0 if empty else rng.randint(1, 4))]
+    value: dict[str, Any] = {
+        "protocolType": rng.choice(("consumer", "consumer", "connect", "")),
+        "generation": rng.randint(0, 2**31 - 1),
+        "protocol": None if empty else rng.choice(("range", "cooperative-sticky", _text(rng))),
+        "leader": None if empty else members[0]["memberId"],
+    }
+    if version >= 2:
+        value["currentStateTimestamp"] = rng.choice((-1, rng.randint(0, 2**43)))
+    return value | {"members": members}
+
+
+def _group_member(rng: random.Random, version: int) -> dict[str, Any]:
+    member: dict[str, Any] = {"memberId": _text(rng)}
+    if version >= 3:
+        member["groupInstanceId"] = rng.choice((None, _text(rng)))
+    member |= {"clientId": _text(rng), "clientHost": "/127.0.0.1"}
+    if version >= 1:
+        member["rebalanceTimeout"] = rng.randint(0, 2**31 - 1)
+    return member | {
+        "sessionTimeout": rng.randint(0, 2**31 - 1),
+        "subscription": base64.b64encode(rng.randbytes(rng.choice((0, 3, 40, 200)))).decode(),
+        "assignment": base64.b64encode(rng.randbytes(rng.choice((0, 5, 127, 128)))).decode(),
+    }
+
+
+def _topics(rng: random.Random, at_least: int = 0) -> list[str]:
+    # Kafka allows nothing else in the name of a topic.
+    letters = "abcXYZ019._-"
+    made = {"".join(rng.choices(letters, k=rng.randint(1, 12))) for _ in range(rng.randint(at_least, 4))}
+    return sorted(made)
+
+
+def _partitions(rng: random.Random) -> dict[str, list[int]]:
+    return {topic: sorted(rng.sample(range(3000), rng.randint(1, 20))) for topic in _topics(rng)}
+
+
+def _user_data(rng: random.Random) -> str | None:
+    return rng.choice((None, "", rng.randbytes(rng.randint(1, 30)).hex()))
+
+
+def _text(rng: random.Random) -> str:
+    def texts() -> Iterator[str]:
+        yield "".join(rng.choices("abcdefXYZ0123456789-_", k=rng.randint(1, 40)))
+        yield "".join(rng.choices(ODD_LETTERS, k=rng.randint(1, 12)))
+        yield "x" * rng.choice((126, 127, 128, 300))  # Where the length takes one byte more.
+
+    return rng.choice(list(texts()))
