@@ -1,1 +1,52 @@
-"""Strategies of kafka-assignors as assignors for aiokafka's consumer."""
+"""Strategies of kafka-assignors as assignors for aiokafka's consumer.
+
+    from aiokafka import AIOKafkaConsumer
+    from kafka_assignors_aiokafka import StickyAssignor
+
+    consumer = AIOKafkaConsumer("orders", group_id="g", partition_assignment_strategy=[StickyAssignor()])
+
+Instances are passed, not classes. `assignor(strategy)` does the same with a strategy of your own.
+"""
+
+from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
+from kafka_assignors.strategies.range import Range
+from kafka_assignors.strategies.roundrobin import RoundRobin
+from kafka_assignors.strategies.sticky import Sticky
+from kafka_assignors_aiokafka._assignor import StrategyAssignor, assignor
+
+__all__ = [
+    "CooperativeStickyAssignor",
+    "RangeAssignor",
+    "RoundRobinAssignor",
+    "StickyAssignor",
+    "StrategyAssignor",
+    "assignor",
+]
+
+
+class RangeAssignor(StrategyAssignor):
+    """`range`: consecutive partitions of each topic to consecutive members, racks permitting."""
+
+    def __init__(self, *, rack: str | None = None, instance_id: str | None = None) -> None:
+        super().__init__(Range(), rack=rack, instance_id=instance_id)
+
+
+class RoundRobinAssignor(StrategyAssignor):
+    """`roundrobin`: the partitions of all topics in turn."""
+
+    def __init__(self, *, rack: str | None = None, instance_id: str | None = None) -> None:
+        super().__init__(RoundRobin(), rack=rack, instance_id=instance_id)
+
+
+class StickyAssignor(StrategyAssignor):
+    """`sticky`: balanced exactly, and of all balanced assignments one that moves fewest partitions."""
+
+    def __init__(self, *, rack: str | None = None, instance_id: str | None = None) -> None:
+        super().__init__(Sticky(), rack=rack, instance_id=instance_id)
+
+
+class CooperativeStickyAssignor(StrategyAssignor):
+    """`cooperative-sticky`, as an eager member of a group that may have cooperative ones."""
+
+    def __init__(self, *, rack: str | None = None, instance_id: str | None = None) -> None:
+        super().__init__(CooperativeSticky(), rack=rack, instance_id=instance_id)

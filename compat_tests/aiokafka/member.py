@@ -1,0 +1,108 @@
+"""A member program (see `compat_tests.member_reports`): one stock AIOKafkaConsumer."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+
+from compat_tests.member_reports import MemberSpec, Reporter
+from kafka_assignors.strategies import load_strategy
+from kafka_assignors_aiokafka import (
+    CooperativeStickyAssignor,
+    RangeAssignor,
+    RoundRobinAssignor,
+    StickyAssignor,
+    assignor,
+)
+
+OURS = {
+    "range": RangeAssignor,
+    "roundrobin": RoundRobinAssignor,
+    "sticky": StickyAssignor,
+    "cooperative-sticky": CooperativeStickyAssignor,
+}
+STOCK = {
+    "range": RangePartitionAssignor,
+    "roundrobin": RoundRobinPartitionAssignor,
+    "sticky": StickyPartitionAssignor,
+}
+
+
+class Garbage:
+    """An assignor that joins with bytes of the test's choice."""
+
+    def __init__(self, name: str, metadata: bytes) -> None:
+        self.name = name
+        self._metadata = metadata
+
+    def metadata(self, topics: object) -> bytes:
+        return self._metadata
+
+    def on_assignment(self, assignment: object) -> None:
+        pass
+
+
+def assignor_of(spec: MemberSpec, name: str) -> Any:
+    kind, _, rest = name.partition(":")
+    if kind == "stock":
+        return STOCK[rest]
+    if kind == "class":
+        return OURS[rest]
+    if kind == "garbage":
+        votes_for, _, metadata = rest.partition(":")
+        return Garbage(votes_for, bytes.fromhex(metadata))
+    if rest:
+        return assignor(load_strategy(name), rack=spec.rack)
+    return OURS[name](rack=spec.rack)
+
+
+class Listener(ConsumerRebalanceListener):
+    def __init__(self, reporter: Reporter, consumer: AIOKafkaConsumer) -> None:
+        self._reporter = reporter
+        self._consumer = consumer
+
+    async def on_partitions_revoked(self, revoked: Any) -> None:
+        self._reporter.revoked(revoked)
+
+    async def on_partitions_assigned(self, assigned: Any) -> None:
+        coordinator = self._consumer._coordinator
+        self._reporter.assigned(coordinator.member_id, coordinator.generation, assigned)
+
+
+async def consume(spec: MemberSpec, reporter: Reporter) -> None:
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=spec.bootstrap,
+        group_id=spec.group,
+        group_instance_id=spec.instance_id,
+        client_id=spec.name,
+        client_rack=spec.rack,
+        partition_assignment_strategy=[assignor_of(spec, name) for name in spec.assignors],
+        auto_offset_reset="earliest",
+        session_timeout_ms=spec.session_timeout_ms,
+        heartbeat_interval_ms=300,
+        auto_commit_interval_ms=500,
+        metadata_max_age_ms=2000,
+    )
+    consumer.subscribe(list(spec.topics), listener=Listener(reporter, consumer))
+    stopping = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
+    try:
+        await consumer.start()
+        while not stopping.is_set():
+            for tp, records in (await consumer.getmany(timeout_ms=100)).items():
+                reporter.consumed(tp.topic, tp.partition, [record.offset for record in records])
+    except Exception as error:
+        reporter.failed(error)
+        raise
+    finally:
+        await consumer.stop()
+
+
+if __name__ == "__main__":
+    asyncio.run(consume(MemberSpec.from_arguments(), Reporter()))

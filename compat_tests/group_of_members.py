@@ -1,0 +1,289 @@
+"""A consumer group of several processes, seen from a test.
+
+    with GroupOfMembers(kafka, "compat_tests.aiokafka.member", {"orders": 6}) as group:
+        group.start("a", ["sticky"])
+        group.start("b", ["sticky"])
+        settled = group.settle()
+
+Each member is a process of its own that runs a member program (see `member_reports`). `settle` waits until
+all members that should be there report one and the same generation with every partition assigned exactly
+once, which is what a test compares with what the core says.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from compat_tests.kafka_cluster import Kafka
+from compat_tests.member_reports import MemberSpec
+from compat_tests.processes import Processes
+from kafka_assignors.group import Assignment, Group, Member, Topic
+from kafka_assignors.leader import lead
+from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy
+
+__all__ = ["GroupOfMembers", "MemberProcess", "Settled"]
+
+_ROOT = Path(__file__).resolve().parent.parent
+_TIMEOUT_S = 60.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settled:
+    """A generation in which everything has an owner."""
+
+    generation: int
+    assignment: Assignment
+    names: Mapping[str, str]
+    """The member id of each process, by the name the test gave it."""
+
+    def of(self, name: str) -> Mapping[str, Sequence[int]]:
+        return self.assignment.members[self.names[name]]
+
+    def count(self, name: str) -> int:
+        return self.assignment.load(self.names[name])
+
+
+class MemberProcess:
+    """A member and what it has reported so far."""
+
+    def __init__(self, spec: MemberSpec, process: subprocess.Popen[bytes], log: Path) -> None:
+        self.spec = spec
+        self.process = process
+        self._log = log
+        self._read_bytes = 0
+        self._reports: list[dict[str, Any]] = []
+
+    def reports(self, event: str | None = None) -> list[dict[str, Any]]:
+        """All reports, or those of one kind, oldest first."""
+        with open(self._log, "rb") as log:
+            log.seek(self._read_bytes)
+            for line in log:
+                if not line.endswith(b"\n"):
+                    break
+                self._read_bytes += len(line)
+                if line.startswith(b'{"event"'):
+                    self._reports.append(json.loads(line))
+        return [one for one in self._reports if event in (None, one["event"])]
+
+    def last_lines(self) -> str:
+        return "\n".join(self._log.read_text(errors="replace").splitlines()[-40:])
+
+    @property
+    def running(self) -> bool:
+        return self.process.poll() is None
+
+
+class GroupOfMembers:
+    """One group, its topics, and the processes that are its members. Leaving the block kills them."""
+
+    def __init__(self, kafka: Kafka, program: str, topics: Mapping[str, int]) -> None:
+        self.kafka = kafka
+        self._program = program
+        run = uuid.uuid4().hex[:8]
+        self.id = f"group-{run}"
+        # Unique names, because a broker is shared by many tests and may outlive them all.
+        self.topics = {f"{name}-{run}": partitions for name, partitions in topics.items()}
+        self._processes = Processes()
+        self._numbers = itertools.count()
+        self.members: dict[str, MemberProcess] = {}
+        """Everyone who ever was a member, by name."""
+
+    def __enter__(self) -> GroupOfMembers:
+        self._processes.__enter__()
+        self._folder = Path(tempfile.mkdtemp(prefix="members-"))
+        self._processes.own_folder(self._folder)
+        for topic, partitions in self.topics.items():
+            self.kafka.create_topic(topic, partitions)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            for name, member in self.members.items():
+                print(f"---- {name}\n{member.last_lines()}", file=sys.stderr)
+        self._processes.__exit__(kind, error, trace)
+
+    def topic(self, name: str) -> str:
+        """The full name of a topic."""
+        return next(full for full in self.topics if full.startswith(f"{name}-"))
+
+    # ---- members come and go
+
+    def start(
+        self,
+        name: str,
+        assignors: Sequence[str],
+        *,
+        program: str | None = None,
+        topics: Sequence[str] | None = None,
+        **options: Any,
+    ) -> MemberProcess:
+        """Start a member; `topics` are names as the test gave them, all by default."""
+        subscribed = list(self.topics) if topics is None else [self.topic(topic) for topic in topics]
+        spec = MemberSpec(name, self.kafka.bootstrap, self.id, subscribed, assignors, **options)
+        log = self._folder / f"{next(self._numbers)}-{name}.log"
+        process = self._processes.start(
+            [sys.executable, "-m", program or self._program, spec.to_json()],
+            log,
+            cwd=_ROOT,
+            env={"PYTHONPATH": os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")])},
+        )
+        self.members[name] = MemberProcess(spec, process, log)
+        return self.members[name]
+
+    def stop(self, *names: str) -> None:
+        """Let members leave the group in an orderly way."""
+        for name in names:
+            self.members[name].process.send_signal(signal.SIGTERM)
+        for name in names:
+            self._processes.stop(self.members[name].process)
+
+    def kill(self, name: str) -> None:
+        self._processes.stop(self.members[name].process, signal.SIGKILL)
+
+    def freeze(self, name: str) -> None:
+        """The process stands still and does not know it."""
+        self.members[name].process.send_signal(signal.SIGSTOP)
+
+    def thaw(self, name: str) -> None:
+        self.members[name].process.send_signal(signal.SIGCONT)
+
+    # ---- what the test waits for
+
+    def wait_for(self, what: str, condition: Callable[[], Any], timeout_s: float = _TIMEOUT_S) -> Any:
+        """The first true value of `condition`."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            value = condition()
+            if value:
+                return value
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"waited {timeout_s:.0f} s for {what}")
+            time.sleep(0.05)
+
+    def settle(self, *names: str, after: Settled | None = None) -> Settled:
+        """Wait until these members, all that run by default, share a generation that leaves nothing out.
+
+        `after`: it must be a later one.
+        """
+        waiting_for = names or tuple(name for name, member in self.members.items() if member.running)
+        return self.wait_for(
+            f"{', '.join(waiting_for)} to settle",
+            lambda: self._settled(waiting_for, -1 if after is None else after.generation),
+        )
+
+    def _settled(self, names: Sequence[str], later_than: int) -> Settled | None:
+        last: dict[str, dict[str, Any]] = {}
+        for name in names:
+            changes = [one for one in self.members[name].reports() if one["event"] in ("assigned", "revoked")]
+            if not changes or changes[-1]["event"] != "assigned":
+                return None
+            last[name] = changes[-1]
+        generations = {one["generation"] for one in last.values()}
+        if len(generations) != 1 or min(generations) <= later_than:
+            return None
+        owners = collections.Counter(
+            (topic, partition)
+            for one in last.values()
+            for topic, partitions in one["partitions"].items()
+            for partition in partitions
+        )
+        everything = {(topic, number) for topic, count in self.topics.items() for number in range(count)}
+        if owners.keys() != everything or max(owners.values()) > 1:
+            return None
+        return Settled(
+            generation=generations.pop(),
+            assignment=Assignment({one["member_id"]: one["partitions"] for one in last.values()}),
+            names={name: one["member_id"] for name, one in last.items()},
+        )
+
+    def wait_for_report(self, name: str, event: str, containing: str) -> dict[str, Any]:
+        """The first report of this kind that has these words in it."""
+
+        def find() -> dict[str, Any] | None:
+            return next((r for r in self.members[name].reports(event) if containing in json.dumps(r)), None)
+
+        report: dict[str, Any] = self.wait_for(f"{name} to report {event}: {containing}", find)
+        return report
+
+    # ---- what the core says
+
+    def expected(self, strategy: Strategy, settled: Settled, before: Settled | None = None) -> Assignment:
+        """What `strategy` says of the members that settled, given what they had `before`."""
+        members = []
+        for name, member_id in settled.names.items():
+            spec = self.members[name].spec
+            owned = {} if before is None else before.assignment.members.get(member_id, {})
+            members.append(
+                Member(
+                    member_id,
+                    frozenset(spec.topics),
+                    instance_id=spec.instance_id,
+                    rack=spec.rack,
+                    owned=owned,
+                    generation=before.generation if before is not None and owned else -1,
+                    revoked=True,
+                )
+            )
+        topics = [Topic(topic, partitions) for topic, partitions in self.topics.items()]
+        assignment = lead(strategy, Group.of(topics, members), RebalanceProtocol.EAGER).assignment
+        return Assignment(
+            {
+                member_id: {topic: list(partitions) for topic, partitions in share.items()}
+                for member_id, share in assignment.members.items()
+            }
+        )
+
+    # ---- records
+
+    def produce(self, records_per_partition: int) -> None:
+        """Write this many more records to every partition."""
+        from confluent_kafka import Producer
+
+        producer = Producer({"bootstrap.servers": self.kafka.bootstrap, "linger.ms": 5})
+        for topic, partitions in self.topics.items():
+            for partition in range(partitions):
+                for _ in range(records_per_partition):
+                    producer.produce(topic, b"a record", partition=partition)
+        left = producer.flush(30)
+        if left:
+            raise TimeoutError(f"{left} records could not be written")
+
+    def consumed(self) -> collections.Counter[tuple[str, int, int]]:
+        """How often each record, as (topic, partition, offset), was delivered to any member."""
+        return collections.Counter(self._consumed())
+
+    def _consumed(self) -> Iterator[tuple[str, int, int]]:
+        for member in self.members.values():
+            for report in member.reports("consumed"):
+                for offset in report["offsets"]:
+                    yield report["topic"], report["partition"], offset
+
+    def wait_until_consumed(self, records_per_partition: int) -> collections.Counter[tuple[str, int, int]]:
+        """Wait until every one of so many records was delivered at least once."""
+        everything = {
+            (topic, partition, offset)
+            for topic, partitions in self.topics.items()
+            for partition in range(partitions)
+            for offset in range(records_per_partition)
+        }
+        found: collections.Counter[tuple[str, int, int]] = self.wait_for(
+            "all records to be consumed",
+            lambda: consumed if everything <= (consumed := self.consumed()).keys() else None,
+        )
+        return found

@@ -1,0 +1,120 @@
+"""A member program (see `compat_tests.member_reports`): one stock KafkaConsumer of kafka-python."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from typing import Any
+
+from kafka import ConsumerRebalanceListener, KafkaConsumer
+from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+
+from compat_tests.member_reports import MemberSpec, Reporter
+from kafka_assignors.strategies import load_strategy
+from kafka_assignors_kafka_python import (
+    CooperativeStickyAssignor,
+    RangeAssignor,
+    RoundRobinAssignor,
+    StickyAssignor,
+    assignor,
+)
+
+OURS = {
+    "range": RangeAssignor,
+    "roundrobin": RoundRobinAssignor,
+    "sticky": StickyAssignor,
+    "cooperative-sticky": CooperativeStickyAssignor,
+}
+STOCK = {
+    "range": RangePartitionAssignor,
+    "roundrobin": RoundRobinPartitionAssignor,
+    "sticky": StickyPartitionAssignor,
+}
+
+
+class Garbage(AbstractPartitionAssignor):
+    """An assignor that joins with bytes of the test's choice."""
+
+    def __init__(self, name: str, metadata: bytes) -> None:
+        self._name = name
+        self._metadata = metadata
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def metadata(self, topics: object) -> bytes:
+        return self._metadata
+
+    def assign(self, cluster: object, members: object) -> Any:
+        raise AssertionError("the member with the garbage must not lead")
+
+    def on_assignment(self, assignment: object, generation: int) -> None:
+        pass
+
+
+def assignor_of(spec: MemberSpec, name: str) -> Any:
+    kind, _, rest = name.partition(":")
+    if kind == "stock":
+        return STOCK[rest]
+    if kind == "class":
+        return OURS[rest]
+    if kind == "garbage":
+        votes_for, _, metadata = rest.partition(":")
+        return Garbage(votes_for, bytes.fromhex(metadata))
+    if rest:
+        return assignor(load_strategy(name), rack=spec.rack)
+    return OURS[name](rack=spec.rack)
+
+
+class Listener(ConsumerRebalanceListener):
+    def __init__(self, reporter: Reporter, consumer: KafkaConsumer) -> None:
+        self._reporter = reporter
+        self._consumer = consumer
+
+    def on_partitions_revoked(self, revoked: Any) -> None:
+        self._reporter.revoked(revoked)
+
+    def on_partitions_lost(self, lost: Any) -> None:
+        self._reporter.revoked(lost)
+
+    def on_partitions_assigned(self, assigned: Any) -> None:
+        generation = self._consumer._coordinator._generation
+        self._reporter.assigned(generation.member_id, generation.generation_id, assigned)
+
+
+def consume(spec: MemberSpec, reporter: Reporter) -> None:
+    stopping = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    consumer = None
+    try:
+        consumer = KafkaConsumer(
+            bootstrap_servers=spec.bootstrap,
+            group_id=spec.group,
+            group_instance_id=spec.instance_id,
+            client_id=spec.name,
+            client_rack=spec.rack or "",
+            partition_assignment_strategy=[assignor_of(spec, name) for name in spec.assignors],
+            auto_offset_reset="earliest",
+            session_timeout_ms=spec.session_timeout_ms,
+            heartbeat_interval_ms=300,
+            auto_commit_interval_ms=500,
+            metadata_max_age_ms=2000,
+        )
+        consumer.subscribe(list(spec.topics), listener=Listener(reporter, consumer))
+        while not stopping.is_set():
+            for tp, records in consumer.poll(timeout_ms=500).items():
+                reporter.consumed(tp.topic, tp.partition, [record.offset for record in records])
+    except Exception as error:
+        reporter.failed(error)
+        raise
+    finally:
+        if consumer is not None:
+            consumer.close()
+
+
+if __name__ == "__main__":
+    consume(MemberSpec.from_arguments(), Reporter())

@@ -1,0 +1,88 @@
+"""What a member process of the client tests is told, and how it says what happens to it.
+
+The member's half of `group_of_members`: a specification comes as the one argument, in JSON, and reports go to
+standard output as JSON lines. Nothing here imports a client.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import sys
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+__all__ = ["MemberSpec", "Reporter", "by_topic"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MemberSpec:
+    """One consumer. `assignors` are names that the member program understands, the preferred one first:
+
+    - `sticky` …: our assignor of this strategy;
+    - `stock:sticky`: the client's own;
+    - `module:attribute`: our assignor of a strategy written by somebody else;
+    - `class:sticky`: our class where an instance belongs;
+    - `garbage:sticky:ff00`: votes for `sticky`, and joins with these bytes.
+    """
+
+    name: str
+    bootstrap: str
+    group: str
+    topics: Sequence[str]
+    assignors: Sequence[str]
+    rack: str | None = None
+    instance_id: str | None = None
+    session_timeout_ms: int = 6000
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def from_arguments(cls) -> MemberSpec:
+        """The specification that this process was started with."""
+        return cls(**json.loads(sys.argv[1]))
+
+
+class Reporter(logging.Handler):
+    """Writes reports, one JSON object a line. As a logging handler it reports what our loggers warn of."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._writing = threading.Lock()
+        logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+        for name in ("kafka_assignors_aiokafka", "kafka_assignors_kafka_python"):
+            logging.getLogger(name).addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.report("logged", logger=record.name, message=record.getMessage())
+
+    def report(self, event: str, **fields: Any) -> None:
+        # The clock of the machine, not of the process: reports of several members are compared.
+        line = json.dumps({"event": event, "at": time.monotonic(), **fields})
+        with self._writing:
+            sys.stdout.write(line + "\n")
+            sys.stdout.flush()
+
+    def assigned(self, member_id: str, generation: int, partitions: Iterable[tuple[str, int]]) -> None:
+        self.report("assigned", member_id=member_id, generation=generation, partitions=by_topic(partitions))
+
+    def revoked(self, partitions: Iterable[tuple[str, int]]) -> None:
+        self.report("revoked", partitions=by_topic(partitions))
+
+    def consumed(self, topic: str, partition: int, offsets: Sequence[int]) -> None:
+        self.report("consumed", topic=topic, partition=partition, offsets=list(offsets))
+
+    def failed(self, error: BaseException) -> None:
+        self.report("failed", error=f"{type(error).__name__}: {error}")
+
+
+def by_topic(partitions: Iterable[tuple[str, int]]) -> Mapping[str, list[int]]:
+    """Topic-partitions grouped by topic, sorted."""
+    grouped: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        grouped.setdefault(topic, []).append(partition)
+    return grouped

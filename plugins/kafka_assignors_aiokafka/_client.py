@@ -1,0 +1,133 @@
+"""Every place where we depend on how aiokafka works inside.
+
+aiokafka decodes what the members sent as version 0 of the protocol before it asks an assignor, so the bytes
+that follow (owned partitions, generation, rack) are lost, a member that sends garbage takes the leader down,
+and neither the generation nor the instance ids reach the assignor. All of that is in the coordinator's hands.
+An assignor is never given the coordinator, but it is only ever called by it: `calling_coordinator` finds it
+in the call stack, and `lead_with_our_assignors` replaces one method of that one object.
+
+Touched, with what it is used for (checked with aiokafka 0.14.0):
+
+    GroupCoordinator
+        generation                  the generation last joined, -1 after it was lost
+        _group_instance_id          the consumer's group.instance.id
+        _assignors                  what the user configured
+        _perform_assignment         replaced on the instance: JoinGroupResponse -> {member id: bytes}
+        _group_subscription         set: whose metadata the leader watches
+        _subscription.subscribed_pattern
+        _client.set_topics, _client._maybe_wait_metadata
+        _cluster
+        _metadata_snapshot, _get_metadata_snapshot
+    JoinGroupResponse
+        group_protocol
+        members                     (id, metadata), from version 5 on (id, instance id, metadata)
+    ClusterMetadata
+        brokers()                   nodeId, rack
+        _partitions                 {topic: {partition: PartitionMetadata}}, replaced as a whole
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterable, Mapping
+from types import FrameType
+from typing import Any, Protocol, runtime_checkable
+
+from aiokafka.consumer.group_coordinator import GroupCoordinator
+
+from kafka_assignors.group import Topic
+from kafka_assignors.joining import Joined, JoinedMember
+
+__all__ = ["LeadingAssignor", "calling_coordinator", "lead_with_our_assignors", "topics_of"]
+
+
+@runtime_checkable
+class LeadingAssignor(Protocol):
+    """An assignor that reads the members' bytes itself. Both methods may run in another thread."""
+
+    @property
+    def name(self) -> str: ...
+
+    def read_members(self, joined: Iterable[JoinedMember]) -> Joined: ...
+
+    def answer(self, joined: Joined, topics: Iterable[Topic], generation: int) -> Mapping[str, bytes]: ...
+
+
+def calling_coordinator() -> Any:
+    """The GroupCoordinator on whose behalf the current call is made."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        caller = frame.f_locals.get("self")
+        if isinstance(caller, GroupCoordinator):
+            return caller
+        frame = frame.f_back
+    raise RuntimeError("an assignor of kafka_assignors_aiokafka works inside a started AIOKafkaConsumer only")
+
+
+def lead_with_our_assignors(coordinator: Any) -> None:
+    """Have `coordinator`, whenever it leads the group, hand the untouched bytes to an assignor of ours.
+
+    Generations that the group runs with another assignor stay with aiokafka. Calling this again does nothing.
+    """
+    if "_perform_assignment" in vars(coordinator):
+        return
+    stock_perform_assignment = coordinator._perform_assignment
+
+    async def perform_assignment(response: Any) -> Mapping[str, Any]:
+        for assignor in coordinator._assignors:
+            if isinstance(assignor, LeadingAssignor) and assignor.name == response.group_protocol:
+                return await _perform_assignment(coordinator, assignor, response)
+        stock: Mapping[str, Any] = await stock_perform_assignment(response)
+        return stock
+
+    coordinator._perform_assignment = perform_assignment
+
+
+async def _perform_assignment(
+    coordinator: Any, assignor: LeadingAssignor, response: Any
+) -> Mapping[str, bytes]:
+    # Reading and assigning run in a thread: the event loop also serves the application and the heartbeats of
+    # other consumers.
+    joined = await asyncio.to_thread(assignor.read_members, _joined_members(response))
+
+    # As aiokafka does: from here on the leader watches all topics of the group.
+    coordinator._group_subscription = set(joined.topics)
+    if not coordinator._subscription.subscribed_pattern:
+        coordinator._client.set_topics(coordinator._group_subscription)
+    await coordinator._client._maybe_wait_metadata()
+
+    def answer() -> Mapping[str, bytes]:
+        topics = topics_of(coordinator._cluster, joined.topics)
+        return assignor.answer(joined, topics, coordinator.generation)
+
+    assignments = await asyncio.to_thread(answer)
+    # `set_topics` does not fetch metadata when topics were only removed, so nobody else takes this snapshot.
+    coordinator._metadata_snapshot = coordinator._get_metadata_snapshot()
+    return assignments
+
+
+def _joined_members(response: Any) -> list[JoinedMember]:
+    return [
+        JoinedMember(member[0], member[1] if len(member) == 3 else None, member[-1])
+        for member in response.members
+    ]
+
+
+def topics_of(cluster: Any, names: Iterable[str]) -> list[Topic]:
+    """Those of the named topics that the client has metadata of."""
+    racks = {broker.nodeId: broker.rack for broker in cluster.brokers() if broker.rack}
+    partitions_by_topic = cluster._partitions
+    topics = []
+    for name in names:
+        partitions = partitions_by_topic.get(name)
+        if partitions is None:
+            continue
+        replica_racks = None
+        if racks:
+            replica_racks = tuple(
+                frozenset(racks[node] for node in partitions[number].replicas if node in racks)
+                for number in sorted(partitions)
+            )
+        topics.append(Topic(name, len(partitions), replica_racks))
+    return topics

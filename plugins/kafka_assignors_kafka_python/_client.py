@@ -1,0 +1,110 @@
+"""Every place where we depend on how kafka-python works inside.
+
+kafka-python decodes what the members sent before it asks an assignor, so a member that sends garbage takes
+the leader down; the generation being formed does not reach the assignor. An assignor is never given the
+coordinator, but it is only ever called by it: `calling_coordinator` finds it in the call stack, and
+`lead_with_our_assignors` replaces one method of that one object.
+
+Touched, with what it is used for (checked with kafka-python 3.0.12):
+
+    ConsumerCoordinator
+        group_instance_id           the consumer's group.instance.id
+        _generation.generation_id   the generation last joined
+        _lookup_assignor            assignor by name, as the user configured it
+        _perform_assignment         replaced on the instance: (leader, protocol, members) -> {id: bytes}
+        _subscription.group_subscribe, group_subscription: whose metadata the leader watches
+        _cluster
+        _is_leader, _metadata_snapshot, _assignment_snapshot: when partition counts change, the leader rejoins
+    JoinGroupResponseMember         member_id, group_instance_id (None before version 5), metadata
+    ClusterMetadata
+        brokers()                   node_id, rack
+        _partitions                 {topic: {partition: MetadataResponsePartition}}: replaced as a whole
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from types import FrameType
+from typing import Any, Protocol, runtime_checkable
+
+from kafka.coordinator.consumer import ConsumerCoordinator
+
+from kafka_assignors.group import Topic
+from kafka_assignors.joining import Joined, JoinedMember
+
+__all__ = ["LeadingAssignor", "calling_coordinator", "lead_with_our_assignors", "topics_of"]
+
+
+@runtime_checkable
+class LeadingAssignor(Protocol):
+    """An assignor that reads the members' bytes itself."""
+
+    def read_members(self, joined: Iterable[JoinedMember]) -> Joined: ...
+
+    def answer(self, joined: Joined, topics: Iterable[Topic], generation: int) -> Mapping[str, bytes]: ...
+
+
+def calling_coordinator() -> Any:
+    """The ConsumerCoordinator on whose behalf the current call is made."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        caller = frame.f_locals.get("self")
+        if isinstance(caller, ConsumerCoordinator):
+            return caller
+        frame = frame.f_back
+    raise RuntimeError("an assignor of kafka_assignors_kafka_python works inside a KafkaConsumer only")
+
+
+def lead_with_our_assignors(coordinator: Any) -> None:
+    """Have `coordinator`, whenever it leads the group, hand the untouched bytes to an assignor of ours.
+
+    Generations that the group runs with another assignor stay with kafka-python. Calling this again does
+    nothing.
+    """
+    if "_perform_assignment" in vars(coordinator):
+        return
+    stock_perform_assignment = coordinator._perform_assignment
+
+    def perform_assignment(leader_id: str, protocol_name: str, members: Any) -> Mapping[str, Any]:
+        assignor = coordinator._lookup_assignor(protocol_name)
+        if isinstance(assignor, LeadingAssignor):
+            return _perform_assignment(coordinator, assignor, members)
+        stock: Mapping[str, Any] = stock_perform_assignment(leader_id, protocol_name, members)
+        return stock
+
+    coordinator._perform_assignment = perform_assignment
+
+
+def _perform_assignment(coordinator: Any, assignor: LeadingAssignor, members: Any) -> Mapping[str, bytes]:
+    joined = assignor.read_members(
+        JoinedMember(member.member_id, member.group_instance_id, bytes(member.metadata)) for member in members
+    )
+    # As kafka-python does: from here on the leader watches all topics of the group. The metadata of topics
+    # that are new to it comes after this assignment, differs from the snapshot, and makes the leader rejoin.
+    coordinator._subscription.group_subscribe(joined.topics)
+    coordinator._cluster.set_topics(coordinator._subscription.group_subscription())
+    coordinator._cluster.request_update()
+    coordinator._is_leader = True
+    coordinator._assignment_snapshot = coordinator._metadata_snapshot
+    topics = topics_of(coordinator._cluster, joined.topics)
+    return assignor.answer(joined, topics, coordinator._generation.generation_id)
+
+
+def topics_of(cluster: Any, names: Iterable[str]) -> list[Topic]:
+    """Those of the named topics that the client has metadata of."""
+    racks = {broker.node_id: broker.rack for broker in cluster.brokers() if broker.rack}
+    partitions_by_topic = cluster._partitions
+    topics = []
+    for name in names:
+        partitions = partitions_by_topic.get(name)
+        if partitions is None:
+            continue
+        replica_racks = None
+        if racks:
+            replica_racks = tuple(
+                frozenset(racks[node] for node in partitions[number].replica_nodes if node in racks)
+                for number in sorted(partitions)
+            )
+        topics.append(Topic(name, len(partitions), replica_racks))
+    return topics

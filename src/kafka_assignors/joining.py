@@ -1,0 +1,190 @@
+"""What a member says when it joins a group, and what the leader makes of what all of them said.
+
+The same for every client, because here are only bytes and values: an adapter carries them to and from its
+client and decides nothing.
+
+    each member     subscription_bytes            -> its JoinGroup request
+    the leader      its JoinGroup response        -> read_members -> Joined
+                    the metadata of Joined.topics -> answer       -> its SyncGroup request
+
+A group lives as long as its leader can answer, so no member can take the leader down. One whose bytes do not
+decode is kept as a member that subscribes to nothing; a topic name that no topic can have is not asked for
+(some clients refuse to ask, and that would be the end of the generation). Both are *findings*, which the
+adapter logs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kafka_assignors.group import NO_GENERATION, Group, Member, Topic, TopicPartitions
+from kafka_assignors.leader import lead
+from kafka_assignors.protocol import (
+    ConsumerAssignment,
+    ProtocolError,
+    decode_member,
+    encode_assignment,
+    encode_member,
+)
+from kafka_assignors.strategies.contract import MemberContext, RebalanceProtocol, Strategy
+
+__all__ = [
+    "NEVER_ASSIGNED",
+    "Answer",
+    "Joined",
+    "JoinedMember",
+    "LastAssignment",
+    "answer",
+    "optional_name",
+    "read_members",
+    "require_strategy",
+    "subscription_bytes",
+]
+
+_LEGAL_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+"""`org.apache.kafka.common.internals.Topic`; "." and ".." are reserved besides."""
+
+_ASSIGNMENT_VERSION = 0
+"""All versions of the assignment have the same fields, and the oldest clients take 0 alone for granted."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastAssignment:
+    """What a member was last assigned, and in which generation: what makes the next assignment sticky.
+
+    A member that has lost its partitions (its session expired) keeps this as it is. The generation says how
+    old the claim is: whoever was given the partitions since claims them with a later one, and wins; if
+    nobody was, giving them back costs nothing.
+    """
+
+    partitions: TopicPartitions
+    generation: int
+
+
+NEVER_ASSIGNED = LastAssignment({}, NO_GENERATION)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedMember:
+    """A member as the JoinGroup response shows it to the leader; `metadata` are the bytes it sent."""
+
+    member_id: str
+    instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The members of a group, decoded.
+
+    `topics` are the subscribed topics that can exist, whose metadata the leader needs before it answers.
+    """
+
+    members: tuple[Member, ...]
+    topics: frozenset[str]
+    findings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The bytes of every member's assignment, by member id."""
+
+    assignments: Mapping[str, bytes]
+    findings: tuple[str, ...]
+
+
+def require_strategy(strategy: object) -> Strategy:
+    """The strategy itself, or a TypeError that says what was handed over instead of one."""
+    if isinstance(strategy, type):
+        raise TypeError(
+            f"{strategy.__name__} is a class and a strategy is an instance: pass {strategy.__name__}()"
+        )
+    if not isinstance(strategy, Strategy):
+        missing = [name for name in ("name", "version", "protocols", "assign") if not hasattr(strategy, name)]
+        raise TypeError(
+            f"{strategy!r} is not a strategy: it has no {', '.join(missing)} "
+            "(see kafka_assignors.strategies.contract.Strategy)"
+        )
+    return strategy
+
+
+def optional_name(argument: str, value: object) -> str | None:
+    """The value of an argument that is a name or None; TypeError for anything else."""
+    if value is None or (isinstance(value, str) and value):
+        return value
+    raise TypeError(f"{argument} must be a non-empty str or None, not {value!r}")
+
+
+def subscription_bytes(
+    strategy: Strategy,
+    topics: Iterable[str],
+    last: LastAssignment,
+    *,
+    instance_id: str | None = None,
+    rack: str | None = None,
+) -> bytes:
+    """What an eager member joins with.
+
+    It owns nothing at this moment. What it owned until now counts for stickiness and makes nobody wait.
+    """
+    subscribed = frozenset(topics)
+    # Dropping a claim on a topic that is no longer subscribed is the leader's job too, but it would log it.
+    owned = {name: partitions for name, partitions in last.partitions.items() if name in subscribed}
+    context = MemberContext(subscribed, owned, last.generation, instance_id, rack)
+    return encode_member(strategy, context, held=False)
+
+
+def read_members(strategy: Strategy, joined: Iterable[JoinedMember]) -> Joined:
+    """Decode what the members sent. Never raises for what a member sent."""
+    members: list[Member] = []
+    topics: set[str] = set()
+    findings: list[str] = []
+    for one in joined:
+        try:
+            member = decode_member(strategy, one.member_id, one.metadata, one.instance_id)
+        except ProtocolError as error:
+            findings.append(
+                f"member {one.member_id!r} gets no partitions, what it joined with does not decode: {error}"
+            )
+            member = Member(one.member_id, frozenset(), one.instance_id)
+        illegal = sorted(name for name in member.topics if not _is_legal(name))
+        if illegal:
+            findings.append(
+                f"member {one.member_id!r} subscribes to {len(illegal)} topics that cannot exist, "
+                f"the first being {illegal[0]!r}"
+            )
+        topics.update(member.topics.difference(illegal))
+        members.append(member)
+    return Joined(tuple(members), frozenset(topics), tuple(findings))
+
+
+def answer(strategy: Strategy, joined: Joined, topics: Iterable[Topic], generation: int | None) -> Answer:
+    """Run the strategy as the leader of `generation` (None if unknown) and encode what it says.
+
+    Raises `InvalidAssignmentError` for an answer that breaks the strategy's contract.
+    """
+    group = Group.of(topics, joined.members, generation)
+    led = lead(strategy, group, _protocol_of(strategy))
+    assignments = {
+        member_id: encode_assignment(ConsumerAssignment(_ASSIGNMENT_VERSION, partitions, b""))
+        for member_id, partitions in led.assignment.members.items()
+    }
+    dropped = tuple(
+        f"member {claim.member_id!r} claims {claim.count} partitions of {claim.topic!r} "
+        f"that do not count: {claim.reason}"
+        for claim in led.dropped_claims
+    )
+    return Answer(assignments, joined.findings + dropped)
+
+
+def _protocol_of(strategy: Strategy) -> RebalanceProtocol:
+    # Whether *this* member is eager does not matter: under a name that allows cooperative members, any other
+    # may still hold what it claims. Eager ones are known to have revoked, so nobody waits for them.
+    cooperative = RebalanceProtocol.COOPERATIVE in strategy.protocols
+    return RebalanceProtocol.COOPERATIVE if cooperative else RebalanceProtocol.EAGER
+
+
+def _is_legal(topic_name: str) -> bool:
+    return topic_name not in (".", "..") and _LEGAL_TOPIC_NAME.fullmatch(topic_name) is not None
