@@ -135,20 +135,16 @@ class Network:
                 continue
             following = layers[node] + 1
             price = prices[node]
-            leaving = edges[node]
-            index = searched[node]
-            while index < len(leaving):
-                edge = leaving[index]
+            for index in range(searched[node], len(edges[node])):
+                edge = edges[node][index]
                 head = heads[edge]
                 if room[edge] and layers[head] == following and price + costs[edge] == prices[head]:
+                    searched[node] = index
+                    path.append(edge)
+                    node = head
                     break
-                index += 1
-            searched[node] = index
-            if index < len(leaving):
-                path.append(edge)
-                node = head
-            elif node == source:
-                return
             else:
+                if node == source:
+                    return
                 layers[node] = -1
                 node = heads[path.pop() ^ 1]

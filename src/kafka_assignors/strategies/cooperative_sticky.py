@@ -8,7 +8,6 @@ protocols are offered, as Java does, so that a group can be brought over by a ro
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from kafka_assignors.claims import judge_claims
 from kafka_assignors.group import Assignment, Group
@@ -22,12 +21,9 @@ __all__ = ["CooperativeSticky"]
 class CooperativeSticky:
     """Exactly optimal in balance, then movement, then rack misses, under the cooperative protocol."""
 
-    name: ClassVar[str] = "cooperative-sticky"
-    version: ClassVar[int] = 0
-    protocols: ClassVar[tuple[RebalanceProtocol, ...]] = (
-        RebalanceProtocol.COOPERATIVE,
-        RebalanceProtocol.EAGER,
-    )
+    name = "cooperative-sticky"
+    version = 0
+    protocols = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
 
     def assign(self, group: Group) -> Assignment:
         """The target for the group; the leader withholds what somebody still has to give up."""

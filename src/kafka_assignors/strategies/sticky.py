@@ -7,7 +7,6 @@ The name and the user data are those of Java's StickyAssignor, so the two may sh
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from kafka_assignors.claims import judge_claims
 from kafka_assignors.group import Assignment, Group
@@ -21,9 +20,9 @@ __all__ = ["Sticky"]
 class Sticky:
     """Exactly optimal in balance, then movement, then rack misses, under the eager protocol."""
 
-    name: ClassVar[str] = "sticky"
-    version: ClassVar[int] = 0
-    protocols: ClassVar[tuple[RebalanceProtocol, ...]] = (RebalanceProtocol.EAGER,)
+    name = "sticky"
+    version = 0
+    protocols = (RebalanceProtocol.EAGER,)
 
     def assign(self, group: Group) -> Assignment:
         """The target for the group."""
