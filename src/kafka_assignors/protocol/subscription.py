@@ -58,14 +58,14 @@ def read_subscription(reader: Reader) -> tuple[Subscription, int]:
     version = reader.int16("version")
     if version < 0:
         raise reader.error("version", 0, f"is negative: {version}")
-    topics = tuple([reader.string("topic") for _ in reader.items("topics", _SMALLEST_STRING_BYTES)])
+    topics = tuple([reader.string("") for _ in reader.items("topics", _SMALLEST_STRING_BYTES)])
     user_data = reader.nullable_byte_array("user_data") or b""
     user_data_offset = reader.offset - len(user_data)
     owned: TopicPartitions = {}
     generation = NO_GENERATION
     rack = None
-    # Bytes that end here are complete whatever version they claim. Clients whose structure is fixed to version
-    # 0 (aiokafka's, kafka-python's before 3) put any number an assignor names before it, and so did others:
+    # Bytes that end here are complete whatever version they claim. Clients whose structure is that of version
+    # 0 (aiokafka's, kafka-python's before 3) put any number an assignor names before it, and so do others:
     # Sarama (consumer_group_members.go) and franz-go (pkg/kgo/group_balancer.go) allow for it, too.
     if version >= 1 and reader.remaining:
         owned = read_topic_partitions(reader, "owned_partitions")
@@ -92,7 +92,7 @@ def encode_subscription(subscription: Subscription) -> bytes:
 
     writer.int16("version", version)
     for topic in writer.items("topics", subscription.topics):
-        writer.string("topic", topic)
+        writer.string("", topic)
     # Never null: Kafka 0.9 could not read that, which is why librdkafka writes it so as well.
     writer.byte_array("user_data", subscription.user_data)
     if version >= 1:
