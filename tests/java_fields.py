@@ -1,0 +1,170 @@
+"""Our codecs in the terms of `src/JavaBytes.java`: from fields to bytes and back, so that the two can be
+compared.
+
+No JVM is needed here: the tests of the core compare with bytes that Java wrote before.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kafka_assignors.protocol import (
+    ConsumerAssignment,
+    ConsumerGroupKey,
+    ConsumerGroupRecord,
+    GroupMember,
+    GroupMetadata,
+    GroupMetadataKey,
+    OffsetCommitKey,
+    Subscription,
+    UnknownKey,
+    decode_assignment,
+    decode_group_metadata,
+    decode_key,
+    decode_member,
+    decode_subscription,
+    encode_assignment,
+    encode_group_metadata,
+    encode_key,
+    encode_subscription,
+)
+from kafka_assignors.protocol.sticky_user_data import (
+    encode_cooperative_sticky_user_data,
+    encode_sticky_user_data,
+)
+
+__all__ = ["comparable_bytes", "decode_fields", "encode_fields", "without_null_user_data"]
+
+Fields = dict[str, Any]
+
+
+def encode_fields(kind: str, version: int, fields: Fields) -> bytes:
+    """The bytes that our codecs make of these fields."""
+    if kind == "subscription":
+        topics, data = tuple(fields["topics"]), bytes.fromhex(fields["user_data"] or "")
+        return encode_subscription(
+            Subscription(version, topics, data, fields["owned"], fields["generation"], fields["rack"])
+        )
+    if kind == "assignment":
+        data = bytes.fromhex(fields["user_data"] or "")
+        return encode_assignment(ConsumerAssignment(version, fields["partitions"], data))
+    if kind == "sticky":
+        return encode_sticky_user_data(fields["owned"], fields["generation"])
+    if kind == "cooperative-sticky":
+        return encode_cooperative_sticky_user_data(fields["generation"])
+    if kind == "record_key":
+        return encode_key(_record_key(version, fields))
+    return encode_group_metadata(_group_metadata(version, fields))
+
+
+def decode_fields(kind: str, data: bytes, *, strict: bool = True) -> Fields:
+    """What our codecs read in these bytes; `strict` is that of `decode_member`, for user data."""
+    if kind == "subscription":
+        subscription = decode_subscription(data)
+        return {
+            "topics": list(subscription.topics),
+            "user_data": subscription.user_data.hex(),
+            "owned": _plain(subscription.owned),
+            "generation": subscription.generation,
+            "rack": subscription.rack,
+        }
+    if kind == "assignment":
+        assignment = decode_assignment(data)
+        return {"partitions": _plain(assignment.partitions), "user_data": assignment.user_data.hex()}
+    if kind in ("sticky", "cooperative-sticky"):
+        member = decode_member(kind, "m", encode_subscription(Subscription(1, (), data)), strict=strict)
+        return {"owned": _plain(member.owned), "generation": member.generation}
+    if kind == "record_key":
+        return _record_key_fields(data)
+    return _group_metadata_fields(decode_group_metadata(data))
+
+
+def without_null_user_data(fields: Fields) -> Fields:
+    """The fields with empty user data where there are none, which is how we write and read them."""
+    return fields | {"user_data": ""} if fields.get("user_data", "") is None else fields
+
+
+def comparable_bytes(kind: str, fields: Fields) -> bool:
+    """Whether Java and we must write the same bytes.
+
+    Java writes null where there are no user data, we write none, as librdkafka does; and it writes the topics
+    of an assignment and of user data in the order of a hash table, we in that of their names.
+    """
+    by_hash = {"assignment": "partitions", "sticky": "owned"}
+    in_one_order = kind not in by_hash or len(fields[by_hash[kind]]) < 2
+    return in_one_order and fields.get("user_data", "") is not None
+
+
+def _plain(partitions: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
+    return {topic: list(numbers) for topic, numbers in partitions.items()}
+
+
+def _record_key(record_type: int, fields: Fields) -> OffsetCommitKey | GroupMetadataKey | ConsumerGroupKey:
+    if record_type in (0, 1):
+        return OffsetCommitKey(fields["group"], fields["topic"], fields["partition"], record_type)
+    if record_type == 2:
+        return GroupMetadataKey(fields["group"])
+    return ConsumerGroupKey(ConsumerGroupRecord(record_type), fields["groupId"], fields.get("memberId"))
+
+
+def _record_key_fields(data: bytes) -> Fields:
+    key = decode_key(data)
+    if isinstance(key, OffsetCommitKey):
+        return {"group": key.group, "topic": key.topic, "partition": key.partition}
+    if isinstance(key, GroupMetadataKey):
+        return {"group": key.group}
+    if isinstance(key, UnknownKey):
+        return {}
+    return {"groupId": key.group} | ({} if key.member_id is None else {"memberId": key.member_id})
+
+
+def _group_metadata(version: int, fields: Fields) -> GroupMetadata:
+    return GroupMetadata(
+        version=version,
+        protocol_type=fields["protocolType"],
+        generation=fields["generation"],
+        protocol=fields["protocol"],
+        leader=fields["leader"],
+        state_timestamp_ms=fields.get("currentStateTimestamp", -1),
+        members=tuple(
+            GroupMember(
+                member_id=member["memberId"],
+                instance_id=member.get("groupInstanceId"),
+                client_id=member["clientId"],
+                client_host=member["clientHost"],
+                rebalance_timeout_ms=member.get("rebalanceTimeout", -1),
+                session_timeout_ms=member["sessionTimeout"],
+                subscription=base64.b64decode(member["subscription"]),
+                assignment=base64.b64decode(member["assignment"]),
+            )
+            for member in fields["members"]
+        ),
+    )
+
+
+def _group_metadata_fields(value: GroupMetadata) -> Fields:
+    fields: Fields = {
+        "protocolType": value.protocol_type,
+        "generation": value.generation,
+        "protocol": value.protocol,
+        "leader": value.leader,
+    }
+    if value.version >= 2:
+        fields["currentStateTimestamp"] = value.state_timestamp_ms
+    return fields | {"members": [_group_member_fields(member, value.version) for member in value.members]}
+
+
+def _group_member_fields(member: GroupMember, version: int) -> Fields:
+    fields: Fields = {"memberId": member.member_id}
+    if version >= 3:
+        fields["groupInstanceId"] = member.instance_id
+    fields |= {"clientId": member.client_id, "clientHost": member.client_host}
+    if version >= 1:
+        fields["rebalanceTimeout"] = member.rebalance_timeout_ms
+    return fields | {
+        "sessionTimeout": member.session_timeout_ms,
+        "subscription": base64.b64encode(member.subscription).decode(),
+        "assignment": base64.b64encode(member.assignment).decode(),
+    }
