@@ -112,8 +112,8 @@ def test_held_partitions_win_over_those_in_the_user_data() -> None:
 
 
 def test_a_revoked_claim_keeps_the_generation_it_came_with() -> None:
-    # Java's consumer knows its next generation from the JoinGroup response on. When that rebalance is broken off, it
-    # joins again with the new number in the field, while its user data are of the last assignment it got.
+    # Java's consumer knows its next generation from the JoinGroup response on. When that rebalance is broken
+    # off, it joins again with the new number in the field; its user data are of the last assignment it got.
     earlier = MemberContext(frozenset({"orders"}), {"orders": [5]}, 4)
     data = encode_subscription(
         Subscription(2, ("orders",), encode_user_data(Named("sticky"), earlier), {}, 6)
@@ -136,9 +136,8 @@ def test_an_owned_topic_without_partitions_is_no_claim() -> None:
 
 def test_a_subscription_cut_anywhere_names_the_member() -> None:
     data = encode_member(Named("cooperative-sticky"), CONTEXT, held=True)
-    end_of_user_data = len(
-        encode_member(Named("cooperative-sticky"), MemberContext(CONTEXT.topics, {}, 7), held=True, version=0)
-    )
+    version_0 = MemberContext(CONTEXT.topics, {}, 7)
+    end_of_user_data = len(encode_member(Named("cooperative-sticky"), version_0, held=True, version=0))
     for length in set(range(len(data))) - {end_of_user_data}:
         with pytest.raises(ProtocolError, match="subscription of member 'm-1': ") as error:
             decode_member("cooperative-sticky", "m-1", data[:length])

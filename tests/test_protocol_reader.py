@@ -41,10 +41,12 @@ def test_an_error_names_subject_field_byte_and_problem() -> None:
 
 def test_an_error_in_nested_arrays_names_the_whole_path() -> None:
     fields = reader(struct.pack(">iiih", 2, 0, 1, 77))
+
+    def topics_of_members() -> list[str]:
+        return [fields.string("topic") for _ in fields.items("members", 4) for _ in fields.items("owned", 2)]
+
     with pytest.raises(ProtocolError) as error:
-        for _ in fields.items("members", 4):
-            for _ in fields.items("owned", 2):
-                fields.string("topic")
+        topics_of_members()
     assert (error.value.field, error.value.offset) == ("members[1].owned[0].topic", 12)
 
 

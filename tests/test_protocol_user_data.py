@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from kafka_assignors.group import Assignment, Group
+from kafka_assignors.group import Assignment, Group, Member
 from kafka_assignors.protocol import (
     ProtocolError,
     Subscription,
@@ -51,7 +51,7 @@ def int32(value: int) -> bytes:
     return struct.pack(">i", value)
 
 
-def eager_member(name: str, user_data: bytes, *, strict: bool = True):
+def eager_member(name: str, user_data: bytes, *, strict: bool = True) -> Member:
     return decode_member(
         name, "m", encode_subscription(Subscription(0, ("orders",), user_data)), strict=strict
     )

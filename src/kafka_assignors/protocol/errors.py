@@ -40,7 +40,7 @@ class FieldPath:
         self._within: list[tuple[str, int]] = []
 
     def error(self, field: str, offset: int, problem: str) -> ProtocolError:
-        """The error to raise for `field` of the array elements that are open now; "" is the element itself."""
+        """The error to raise for `field` of the array elements open now; "" is the element itself."""
         within = [f"{array}[{index}]" for array, index in self._within]
         path = ".".join(name for name in (*self._parent, *within, field) if name)
         return ProtocolError(path, offset, problem, self._subject)
