@@ -1,0 +1,141 @@
+"""Whose claim on a partition counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from kafka_assignors.claims import NAMED_PARTITIONS, Claims, DroppedClaim, judge_claims
+from kafka_assignors.group import Group, Member, Topic
+
+MILLION = 1_000_000
+
+
+def member(member_id: str, owned: Sequence[int], generation: int = 3, topics: str = "orders") -> Member:
+    return Member(member_id, frozenset(topics.split()), owned={"orders": owned}, generation=generation)
+
+
+def judge(*members: Member, partitions: int = 6, generation: int | None = 4) -> Claims:
+    return judge_claims(Group.of([Topic("orders", partitions)], members, generation))
+
+
+def prior(claims: Claims) -> dict[str, list[int]]:
+    return {member_id: list(topics["orders"]) for member_id, topics in claims.prior.items()}
+
+
+def unowned(claims: Claims) -> list[int]:
+    return list(claims.unowned.get("orders", ()))
+
+
+def reasons(claims: Claims) -> dict[str, tuple[tuple[int, ...], str]]:
+    return {claim.member_id: (claim.partitions, claim.reason) for claim in claims.dropped}
+
+
+class TestClaimsThatCount:
+    def test_claims_that_do_not_meet_all_count(self) -> None:
+        claims = judge(member("a", [0, 2]), member("b", [1]))
+        assert prior(claims) == {"a": [0, 2], "b": [1]}
+        assert unowned(claims) == [3, 4, 5]
+        assert claims.dropped == ()
+
+    def test_the_higher_generation_wins(self) -> None:
+        claims = judge(member("a", [0, 1], generation=2), member("b", [1, 2], generation=3))
+        assert prior(claims) == {"a": [0], "b": [1, 2]}
+        assert reasons(claims) == {"a": ((1,), "a member claims them in a later generation")}
+
+    def test_two_of_the_same_generation_count_for_neither(self) -> None:
+        claims = judge(member("a", [0, 1]), member("b", [1, 2]))
+        assert prior(claims) == {"a": [0], "b": [2]}
+        assert unowned(claims) == [1, 3, 4, 5]
+        assert reasons(claims).keys() == {"a", "b"}
+
+    def test_an_older_third_does_not_profit_when_two_cancel_out(self) -> None:
+        claims = judge(member("a", [0]), member("b", [0]), member("c", [0], generation=2))
+        assert prior(claims) == {}
+
+    def test_a_newer_third_wins_over_two_that_cancel_out(self) -> None:
+        claims = judge(member("a", [0]), member("b", [0]), member("c", [0], generation=4))
+        assert prior(claims) == {"c": [0]}
+
+    @pytest.mark.parametrize("generation", [-1, 0, 2])
+    def test_a_claim_that_stands_alone_counts_however_old(self, generation: int) -> None:
+        assert prior(judge(member("a", [5], generation), member("b", [0]))) == {"a": [5], "b": [0]}
+
+    def test_a_claim_of_the_generation_being_formed_counts(self) -> None:
+        assert prior(judge(member("a", [5], generation=4), generation=4)) == {"a": [5]}
+
+    def test_without_a_known_generation_no_claim_is_too_late(self) -> None:
+        assert prior(judge(member("a", [5], generation=2**31 - 1), generation=None)) == {"a": [5]}
+
+    def test_what_an_eager_member_revoked_counts(self) -> None:
+        revoked = Member("a", frozenset({"orders"}), owned={"orders": [1]}, generation=3, revoked=True)
+        assert prior(judge(revoked)) == {"a": [1]}
+
+    @pytest.mark.parametrize("owned", [[3, 1, 0], (3, 1, 0), range(3, -1, -2), range(0, 4, 3)])
+    def test_claims_come_in_any_order_and_leave_ascending(self, owned: Sequence[int]) -> None:
+        assert prior(judge(member("a", owned))) == {"a": sorted(owned)}
+
+    def test_owners_and_the_unowned_are_every_partition_once(self) -> None:
+        claims = judge(member("a", [0, 1, 9]), member("b", [1, 5], 1), member("c", range(2, 4)), partitions=8)
+        partitions = [p for owned in prior(claims).values() for p in owned] + unowned(claims)
+        assert sorted(partitions) == list(range(8))
+
+
+class TestClaimsThatAreDropped:
+    def test_a_generation_the_group_has_not_reached_is_false_and_names_the_member(self) -> None:
+        claims = judge(member("liar", [0, 1], generation=2**31 - 1), member("b", [0]))
+        assert prior(claims) == {"b": [0]}
+        assert claims.dropped == (
+            DroppedClaim("liar", "orders", (0, 1), "generation 2147483647 is later than the group's, 4", 2),
+        )
+
+    @pytest.mark.parametrize("owned", [[-1, 0, 6], range(-6, 12, 6), (6, 0, -1)])
+    def test_partitions_that_do_not_exist(self, owned: Sequence[int]) -> None:
+        claims = judge(member("a", owned))
+        assert prior(claims) == {"a": [0]}
+        (dropped,) = claims.dropped
+        assert dropped.count == 2
+        assert dropped.reason == "the topic has 6 partitions"
+
+    def test_a_partition_named_twice_is_owned_once(self) -> None:
+        claims = judge(member("a", [2, 2, 1, 2]))
+        assert prior(claims) == {"a": [1, 2]}
+        assert reasons(claims) == {"a": ((2,), "the member names them more than once")}
+
+    def test_a_topic_without_metadata(self) -> None:
+        claims = judge_claims(Group.of([], [member("a", [0])]))
+        assert claims.prior == {}
+        assert reasons(claims) == {"a": ((0,), "the topic is unknown")}
+
+    def test_a_topic_the_member_no_longer_subscribes_to(self) -> None:
+        claims = judge(member("a", [0], topics="payments"), member("b", []))
+        assert prior(claims) == {}
+        assert reasons(claims) == {"a": ((0,), "the member does not subscribe to the topic")}
+
+    def test_an_empty_claim_is_nothing_to_speak_of(self) -> None:
+        claims = judge(member("a", [], generation=99), member("b", [], topics="payments"))
+        assert claims.dropped == ()
+        assert claims.prior == {}
+
+
+class TestFaultyMembers:
+    @pytest.mark.parametrize(
+        "owned",
+        [range(6, 6 + MILLION), range(10**30), list(range(MILLION)), [0] * MILLION, range(-(10**30), 3)],
+        ids=["far off", "astronomic", "a million", "a million times the same", "negative"],
+    )
+    def test_a_member_that_claims_millions_leaves_the_others_alone(self, owned: Sequence[int]) -> None:
+        claims = judge(member("faulty", owned, generation=2), member("b", [0, 1]))
+        assert prior(claims)["b"] == [0, 1]
+        assert all(len(claim.partitions) <= NAMED_PARTITIONS for claim in claims.dropped)
+        assert all(claim.member_id == "faulty" for claim in claims.dropped)
+
+    def test_the_count_tells_what_is_not_named(self) -> None:
+        (dropped,) = judge(member("faulty", range(6, 6 + MILLION))).dropped
+        assert dropped.count == MILLION
+        assert dropped.partitions == tuple(range(6, 6 + NAMED_PARTITIONS))
+
+    def test_what_is_dropped_does_not_depend_on_the_order_of_members(self) -> None:
+        members = [member("a", [0, 9]), member("b", [0, 1]), member("c", [1, 1], 9), member("d", [5], -1)]
+        assert judge(*members).dropped == judge(*reversed(members)).dropped

@@ -1,0 +1,89 @@
+"""What the measures of an assignment mean."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from kafka_assignors.group import Assignment, Group, Member, Topic
+from kafka_assignors.quality import least_moved, measure
+from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
+
+ORDERS = frozenset({"orders"})
+
+
+def group(
+    partitions: int,
+    owned: Mapping[str, Sequence[int]],
+    member_racks: Mapping[str, str] | None = None,
+    replica_racks: Sequence[str] | None = None,
+) -> Group:
+    """A topic, and members that owned so much of it; a rack is a letter."""
+    racks = None if replica_racks is None else tuple(frozenset(letters) for letters in replica_racks)
+    members = [
+        Member(m, ORDERS, owned={"orders": ps} if ps else {}, generation=1, rack=(member_racks or {}).get(m))
+        for m, ps in owned.items()
+    ]
+    return Group.of([Topic("orders", partitions, racks)], members, 2)
+
+
+def assignment(**members: Sequence[int]) -> Assignment:
+    return Assignment({m: {"orders": ps} if ps else {} for m, ps in members.items()})
+
+
+class TestBalance:
+    def test_loads_are_over_all_members(self) -> None:
+        quality = measure(group(4, {"a": [], "b": []}), assignment(a=[0, 1, 2, 3], b=[]))
+        assert (quality.members, quality.partitions) == (2, 4)
+        assert (quality.min_load, quality.max_load, quality.mean_load) == (0, 4, 2.0)
+        assert (quality.max_over_mean, quality.load_stddev) == (2.0, 2.0)
+
+    @pytest.mark.parametrize("owned", [{}, {"a": []}])
+    def test_nothing_assigned_is_as_balanced_as_can_be(self, owned: Mapping[str, Sequence[int]]) -> None:
+        quality = measure(group(0, owned), assignment(**owned))
+        assert (quality.max_over_mean, quality.load_stddev, quality.mean_load) == (1.0, 0.0, 0.0)
+
+
+class TestMovement:
+    def test_every_partition_is_kept_moved_or_forced(self) -> None:
+        quality = measure(group(5, {"a": [0, 1], "b": [2]}), assignment(a=[0, 3], b=[1, 2, 4]))
+        assert (quality.kept, quality.moved, quality.forced) == (2, 1, 2)
+
+    def test_what_no_counted_claim_covers_is_forced(self) -> None:
+        quality = measure(group(2, {"a": [0, 1], "b": [1]}), assignment(a=[0], b=[1]))
+        assert (quality.kept, quality.moved, quality.forced) == (1, 0, 1)
+
+    def test_ranges_and_lists_are_the_same_partitions(self) -> None:
+        assert measure(group(3, {"a": range(3)}), assignment(a=[0, 1, 2])).kept == 3
+
+    def test_the_least_movement_is_what_balance_needs(self) -> None:
+        assert least_moved(group(9, {"a": [0, 1, 2, 3, 4], "b": [5, 6, 7, 8], "c": []})) == 3
+        assert least_moved(group(4, {"a": [0, 1], "b": [2]})) == 0
+
+    def test_the_best_strategy_moves_no_more(self) -> None:
+        joined = group(10, {"a": range(10), "b": []})
+        assert measure(joined, CooperativeSticky().assign(joined)).moved == least_moved(joined) == 5
+
+
+class TestRacks:
+    def test_a_miss_is_a_partition_without_a_replica_in_the_members_rack(self) -> None:
+        racks = group(4, {"a": [], "b": []}, {"a": "x"}, ["x", "y", "xy", ""])
+        assert measure(racks, assignment(a=[0, 1, 2, 3], b=[])).rack_misses == 1
+        assert measure(racks, assignment(a=[0], b=[1, 2, 3])).rack_misses == 0
+
+    @pytest.mark.parametrize(
+        ("member_racks", "replica_racks"), [({}, ["x"]), ({"a": "x"}, None), ({"a": "x"}, [""])]
+    )
+    def test_they_are_not_counted_where_racks_are_unknown(
+        self, member_racks: Mapping[str, str], replica_racks: Sequence[str] | None
+    ) -> None:
+        unknown = group(1, {"a": []}, member_racks, replica_racks)
+        assert measure(unknown, assignment(a=[0])).rack_misses is None
+
+
+def test_quality_becomes_json() -> None:
+    quality = measure(group(1, {"a": [0]}), assignment(a=[0]))
+    assert json.loads(json.dumps(dataclasses.asdict(quality)))["kept"] == 1

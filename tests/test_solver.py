@@ -1,0 +1,166 @@
+"""What every assignment of the solver has in common, whatever the group."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_assignors.claims import judge_claims
+from kafka_assignors.group import Assignment, Group, Member, Topic
+from kafka_assignors.solver import RackPreference, solve
+from tests.exact_oracle import owners_of
+
+ALL_RACKS = "xyz"
+preferences = st.sampled_from(RackPreference)
+
+
+@st.composite
+def groups(draw: st.DrawFn) -> Group:
+    """Any group of up to six members and five topics, with any claims."""
+    racks = st.frozensets(st.sampled_from(ALL_RACKS), max_size=2)
+    topics = []
+    for number in range(draw(st.integers(0, 5))):
+        partitions = draw(st.integers(0, 9))
+        known = draw(st.booleans())
+        replicas = draw(st.tuples(*[racks] * partitions)) if known else None
+        topics.append(Topic(f"t{number}", partitions, replicas))
+    names = st.sampled_from([*(topic.name for topic in topics), "unknown"])
+    members = [
+        Member(
+            id=f"m{number}",
+            topics=draw(st.frozensets(names, max_size=6)),
+            instance_id=draw(st.none() | st.just(f"i{9 - number}")),
+            rack=draw(st.none() | st.sampled_from(ALL_RACKS)),
+            owned=draw(st.dictionaries(names, st.lists(st.integers(-1, 10), max_size=6), max_size=4)),
+            generation=draw(st.integers(-1, 4)),
+        )
+        for number in range(draw(st.integers(0, 6)))
+    ]
+    return Group.of(topics, members, draw(st.none() | st.integers(1, 4)))
+
+
+def assign(group: Group, racks: RackPreference = RackPreference.AFTER_MOVEMENT) -> Assignment:
+    return solve(group, judge_claims(group), racks=racks)
+
+
+def plain(assignment: Assignment) -> dict[str, dict[str, list[int]]]:
+    """The assignment in lists, whatever sequences it came in."""
+    return {m: {t: list(ps) for t, ps in by_topic.items()} for m, by_topic in assignment.members.items()}
+
+
+def owning(group: Group, assignment: Assignment, generation: int = 9) -> Group:
+    """The same group a generation later: everybody owns what was assigned."""
+    members = {
+        member.id: replace(member, owned=assignment.members[member.id], generation=generation)
+        for member in group.members.values()
+    }
+    return Group(group.topics, members, generation + 1)
+
+
+def of_members(partitions: int, *members: Member) -> Group:
+    return Group.of([Topic("orders", partitions)], members)
+
+
+def member(member_id: str, *owned: int, topics: str = "orders", instance_id: str | None = None) -> Member:
+    claim = {"orders": list(owned)} if owned else {}
+    return Member(member_id, frozenset(topics.split()), instance_id, owned=claim, generation=1)
+
+
+class TestWhateverTheGroup:
+    @given(groups(), preferences)
+    def test_every_partition_goes_to_exactly_one_of_its_subscribers(
+        self, group: Group, racks: RackPreference
+    ) -> None:
+        owners_of(group, assign(group, racks))  # checks it all
+
+    @given(groups(), preferences, st.randoms(use_true_random=False))
+    def test_the_order_of_members_topics_and_claims_means_nothing(
+        self, group: Group, racks: RackPreference, rng: random.Random
+    ) -> None:
+        def shuffled(items: list) -> list:  # type: ignore[type-arg]
+            return rng.sample(items, len(items))
+
+        members = {
+            member_id: replace(
+                member,
+                topics=frozenset(shuffled(sorted(member.topics))),
+                owned={t: shuffled(list(ps)) for t, ps in shuffled(list(member.owned.items()))},
+            )
+            for member_id, member in shuffled(list(group.members.items()))
+        }
+        same = Group(dict(shuffled(list(group.topics.items()))), members, group.generation)
+        assert plain(assign(same, racks)) == plain(assign(group, racks))
+
+    @given(groups(), preferences)
+    def test_assigning_again_changes_nothing(self, group: Group, racks: RackPreference) -> None:
+        first = assign(group, racks)
+        assert plain(assign(owning(group, first), racks)) == plain(first)
+
+    @given(groups(), preferences, st.permutations(range(6)))
+    def test_any_optimal_prior_assignment_is_left_as_it_is(
+        self, group: Group, racks: RackPreference, ranks: list[int]
+    ) -> None:
+        # Other instance ids turn the ties, so that another of the best assignments comes out.
+        ranked = zip(group.members.values(), ranks, strict=False)
+        members = {m.id: replace(m, instance_id=f"{rank}", owned={}) for m, rank in ranked}
+        other = assign(Group(group.topics, members), racks)
+        assert plain(assign(owning(group, other), racks)) == plain(other)
+
+    @given(groups(), preferences)
+    def test_restarted_static_members_get_the_same_fresh_assignment(
+        self, group: Group, racks: RackPreference
+    ) -> None:
+        def started(step: int) -> Group:
+            members = [
+                replace(m, id=f"{number * step % 10}", instance_id=m.id, owned={}, generation=-1)
+                for number, m in enumerate(group.members.values())
+            ]
+            return Group.of(group.topics.values(), members)
+
+        def by_instance(group: Group) -> dict[str | None, dict[str, list[int]]]:
+            return {group.members[m].instance_id: got for m, got in plain(assign(group, racks)).items()}
+
+        assert by_instance(started(1)) == by_instance(started(7))
+
+    @given(groups())
+    def test_a_member_gets_no_new_partition_while_it_gives_one_of_the_same_topics_up(
+        self, group: Group
+    ) -> None:
+        # Without racks, to swap partitions within a topic class would only be movement.
+        everybody_alike = {m.id: replace(m, topics=frozenset(group.topics)) for m in group.members.values()}
+        alike = Group(group.topics, everybody_alike, group.generation)
+        prior = judge_claims(alike).prior
+        for member_id, now in assign(alike, RackPreference.NONE).members.items():
+            had = {(t, p) for t, ps in prior.get(member_id, {}).items() for p in ps}
+            has = {(t, p) for t, ps in now.items() for p in ps}
+            assert had <= has or has <= had
+
+
+FINGERPRINT = """
+import hashlib, random
+from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
+from kafka_assignors.group import Group
+from tests.exact_groups import random_group
+digest = hashlib.sha256()
+for number in range(200):
+    assignment = CooperativeSticky().assign(random_group(random.Random(f"fingerprint/{number}")))
+    for member_id in sorted(assignment.members):
+        topics = assignment.members[member_id]
+        digest.update(repr([(member_id, topic, list(topics[topic])) for topic in sorted(topics)]).encode())
+print(digest.hexdigest())
+"""
+
+
+def test_the_hash_seed_means_nothing() -> None:
+    def fingerprint(seed: str) -> str:
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        command = [sys.executable, "-c", FINGERPRINT]
+        return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+
+    assert len({fingerprint(seed) for seed in ("0", "1", "12345")}) == 1

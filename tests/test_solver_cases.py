@@ -1,0 +1,214 @@
+"""The solver in cases that one can work out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from kafka_assignors.claims import judge_claims
+from kafka_assignors.group import Assignment, Group, Member, Topic
+from kafka_assignors.solver import RackPreference, solve
+from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy
+from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
+from kafka_assignors.strategies.sticky import Sticky
+
+Plain = dict[str, dict[str, list[int]]]
+
+
+def member(
+    member_id: str, topics: str, owned: Mapping[str, Sequence[int]] | None = None, *, rack: str | None = None
+) -> Member:
+    return Member(member_id, frozenset(topics.split()), rack=rack, owned=owned or {}, generation=1)
+
+
+def assign(
+    topics: Sequence[Topic], *members: Member, racks: RackPreference = RackPreference.AFTER_MOVEMENT
+) -> Plain:
+    group = Group.of(topics, members)
+    return plain(solve(group, judge_claims(group), racks=racks))
+
+
+def plain(assignment: Assignment) -> Plain:
+    return {m: {t: list(ps) for t, ps in by_topic.items()} for m, by_topic in assignment.members.items()}
+
+
+def loads(assigned: Plain) -> list[int]:
+    return sorted(sum(map(len, by_topic.values())) for by_topic in assigned.values())
+
+
+def in_racks(name: str, *racks: str) -> Topic:
+    """A topic with a partition for each string, whose letters are the racks of its replicas."""
+    return Topic(name, len(racks), tuple(frozenset(letters) for letters in racks))
+
+
+class TestNothingToAssign:
+    def test_no_members(self) -> None:
+        assert assign([Topic("a", 3)]) == {}
+
+    def test_members_without_subscriptions(self) -> None:
+        assert assign([Topic("a", 3)], member("m", ""), member("n", "a")) == {"m": {}, "n": {"a": [0, 1, 2]}}
+
+    def test_topics_without_metadata_partitions_or_subscribers(self) -> None:
+        assert assign([Topic("empty", 0), Topic("unread", 5)], member("m", "gone empty")) == {"m": {}}
+
+    def test_a_topic_without_metadata_does_not_set_its_subscribers_apart(self) -> None:
+        assert assign([Topic("a", 2)], member("m", "a gone"), member("n", "a")) == {
+            "m": {"a": [0]},
+            "n": {"a": [1]},
+        }
+
+
+class TestBalance:
+    def test_more_members_than_partitions(self) -> None:
+        assert loads(assign([Topic("a", 2)], *(member(f"m{n}", "a") for n in range(5)))) == [0, 0, 0, 1, 1]
+
+    def test_a_member_that_reads_little_does_not_keep_the_others_from_balance(self) -> None:
+        topics = [Topic("small", 1), Topic("large", 9)]
+        others = (member(f"m{n}", "small large") for n in range(3))
+        assert loads(assign(topics, member("narrow", "small"), *others)) == [1, 3, 3, 3]
+
+    def test_partitions_are_passed_on_along_chains_of_members(self) -> None:
+        topics = [Topic("a", 6), Topic("b", 1), Topic("c", 1)]
+        chain = (member("m1", "a b"), member("m2", "b c"), member("m3", "c"), member("m0", "a"))
+        assert loads(assign(topics, *chain)) == [1, 1, 3, 3]
+
+    def test_balance_comes_before_movement(self) -> None:
+        owner = member("m", "a", {"a": list(range(10))})
+        assert loads(assign([Topic("a", 10)], owner, member("n", "a"))) == [5, 5]
+
+
+class TestMovement:
+    def test_a_new_member_gets_its_share_and_nothing_else_moves(self) -> None:
+        topics = [Topic("a", 9)]
+        assigned = assign(
+            topics,
+            member("m", "a", {"a": [0, 1, 2, 3, 4]}),
+            member("n", "a", {"a": [5, 6, 7, 8]}),
+            member("o", "a"),
+        )
+        assert assigned == {"m": {"a": [0, 1, 2]}, "n": {"a": [5, 6, 7]}, "o": {"a": [3, 4, 8]}}
+
+    def test_what_a_leaver_owned_is_shared_out_and_nothing_else_moves(self) -> None:
+        assigned = assign([Topic("a", 6)], member("m", "a", {"a": [0, 1]}), member("n", "a", {"a": [2, 3]}))
+        assert assigned == {"m": {"a": [0, 1, 4]}, "n": {"a": [2, 3, 5]}}
+
+    def test_a_newcomer_draws_on_members_it_shares_no_topic_with(self) -> None:
+        # What n lacks can only come from m2, and m2 then takes one from m1.
+        topics = [Topic("a", 3), Topic("b", 1)]
+        assigned = assign(
+            topics, member("m1", "a", {"a": [0, 1, 2]}), member("m2", "a b", {"b": [0]}), member("n", "b")
+        )
+        assert loads(assigned) == [1, 1, 2]
+        assert assigned["n"] == {"b": [0]}
+        assert len(assigned["m1"]["a"]) == 2
+
+    def test_unchanged_members_keep_the_sequences_they_came_with(self) -> None:
+        owned = {"a": (1, 2), "b": [0]}
+        group = Group.of(
+            [Topic("a", 3), Topic("b", 1)], [member("m", "a b", owned), member("n", "a b", {"a": [0]})]
+        )
+        assert solve(group, judge_claims(group)).members["m"]["b"] is owned["b"]
+
+
+class TestRacks:
+    def test_a_fresh_group_consumes_within_its_racks(self) -> None:
+        topic = in_racks("a", "x", "y", "x", "y")
+        assigned = assign([topic], member("m", "a", rack="y"), member("n", "a", rack="x"))
+        assert assigned == {"m": {"a": [1, 3]}, "n": {"a": [0, 2]}}
+
+    def test_a_member_without_a_rack_matches_everything(self) -> None:
+        topic = in_racks("a", "x", "y", "x", "y")
+        assigned = assign([topic], member("m", "a"), member("n", "a", rack="x"))
+        assert assigned["n"] == {"a": [0, 2]}
+
+    def test_partitions_whose_racks_are_unknown_match_everybody(self) -> None:
+        topic = in_racks("a", "", "x", "", "x")
+        assigned = assign([topic], member("m", "a", rack="x"), member("n", "a", rack="y"))
+        assert assigned == {"m": {"a": [1, 3]}, "n": {"a": [0, 2]}}
+
+    @pytest.mark.parametrize(
+        ("racks", "of_m"),
+        [
+            (RackPreference.NONE, [0, 1]),
+            (RackPreference.AFTER_MOVEMENT, [0, 1]),
+            (RackPreference.BEFORE_MOVEMENT, [2, 3]),
+        ],
+    )
+    def test_the_order_of_wishes_decides_whether_partitions_move_into_their_rack(
+        self, racks: RackPreference, of_m: list[int]
+    ) -> None:
+        topic = in_racks("a", "y", "y", "x", "x")
+        members = member("m", "a", {"a": [0, 1]}, rack="x"), member("n", "a", {"a": [2, 3]}, rack="y")
+        assert assign([topic], *members, racks=racks)["m"] == {"a": of_m}
+
+    def test_of_the_partitions_that_must_move_those_move_that_gain_a_rack(self) -> None:
+        topic = in_racks("a", "x", "y", "x", "x")
+        assigned = assign(
+            [topic], member("m", "a", {"a": [0, 1, 2, 3]}, rack="x"), member("n", "a", rack="y")
+        )
+        assert 1 in assigned["n"]["a"]
+
+
+class TestSpread:
+    def test_every_topic_of_a_fresh_group_is_spread_within_one(self) -> None:
+        topics = [Topic(f"t{n}", 4 + n) for n in range(8)]
+        names = " ".join(topic.name for topic in topics)
+        assigned = assign(topics, *(member(f"m{n}", names) for n in range(5)))
+        for topic in topics:
+            counts = [len(by_topic.get(topic.name, ())) for by_topic in assigned.values()]
+            assert max(counts) - min(counts) <= 1
+
+    def test_what_a_member_gives_up_comes_from_the_topics_it_has_most_of(self) -> None:
+        topics = [Topic("a", 2), Topic("b", 6)]
+        owned = {"a": [0, 1], "b": [0, 1, 2, 3, 4, 5]}
+        assigned = assign(topics, member("m", "a b", owned), member("n", "a b"))
+        assert assigned == {"m": {"a": [0, 1], "b": [0, 1]}, "n": {"b": [2, 3, 4, 5]}}
+
+    def test_a_new_member_gets_a_little_of_many_topics(self) -> None:
+        topics = [Topic(f"t{n}", 9) for n in range(9)]
+        names = " ".join(topic.name for topic in topics)
+        owners = (member(f"m{n}", names, {topic.name: [n] for topic in topics}) for n in range(9))
+        assigned = assign(topics, *owners, member("new", names))
+        assert {topic: len(partitions) for topic, partitions in assigned["new"].items()} == {
+            f"t{n}": 1 for n in range(8)
+        }
+
+
+class TestTies:
+    def test_the_lower_member_id_gets_one_more(self) -> None:
+        assert assign([Topic("a", 3)], member("n", "a"), member("m", "a")) == {
+            "m": {"a": [0, 2]},
+            "n": {"a": [1]},
+        }
+
+    def test_an_instance_id_counts_instead_of_the_member_id(self) -> None:
+        group = Group.of(
+            [Topic("a", 1)],
+            [Member("m", frozenset("a"), instance_id="z"), Member("y", frozenset("a"))],
+        )
+        assert plain(solve(group, judge_claims(group))) == {"m": {}, "y": {"a": [0]}}
+
+
+class TestStrategies:
+    @pytest.mark.parametrize(
+        ("strategy", "name", "protocols"),
+        [
+            (Sticky(), "sticky", (RebalanceProtocol.EAGER,)),
+            (
+                CooperativeSticky(),
+                "cooperative-sticky",
+                (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER),
+            ),
+        ],
+    )
+    def test_names_and_protocols_are_those_of_java(
+        self, strategy: Strategy, name: str, protocols: tuple[RebalanceProtocol, ...]
+    ) -> None:
+        assert (strategy.name, strategy.version, strategy.protocols) == (name, 0, protocols)
+
+    @pytest.mark.parametrize("strategy", [Sticky(), CooperativeSticky()])
+    def test_they_prefer_few_moves_to_racks(self, strategy: Strategy) -> None:
+        members = member("m", "a", {"a": [0]}, rack="x"), member("n", "a", {"a": [1]}, rack="y")
+        group = Group.of([in_racks("a", "y", "x")], members)
+        assert plain(strategy.assign(group)) == {"m": {"a": [0]}, "n": {"a": [1]}}
