@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from kafka_assignors.group import Topic
+from kafka_assignors_spark.instants import from_micros
 
 __all__ = ["Catalogue", "CatalogueEntry"]
 
@@ -60,16 +61,16 @@ class Catalogue:
         position = bisect_right(since, when) + open_ended - 1
         return history[position].topic if position >= 0 else None
 
-    def partition_counts(self, topic: str) -> tuple[int, ...]:
-        """Every partition count the topic ever had, in the order of time."""
-        return tuple(entry.topic.partitions for entry in self._entries.get(topic, ()))
+    def entries(self, topic: str) -> tuple[Topic, ...]:
+        """The topic as it was at one time after the other."""
+        return tuple(entry.topic for entry in self._entries.get(topic, ()))
 
     @classmethod
     def from_rows(cls, rows: Iterable[Mapping[str, Any]]) -> Catalogue:
-        """The catalogue in rows of `tables.TOPICS`."""
+        """The catalogue in rows of `tables.TOPICS`, their timestamp in microseconds; null means since ever."""
         return cls(
             CatalogueEntry(
-                since=row["from"],
+                since=None if row["from"] is None else from_micros(row["from"]),
                 topic_id=row["topic_id"],
                 topic=Topic(row["topic"], row["partitions"], _racks(row["replica_racks"])),
             )

@@ -154,6 +154,7 @@ class GroupSummary:
     max_partitions: int
     first_timestamp: datetime
     last_timestamp: datetime
+    inferred_topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

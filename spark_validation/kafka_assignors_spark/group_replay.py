@@ -1,0 +1,264 @@
+"""One group replayed: each of its rebalances, under each strategy, measured.
+
+Two questions are asked of every strategy, and both get the facts that a leader of the strategy would have
+had:
+
+* **one-step**: production had this before the rebalance; what would the strategy have done next? *
+**rollout**: the strategy had been running since the start; each rebalance begins with its own last
+assignment. Where a rebalance cannot be judged, the rollout starts again from what production had after it.
+
+A strategy that can run cooperatively does. Its rounds are then played out one after the other, each with the
+partitions that members really own at that moment, until nothing is withheld: what is measured is the settled
+assignment.
+
+Pure Python without Spark, one record at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from kafka_assignors.group import NO_GENERATION, Assignment, Group, Member, Topic, TopicPartitions
+from kafka_assignors.leader import lead
+from kafka_assignors.quality import Quality, least_moved, measure
+from kafka_assignors.strategies.contract import (
+    MemberContext,
+    RebalanceProtocol,
+    Strategy,
+    SupportsMemberData,
+)
+from kafka_assignors_spark.catalogue import Catalogue
+from kafka_assignors_spark.instants import to_micros
+from kafka_assignors_spark.leader_view import leader_view
+from kafka_assignors_spark.rebalances import Generation, Rebalance, RebalanceFolder, Replacement
+from kafka_assignors_spark.result import RECORDED, Mode
+
+__all__ = ["GroupReplay", "Replayed", "replay_group"]
+
+MOST_ROUNDS = 4
+"""KIP-429 needs two. A strategy that has not settled after four wants something else every time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A row of `tables.REPLAYED`: a rebalance under one strategy. Where there is a `problem`, measures are None."""
+
+    group: str
+    offset: int
+    generation: int
+    timestamp: datetime
+    strategy: str
+    mode: str
+    generations: int
+    members: int
+    partitions: int | None = None
+    moved: int | None = None
+    least_moved: int | None = None
+    could_stay: int | None = None
+    min_load: int | None = None
+    max_load: int | None = None
+    max_over_mean: float | None = None
+    load_stddev: float | None = None
+    rounds: int | None = None
+    inferred_topics: Sequence[str] = ()
+    problem: str | None = None
+
+    def row(self) -> tuple[Any, ...]:
+        """The values in the order of `tables.REPLAYED`, the timestamp in microseconds."""
+        group, offset, generation, timestamp, *rest = astuple(self)
+        return (group, offset, generation, to_micros(timestamp), *rest)
+
+
+def replay_group(
+    records: Iterable[Generation],
+    catalogue: Catalogue,
+    strategies: Mapping[str, Strategy],
+    modes: Iterable[Mode] = tuple(Mode),
+) -> Iterator[Replayed]:
+    """Replay one group from its records in order. `strategies` by the name under which they are reported."""
+    group = GroupReplay(catalogue, strategies, modes)
+    for record in records:
+        yield from group.feed(record)
+    yield from group.finish()
+
+
+@dataclass(frozen=True, slots=True)
+class _Prior:
+    """What members had, by member id, as of a generation."""
+
+    members: Mapping[str, TopicPartitions]
+    generation: int
+
+
+class GroupReplay:
+    """The replay of one group: `feed` each record in order, then `finish`."""
+
+    def __init__(
+        self, catalogue: Catalogue, strategies: Mapping[str, Strategy], modes: Iterable[Mode]
+    ) -> None:
+        self._catalogue = catalogue
+        self._strategies = strategies
+        self._modes = tuple(modes)
+        self._folder = RebalanceFolder()
+        self._rollout: dict[str, _Prior] = {}
+
+    def feed(self, record: Generation) -> Iterator[Replayed]:
+        """The rebalance that this record completes, if it does, under every strategy."""
+        yield from self._replay(self._folder.feed(record))
+
+    def finish(self) -> Iterator[Replayed]:
+        """What is left when there are no more records."""
+        yield from self._replay(self._folder.finish())
+
+    def _replay(self, items: Iterable[Rebalance | Replacement]) -> Iterator[Replayed]:
+        for item in items:
+            if isinstance(item, Replacement):
+                self._rename(item.new_ids)
+            else:
+                yield from self._rebalance(item)
+
+    def _rename(self, new_ids: Mapping[str, str]) -> None:
+        for name, prior in self._rollout.items():
+            renamed = {new_ids.get(member_id, member_id): had for member_id, had in prior.members.items()}
+            self._rollout[name] = replace(prior, members=renamed)
+
+    def _rebalance(self, rebalance: Rebalance) -> Iterator[Replayed]:
+        subscribed = {topic for member in rebalance.members.values() for topic in member.topics}
+        view = leader_view(self._catalogue, rebalance.timestamp, subscribed, rebalance.recorded)
+        problem = rebalance.problem or view.problem
+        production = _Prior(rebalance.prior, rebalance.prior_generation)
+        after = _Prior(rebalance.recorded, rebalance.generation)
+
+        group = None if problem else _group(rebalance, view.topics, production)
+        for mode in self._modes:
+            head = Replayed(
+                group=rebalance.group,
+                offset=rebalance.offset,
+                generation=rebalance.generation,
+                timestamp=rebalance.timestamp,
+                strategy=RECORDED,
+                mode=mode.value,
+                generations=rebalance.generations,
+                members=len(rebalance.members),
+                inferred_topics=view.inferred,
+                problem=problem,
+            )
+            if group is None:
+                yield head
+                continue
+            least = least_moved(group)
+            recorded = measure(group, Assignment(rebalance.recorded))
+            yield _measured(head, recorded, least, rebalance.generations)
+            for name, strategy in self._strategies.items():
+                row = replace(head, strategy=name)
+                if mode is Mode.ONE_STEP:
+                    yield _led(row, strategy, group, least)[0]
+                    continue
+                had = self._rollout.get(name, production) if rebalance.prior else production
+                own = _group(rebalance, view.topics, had)
+                row, settled = _led(row, strategy, own, None)
+                yield row
+                self._rollout[name] = (
+                    had if settled is None else _Prior(settled.members, rebalance.generation)
+                )
+        if group is None:
+            self._rollout = dict.fromkeys(self._strategies, after)
+
+
+def _group(rebalance: Rebalance, topics: Iterable[Topic], prior: _Prior) -> Group:
+    """The group as a leader sees it whose members had `prior` and go on having it while they join."""
+    members = []
+    for member in rebalance.members.values():
+        had = prior.members.get(member.member_id)
+        # A member revokes what it no longer subscribes to before it joins.
+        owned = {topic: had[topic] for topic in member.topics if had.get(topic)} if had else {}
+        members.append(
+            Member(
+                id=member.member_id,
+                topics=frozenset(member.topics),
+                instance_id=member.instance_id,
+                rack=member.rack,
+                owned=owned,
+                generation=NO_GENERATION if had is None else prior.generation,
+            )
+        )
+    return Group.of(topics, members, rebalance.generation)
+
+
+def _led(
+    row: Replayed, strategy: Strategy, group: Group, least: int | None
+) -> tuple[Replayed, Assignment | None]:
+    """The measured row and the settled assignment, or a row that says how the strategy failed."""
+    try:
+        settled, rounds = settle(strategy, group)
+    except Exception as error:  # anybody's code: whatever it raises is a finding about it, not about us
+        return replace(row, problem=f"{type(error).__name__}: {error}"), None
+    least = least_moved(group) if least is None else least
+    return _measured(row, measure(group, settled), least, rounds), settled
+
+
+def _measured(row: Replayed, quality: Quality, least: int, rounds: int) -> Replayed:
+    return replace(
+        row,
+        partitions=quality.partitions,
+        moved=quality.moved,
+        least_moved=least,
+        could_stay=quality.moved + quality.kept,
+        min_load=quality.min_load,
+        max_load=quality.max_load,
+        max_over_mean=quality.max_over_mean,
+        load_stddev=quality.load_stddev,
+        rounds=rounds,
+    )
+
+
+class NotSettledError(RuntimeError):
+    """A cooperative strategy goes on moving partitions although nothing changes any more."""
+
+
+def settle(strategy: Strategy, group: Group) -> tuple[Assignment, int]:
+    """The assignment in which the group comes to rest under the strategy, and the rounds it takes.
+
+    A strategy that knows only the eager protocol takes one round. `group` has what members own before the
+    first.
+    """
+    if RebalanceProtocol.COOPERATIVE not in strategy.protocols:
+        revoked = {
+            member_id: replace(member, revoked=True) if member.owned else member
+            for member_id, member in group.members.items()
+        }
+        eager = _with_data(strategy, replace(group, members=revoked))
+        return lead(strategy, eager, RebalanceProtocol.EAGER).assignment, 1
+
+    for rounds in range(1, MOST_ROUNDS + 1):
+        led = lead(strategy, _with_data(strategy, group), RebalanceProtocol.COOPERATIVE)
+        if not led.withheld:
+            return led.assignment, rounds
+        group = _next_round(group, led.assignment)
+    raise NotSettledError(f"still moving partitions in round {MOST_ROUNDS} of one rebalance")
+
+
+def _next_round(group: Group, assignment: Assignment) -> Group:
+    """The group as it rejoins after an assignment that withheld something."""
+    generation = group.generation if group.generation is not None else 0
+    members = {
+        member_id: replace(member, owned=assignment.members[member_id], generation=generation)
+        for member_id, member in group.members.items()
+    }
+    return Group(group.topics, members, generation + 1)
+
+
+def _with_data(strategy: Strategy, group: Group) -> Group:
+    """The group with what each member would have told a leader of this strategy."""
+    if not isinstance(strategy, SupportsMemberData):
+        return group
+    members = {}
+    for member_id, member in group.members.items():
+        context = MemberContext(
+            member.topics, member.owned, member.generation, member.instance_id, member.rack
+        )
+        members[member_id] = replace(member, data=strategy.member_data(context))
+    return replace(group, members=members)

@@ -1,0 +1,189 @@
+"""From raw records to the history of groups: `raw -> events -> generations, members`.
+
+Every function takes data frames and returns one; `tables` has their columns. Nothing is decided here that a
+later reader could not decide otherwise: a generation keeps its place in the group's life as facts
+(incarnation, numbers skipped), and what they mean for a replay is decided in `rebalances`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from kafka_assignors_spark.records import CONSUMER, Kind, MemberRecord, decode_record
+from kafka_assignors_spark.source import key_prefixes
+from kafka_assignors_spark.tables import EVENTS, as_micros, with_instants, with_micros
+
+__all__ = [
+    "decode",
+    "generations",
+    "group_records",
+    "members",
+    "only_groups",
+    "steps",
+    "undecodable",
+    "unique",
+]
+
+
+def group_records(raw: DataFrame) -> DataFrame:
+    """`raw` without offset commits, told by the first two bytes of the key before Python sees them."""
+    version = F.substring("key", 1, 2)
+    commit = version.isin(bytearray(b"\0\0"), bytearray(b"\0\1"))
+    return raw.where(F.col("key").isNull() | ~commit)
+
+
+def only_groups(raw: DataFrame, groups: Iterable[str]) -> DataFrame:
+    """The records of these groups alone. Every key has the group's id after its version."""
+    wanted = F.lit(False)
+    for prefix in key_prefixes(groups):
+        wanted = wanted | (F.substring("key", 3, len(prefix)) == F.lit(bytearray(prefix)))
+    return raw.where(wanted)
+
+
+def unique(raw: DataFrame) -> DataFrame:
+    """One row for each (partition, offset), with the number of `copies` found.
+
+    Sinks repeat records after a crash, and archives overlap; those copies are equal. `conflict` says that
+    they are not: then records of two clusters, or of a topic that was created anew, lie in one place.
+    """
+    contents = F.xxhash64("timestamp", "key", "value")
+    return raw.groupBy("partition", "offset").agg(
+        F.first("timestamp").alias("timestamp"),
+        F.first("key").alias("key"),
+        F.first("value").alias("value"),
+        F.count("*").alias("copies"),
+        (F.min(contents) != F.max(contents)).alias("conflict"),
+    )
+
+
+class _Decoder:
+    """The table function behind `decode`."""
+
+    def eval(self, row: Any) -> Iterator[tuple[Any, ...]]:
+        place = (row["partition"], row["offset"], row["timestamp"], row["copies"])
+        if row["conflict"]:
+            reason = (
+                "different records at this partition and offset: of two clusters, or of a re-created topic?"
+            )
+            yield (*place, Kind.UNDECODABLE.value, None, reason, None, None, None, None, None, [])
+            return
+        event = decode_record(_bytes(row["key"]), _bytes(row["value"]))
+        yield (
+            *place,
+            event.kind.value,
+            event.group,
+            event.reason,
+            event.protocol_type,
+            event.version,
+            event.generation,
+            event.protocol,
+            event.leader,
+            [_member_row(member) for member in event.members],
+        )
+
+
+def _bytes(value: bytearray | None) -> bytes | None:
+    return None if value is None else bytes(value)
+
+
+def _member_row(member: MemberRecord) -> tuple[Any, ...]:
+    return (
+        member.member_id,
+        member.instance_id,
+        member.rack,
+        member.client_id,
+        member.client_host,
+        member.version,
+        list(member.topics),
+        {topic: list(partitions) for topic, partitions in member.owned.items()},
+        member.owned_generation,
+        member.revoked,
+        {topic: list(partitions) for topic, partitions in member.assigned.items()},
+    )
+
+
+def decode(records: DataFrame) -> DataFrame:
+    """`unique` records as `tables.EVENTS`. A record that does not decode is a row that says why."""
+    # A plain table function: Spark's Arrow functions need pandas, and 60 thousand rows a second are enough
+    # here.
+    decoder = F.udtf(_Decoder, returnType=as_micros(EVENTS), useArrow=False)
+    return with_instants(decoder(with_micros(records).asTable()), EVENTS)
+
+
+def undecodable(events: DataFrame) -> DataFrame:
+    """Where something does not decode: a whole record, or a member in a generation that is otherwise fine."""
+    return events.where(F.col("reason").isNotNull()).select("partition", "offset", "group", "reason")
+
+
+def _in_group() -> Any:
+    """The records of one group in the order in which its coordinator wrote them."""
+    return Window.partitionBy("group").orderBy("partition", "offset")
+
+
+def generations(events: DataFrame) -> DataFrame:
+    """The generations of classic groups, with their place in the life of the group:
+
+    * `incarnation` counts from 1 the groups that were deleted and made again under the same name, which is
+    seen by the tombstone, or by the generation starting over. * `skipped` counts the numbers between this
+    generation and the one recorded before it, and `gap_before` says that there are any. A generation is
+    recorded when its leader's assignment arrives: one that was overtaken by the next join never is, so
+    skipped numbers are not yet lost history. * `starts_late`: the first record seen of this incarnation, of
+    a generation that cannot be its first. * `replacement`: the generation of the record before once more, as
+    a restarted static member makes it.
+    """
+    order = _in_group()
+    previous = F.lag("generation").over(order)
+    ended = F.lag("kind").over(order) == Kind.TOMBSTONE.value
+    lives = events.where(
+        F.col("kind").isin(*(k.value for k in (Kind.GENERATION, Kind.EMPTY, Kind.TOMBSTONE)))
+    )
+    starts: Column = previous.isNull() | ended | (F.col("generation") < previous)
+    marked = lives.withColumn("previous", previous).withColumn("starts", F.coalesce(starts, F.lit(True)))
+    counted = marked.where(F.col("kind") != Kind.TOMBSTONE.value).withColumn(
+        "incarnation", F.sum(F.col("starts").cast("int")).over(order).cast("int")
+    )
+    same_life = ~F.col("starts")
+    skipped = F.when(same_life, F.greatest(F.col("generation") - F.col("previous") - 1, F.lit(0))).otherwise(
+        0
+    )
+    return counted.select(
+        "group",
+        "partition",
+        "offset",
+        "timestamp",
+        "incarnation",
+        "generation",
+        "protocol_type",
+        "protocol",
+        "leader",
+        "version",
+        (F.col("kind") == Kind.EMPTY.value).alias("empty"),
+        (same_life & (F.col("generation") == F.col("previous"))).alias("replacement"),
+        skipped.cast("int").alias("skipped"),
+        (skipped > 0).alias("gap_before"),
+        (F.col("starts") & (F.col("generation") > 1)).alias("starts_late"),
+        "reason",
+    )
+
+
+def members(events: DataFrame) -> DataFrame:
+    """The members of every generation, one row each: the generation's key, then `tables.MEMBER`."""
+    return (
+        events.where(F.col("kind") == Kind.GENERATION.value)
+        .select("group", "offset", "generation", F.explode("members").alias("member"))
+        .select("group", "offset", "generation", "member.*")
+    )
+
+
+def steps(generations: DataFrame, members: DataFrame) -> DataFrame:
+    """Generations of consumer groups with their members in a column: what a replay and the check read."""
+    columns = [name for name in members.columns if name not in ("group", "offset", "generation")]
+    of_generation = members.groupBy("group", "offset").agg(
+        F.collect_list(F.struct(*columns)).alias("members")
+    )
+    consumers = generations.where((F.col("protocol_type") == CONSUMER) | F.col("empty"))
+    return consumers.join(of_generation, ["group", "offset"], "left")

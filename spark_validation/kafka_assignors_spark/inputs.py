@@ -1,0 +1,122 @@
+"""Where a replay's records and catalogue come from: Parquet of any origin, or a live cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    IntegralType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from kafka_assignors_spark.catalogue import Catalogue
+from kafka_assignors_spark.cluster import SourceError, live_catalogue
+from kafka_assignors_spark.result import ReplayError, ReplayOptions
+from kafka_assignors_spark.source import FORMAT, GroupRecordsReader, GroupRecordsSource, SourceOptions
+from kafka_assignors_spark.tables import RAW, TOPICS, with_micros
+
+__all__ = ["catalogue_of", "live_records", "recorded_records"]
+
+_RAW_NAMES = ("raw", "raw.parquet")
+_TOPICS_NAMES = ("topics", "topics.parquet")
+
+
+def recorded_records(spark: SparkSession, path: str) -> DataFrame:
+    """The raw records under `path`: a history directory, or Parquet itself. `ReplayError` if there are none there."""
+    for name in _RAW_NAMES:
+        raw = _parquet(spark, f"{path.rstrip('/')}/{name}")
+        if raw is not None:
+            return _conforming(raw, RAW, f"{path.rstrip('/')}/{name}")
+    raw = _parquet(spark, path)
+    if raw is None:
+        raise ReplayError(
+            f"{path}: there is no Parquet here; give a history directory (raw/ and topics.parquet), or Parquet "
+            "with the columns partition, offset, timestamp, key and value"
+        )
+    return _conforming(raw, RAW, path)
+
+
+def live_records(spark: SparkSession, options: ReplayOptions) -> DataFrame:
+    """The raw records of a live cluster as of now. `ReplayError` within seconds if nobody answers."""
+    assert options.bootstrap_servers is not None
+    given = {f"kafka.{name}": value for name, value in options.client_config.items()}
+    given["bootstrap.servers"] = options.bootstrap_servers
+    given["topic"] = options.topic
+    given["timeoutSeconds"] = str(options.timeout_seconds)
+    if options.groups is not None:
+        given["groups"] = json.dumps(options.groups)
+    try:
+        # Asked here once more than Spark will, so that a cluster that does not answer is not a Java stack
+        # trace.
+        GroupRecordsReader(SourceOptions.parse(given)).partitions()
+    except SourceError as error:
+        raise ReplayError(str(error)) from None
+    spark.dataSource.register(GroupRecordsSource)
+    return spark.read.format(FORMAT).options(**given).load()
+
+
+def catalogue_of(spark: SparkSession, options: ReplayOptions, topics: Iterable[str]) -> Catalogue:
+    """The catalogue beside the records, or of the live cluster; empty for Parquet that has none beside it."""
+    if options.path is None:
+        assert options.bootstrap_servers is not None
+        try:
+            return live_catalogue(
+                options.bootstrap_servers, options.client_config, topics, options.timeout_seconds
+            )
+        except SourceError as error:
+            raise ReplayError(str(error)) from None
+    for name in _TOPICS_NAMES:
+        path = f"{options.path.rstrip('/')}/{name}"
+        rows = _parquet(spark, path)
+        if rows is not None:
+            catalogue = _conforming(rows, TOPICS, path)
+            return Catalogue.from_rows(row.asDict() for row in with_micros(catalogue).collect())
+    return Catalogue(())
+
+
+def _parquet(spark: SparkSession, path: str) -> DataFrame | None:
+    """The Parquet at `path`; None if nothing is there, `ReplayError` if something else is."""
+    try:
+        return spark.read.parquet(path)
+    except AnalysisException as error:
+        if error.getCondition() in ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"):
+            return None
+        raise ReplayError(f"{path}: {_first_line(error)}") from None
+    except PySparkException as error:
+        raise ReplayError(f"{path} is not Parquet: {_first_line(error)}") from None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]
+
+
+def _conforming(rows: DataFrame, schema: StructType, path: str) -> DataFrame:
+    """`rows` with the columns of `schema` alone, in its types."""
+    found = {field.name: field.dataType for field in rows.schema.fields}
+    missing = [field.name for field in schema.fields if field.name not in found]
+    if missing:
+        raise ReplayError(
+            f"{path}: column {', '.join(missing)} is missing; there are {', '.join(sorted(found)) or 'none'}"
+        )
+    for field in schema.fields:
+        if not _convertible(found[field.name], field.dataType):
+            wanted, is_ = field.dataType.simpleString(), found[field.name].simpleString()
+            raise ReplayError(f"{path}: column {field.name} has type {is_}, and should have {wanted}")
+    return rows.select(*(rows[field.name].cast(field.dataType).alias(field.name) for field in schema.fields))
+
+
+def _convertible(found: DataType, wanted: DataType) -> bool:
+    if isinstance(wanted, IntegralType):
+        return isinstance(found, IntegralType)
+    if isinstance(wanted, TimestampType):
+        return isinstance(found, (TimestampType, TimestampNTZType))
+    if isinstance(wanted, BinaryType):
+        return isinstance(found, BinaryType)
+    return found.simpleString() == wanted.simpleString()

@@ -1,0 +1,23 @@
+"""Timestamps between Spark and Python.
+
+Spark hands Python naive times in the time zone of whatever process asks, where an hour is missing or doubled
+twice a year. So timestamps cross as microseconds since 1970, and Python's side has aware times in UTC.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+__all__ = ["from_micros", "to_micros"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def from_micros(micros: int) -> datetime:
+    """The instant, in UTC, that many microseconds after 1970 began."""
+    return _EPOCH + timedelta(microseconds=micros)
+
+
+def to_micros(instant: datetime) -> int:
+    """The inverse of `from_micros`, for any aware time."""
+    return (instant - _EPOCH) // timedelta(microseconds=1)

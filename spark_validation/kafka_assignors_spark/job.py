@@ -1,0 +1,349 @@
+"""The whole replay, from a path or a broker to a `ReplayResult`.
+
+`run_replay` strings the tables together (see `tables`), looks at each of them once, and turns what Spark and
+the clients raise into a `ReplayError` of one line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession, Window
+from pyspark.sql import functions as F
+
+import kafka_assignors
+from kafka_assignors.strategies.registry import StrategyError, load_strategy
+from kafka_assignors_spark import history, metrics
+from kafka_assignors_spark.inputs import catalogue_of, live_records, recorded_records
+from kafka_assignors_spark.instants import from_micros
+from kafka_assignors_spark.leaders import MUST_MATCH
+from kafka_assignors_spark.rebalances import EAGER_STRATEGIES
+from kafka_assignors_spark.records import CONSUMER
+from kafka_assignors_spark.replay import replay
+from kafka_assignors_spark.result import (
+    RECORDED,
+    ClientAgreement,
+    Difference,
+    GroupSummary,
+    HistorySummary,
+    Mode,
+    Progress,
+    ReplayError,
+    ReplayOptions,
+    ReplayResult,
+    TimelineRow,
+    TruthCheck,
+    UndecodableRecord,
+    Verdict,
+)
+from kafka_assignors_spark.session import java_version, spark_session, task_progress
+from kafka_assignors_spark.tables import with_micros
+from kafka_assignors_spark.truth import Outcome, check
+
+__all__ = ["run_replay"]
+
+PHASES = (
+    "starting Spark",
+    "reading the history",
+    "replaying",
+    "checking against the record",
+    "summing up",
+)
+
+_MOST_LISTED = 1_000
+"""Undecodable records and differences that are listed one by one; the rest is counted."""
+
+_MOST_SHOWN = 5
+"""Those that an error names."""
+
+_TIMELINE_REBALANCES = 1_000
+"""The latest rebalances of each group, strategy and mode that become rows of the timeline."""
+
+
+def run_replay(options: ReplayOptions, on_progress: Callable[[Progress], None]) -> ReplayResult:
+    """Replay a history. `on_progress` is called often, and from another thread while Spark works.
+
+    Raises `ReplayError` for whatever is wrong with the input, the options or the environment.
+    """
+    started = time.monotonic()
+    _check(options)
+    phases = _Phases(on_progress)
+    phases.begin()
+    java = java_version()
+    with spark_session(options.master) as spark, _one_line_errors(), contextlib.ExitStack() as cached:
+
+        def keep(rows: DataFrame) -> DataFrame:
+            rows.persist()
+            cached.callback(rows.unpersist)
+            return rows
+
+        with phases.tasks(spark):
+            events = keep(history.decode(history.unique(_records(spark, options, keep))))
+            counts = metrics.record_counts(events).collect()[0].asDict()
+            undecodable = _undecodable(events, counts["undecodable"], options)
+            _require_records(spark, options, events, counts)
+            generations, members = keep(history.generations(events)), keep(history.members(events))
+            steps = keep(history.steps(generations, members))
+            facts = metrics.group_facts(generations, members).collect()
+            topics = {topic for row in facts for topic in row["topics"] or ()}
+            catalogue = catalogue_of(spark, options, topics)
+        with phases.tasks(spark):
+            replayed = keep(replay(steps, catalogue, options.strategies, options.modes))
+            verdicts = tuple(_verdict(row) for row in metrics.verdicts(replayed).collect())
+        with phases.tasks(spark):
+            truth = _truth(keep(check(steps, catalogue)))
+        with phases.tasks(spark):
+            judged = {row["group"]: row for row in metrics.replayed_facts(replayed, options.modes).collect()}
+            groups = tuple(_group(row, judged.get(row["group"])) for row in facts)
+            _require_rebalances(groups)
+            timeline = _timeline(replayed)
+
+    return ReplayResult(
+        options=options,
+        history=_history(options, counts, groups),
+        groups=groups,
+        verdicts=verdicts,
+        timeline=timeline,
+        truth=truth,
+        undecodable=undecodable,
+        versions={
+            "kafka-assignors": kafka_assignors.__version__,
+            "pyspark": pyspark.__version__,
+            "python": platform.python_version(),
+            "java": java,
+        },
+        seconds=time.monotonic() - started,
+    )
+
+
+class _Phases:
+    """Reports the phases one after the other, and the tasks within each."""
+
+    def __init__(self, on_progress: Callable[[Progress], None]) -> None:
+        self._on_progress = on_progress
+        self._number = 0
+
+    def begin(self) -> None:
+        self._number += 1
+        self._report(0, 0)
+
+    @contextlib.contextmanager
+    def tasks(self, spark: SparkSession) -> Iterator[None]:
+        self.begin()
+        with task_progress(spark, self._report):
+            yield
+
+    def _report(self, done: int, total: int) -> None:
+        self._on_progress(Progress(PHASES[self._number - 1], self._number, len(PHASES), done, total))
+
+
+def _check(options: ReplayOptions) -> None:
+    """Whatever can be said without Spark is said at once."""
+    if (options.path is None) == (options.bootstrap_servers is None):
+        raise ReplayError("give either the path of a history or the bootstrap servers of a cluster")
+    if not options.strategies:
+        raise ReplayError("give at least one strategy to replay")
+    if not options.modes:
+        raise ReplayError("give at least one mode to replay in")
+    for name in options.strategies:
+        if name == RECORDED:
+            raise ReplayError(
+                f"{RECORDED!r} is no strategy: what production did is always part of the answer"
+            )
+        try:
+            load_strategy(name)
+        except StrategyError as error:
+            raise ReplayError(str(error)) from None
+    if options.path is not None and "://" not in options.path and not Path(options.path).exists():
+        raise ReplayError(f"{options.path}: there is no such file or directory")
+
+
+@contextlib.contextmanager
+def _one_line_errors() -> Iterator[None]:
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        text = str(error)
+        if said := re.search(r"SourceError: (.+)", text):
+            raise ReplayError(said[1]) from None
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        python = [line for line in lines if re.match(r"[\w.]*(Error|Exception): ", line)]
+        raise ReplayError(
+            f"Spark failed: {(python or lines or [type(error).__name__])[-1 if python else 0]}"
+        ) from error
+
+
+# Records
+
+
+def _records(
+    spark: SparkSession, options: ReplayOptions, keep: Callable[[DataFrame], DataFrame]
+) -> DataFrame:
+    if options.path is None:
+        # Read once: the log goes on growing, and every look at it would find other records.
+        return keep(live_records(spark, options))
+    raw = history.group_records(recorded_records(spark, options.path))
+    return raw if options.groups is None else history.only_groups(raw, options.groups)
+
+
+def _require_records(
+    spark: SparkSession, options: ReplayOptions, events: DataFrame, counts: Mapping[str, Any]
+) -> None:
+    where = options.path or f"{options.topic} at {options.bootstrap_servers}"
+    if options.groups is not None:
+        found = {row["group"] for row in events.select("group").distinct().collect()}
+        if missing := [group for group in options.groups if group not in found]:
+            raise ReplayError(f"{where}: there are no records of group {', '.join(map(repr, missing))}")
+    if counts["generations"]:
+        return
+    others = []
+    if counts["records"]:
+        others.append(f"{counts['records']} other records of groups")
+        if counts["kip848_records"]:
+            others.append(f"{counts['kip848_records']} of them of groups whose broker assigns (KIP-848)")
+    elif options.path is not None:
+        others.append(f"{recorded_records(spark, options.path).count()} records that are offset commits")
+    raise ReplayError(
+        f"{where}: there is no generation of a consumer group; found {', '.join(others) or 'nothing'}"
+    )
+
+
+def _undecodable(events: DataFrame, count: int, options: ReplayOptions) -> tuple[UndecodableRecord, ...]:
+    if not count:
+        return ()
+    rows = history.undecodable(events).orderBy("partition", "offset").limit(_MOST_LISTED).collect()
+    records = tuple(UndecodableRecord(*row) for row in rows)
+    if options.strict:
+        shown = [f"partition {r.partition} offset {r.offset}: {r.reason}" for r in records[:_MOST_SHOWN]]
+        if count > len(shown):
+            shown.append(f"and {count - len(shown)} more")
+        raise ReplayError(f"{count} records do not decode: {'; '.join(shown)}")
+    return records
+
+
+def _history(
+    options: ReplayOptions, counts: Mapping[str, Any], groups: Iterable[GroupSummary]
+) -> HistorySummary:
+    return HistorySummary(
+        source=options.path or f"{options.topic} at {options.bootstrap_servers}",
+        skipped_numbers=sum(group.skipped_numbers for group in groups),
+        **{
+            **counts,
+            "first_timestamp": from_micros(counts["first_timestamp"]),
+            "last_timestamp": from_micros(counts["last_timestamp"]),
+        },
+    )
+
+
+# Groups and verdicts
+
+
+def _group(facts: Row, judged: Row | None) -> GroupSummary:
+    not_replayed: dict[str, int] = {}
+    if judged is not None:
+        not_replayed.update(judged["not_replayed"] or {})
+    elif facts["protocol_type"] not in (CONSUMER, None, ""):
+        not_replayed[f"members of protocol type {facts['protocol_type']!r} are no consumers"] = facts[
+            "generations"
+        ]
+    protocols = tuple(facts["protocols"] or ())
+    cooperative = facts["cooperative"]
+    eager = not cooperative or EAGER_STRATEGIES.intersection(protocols)
+    return GroupSummary(
+        group=facts["group"],
+        generations=facts["generations"],
+        rebalances=judged["rebalances"] if judged is not None else facts["generations"],
+        replayed_rebalances=judged["replayed_rebalances"] if judged is not None else 0,
+        not_replayed=not_replayed,
+        incarnations=facts["incarnations"],
+        skipped_numbers=facts["skipped_numbers"],
+        protocols=protocols,
+        rebalance_protocols=(("eager",) if eager else ()) + (("cooperative",) if cooperative else ()),
+        clients=tuple(facts["clients"] or ()),
+        min_members=facts["min_members"] or 0,
+        max_members=facts["max_members"] or 0,
+        topics=tuple(facts["topics"] or ()),
+        max_partitions=(judged["max_partitions"] or 0) if judged is not None else 0,
+        first_timestamp=from_micros(facts["first_timestamp"]),
+        last_timestamp=from_micros(facts["last_timestamp"]),
+        inferred_topics=tuple(judged["inferred_topics"]) if judged is not None else (),
+    )
+
+
+def _require_rebalances(groups: Iterable[GroupSummary]) -> None:
+    if any(group.replayed_rebalances for group in groups):
+        return
+    reasons: dict[str, int] = {}
+    for group in groups:
+        for reason, count in group.not_replayed.items():
+            reasons[reason] = reasons.get(reason, 0) + count
+    why = "; ".join(
+        f"{reason} ({count})" for reason, count in sorted(reasons.items(), key=lambda item: -item[1])
+    )
+    raise ReplayError(f"nothing to replay: no rebalance has all the facts that a replay needs: {why}")
+
+
+def _verdict(row: Row) -> Verdict:
+    values = row.asDict()
+    values["mode"] = Mode(values["mode"])
+    values["failures"] = tuple(values["failures"])
+    # A strategy that failed every time has no figures.
+    return Verdict(**{name: 0 if value is None else value for name, value in values.items()})
+
+
+def _timeline(replayed: DataFrame) -> tuple[TimelineRow, ...]:
+    latest_first = Window.partitionBy("group", "strategy", "mode").orderBy(F.desc("offset"))
+    names = [field.name for field in fields(TimelineRow) if field.name != "second_round"]
+    rows = (
+        with_micros(replayed.where(F.col("problem").isNull()))
+        .withColumn("age", F.row_number().over(latest_first))
+        .where(F.col("age") <= _TIMELINE_REBALANCES)
+        .select(*names, (F.col("rounds") > 1).alias("second_round"))
+        .orderBy("group", "mode", "strategy", "offset")
+    )
+    return tuple(
+        TimelineRow(**{**row, "mode": Mode(row["mode"]), "timestamp": from_micros(row["timestamp"])})
+        for row in (each.asDict() for each in rows.collect())
+    )
+
+
+def _truth(checked: DataFrame) -> TruthCheck:
+    clients: dict[tuple[str, str], list[Row]] = {}
+    for row in metrics.agreement(checked).collect():
+        clients.setdefault((row["client"], row["strategy"]), []).append(row)
+    differing = checked.where(F.col("outcome").isin(Outcome.EXPLAINED.value, Outcome.UNEXPLAINED.value))
+    rows = differing.orderBy("partition", "offset").limit(_MOST_LISTED).drop("outcome").collect()
+    return TruthCheck(
+        clients=tuple(_client(*key, rows) for key, rows in sorted(clients.items())),
+        differences=tuple(Difference(**row.asDict()) for row in rows),
+    )
+
+
+def _client(client: str, strategy: str, rows: Iterable[Row]) -> ClientAgreement:
+    by_outcome: dict[str, int] = {}
+    explained: dict[str, int] = {}
+    for row in rows:
+        by_outcome[row["outcome"]] = by_outcome.get(row["outcome"], 0) + row["count"]
+        if row["explanation"]:
+            explained[row["explanation"]] = row["count"]
+    unchecked = by_outcome.get(Outcome.UNCHECKED.value, 0)
+    return ClientAgreement(
+        client=client,
+        strategy=strategy,
+        must_match=client in MUST_MATCH,
+        checked=sum(by_outcome.values()) - unchecked,
+        matched=by_outcome.get(Outcome.MATCHED.value, 0),
+        unchecked=unchecked,
+        explained=explained,
+        unexplained=by_outcome.get(Outcome.UNEXPLAINED.value, 0),
+    )

@@ -1,0 +1,157 @@
+"""Sums over what was replayed, checked and recorded: the rows of the verdict.
+
+`docs/replay.md` defines every figure.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from kafka_assignors_spark.leaders import client_of
+from kafka_assignors_spark.records import Kind
+from kafka_assignors_spark.result import RECORDED, Mode
+
+__all__ = ["agreement", "group_facts", "record_counts", "replayed_facts", "verdicts"]
+
+_SHOWN_FAILURES = 5
+
+
+def record_counts(events: DataFrame) -> DataFrame:
+    """One row: what kinds of records the history has, and how many of each."""
+
+    def count(condition: Column) -> Column:
+        return F.count(F.when(condition, 1))
+
+    kind = F.col("kind")
+    classic = kind.isin(Kind.GENERATION.value, Kind.EMPTY.value, Kind.TOMBSTONE.value)
+    return events.agg(
+        F.sum("copies").alias("records"),
+        F.sum(F.col("copies") - 1).alias("duplicates"),
+        F.count_distinct(F.when(classic, F.col("group"))).alias("groups"),
+        count(kind == Kind.GENERATION.value).alias("generations"),
+        count(kind == Kind.EMPTY.value).alias("empty_generations"),
+        count(kind == Kind.TOMBSTONE.value).alias("tombstones"),
+        count(kind == Kind.KIP848.value).alias("kip848_records"),
+        F.count_distinct(F.when(kind == Kind.KIP848.value, F.col("group"))).alias("kip848_groups"),
+        count(kind == Kind.OTHER.value).alias("other_records"),
+        count(F.col("reason").isNotNull()).alias("undecodable"),
+        F.unix_micros(F.min("timestamp")).alias("first_timestamp"),
+        F.unix_micros(F.max("timestamp")).alias("last_timestamp"),
+    )
+
+
+def verdicts(replayed: DataFrame) -> DataFrame:
+    """One row per group, strategy and mode over the rebalances that could be replayed.
+
+    A rebalance without all the facts has one row, of what was recorded, and is left out. One in which a
+    strategy failed counts as its failure and in nothing else.
+    """
+    judged = F.col("problem").isNull()
+    spread = F.col("max_load") - F.col("min_load")
+    could_stay = F.sum("could_stay")
+    return (
+        replayed.where(judged | (F.col("strategy") != RECORDED))
+        .groupBy("group", "strategy", "mode")
+        .agg(
+            F.count(F.when(judged, 1)).alias("rebalances"),
+            F.sum(F.when(judged, F.col("rounds"))).alias("generations"),
+            F.sum("moved").alias("moved"),
+            F.sum("least_moved").alias("least_moved"),
+            could_stay.alias("could_stay"),
+            F.when(could_stay > 0, 1 - F.sum("moved") / could_stay).otherwise(1.0).alias("stickiness"),
+            F.avg("max_over_mean").alias("max_over_mean"),
+            F.max("max_over_mean").alias("worst_max_over_mean"),
+            F.avg(spread).alias("max_minus_min"),
+            F.max(spread).alias("worst_max_minus_min"),
+            F.avg("load_stddev").alias("load_stddev"),
+            F.count(F.when(F.col("rounds") > 1, 1)).alias("second_rounds"),
+            F.count(F.when(~judged, 1)).alias("failed"),
+            F.slice(F.collect_set("problem"), 1, _SHOWN_FAILURES).alias("failures"),
+        )
+        .orderBy("group", "mode", "strategy")
+    )
+
+
+def replayed_facts(replayed: DataFrame, modes: tuple[Mode, ...]) -> DataFrame:
+    """One row per group: its logical rebalances, how many could be judged, and why the others could not."""
+    recorded = replayed.where((F.col("strategy") == RECORDED) & (F.col("mode") == modes[0].value))
+    by_reason = (
+        recorded.where(F.col("problem").isNotNull())
+        .groupBy("group", "problem")
+        .count()
+        .groupBy("group")
+        .agg(F.map_from_entries(F.collect_list(F.struct("problem", "count"))).alias("not_replayed"))
+    )
+    return (
+        recorded.groupBy("group")
+        .agg(
+            F.count("*").alias("rebalances"),
+            F.count(F.when(F.col("problem").isNull(), 1)).alias("replayed_rebalances"),
+            F.max("partitions").alias("max_partitions"),
+            F.array_sort(F.array_distinct(F.flatten(F.collect_list("inferred_topics")))).alias(
+                "inferred_topics"
+            ),
+        )
+        .join(by_reason, "group", "left")
+    )
+
+
+def group_facts(generations: DataFrame, members: DataFrame) -> DataFrame:
+    """One row per group: what its records say before anything is replayed."""
+    kind_of_client = F.udf(client_of, "string")
+    with_members = ~F.col("empty")
+    protocols = (
+        generations.where(with_members & F.col("protocol").isNotNull())
+        .groupBy("group", "protocol")
+        .agg(F.min("offset").alias("since"))
+        .groupBy("group")
+        .agg(
+            F.transform(
+                F.array_sort(F.collect_list(F.struct("since", "protocol"))), lambda entry: entry["protocol"]
+            ).alias("protocols")
+        )
+    )
+    holding = (F.cardinality("owned") > 0) & ~F.col("revoked")
+    sizes = (
+        members.groupBy("group", "offset")
+        .agg(F.count("*").alias("size"), F.max(holding).alias("cooperative"))
+        .groupBy("group")
+        .agg(
+            F.min("size").alias("min_members"),
+            F.max("size").alias("max_members"),
+            F.max("cooperative").alias("cooperative"),
+        )
+    )
+    clients = (
+        members.select("group", "client_id")
+        .distinct()
+        .groupBy("group")
+        .agg(F.array_sort(F.collect_set(kind_of_client("client_id"))).alias("clients"))
+    )
+    topics = (
+        members.select("group", F.explode("topics").alias("topic"))
+        .groupBy("group")
+        .agg(F.array_sort(F.collect_set("topic")).alias("topics"))
+    )
+    return (
+        generations.groupBy("group")
+        .agg(
+            F.count(F.when(with_members & ~F.col("replacement"), 1)).alias("generations"),
+            F.max("incarnation").alias("incarnations"),
+            F.sum("skipped").alias("skipped_numbers"),
+            F.unix_micros(F.min("timestamp")).alias("first_timestamp"),
+            F.unix_micros(F.max("timestamp")).alias("last_timestamp"),
+            F.max("protocol_type").alias("protocol_type"),
+        )
+        .join(protocols, "group", "left")
+        .join(sizes, "group", "left")
+        .join(clients, "group", "left")
+        .join(topics, "group", "left")
+        .orderBy("group")
+    )
+
+
+def agreement(checked: DataFrame) -> DataFrame:
+    """One row per kind of leader, strategy, outcome and explanation of `tables.CHECKED`, with how many there are."""
+    return checked.groupBy("client", "strategy", "outcome", "explanation").count()

@@ -1,0 +1,278 @@
+"""The history of one group as a sequence of *logical rebalances*: what had to be decided, and from what.
+
+Records and rebalances are not the same thing:
+
+* Under the cooperative protocol (KIP-429) a partition that changes hands is withheld in one generation and
+handed over in the next. These generations are one rebalance: it begins with what members had before the
+first of them, and its outcome is the last one. A hand-over is unfinished while a partition that a live
+member had is nobody's. * A static member that restarts writes its generation again with another member id.
+Nothing is decided there; what the instance had, it has under its new id. * What a member had is what the
+last record of its group gave it. What it *claims* in its subscription is not used: an eager member claims
+nothing.
+
+Some rebalances cannot be judged, because a fact is missing. They are given with the `problem`, and never
+guessed at: the history starts in the middle of the group's life, members own what no record ever gave them
+(records are lost), a hand-over has no end, a member does not decode.
+
+Pure Python without Spark; records come one at a time, so a group of a million generations needs the memory
+of a few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from kafka_assignors.group import NO_GENERATION, TopicPartitions
+from kafka_assignors_spark.instants import from_micros
+from kafka_assignors_spark.records import MemberRecord
+
+__all__ = ["EAGER_STRATEGIES", "Generation", "Rebalance", "RebalanceFolder", "Replacement", "rebalances"]
+
+EAGER_STRATEGIES = frozenset({"range", "roundrobin", "sticky"})
+"""Strategies that never run cooperatively. Any other does if its members claim what they have not revoked."""
+
+HISTORY_STARTS = "the history starts in the middle of the group's life"
+RECORDS_LOST = "members own partitions that no record gave them: records before it are lost"
+DOES_NOT_DECODE = "a member of it does not decode"
+PREDECESSOR_DOES_NOT_DECODE = "a member of the generation before it does not decode"
+UNFINISHED = "its cooperative hand-over has no end in the history"
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A record of a group that has the place in the group's life that `history.generations` found."""
+
+    group: str
+    incarnation: int
+    generation: int
+    offset: int
+    timestamp: datetime
+    protocol: str
+    empty: bool
+    replacement: bool
+    skipped: int
+    starts_late: bool
+    decodes: bool
+    members: Mapping[str, MemberRecord]
+
+    @classmethod
+    def from_row(cls, row: Any) -> Generation:
+        """A row of `history.steps`, its timestamp in microseconds."""
+        members = (member_from_row(member) for member in row["members"] or ())
+        return cls(
+            group=row["group"],
+            incarnation=row["incarnation"],
+            generation=row["generation"],
+            offset=row["offset"],
+            timestamp=from_micros(row["timestamp"]),
+            protocol=row["protocol"] or "",
+            empty=row["empty"],
+            replacement=row["replacement"],
+            skipped=row["skipped"],
+            starts_late=row["starts_late"],
+            decodes=row["reason"] is None,
+            members={member.member_id: member for member in members},
+        )
+
+
+def member_from_row(row: Any) -> MemberRecord:
+    """A member in a row of `history.steps`."""
+    return MemberRecord(
+        member_id=row["member_id"],
+        instance_id=row["instance_id"],
+        rack=row["rack"],
+        client_id=row["client_id"],
+        client_host=row["client_host"],
+        version=row["version"],
+        topics=tuple(row["topics"]),
+        owned=row["owned"],
+        owned_generation=row["owned_generation"],
+        revoked=row["revoked"],
+        assigned=row["assigned"],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalance:
+    """One logical rebalance.
+
+    `members`, `generation`, `offset` and `timestamp` are those of its last generation; `first_generation` is
+    its first and `generations` how many were recorded of it. `prior` is what each member of the group had
+    before it, by member id, as of `prior_generation`. `recorded` is what production gave each in the end.
+    `skipped` counts the generation numbers in and before it that no record shows. `problem` says why it
+    cannot be judged, None if it can.
+    """
+
+    group: str
+    generation: int
+    first_generation: int
+    generations: int
+    offset: int
+    timestamp: datetime
+    protocol: str
+    members: Mapping[str, MemberRecord]
+    prior: Mapping[str, TopicPartitions]
+    prior_generation: int
+    recorded: Mapping[str, TopicPartitions]
+    skipped: int
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """Static members came back under new ids: new id by old id."""
+
+    group: str
+    new_ids: Mapping[str, str]
+
+
+def rebalances(records: Iterable[Generation]) -> Iterator[Rebalance | Replacement]:
+    """The rebalances of one group, from its records in the order of its coordinator's writing."""
+    folder = RebalanceFolder()
+    for record in records:
+        yield from folder.feed(record)
+    yield from folder.finish()
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Who had what after a record, as of which generation; or the `problem` that keeps it unknown."""
+
+    members: Mapping[str, TopicPartitions]
+    generation: int = NO_GENERATION
+    problem: str | None = None
+
+
+_NOBODY = _Held({})
+
+
+class RebalanceFolder:
+    """Folds the records of one group, in order, into rebalances: `feed` each record, then `finish`."""
+
+    def __init__(self) -> None:
+        self._incarnation: int | None = None
+        self._last: Generation | None = None
+        self._held = _NOBODY  # after the last record
+        self._before = _NOBODY  # before the rebalance that is open
+        self._open: list[Generation] = []  # the generations of a rebalance that has not come to its end
+        self._lost = False
+
+    def feed(self, record: Generation) -> Iterator[Rebalance | Replacement]:
+        """Whatever this record completes."""
+        if record.incarnation != self._incarnation:
+            yield from self.finish()
+            self._incarnation, self._last = record.incarnation, None
+            self._held = _Held({}, problem=HISTORY_STARTS) if record.starts_late else _NOBODY
+
+        if record.empty:
+            yield from self.finish()
+            self._held = _Held({}, record.generation)
+        elif record.replacement and self._last is not None and not self._last.empty:
+            if self._open:
+                self._open[-1] = replace(record, skipped=self._open[-1].skipped)
+            self._held = _held_after(record)
+            yield Replacement(record.group, _new_ids(self._last, record))
+        else:
+            if not self._open:
+                self._before, self._lost = self._held, False
+            self._open.append(record)
+            self._lost = self._lost or _owns_unrecorded(record, self._held)
+            unfinished = _hand_over_unfinished(record, self._held)
+            self._held = _held_after(record)
+            if not unfinished:
+                yield self._close(None)
+        self._last = record
+
+    def finish(self) -> Iterator[Rebalance]:
+        """The hand-over that no record ends, if there is one."""
+        if self._open:
+            yield self._close(UNFINISHED)
+
+    def _close(self, problem: str | None) -> Rebalance:
+        first, last = self._open[0], self._open[-1]
+        if not all(record.decodes for record in self._open):
+            problem = DOES_NOT_DECODE
+        elif self._before.problem:
+            problem = self._before.problem
+        elif self._lost:
+            problem = RECORDS_LOST
+        rebalance = Rebalance(
+            group=last.group,
+            generation=last.generation,
+            first_generation=first.generation,
+            generations=len(self._open),
+            offset=last.offset,
+            timestamp=last.timestamp,
+            protocol=last.protocol,
+            members=last.members,
+            prior=self._before.members,
+            prior_generation=self._before.generation,
+            recorded={member.member_id: member.assigned for member in last.members.values()},
+            skipped=sum(record.skipped for record in self._open),
+            problem=problem,
+        )
+        self._open = []
+        return rebalance
+
+
+def _held_after(record: Generation) -> _Held:
+    given = {member.member_id: member.assigned for member in record.members.values()}
+    return _Held(given, record.generation, None if record.decodes else PREDECESSOR_DOES_NOT_DECODE)
+
+
+def _new_ids(before: Generation, after: Generation) -> dict[str, str]:
+    ids = {member.instance_id: member.member_id for member in after.members.values() if member.instance_id}
+    return {
+        member.member_id: ids[member.instance_id]
+        for member in before.members.values()
+        if member.instance_id in ids and member.member_id != ids[member.instance_id]
+    }
+
+
+def _owns_unrecorded(record: Generation, held: _Held) -> bool:
+    """Whether a member shows that a record between the last one and this one is missing.
+
+    Skipped numbers alone show nothing. A member that claims, as of a skipped generation, what the last
+    record did not give it, has got it from a generation that was delivered, and so was recorded. (Claiming
+    what it had already does not count: Java's consumer takes over a generation's number when it joins,
+    before it is given anything.)
+    """
+    return any(
+        held.generation < member.owned_generation < record.generation
+        and not _covers(held.members.get(member.member_id, {}), member.owned)
+        for member in record.members.values()
+        if record.skipped and member.owned
+    )
+
+
+def _covers(outer: TopicPartitions, inner: TopicPartitions) -> bool:
+    return all(set(partitions) <= set(outer.get(topic, ())) for topic, partitions in inner.items())
+
+
+def _hand_over_unfinished(record: Generation, held: _Held) -> bool:
+    """Whether a partition that a live member had before this generation is nobody's in it."""
+    members = record.members.values()
+    if not _is_cooperative(record):
+        return False
+    subscribed = {topic for member in members for topic in member.topics}
+    given = {
+        (topic, partition)
+        for member in members
+        for topic, partitions in member.assigned.items()
+        for partition in partitions
+    }
+    for member in members:
+        had = held.members.get(member.member_id, {}) if held.problem is None else member.owned
+        for topic in had.keys() & subscribed:
+            if any((topic, partition) not in given for partition in had[topic]):
+                return True
+    return False
+
+
+def _is_cooperative(record: Generation) -> bool:
+    if record.protocol in EAGER_STRATEGIES:
+        return False
+    return any(member.owned and not member.revoked for member in record.members.values())

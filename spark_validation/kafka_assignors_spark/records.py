@@ -1,0 +1,150 @@
+"""One record of `__consumer_offsets`, decoded: what it is, whose it is, and what it says.
+
+What the records mean:
+
+* A key of version 2 is a classic group. Its value is one *generation*, written when the leader's assignment
+arrived. A value without members is an empty group, no value at all (a tombstone) the end of a group:
+whatever follows under the same name is another incarnation. * Keys of version 3 and up belong to groups of
+the consumer group protocol (KIP-848) and its relatives. The broker assigns there and no strategy of a client
+runs; they are recognised and counted. * Versions 0 and 1 are offset commits, of no interest here.
+
+Nothing raises: a record that does not decode becomes an event that says where it breaks, so that a run over
+a billion records does not die of one.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from kafka_assignors.group import TopicPartitions
+from kafka_assignors.protocol import (
+    ConsumerGroupKey,
+    GroupMember,
+    GroupMetadataKey,
+    OffsetCommitKey,
+    ProtocolError,
+    decode_assignment,
+    decode_group_metadata,
+    decode_key,
+    decode_member,
+)
+
+__all__ = ["CONSUMER", "Event", "Kind", "MemberRecord", "decode_record"]
+
+CONSUMER = "consumer"
+"""The protocol type of consumer groups. Connect and others share the topic and have bytes of their own."""
+
+
+class Kind(str, enum.Enum):
+    """What a record of the topic is."""
+
+    GENERATION = "generation"
+    EMPTY = "empty"
+    TOMBSTONE = "tombstone"
+    KIP848 = "kip848"
+    OFFSET_COMMIT = "offset-commit"
+    OTHER = "other"
+    UNDECODABLE = "undecodable"
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRecord:
+    """A member of a generation. `owned` is its own claim, `assigned` what the leader gave it.
+
+    `version` is that of its subscription; `revoked` says that it gave up what it claims before it joined.
+    """
+
+    member_id: str
+    instance_id: str | None
+    rack: str | None
+    client_id: str
+    client_host: str
+    version: int
+    topics: tuple[str, ...]
+    owned: TopicPartitions
+    owned_generation: int
+    revoked: bool
+    assigned: TopicPartitions
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A decoded record. `reason` is set where it, or a member in it, does not decode.
+
+    `version` is that of the GroupMetadata value. Members that do not decode are not among `members`.
+    """
+
+    kind: Kind
+    group: str | None = None
+    reason: str | None = None
+    protocol_type: str | None = None
+    version: int | None = None
+    generation: int | None = None
+    protocol: str | None = None
+    leader: str | None = None
+    members: tuple[MemberRecord, ...] = ()
+
+
+def decode_record(key: bytes | None, value: bytes | None) -> Event:
+    """The event in a record's key and value."""
+    if key is None:
+        return Event(Kind.UNDECODABLE, reason="key: is null")
+    try:
+        decoded = decode_key(key)
+    except ProtocolError as error:
+        return Event(Kind.UNDECODABLE, reason=str(error))
+    if isinstance(decoded, OffsetCommitKey):
+        return Event(Kind.OFFSET_COMMIT, decoded.group)
+    if isinstance(decoded, ConsumerGroupKey):
+        return Event(Kind.KIP848, decoded.group)
+    if not isinstance(decoded, GroupMetadataKey):
+        return Event(Kind.OTHER)
+    if value is None:
+        return Event(Kind.TOMBSTONE, decoded.group)
+    return _generation(decoded.group, value)
+
+
+def _generation(group: str, value: bytes) -> Event:
+    try:
+        metadata = decode_group_metadata(value)
+    except ProtocolError as error:
+        return Event(Kind.UNDECODABLE, group, str(error))
+    members: list[MemberRecord] = []
+    reasons: list[str] = []
+    if metadata.protocol_type == CONSUMER:
+        for member in metadata.members:
+            try:
+                members.append(_member(member, metadata.protocol or ""))
+            except ProtocolError as error:
+                reasons.append(str(error))
+    return Event(
+        kind=Kind.GENERATION if metadata.members else Kind.EMPTY,
+        group=group,
+        reason="; ".join(reasons) or None,
+        protocol_type=metadata.protocol_type,
+        version=metadata.version,
+        generation=metadata.generation,
+        protocol=metadata.protocol,
+        leader=metadata.leader,
+        members=tuple(members),
+    )
+
+
+def _member(member: GroupMember, protocol: str) -> MemberRecord:
+    said = decode_member(protocol, member.member_id, member.subscription, member.instance_id)
+    # A leader that leaves a member out is recorded as no bytes at all.
+    assigned = decode_assignment(member.assignment).partitions if member.assignment else {}
+    return MemberRecord(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack=said.rack,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        version=int.from_bytes(member.subscription[:2], "big"),
+        topics=tuple(sorted(said.topics)),
+        owned=said.owned,
+        owned_generation=said.generation,
+        revoked=said.revoked,
+        assigned=assigned,
+    )

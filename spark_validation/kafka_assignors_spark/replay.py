@@ -1,0 +1,56 @@
+"""The replay on Spark: `steps -> replayed`, every group on its own.
+
+Spark brings the records of each group together and in order; `group_replay` does the rest, one record at a
+time. So groups run in parallel, and no group has to fit into memory.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from kafka_assignors.strategies.registry import load_strategy
+from kafka_assignors_spark.catalogue import Catalogue
+from kafka_assignors_spark.group_replay import GroupReplay
+from kafka_assignors_spark.rebalances import Generation
+from kafka_assignors_spark.result import Mode
+from kafka_assignors_spark.tables import REPLAYED, as_micros, with_instants, with_micros
+
+__all__ = ["replay"]
+
+
+def replay(
+    steps: DataFrame,
+    catalogue: Catalogue,
+    strategies: Sequence[str],
+    modes: Iterable[Mode] = tuple(Mode),
+) -> DataFrame:
+    """`history.steps` replayed under each strategy (a name, or `module:attribute`), as `tables.REPLAYED`.
+
+    The strategies are loaded again where the work is done, from the import path of this process.
+    """
+    names, asked, import_path = tuple(strategies), tuple(modes), tuple(sys.path)
+
+    class GroupReplayer:
+        """Spark makes one for every group, and hands it the group's records in order."""
+
+        def __init__(self) -> None:
+            sys.path.extend(path for path in import_path if path not in sys.path)
+            loaded = {name: load_strategy(name) for name in names}
+            self._replay = GroupReplay(catalogue, loaded, asked)
+
+        def eval(self, row: Any) -> Iterator[tuple[Any, ...]]:
+            for replayed in self._replay.feed(Generation.from_row(row)):
+                yield replayed.row()
+
+        def terminate(self) -> Iterator[tuple[Any, ...]]:
+            for replayed in self._replay.finish():
+                yield replayed.row()
+
+    replayer = F.udtf(GroupReplayer, returnType=as_micros(REPLAYED), useArrow=False)
+    in_order = with_micros(steps).asTable().partitionBy("group").orderBy("partition", "offset")
+    return with_instants(replayer(in_order), REPLAYED)

@@ -1,0 +1,121 @@
+"""A local Spark for a command line: found or refused with one clear line, quiet, and in UTC."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from kafka_assignors_spark.result import ReplayError
+
+__all__ = ["java_version", "spark_session", "task_progress"]
+
+_OLDEST_JAVA = 17
+_POLL_SECONDS = 0.2
+
+
+def java_version() -> str:
+    """The version of the Java that Spark will run on; `ReplayError` if there is none, or none that is new enough."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    needed = f"Spark needs Java {_OLDEST_JAVA} or newer"
+    if java is None or not Path(java).exists():
+        where = (
+            f"JAVA_HOME is {home!r}, and there is no bin/java in it"
+            if home
+            else "there is no java on the PATH"
+        )
+        raise ReplayError(f"{needed}, and {where}: install a JRE, or point JAVA_HOME at one")
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ReplayError(f"{needed}, and {java} does not run: {error}") from None
+    found = re.search(r'version "((\d+)[^"]*)"', said.stderr + said.stdout)
+    if found is None:
+        raise ReplayError(f"{needed}, and {java} -version does not say which it is")
+    if int(found[2]) < _OLDEST_JAVA:
+        raise ReplayError(f"{needed}, and {java} is {found[1]}: point JAVA_HOME at a newer one")
+    return found[1]
+
+
+@contextlib.contextmanager
+def spark_session(master: str) -> Iterator[SparkSession]:
+    """The Spark session of this process if it has one, otherwise a new one on `master` that ends with the
+    block.
+
+    What a new one has to say goes to a temporary file, of which the end is part of the error if it does not
+    start.
+    """
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        yield active
+        return
+    java_version()
+    # Workers must run on this interpreter: the default is whatever `python3` is on the PATH.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    with tempfile.TemporaryFile() as log:
+        session = _start(master, log)
+        try:
+            yield session
+        finally:
+            session.stop()
+
+
+def _start(master: str, log: IO[bytes]) -> SparkSession:
+    conf = SparkConf().setMaster(master).setAppName("kafka-assignors")
+    conf.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
+    conf.set("spark.sql.session.timeZone", "UTC").set("spark.log.level", "ERROR")
+    # Adaptive execution joins small partitions, so this is an upper bound, and small histories do not pay
+    # for it.
+    conf.set("spark.sql.shuffle.partitions", "64")
+    if master.startswith("local"):
+        conf.set("spark.driver.bindAddress", "127.0.0.1").set("spark.driver.host", "127.0.0.1")
+    try:
+        # A process has one JVM, which outlives its sessions.
+        gateway = SparkContext._gateway or launch_gateway(conf, {"stdout": log, "stderr": log})
+        SparkContext(conf=conf, gateway=gateway)
+    except (PySparkException, OSError) as error:
+        log.seek(0)
+        said = log.read().decode(errors="replace").strip().splitlines()
+        raise ReplayError(f"Spark does not start: {said[-1] if said else error}") from None
+    return SparkSession.builder.getOrCreate()
+
+
+@contextlib.contextmanager
+def task_progress(spark: SparkSession, report: Callable[[int, int], None]) -> Iterator[None]:
+    """Calls `report` with the tasks done and the tasks known while the block runs, from a thread of its own."""
+    done = threading.Event()
+    tracker = spark.sparkContext.statusTracker()
+    finished: dict[int, tuple[int, int]] = {}
+
+    def poll() -> None:
+        last = None
+        while not done.wait(_POLL_SECONDS):
+            for stage in tracker.getActiveStageIds():
+                if info := tracker.getStageInfo(stage):
+                    finished[stage] = (info.numCompletedTasks, info.numTasks)
+            totals = sum(each[0] for each in finished.values()), sum(each[1] for each in finished.values())
+            if totals != last and totals[1]:
+                report(*totals)
+                last = totals
+
+    thread = threading.Thread(target=poll, name="spark-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
