@@ -18,9 +18,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kafka_assignors_spark.result import RECORDED, Mode, ReplayResult, Verdict
+from kafka_assignors_spark.result import RECORDED, GroupSummary, Mode, ReplayResult, Verdict
 
-__all__ = ["Finding", "StrategyTotal", "findings", "leading_mode", "totals"]
+__all__ = ["Finding", "StrategyTotal", "find", "leading_mode", "sentence", "totals"]
 
 _EQUAL_STDDEV = 0.05
 
@@ -87,7 +87,7 @@ def leading_mode(result: ReplayResult) -> Mode:
     return Mode.ROLLOUT if any(verdict.mode is Mode.ROLLOUT for verdict in result.verdicts) else Mode.ONE_STEP
 
 
-def findings(result: ReplayResult) -> list[Finding]:
+def find(result: ReplayResult) -> list[Finding]:
     """One finding per group that has a recorded verdict, those that gain most first."""
     mode = leading_mode(result)
     by_group: dict[str, list[Verdict]] = defaultdict(list)
@@ -106,6 +106,34 @@ def findings(result: ReplayResult) -> list[Finding]:
             )
             found.append(Finding(group, mode, recorded, best, equals))
     return sorted(found, key=_rank)
+
+
+def sentence(finding: Finding, summary: GroupSummary | None) -> str:
+    """The finding in words, without the group's name; `summary` tells what production ran."""
+    recorded, best = finding.recorded, finding.best
+    ran = f"production ({', '.join(summary.protocols)})" if summary and summary.protocols else "production"
+    if not finding.gains:
+        return f"Nothing to gain: {ran} moved {_partitions(recorded.moved)}, and no strategy does better."
+    fullest = (
+        f"the fullest member would have had {best.max_over_mean:.2f} times the mean instead of "
+        f"{recorded.max_over_mean:.2f}"
+    )
+    instead = f"{best.strategy} would have moved {_partitions(best.moved)} where {ran} moved {recorded.moved}"
+    if finding.saved_moves < 0:
+        text = f"{instead}, and so have balanced the group better: {fullest}."
+    else:
+        fewer = f" ({finding.saved_share:.0%} fewer)" if finding.saved_moves else ""
+        text = f"{instead}{fewer}; {fullest if finding.better_balance else 'balance is as good'}."
+    if best.second_rounds:
+        text += f" {best.second_rounds} of {best.rebalances} rebalances would need a second round."
+    if finding.equals:
+        verb = "does" if len(finding.equals) == 1 else "do"
+        text += f" {' and '.join(finding.equals)} {verb} as well."
+    return text
+
+
+def _partitions(count: int) -> str:
+    return f"{count} partition" if count == 1 else f"{count} partitions"
 
 
 def totals(result: ReplayResult, mode: Mode) -> list[StrategyTotal]:

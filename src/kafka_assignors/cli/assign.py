@@ -82,7 +82,7 @@ def _answer(
 ) -> dict[str, Any]:
     try:
         led = lead(strategy, group, protocol)
-        answer = {
+        answer: dict[str, Any] = {
             "assignment": assignment_to_json(led.target),
             "quality": dataclasses.asdict(measure(group, led.target)),
         }

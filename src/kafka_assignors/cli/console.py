@@ -47,7 +47,7 @@ def emit_renderable(*renderables: RenderableType) -> None:
     """
     console = Console(file=sys.stdout)
     if not console.is_terminal:
-        console = Console(file=sys.stdout, width=160, color_system=None)
+        console = Console(file=sys.stdout, width=120, color_system=None)
     with console.capture() as capture:
         for renderable in renderables:
             console.print(renderable)

@@ -43,6 +43,10 @@ def read_groups(lines: Iterable[bytes], source: str) -> Iterator[tuple[str, Grou
         yield f"{source}:{number}", _group(document, source, number)
 
 
+_CONSTANT = re.compile(r"NaN|-?Infinity")
+_HUGE_NUMBER = re.compile(r"-?\d{1000}")
+
+
 class _NotJson(ValueError):
     """Python's reader would take it, but it is not JSON."""
 
@@ -66,34 +70,31 @@ def _text(line: bytes, source: str, number: int) -> str:
 
 def _group(text: str, source: str, first_line: int) -> Group:
     """The group that `text` describes; `first_line` is the number of its first line in `source`."""
+
+    def refusal(problem: str, offset: int, path: Path) -> CannotRun:
+        where = f"{source}:{first_line + text.count(chr(10), 0, offset)}"
+        return CannotRun(f"{where}: {format_path(path)}: {problem}" if path else f"{where}: {problem}")
+
     try:
         value = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_duplicates)
     except json.JSONDecodeError as error:
-        line = first_line + error.lineno - 1
         if error.msg == "Extra data":
             problem = "there is more after the end of the group: write one group, or one group per line"
-        else:
-            near = format_path(_path_at(text, error.pos))
-            problem = f"not JSON, at or after {near}: {error.msg[0].lower()}{error.msg[1:]}"
-        raise CannotRun(f"{source}:{line}: {problem} (column {error.colno})") from None
-    except RecursionError:
-        raise CannotRun(f"{source}:{first_line}: not a group: it is nested too deeply") from None
+            raise refusal(problem, error.pos, ()) from None
+        problem = f"not JSON at column {error.colno}: {error.msg[0].lower()}{error.msg[1:]}"
+        raise refusal(problem, error.pos, _path_at(text, error.pos)) from None
     except _NotJson as error:
-        raise CannotRun(f"{source}:{first_line}: {error}") from None
+        raise refusal(str(error), *_first_value(text, _CONSTANT)) from None
     except _DuplicateKey:
-        offset, path = _second_of_its_path(text)
-        raise CannotRun(
-            f"{source}:{_line(text, offset, first_line)}: {format_path(path)}: appears twice"
-        ) from None
-    except ValueError:  # Python's limit on the digits of a number.
-        raise CannotRun(
-            f"{source}:{first_line}: not a group: it holds a number of thousands of digits"
-        ) from None
+        raise refusal("appears twice", *_second_of_its_path(text)) from None
+    except RecursionError:
+        raise refusal("not a group: it is nested too deeply", 0, ()) from None
+    except ValueError:  # Python's own limit on the digits of a number.
+        raise refusal("a number of thousands of digits", *_first_value(text, _HUGE_NUMBER)) from None
     try:
         return parse_group(value)
     except InvalidFieldError as error:
-        line = _line(text, _offset_of(text, error.path), first_line)
-        raise CannotRun(f"{source}:{line}: {error}") from None
+        raise refusal(error.problem, _offset_of(text, error.path), error.path) from None
 
 
 class _DuplicateKey(Exception):
@@ -111,12 +112,8 @@ def _refuse_constant(name: str) -> NoReturn:
     raise _NotJson(f"not JSON: {name} is not a JSON value")
 
 
-def _line(text: str, offset: int, first_line: int) -> int:
-    return first_line + text.count("\n", 0, offset)
-
-
 def _values(text: str) -> Iterator[tuple[int, Path]]:
-    """Offset and path of every value in `text`, in order, as far as it looks like JSON. Linear in the text."""
+    """Offset and path of every value in `text`, in order, as far as it looks like JSON."""
     path: list[str | int | None] = []
     for token in _TOKEN.finditer(text):
         start = token[0][0]
@@ -164,6 +161,11 @@ def _offset_of(text: str, path: Path) -> int:
             if depth == len(path):
                 break
     return best
+
+
+def _first_value(text: str, pattern: re.Pattern[str]) -> tuple[int, Path]:
+    """Offset and path of the first value that begins with `pattern`."""
+    return next(((start, path) for start, path in _values(text) if pattern.match(text, start)), (0, ()))
 
 
 def _second_of_its_path(text: str) -> tuple[int, Path]:

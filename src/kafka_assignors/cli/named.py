@@ -23,7 +23,7 @@ def load_named_strategy(spec: str) -> Strategy:
 
 
 def split_names(values: Iterable[str]) -> tuple[str, ...]:
-    """The names in options that may be repeated and may each hold several, comma-separated; each name once."""
+    """The names in options that may be repeated and each hold several, comma-separated; each name once."""
     return tuple(dict.fromkeys(name.strip() for value in values for name in value.split(",") if name.strip()))
 
 

@@ -108,10 +108,9 @@ def replay(
     config = read_properties(command_config) if command_config is not None else {}
 
     try:
+        from kafka_assignors.cli.tables import print_replay
         from kafka_assignors_spark.job import run_replay
         from kafka_assignors_spark.report import html_report, json_report
-
-        from kafka_assignors.cli.tables import print_replay
         from kafka_assignors_spark.result import Mode, Progress, ReplayError, ReplayOptions
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _SPARK_EXTRA:

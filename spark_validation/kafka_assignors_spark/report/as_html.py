@@ -1,0 +1,175 @@
+"""The HTML report: one file that holds all it needs, so that it can be mailed, archived and opened offline.
+
+The tables are plain HTML and say everything; the plots add to them where JavaScript runs. Names of
+groups, clients and strategies are anybody's text: the template escapes all of it, data for the plots goes
+through `_for_script`, and the page's content security policy lets no script run but the two it was
+written with, and nothing be fetched.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from importlib import resources
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from kafka_assignors_spark.report import plots
+from kafka_assignors_spark.report.findings import Finding, find, leading_mode, sentence, totals
+from kafka_assignors_spark.result import RECORDED, GroupSummary, Mode, ReplayResult, TimelineRow, Verdict
+
+__all__ = ["PLOTTED_GROUPS", "html_report"]
+
+PLOTTED_GROUPS = 60
+"""At most so many groups, those that gain most, get plots of their own: each point of a plot is in the file.
+"""
+
+_BARS_FOR_GROUPS = 15
+
+
+@dataclass(frozen=True, slots=True)
+class _StrategyRow:
+    """One row of a group's table."""
+
+    strategy: str
+    verdicts: Mapping[Mode, Verdict]
+    best: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupSection:
+    """What the report tells of one group."""
+
+    summary: GroupSummary
+    finding: Finding | None
+    sentence: str
+    rows: tuple[_StrategyRow, ...]
+    plotted: bool
+
+
+def html_report(result: ReplayResult) -> str:
+    """`result` as one HTML document."""
+    found = find(result)
+    sections = _sections(result, found)
+    script = _text("report.js")
+    plotly = get_plotlyjs()
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters.update(when=_when, share=_share, ratio=_ratio)
+    return environment.from_string(_text("report.html.j2")).render(
+        RECORDED=RECORDED,
+        result=result,
+        history=result.history,
+        mode=leading_mode(result),
+        modes=[mode for mode in Mode if mode in result.options.modes],
+        totals={mode: totals(result, mode) for mode in Mode},
+        sections=sections,
+        gaining=[section for section in sections if section.finding is not None and section.finding.gains],
+        not_replayed=_not_replayed(result.groups),
+        plotted_groups=PLOTTED_GROUPS,
+        bars_for_groups=_BARS_FOR_GROUPS,
+        figures=_for_script(_figures(result, found, sections)),
+        style=Markup(_text("report.css")),
+        script=Markup(script),
+        plotly=Markup(plotly),
+        script_hashes=" ".join(f"'{_csp_hash(source)}'" for source in (plotly, script)),
+    )
+
+
+def _sections(result: ReplayResult, found: Sequence[Finding]) -> list[_GroupSection]:
+    """A section for each group, those that gain most first, those without a verdict last."""
+    summaries = {summary.group: summary for summary in result.groups}
+    by_group = {finding.group: finding for finding in found}
+    verdicts: dict[str, dict[str, dict[Mode, Verdict]]] = defaultdict(lambda: defaultdict(dict))
+    for verdict in result.verdicts:
+        verdicts[verdict.group][verdict.strategy][verdict.mode] = verdict
+    order = [*by_group, *(name for name in summaries if name not in by_group)]
+    sections = []
+    for index, group in enumerate(name for name in order if name in summaries):
+        finding = by_group.get(group)
+        strategies = sorted(verdicts[group], key=lambda name: name != RECORDED)
+        rows = tuple(
+            _StrategyRow(
+                name,
+                verdicts[group][name],
+                finding is not None and name in (finding.best.strategy, *finding.equals),
+            )
+            for name in strategies
+        )
+        text = sentence(finding, summaries[group]) if finding is not None else ""
+        sections.append(
+            _GroupSection(
+                summaries[group], finding, text, rows, finding is not None and index < PLOTTED_GROUPS
+            )
+        )
+    return sections
+
+
+def _figures(
+    result: ReplayResult, found: Sequence[Finding], sections: Sequence[_GroupSection]
+) -> dict[str, plots.Figure]:
+    """The figures by the id of the element they are drawn in."""
+    mode = leading_mode(result)
+    rows: dict[str, list[TimelineRow]] = defaultdict(list)
+    for row in result.timeline:
+        if row.mode is mode:
+            rows[row.group].append(row)
+    recorded = [row for own in rows.values() for row in own if row.strategy == RECORDED]
+    leading = [verdict for verdict in result.verdicts if verdict.mode is mode]
+    figures = {
+        "moved-in-total": plots.moved_in_total(totals(result, mode)),
+        "moved-by-group": plots.moved_by_group(found[:_BARS_FOR_GROUPS], leading),
+        "generations": plots.generations(
+            recorded, [section.summary for section in sections[:PLOTTED_GROUPS]]
+        ),
+    }
+    for index, section in enumerate(sections):
+        if section.plotted:
+            figures[f"moved-{index}"] = plots.moved_over_time(rows[section.summary.group])
+            figures[f"balance-{index}"] = plots.balance_over_time(rows[section.summary.group])
+    return figures
+
+
+def _not_replayed(groups: Sequence[GroupSummary]) -> dict[str, int]:
+    """How many rebalances were not replayed, by reason, the commonest first."""
+    reasons: dict[str, int] = defaultdict(int)
+    for summary in groups:
+        for reason, count in summary.not_replayed.items():
+            reasons[reason] += count
+    return dict(sorted(reasons.items(), key=lambda item: -item[1]))
+
+
+def _for_script(value: Any) -> Markup:
+    """JSON that can stand inside a script element: nothing in it can end the element or begin a comment."""
+    text = json.dumps(value, separators=(",", ":"))
+    return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
+
+
+def _csp_hash(source: str) -> str:
+    digest = hashlib.sha256(source.encode("utf-8")).digest()
+    return "sha256-" + base64.b64encode(digest).decode("ascii")
+
+
+def _text(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _when(timestamp: datetime | None) -> str:
+    return timestamp.strftime("%Y-%m-%d %H:%M:%S") if timestamp is not None else "–"
+
+
+def _share(value: float) -> str:
+    return f"{value:.1%}"
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.2f}"

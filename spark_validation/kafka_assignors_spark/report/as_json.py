@@ -1,0 +1,43 @@
+"""The JSON report: the whole result, and what the HTML report concludes from it."""
+
+from __future__ import annotations
+
+import json
+
+from kafka_assignors_spark.report.findings import Finding, find, sentence, totals
+from kafka_assignors_spark.result import Mode, ReplayResult, to_json
+
+__all__ = ["FORMAT", "json_report"]
+
+FORMAT = 1
+"""The version of the schema, which docs/command-line.md describes. Keys may be added; any other change
+counts it up.
+"""
+
+
+def json_report(result: ReplayResult) -> str:
+    """`result` as a JSON document of one object, ending with a newline."""
+    summaries = {summary.group: summary for summary in result.groups}
+    document = {
+        "format": FORMAT,
+        "findings": [
+            {**_finding_to_json(each), "sentence": sentence(each, summaries.get(each.group))}
+            for each in find(result)
+        ],
+        "totals": [to_json(total) for mode in Mode for total in totals(result, mode)],
+        **to_json(result),
+    }
+    return json.dumps(document, indent=1) + "\n"
+
+
+def _finding_to_json(finding: Finding) -> dict[str, object]:
+    """A finding names verdicts by strategy; the verdicts themselves are in the document already."""
+    return {
+        "group": finding.group,
+        "mode": finding.mode.value,
+        "best": finding.best.strategy,
+        "equals": list(finding.equals),
+        "gains": finding.gains,
+        "saved_moves": finding.saved_moves,
+        "better_balance": finding.better_balance,
+    }

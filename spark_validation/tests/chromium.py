@@ -1,0 +1,179 @@
+"""A page in headless Chromium, driven over the DevTools protocol: what the page did, fetched and
+complained of.
+
+Protocol: https://chromedevtools.github.io/devtools-protocol/. It takes a WebSocket and JSON, and no
+driver binary whose version has to follow the browser's.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from websocket import WebSocket, create_connection
+
+__all__ = ["Page", "find_chromium"]
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+_START_TIMEOUT_S = 60.0
+_REPLY_TIMEOUT_S = 60.0
+
+Message = dict[str, Any]
+
+
+def find_chromium() -> str | None:
+    """The browser that CHROMIUM names, or the first one on the path."""
+    return os.environ.get("CHROMIUM") or next((path for name in _NAMES if (path := shutil.which(name))), None)
+
+
+class Page:
+    """One page of a browser process of its own, which ends with the `with` block."""
+
+    def __init__(self, executable: str, *, width: int = 1280, height: int = 900) -> None:
+        self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        self._process = subprocess.Popen(
+            [
+                executable,
+                "--headless=new",
+                "--no-sandbox",  # It has none for root, as which CI runs; the page is ours.
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+                "--disable-background-networking",
+                "--no-first-run",
+                f"--window-size={width},{height}",
+                "--remote-debugging-port=0",
+                f"--user-data-dir={self._profile.name}",
+                "about:blank",
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self.events: list[Message] = []
+        self._sent = 0
+        self._session: str | None = None
+        self._socket: WebSocket | None = None
+        try:
+            self._socket = create_connection(self._address(), timeout=_REPLY_TIMEOUT_S, suppress_origin=True)
+            target = self.command("Target.createTarget", url="about:blank")
+            attached = self.command("Target.attachToTarget", targetId=target["targetId"], flatten=True)
+            self._session = attached["sessionId"]
+            for domain in ("Page", "Runtime", "Log", "Network"):
+                self.command(f"{domain}.enable")
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Page:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the browser, and remove its profile."""
+        self._process.terminate()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._socket is not None:
+            self._socket.close()
+        self._profile.cleanup()
+
+    def command(self, method: str, **parameters: Any) -> Message:
+        """Send one command of the protocol and return its result; events that come meanwhile are kept."""
+        assert self._socket is not None
+        self._sent += 1
+        message: Message = {"id": self._sent, "method": method, "params": parameters}
+        if self._session is not None:
+            message["sessionId"] = self._session
+        self._socket.send(json.dumps(message))
+        while (reply := self._receive()).get("id") != self._sent:
+            pass
+        if "error" in reply:
+            raise RuntimeError(f"{method}: {reply['error']}")
+        result: Message = reply["result"]
+        return result
+
+    def open(self, url: str) -> None:
+        """Load `url` and wait for its load event."""
+        self.events.clear()
+        self.command("Page.navigate", url=url)
+        while not any(event["method"] == "Page.loadEventFired" for event in self.events):
+            self._receive()
+
+    def evaluate(self, javascript: str) -> Any:
+        """The value of an expression; a promise is awaited."""
+        reply = self.command("Runtime.evaluate", expression=javascript, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in reply:
+            raise RuntimeError(str(reply["exceptionDetails"]))
+        return reply["result"].get("value")
+
+    def wait_until(self, condition: str, *, timeout_s: float = 30.0) -> None:
+        """Wait until the JavaScript expression `condition` is true."""
+        end = time.monotonic() + timeout_s
+        while not self.evaluate(condition):
+            if time.monotonic() > end:
+                raise TimeoutError(f"not true within {timeout_s:g} s: {condition}")
+            time.sleep(0.05)
+
+    def errors(self) -> list[str]:
+        """What went wrong on the page: exceptions, console.error and what the browser itself logged as
+        errors.
+        """
+        self.evaluate("0")  # Whatever happened before this reply has been reported.
+        found = []
+        for event in self.events:
+            method, parameters = event["method"], event["params"]
+            if method == "Runtime.exceptionThrown":
+                found.append(str(parameters["exceptionDetails"]))
+            elif method == "Runtime.consoleAPICalled" and parameters["type"] in ("error", "assert"):
+                found.append(str([argument.get("value") for argument in parameters["args"]]))
+            elif method == "Log.entryAdded" and parameters["entry"]["level"] == "error":
+                found.append(str(parameters["entry"]["text"]))
+        return found
+
+    def dialogs(self) -> int:
+        """How often the page opened an alert or the like."""
+        return sum(event["method"] == "Page.javascriptDialogOpening" for event in self.events)
+
+    def requests(self) -> list[str]:
+        """The addresses of everything the page asked for, itself first."""
+        self.evaluate("0")
+        sent = (event for event in self.events if event["method"] == "Network.requestWillBeSent")
+        return [str(event["params"]["request"]["url"]) for event in sent]
+
+    def screenshot(self, path: Path) -> None:
+        """What is in view, as PNG."""
+        path.write_bytes(base64.b64decode(self.command("Page.captureScreenshot", format="png")["data"]))
+
+    def _address(self) -> str:
+        """Where the browser says it listens, once it does."""
+        file = Path(self._profile.name, "DevToolsActivePort")
+        end = time.monotonic() + _START_TIMEOUT_S
+        while not (file.exists() and "\n" in file.read_text()):
+            if self._process.poll() is not None:
+                raise RuntimeError(f"chromium ended with exit code {self._process.returncode}")
+            if time.monotonic() > end:
+                raise TimeoutError(f"chromium did not start within {_START_TIMEOUT_S:g} s")
+            time.sleep(0.02)
+        port, path = file.read_text().splitlines()[:2]
+        return f"ws://127.0.0.1:{port}{path}"
+
+    def _receive(self) -> Message:
+        assert self._socket is not None
+        message: Message = json.loads(self._socket.recv())
+        if "method" in message:
+            self.events.append(message)
+        return message

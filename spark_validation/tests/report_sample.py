@@ -1,0 +1,173 @@
+"""A made-up replay result for the report's tests, with every kind of row and the most hostile of names."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+from kafka_assignors_spark.result import (
+    RECORDED,
+    ClientAgreement,
+    Difference,
+    GroupSummary,
+    HistorySummary,
+    Mode,
+    ReplayOptions,
+    ReplayResult,
+    TimelineRow,
+    TruthCheck,
+    UndecodableRecord,
+    Verdict,
+)
+
+HOSTILE = "<script>alert(1)</script>"
+BREAKING_OUT = "</script><img src=x onerror=alert(2)>"
+LINKING = "<a href='javascript:alert(3)'>\"&amp;{{ 7 * 7 }}%{x}</a>"
+GROUPS = ("payments", HOSTILE, BREAKING_OUT, LINKING)
+
+STRATEGIES = ("range", "cooperative-sticky")
+
+_START = datetime(2026, 3, 1, 12, 0, tzinfo=timezone.utc)
+
+
+def verdict(
+    group: str,
+    strategy: str,
+    mode: Mode = Mode.ROLLOUT,
+    *,
+    moved: int = 0,
+    least_moved: int = 0,
+    load_stddev: float = 0.0,
+    max_over_mean: float = 1.0,
+    second_rounds: int = 0,
+    failed: int = 0,
+) -> Verdict:
+    """A verdict over ten rebalances."""
+    return Verdict(
+        group=group,
+        strategy=strategy,
+        mode=mode,
+        rebalances=10,
+        generations=12,
+        moved=moved,
+        least_moved=least_moved,
+        could_stay=100,
+        stickiness=1 - moved / 100,
+        max_over_mean=max_over_mean,
+        worst_max_over_mean=max_over_mean * 1.5,
+        max_minus_min=load_stddev * 2,
+        worst_max_minus_min=round(load_stddev * 3),
+        load_stddev=load_stddev,
+        second_rounds=second_rounds,
+        failed=failed,
+        failures=(f"generation 3: KeyError: {HOSTILE}",) * bool(failed),
+    )
+
+
+def summary(group: str) -> GroupSummary:
+    return GroupSummary(
+        group=group,
+        generations=12,
+        rebalances=11,
+        replayed_rebalances=10,
+        not_replayed={"no catalogue entry for topic 'gone'": 1},
+        incarnations=2,
+        skipped_numbers=3,
+        protocols=("range",),
+        rebalance_protocols=("eager",),
+        clients=("java", HOSTILE),
+        min_members=2,
+        max_members=6,
+        topics=("orders", BREAKING_OUT),
+        max_partitions=24,
+        first_timestamp=_START,
+        last_timestamp=_START + timedelta(minutes=12),
+    )
+
+
+def timeline(group: str, strategy: str, mode: Mode, moved: int) -> list[TimelineRow]:
+    return [
+        TimelineRow(
+            group=group,
+            strategy=strategy,
+            mode=mode,
+            timestamp=_START + timedelta(seconds=70 * index),
+            generation=index + 1,
+            members=2 + index % 5,
+            partitions=24,
+            moved=moved * (index % 3),
+            least_moved=index % 3,
+            could_stay=24,
+            min_load=3,
+            max_load=6,
+            max_over_mean=1.0 + 0.1 * moved,
+            load_stddev=0.5,
+            second_round=index % 4 == 0,
+        )
+        for index in range(10)
+    ]
+
+
+def sample(*, modes: tuple[Mode, ...] = tuple(Mode)) -> ReplayResult:
+    """A result of four groups, three of them with names that try to run as code."""
+    strategies = (RECORDED, *STRATEGIES)
+    moved = {RECORDED: 40, "range": 40, "cooperative-sticky": 12}
+    return ReplayResult(
+        options=ReplayOptions(
+            path="history", strategies=STRATEGIES, modes=modes, client_config={"sasl.password": "opensesame"}
+        ),
+        history=HistorySummary(
+            source=f"history of {HOSTILE}",
+            records=1234,
+            duplicates=1,
+            groups=4,
+            generations=48,
+            empty_generations=2,
+            tombstones=1,
+            kip848_records=7,
+            kip848_groups=1,
+            other_records=0,
+            skipped_numbers=12,
+            undecodable=1,
+            first_timestamp=_START,
+            last_timestamp=_START + timedelta(minutes=12),
+        ),
+        groups=tuple(map(summary, GROUPS)),
+        verdicts=tuple(
+            verdict(
+                group,
+                name,
+                mode,
+                moved=moved[name],
+                least_moved=12,
+                load_stddev=0.2 if name == "cooperative-sticky" else 1.0,
+                max_over_mean=1.1 if name == "cooperative-sticky" else 1.6,
+                second_rounds=4 * (name == "cooperative-sticky"),
+                failed=int(group == LINKING and name == "range"),
+            )
+            for group in GROUPS
+            for name in strategies
+            for mode in modes
+        ),
+        timeline=tuple(
+            row
+            for group in GROUPS
+            for name in strategies
+            for mode in modes
+            for row in timeline(group, name, mode, moved[name] // 12)
+        ),
+        truth=TruthCheck(
+            clients=(
+                ClientAgreement("java", "range", True, 20, 20, 1, {}, 0),
+                ClientAgreement("aiokafka", "range", False, 9, 7, 0, {"sorts by member id alone": 1}, 1),
+            ),
+            differences=(
+                Difference(
+                    HOSTILE, 3, 17, 5, "aiokafka", "range", "sorts by member id alone", "m1 has orders-1"
+                ),
+                Difference(HOSTILE, 3, 21, 6, "aiokafka", "range", None, BREAKING_OUT),
+            ),
+        ),
+        undecodable=(UndecodableRecord(3, 99, BREAKING_OUT, "value: version 9 at byte 0"),),
+        versions={"kafka-assignors": "0.1.0", "python": "3.11"},
+        seconds=12.3,
+    )

@@ -1,0 +1,189 @@
+"""What a replay says, on a terminal: tables first, the verdict last, where it is seen."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from kafka_assignors.cli.console import emit_renderable
+from kafka_assignors_spark.report.findings import Finding, StrategyTotal, find, leading_mode, sentence, totals
+from kafka_assignors_spark.result import RECORDED, Mode, ReplayResult, TruthCheck, Verdict
+
+__all__ = ["print_replay"]
+
+_SHOWN_FINDINGS = 5
+_SHOWN_RECORDS = 5
+
+Figures = Verdict | StrategyTotal
+"""What a row shows, of one group or of all."""
+
+
+def print_replay(result: ReplayResult) -> None:
+    """Print the tables of `result`, what was left out, and the verdict to stdout."""
+    found = find(result)
+    emit_renderable(
+        _groups_table(result, found),
+        Text(),
+        _totals_table(result),
+        Text(),
+        *_truth(result.truth),
+        Text(),
+        *_left_out(result),
+        *_verdict(result, found),
+    )
+
+
+def _groups_table(result: ReplayResult, found: Sequence[Finding]) -> Table:
+    """A row for each group and strategy; bold is what serves the group best."""
+    verdicts: dict[str, dict[str, dict[Mode, Figures]]] = defaultdict(lambda: defaultdict(dict))
+    for verdict in result.verdicts:
+        verdicts[verdict.group][verdict.strategy][verdict.mode] = verdict
+    best = {each.group: {each.best.strategy, *each.equals} for each in found}
+    table = _Strategies("Every group under every strategy", result, ("group", "strategy"))
+    for group in sorted(verdicts):
+        rows = sorted(verdicts[group].items(), key=lambda row: row[0] != RECORDED)
+        for index, (strategy, figures) in enumerate(rows):
+            names = (group if index == 0 else "", strategy)
+            table.add(names, figures, best=strategy in best.get(group, ()), last=index == len(rows) - 1)
+    return table.table
+
+
+def _totals_table(result: ReplayResult) -> Table:
+    by_strategy: dict[str, dict[Mode, Figures]] = defaultdict(dict)
+    for mode in Mode:
+        for total in totals(result, mode):
+            by_strategy[total.strategy][mode] = total
+    table = _Strategies("All groups together", result, ("strategy",))
+    for strategy, figures in by_strategy.items():
+        table.add((strategy,), figures)
+    return table.table
+
+
+class _Strategies:
+    """A table with a strategy on each row: movement in every mode, the rest in the mode that leads."""
+
+    def __init__(self, title: str, result: ReplayResult, names: Sequence[str]) -> None:
+        self._leading = leading_mode(result)
+        self._modes = [mode for mode in Mode if mode in result.options.modes]
+        self._failures = any(verdict.failed for verdict in result.verdicts)
+        self.table = _table(title)
+        for name in names:
+            self.table.add_column(f"\n{name}", no_wrap=name == "strategy", overflow="fold")
+        for mode in self._modes:
+            self.table.add_column(f"{mode.value}:\nmoved", justify="right")
+            self.table.add_column("\nleast", justify="right")
+        self.table.add_column("\nkept", justify="right")
+        self.table.add_column("fullest/\nmean (worst)", justify="right")
+        self.table.add_column("second\nrounds", justify="right")
+        if self._failures:
+            self.table.add_column("\nfailed", justify="right")
+
+    def add(
+        self, names: Sequence[str], figures: Mapping[Mode, Figures], *, best: bool = False, last: bool = False
+    ) -> None:
+        cells: list[str | Text] = [Text(name) for name in names]
+        for mode in self._modes:
+            of_mode = figures.get(mode)
+            cells += [f"{of_mode.moved:,}", f"{of_mode.least_moved:,}"] if of_mode else ["", ""]
+        if leading := figures.get(self._leading):
+            cells += [
+                f"{leading.stickiness:.0%}",
+                f"{leading.max_over_mean:.2f} ({leading.worst_max_over_mean:.2f})",
+                f"{leading.second_rounds:,}",
+            ]
+            if self._failures:
+                cells.append(Text(f"{leading.failed}", style="bold red" if leading.failed else ""))
+        style = "bold" if best else "dim" if names[-1] == RECORDED else ""
+        self.table.add_row(*cells, style=style, end_section=last)
+
+
+def _table(title: str) -> Table:
+    return Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        header_style="",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+    )
+
+
+def _truth(truth: TruthCheck) -> list[RenderableType]:
+    if not truth.clients:
+        return [Text("Check of truth: no recorded generation ran range or roundrobin.")]
+    table = _table("Check of truth: recorded assignments of range and roundrobin, computed again")
+    table.add_column("\nled by")
+    table.add_column("\nstrategy")
+    for head in ("\nchecked", "\nmatched", "not\ncheckable", "\nexplained", "\nunexplained"):
+        table.add_column(head, justify="right")
+    table.add_column("must\nmatch")
+    for client in truth.clients:
+        table.add_row(
+            Text(client.client),
+            Text(client.strategy),
+            str(client.checked),
+            str(client.matched),
+            str(client.unchecked),
+            str(sum(client.explained.values())),
+            Text(str(client.unexplained), style="bold red" if client.unexplained else ""),
+            "yes" if client.must_match else "no",
+        )
+    return [table]
+
+
+def _left_out(result: ReplayResult) -> list[RenderableType]:
+    """Lines on what the figures above do not cover; none where they cover everything."""
+    history = result.history
+    lines: list[str] = []
+    if result.undecodable:
+        records = ", ".join(
+            f"{record.partition}/{record.offset} ({record.reason})"
+            for record in result.undecodable[:_SHOWN_RECORDS]
+        )
+        more = ", …" if history.undecodable > _SHOWN_RECORDS else ""
+        lines.append(
+            f"{_count(history.undecodable, 'undecodable record')}, by partition/offset: {records}{more}"
+        )
+    reasons: dict[str, int] = defaultdict(int)
+    for group in result.groups:
+        for reason, count in group.not_replayed.items():
+            reasons[reason] += count
+    lines += [
+        f"{_count(count, 'rebalance')} not replayed: {reason}" for reason, count in sorted(reasons.items())
+    ]
+    if history.skipped_numbers:
+        lines.append(
+            f"{_count(history.skipped_numbers, 'generation number')} without a record, never bridged"
+        )
+    if history.kip848_groups:
+        lines.append(f"{_count(history.kip848_groups, 'KIP-848 group')}, whose broker assigns, not replayed")
+    return [Text("Left out"), *(Padding(Text(line), (0, 0, 0, 2)) for line in lines), Text()] if lines else []
+
+
+def _verdict(result: ReplayResult, found: Sequence[Finding]) -> list[RenderableType]:
+    summaries = {summary.group: summary for summary in result.groups}
+    gaining = [finding for finding in found if finding.gains]
+    history = result.history
+    mode = leading_mode(result).value
+    head = (
+        f"{_count(history.generations, 'generation')} of {_count(len(result.groups), 'group')} replayed "
+        f"in {result.seconds:.0f} s. {len(gaining)} would gain from another strategy ({mode})"
+    )
+    if not gaining:
+        return [Text(f"{head}.", style="bold")]
+    lines: list[RenderableType] = [Text(f"{head}; those that gain most:", style="bold")]
+    for finding in gaining[:_SHOWN_FINDINGS]:
+        text = Text(finding.group, style="bold")
+        text.append(f": {sentence(finding, summaries.get(finding.group))}", style="not bold")
+        lines.append(Padding(text, (0, 0, 0, 2)))
+    return lines
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
