@@ -152,9 +152,12 @@ class Reader(FieldPath):
         raise self.error(field, start, f"has the negative length {length}")
 
     def _bytes(self, field: str, start: int, length: int) -> bytes:
-        if length > self.remaining:
+        position = self._position
+        end = position + length
+        if end > self._end:
             raise self.error(field, start, f"claims {_size(length)}, but {_left(self.remaining)}")
-        return self.raw(field, length)
+        self._position = end
+        return self._data[position:end]
 
     def _text(self, field: str, start: int, length: int) -> str:
         data = self._bytes(field, start, length)
