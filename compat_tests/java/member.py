@@ -91,7 +91,7 @@ class JavaMember:
             owned = event.get("owned", owned)
         return owned
 
-    def wait_until(self, condition: Callable[[], bool], timeout_s: float = 60) -> None:
+    def wait_until(self, condition: Callable[[], bool], timeout_s: float = 120) -> None:
         """Waits until the condition holds, which is looked at whenever the member tells something.
 
         Raises:
