@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kafka_assignors.group import Assignment, Group
@@ -37,6 +37,9 @@ from kafka_assignors.protocol import (
     encode_user_data,
 )
 from kafka_assignors.strategies.contract import MemberContext, RebalanceProtocol
+
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""A loaded machine is no finding."""
 
 NAMES = ("sticky", "cooperative-sticky", "range", "of-our-own")
 
@@ -97,31 +100,37 @@ generations = st.builds(
 contexts = st.builds(MemberContext, st.frozensets(names), claims, st.integers(-1, 2**31 - 1), rack=racks)
 
 
+@unhurried
 @given(subscriptions)
 def test_every_subscription_reads_back(subscription: Subscription) -> None:
     assert decode_subscription(encode_subscription(subscription)) == subscription
 
 
+@unhurried
 @given(assignments)
 def test_every_assignment_reads_back(assignment: ConsumerAssignment) -> None:
     assert decode_assignment(encode_assignment(assignment)) == assignment
 
 
+@unhurried
 @given(keys)
 def test_every_key_reads_back(key: GroupMetadataKey) -> None:
     assert decode_key(encode_key(key)) == key
 
 
+@unhurried
 @given(generations)
 def test_every_generation_reads_back(value: GroupMetadata) -> None:
     assert decode_group_metadata(encode_group_metadata(value)) == value
 
 
+@unhurried
 @given(int32s)
 def test_every_generation_of_a_leader_reads_back(generation: int) -> None:
     assert decode_leader_data(encode_leader_data(generation)) == generation
 
 
+@unhurried
 @given(
     st.sampled_from(["sticky", "cooperative-sticky", "of-our-own"]), contexts, st.binary(), st.integers(0, 3)
 )
@@ -134,6 +143,7 @@ def test_every_eager_member_reads_back(name: str, context: MemberContext, data: 
     assert member.rack == (context.rack if version == 3 else None)
 
 
+@unhurried
 @given(
     st.sampled_from(["sticky", "cooperative-sticky", "of-our-own"]), contexts, st.binary(), st.integers(1, 3)
 )
@@ -203,7 +213,7 @@ def damaged(draw: st.DrawFn) -> bytes:
 
 
 @pytest.mark.parametrize("decode", DECODERS.values(), ids=DECODERS.keys())
-@settings(max_examples=300)
+@settings(unhurried, max_examples=300)
 @given(arbitrary | damaged())
 @example(b"")
 def test_no_bytes_raise_anything_but_a_protocol_error(decode: Callable[[bytes], object], data: bytes) -> None:
@@ -219,7 +229,7 @@ def test_no_bytes_raise_anything_but_a_protocol_error(decode: Callable[[bytes], 
 
 
 @pytest.mark.parametrize("decode", DECODERS.values(), ids=DECODERS.keys())
-@settings(max_examples=60, deadline=None)
+@settings(unhurried, max_examples=60)
 @given(arbitrary | damaged() | st.integers(0, 3).map(lambda fill: bytes([fill]) * 4000))
 def test_no_bytes_make_a_decoder_allocate_far_beyond_their_size(
     decode: Callable[[bytes], object], data: bytes
@@ -235,6 +245,7 @@ def test_no_bytes_make_a_decoder_allocate_far_beyond_their_size(
     assert peak_bytes <= 20_000 + 80 * len(data)
 
 
+@unhurried
 @given(subscriptions, st.binary(max_size=8))
 def test_what_follows_a_newer_subscription_changes_nothing(subscription: Subscription, more: bytes) -> None:
     if subscription.version == 3:
