@@ -86,7 +86,7 @@ class TestCheck:
         [
             (None, "returned NoneType instead of an Assignment"),
             (of_orders(a=[0, 1, 2]), "has no entry for member 'b'"),
-            (of_orders(a=[0, 1, 2], b=[], c=[]), "'c', which is not a member"),
+            (of_orders(a=[0, 1, 2], b=[], c=[]), "'c', who is not a member"),
             (of_orders(a=[0, 1], b=[1, 2]), "partition 1 of 'orders' to both 'a' and 'b'"),
             (of_orders(a=[0, 0], b=[1, 2]), "partition 0 of 'orders' to 'a' twice"),
             (

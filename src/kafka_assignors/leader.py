@@ -73,7 +73,7 @@ def check_assignment(group: Group, assignment: Assignment) -> None:
     members = group.members
     if assignment.members.keys() != members.keys():
         if strangers := assignment.members.keys() - members.keys():
-            raise InvalidAssignmentError(f"assigned to {min(strangers)!r}, which is not a member of the group")
+            raise InvalidAssignmentError(f"assigned to {min(strangers)!r}, who is not a member of the group")
         missing = min(members.keys() - assignment.members.keys())
         raise InvalidAssignmentError(
             f"has no entry for member {missing!r}: give an empty one if it gets nothing"
