@@ -16,7 +16,6 @@ import collections
 import dataclasses
 import itertools
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -141,7 +140,6 @@ class GroupOfMembers:
             [sys.executable, "-m", program or self._program, spec.to_json()],
             log,
             cwd=_ROOT,
-            env={"PYTHONPATH": os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")])},
         )
         self.members[name] = MemberProcess(spec, process, log)
         return self.members[name]
@@ -182,10 +180,11 @@ class GroupOfMembers:
         `after`: it must be a later one.
         """
         waiting_for = names or tuple(name for name, member in self.members.items() if member.running)
-        return self.wait_for(
+        settled: Settled = self.wait_for(
             f"{', '.join(waiting_for)} to settle",
             lambda: self._settled(waiting_for, -1 if after is None else after.generation),
         )
+        return settled
 
     def _settled(self, names: Sequence[str], later_than: int) -> Settled | None:
         last: dict[str, dict[str, Any]] = {}
@@ -194,7 +193,8 @@ class GroupOfMembers:
             if not changes or changes[-1]["event"] != "assigned":
                 return None
             last[name] = changes[-1]
-        generations = {one["generation"] for one in last.values()}
+        # Not every client tells its generation; that of the others has to do.
+        generations = {one["generation"] for one in last.values() if one["generation"] >= 0}
         if len(generations) != 1 or min(generations) <= later_than:
             return None
         owners = collections.Counter(
@@ -240,7 +240,10 @@ class GroupOfMembers:
                     revoked=True,
                 )
             )
-        topics = [Topic(topic, partitions) for topic, partitions in self.topics.items()]
+        topics = [
+            Topic(found.topic, found.partitions, tuple(map(frozenset, found.replica_racks)))
+            for found in self.kafka.describe_topics(list(self.topics))
+        ]
         assignment = lead(strategy, Group.of(topics, members), RebalanceProtocol.EAGER).assignment
         return Assignment(
             {

@@ -73,6 +73,10 @@ class Reporter(logging.Handler):
     def revoked(self, partitions: Iterable[tuple[str, int]]) -> None:
         self.report("revoked", partitions=by_topic(partitions))
 
+    def stopped(self) -> None:
+        """The application takes no more records; the client may now leave the group."""
+        self.report("stopped")
+
     def consumed(self, topic: str, partition: int, offsets: Sequence[int]) -> None:
         self.report("consumed", topic=topic, partition=partition, offsets=list(offsets))
 

@@ -101,6 +101,7 @@ async def consume(spec: MemberSpec, reporter: Reporter) -> None:
         reporter.failed(error)
         raise
     finally:
+        reporter.stopped()
         await consumer.stop()
 
 

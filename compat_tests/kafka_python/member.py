@@ -112,6 +112,7 @@ def consume(spec: MemberSpec, reporter: Reporter) -> None:
         reporter.failed(error)
         raise
     finally:
+        reporter.stopped()
         if consumer is not None:
             consumer.close()
 

@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 
 from kafka.cluster import ClusterMetadata
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
-from kafka.coordinator.assignors.abstract import (  # pyright: ignore[reportAttributeAccessIssue]
-    RebalanceProtocol as KafkaPythonProtocol,
+from kafka.coordinator.assignors.abstract import (
+    RebalanceProtocol as KafkaPythonProtocol,  # pyright: ignore[reportAttributeAccessIssue]
 )
 from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.protocol.consumer.metadata import (  # pyright: ignore[reportMissingImports]  # its stubs are of 2.x

@@ -1,0 +1,336 @@
+"""What a group must do whose members run our strategies in their client's stock, eager consumer.
+
+The same for every client: a test module subclasses `EagerScenarios` and names its member program.
+"""
+
+from __future__ import annotations
+
+import collections
+import struct
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import pytest
+
+from compat_tests.group_of_members import GroupOfMembers, Settled
+from compat_tests.kafka_cluster import Kafka
+from kafka_assignors.strategies import load_strategy
+
+__all__ = ["EagerScenarios"]
+
+OTHERS = "compat_tests.strategies_of_others"
+LIBRDKAFKA = "compat_tests.librdkafka_member"
+
+REMEMBERING = ("sticky", "cooperative-sticky")
+FORGETTING = ("range", "roundrobin", f"{OTHERS}:Reversed")
+
+SHORT_SESSION_MS = 2000
+
+
+def int16(value: int) -> bytes:
+    return struct.pack(">h", value)
+
+
+def int32(value: int) -> bytes:
+    return struct.pack(">i", value)
+
+
+def string(value: bytes) -> bytes:
+    return int16(len(value)) + value
+
+
+UNREADABLE: Mapping[str, bytes] = {
+    "nothing": b"",
+    "negative-version": int16(-1) + int32(0) + int32(0),
+    "huge-count": int16(3) + int32(2**31 - 1),
+    "negative-count": int16(0) + int32(-5) + int32(0),
+    "long-name": int16(0) + int32(1) + int16(32767) + b"orders",
+    "not-utf8": int16(0) + int32(1) + string(b"\xff\xfe\xfd") + int32(0),
+    "cut-off": int16(3) + int32(1) + string(b"orders") + int32(4) + b"ab",
+}
+
+
+def by_size(settled: Settled) -> list[int]:
+    return sorted(settled.assignment.load(member_id) for member_id in settled.assignment.members)
+
+
+def kept(before: Settled, after: Settled) -> dict[str, int]:
+    """How many partitions each process of `after` has kept since `before`, by name."""
+
+    def partitions(settled: Settled, name: str) -> set[tuple[str, int]]:
+        return {(topic, number) for topic, numbers in settled.of(name).items() for number in numbers}
+
+    return {
+        name: len(partitions(before, name) & partitions(after, name))
+        for name in after.names
+        if name in before.names
+    }
+
+
+class EagerScenarios:
+    program: ClassVar[str]
+
+    def group(self, kafka: Kafka, **topics: int) -> GroupOfMembers:
+        return GroupOfMembers(kafka, self.program, topics)
+
+    # ---- what is assigned, and what is consumed
+
+    @pytest.mark.parametrize("name", FORGETTING)
+    def test_members_get_what_the_core_says_and_each_record_reaches_them_once(
+        self, kafka: Kafka, name: str
+    ) -> None:
+        strategy = load_strategy(name)
+        with self.group(kafka, orders=7, payments=3) as group:
+            group.produce(20)
+            for member in ("a", "b", "c"):
+                group.start(member, [name])
+            formed = group.settle()
+            assert formed.assignment == group.expected(strategy, formed)
+
+            group.start("d", [name])
+            joined = group.settle(after=formed)
+            assert joined.assignment == group.expected(strategy, joined)
+
+            group.stop("a")
+            left = group.settle(after=joined)
+            assert left.assignment == group.expected(strategy, left)
+
+            group.produce(20)
+            consumed = group.wait_until_consumed(40)
+            assert {record for record, times in consumed.items() if times > 1} == set()
+
+    @pytest.mark.parametrize("name", REMEMBERING)
+    def test_members_keep_what_balance_allows_and_each_record_reaches_them_once(
+        self, kafka: Kafka, name: str
+    ) -> None:
+        strategy = load_strategy(name)
+        with self.group(kafka, orders=7, payments=3) as group:
+            group.produce(20)
+            for member in ("a", "b", "c"):
+                group.start(member, [name])
+            formed = group.settle()
+            assert by_size(formed) == [3, 3, 4]
+
+            group.start("d", [name])
+            joined = group.settle(after=formed)
+            assert by_size(joined) == [2, 2, 3, 3]
+            assert sum(kept(formed, joined).values()) == 10 - joined.count("d")
+            assert joined.assignment == group.expected(strategy, joined, before=formed)
+
+            group.stop("b")
+            left = group.settle(after=joined)
+            assert by_size(left) == [3, 3, 4]
+            assert kept(joined, left) == {member: joined.count(member) for member in ("a", "c", "d")}
+            assert left.assignment == group.expected(strategy, left, before=joined)
+
+            group.produce(20)
+            consumed = group.wait_until_consumed(40)
+            assert {record for record, times in consumed.items() if times > 1} == set()
+
+    def test_members_with_different_topics_get_their_own(self, kafka: Kafka) -> None:
+        with self.group(kafka, orders=4, payments=4) as group:
+            group.start("a", ["sticky"], topics=["orders"])
+            group.start("b", ["sticky"], topics=["payments"])
+            group.start("c", ["sticky"])
+            settled = group.settle()
+            assert by_size(settled) == [2, 3, 3]
+            assert settled.of("a").keys() == {group.topic("orders")}
+            assert settled.of("b").keys() == {group.topic("payments")}
+
+    # ---- members that fail
+
+    def test_when_the_leader_is_killed_the_others_keep_theirs_and_share_its_partitions(
+        self, kafka: Kafka
+    ) -> None:
+        with self.group(kafka, orders=9) as group:
+            group.produce(20)
+            for member in ("leader", "b", "c"):
+                group.start(member, ["sticky"], session_timeout_ms=SHORT_SESSION_MS)
+                group.settle()
+            before = group.settle()
+
+            group.kill("leader")
+            after = group.settle("b", "c", after=before)
+            assert by_size(after) == [4, 5]
+            assert kept(before, after) == {"b": 3, "c": 3}
+            group.produce(20)
+            group.wait_until_consumed(40)
+
+    def test_what_a_member_remembers_of_before_it_lost_its_session_does_not_count_against_the_new_owner(
+        self, kafka: Kafka
+    ) -> None:
+        with self.group(kafka, orders=8) as group:
+            for member in ("leader", "sleeper"):
+                group.start(member, ["sticky"], session_timeout_ms=SHORT_SESSION_MS)
+                group.settle()
+            asleep = group.settle()
+            group.freeze("sleeper")
+            alone = group.settle("leader", after=asleep)
+            assert alone.count("leader") == 8
+
+            group.thaw("sleeper")
+            again = group.settle("leader", "sleeper", after=alone)
+            assert by_size(again) == [4, 4]
+            # The claim arrived with the generation in which the sleeper owned them, and lost by it.
+            group.wait_for_report("leader", "logged", "claims them in a later generation")
+
+    def test_a_member_whose_bytes_do_not_decode_gets_nothing_and_is_named_and_the_others_go_on(
+        self, kafka: Kafka
+    ) -> None:
+        with self.group(kafka, orders=6) as group:
+            group.start("leader", ["sticky"])
+            group.settle()
+            group.start("b", ["sticky"])
+            before = group.settle()
+            for what, metadata in UNREADABLE.items():
+                group.start(what, [f"garbage:sticky:{metadata.hex()}"])
+            for what in UNREADABLE:
+                # Both clients begin a member id with the client id, which is the name here.
+                report = group.wait_for_report("leader", "logged", f"member '{what}-")
+                assert "does not decode" in report["message"]
+            group.produce(5)
+            group.wait_until_consumed(5)
+            after = group.settle("leader", "b", after=before)
+            assert kept(before, after) == {"leader": 3, "b": 3}
+            assert all(
+                not one["partitions"] for w in UNREADABLE for one in group.members[w].reports("assigned")
+            )
+
+    def test_a_member_that_asks_or_claims_what_cannot_be_is_named_and_harms_nobody(
+        self, kafka: Kafka
+    ) -> None:
+        with self.group(kafka, orders=6) as group:
+            group.start("leader", ["sticky"])
+            group.settle()
+            group.start("b", ["sticky"])
+            before = group.settle()
+            orders = group.topic("orders").encode()
+            claim = int32(1) + string(orders) + int32(2) + int32(-5) + int32(10**9) + int32(1)
+            liar = int16(0) + int32(1) + string(orders) + int32(len(claim)) + claim
+            dreamer = int16(0) + int32(2) + string(b"no such/topic") + string(b"..") + int32(0)
+            group.start("dreamer", [f"garbage:sticky:{dreamer.hex()}"])
+            group.wait_for_report("leader", "logged", "member 'dreamer-")
+            group.start("liar", [f"garbage:sticky:{liar.hex()}"])
+            report = group.wait_for_report("leader", "logged", "member 'liar-")
+            assert "2 partitions" in report["message"]
+
+            settled = group.settle("leader", "b", "dreamer", "liar", after=before)
+            assert {name: settled.count(name) for name in settled.names} == {
+                "leader": 2,
+                "b": 2,
+                "dreamer": 0,
+                "liar": 2,
+            }
+
+    # ---- what the leader learns of the members
+
+    def test_racks_of_members_and_replicas_reach_the_strategy(self, kafka: Kafka) -> None:
+        rack = next(iter(kafka.racks().values()))
+        with self.group(kafka, orders=4) as group:
+            for member, at in (("a", "elsewhere"), ("b", rack), ("c", None)):
+                group.start(member, [f"{OTHERS}:NearestRack"], rack=at)
+            assert group.settle().count("b") == 4
+
+    def test_a_static_member_is_known_by_its_instance_and_gets_its_partitions_back(
+        self, kafka: Kafka
+    ) -> None:
+        with self.group(kafka, orders=6) as group:
+            for member in ("pod-0", "pod-1", "pod-2"):
+                group.start(member, ["sticky"], instance_id=member)
+                group.settle()
+            # A fresh assignment of the same instances is the same, whatever their member ids.
+            before = group.settle()
+            group.stop("pod-1")
+            group.start("pod-1", ["sticky"], instance_id="pod-1")
+            group.wait_for("pod-1 to come back", lambda: group.members["pod-1"].reports("assigned"))
+            after = group.settle()
+            assert after.names["pod-1"] != before.names["pod-1"]
+            assert kept(before, after) == {"pod-0": 2, "pod-1": 2, "pod-2": 2}
+
+    def test_what_members_say_through_their_strategy_reaches_the_leader(self, kafka: Kafka) -> None:
+        with self.group(kafka, orders=4) as group:
+            for member in ("pod-0", "pod-1"):
+                group.start(member, [f"{OTHERS}:ToldByInstance"], instance_id=member)
+            settled = group.settle()
+            assert settled.count("pod-1") == 4
+
+    # ---- several strategies, several kinds of members
+
+    def test_of_two_configured_strategies_the_group_runs_the_one_all_have(self, kafka: Kafka) -> None:
+        with self.group(kafka, orders=6, payments=3) as group:
+            for member in ("a", "b"):
+                group.start(member, ["sticky", "range"])
+            both = group.settle()
+            assert by_size(both) == [4, 5]
+
+            group.start("c", ["stock:range"])
+            third = group.settle(after=both)
+            assert third.assignment == group.expected(load_strategy("range"), third)
+
+    @pytest.mark.parametrize("name", ["range", "roundrobin", "sticky"])
+    def test_stock_members_of_the_same_name_lead_and_follow(self, kafka: Kafka, name: str) -> None:
+        strategy = load_strategy(name)
+        with self.group(kafka, orders=7, payments=3) as group:
+            group.start("stock", [f"stock:{name}"])
+            group.settle()
+            group.start("ours", [name])
+            under_stock = group.settle()
+            assert by_size(under_stock) == ([4, 6] if name == "range" else [5, 5])
+
+            group.stop("stock")
+            alone = group.settle(after=under_stock)
+            group.start("stock again", [f"stock:{name}"])
+            under_ours = group.settle(after=alone)
+            before = alone if name in REMEMBERING else None
+            assert under_ours.assignment == group.expected(strategy, under_ours, before)
+
+    def test_a_cooperative_member_never_shares_what_it_holds_with_an_eager_one(self, kafka: Kafka) -> None:
+        with self.group(kafka, orders=9) as group:
+            group.start("leader", ["cooperative-sticky"])
+            group.settle()
+            group.start("cooperative", ["cooperative-sticky"], program=LIBRDKAFKA)
+            pair = group.settle()
+            group.start("c", ["cooperative-sticky"])
+            three = group.settle(after=pair)
+            assert by_size(three) == [3, 3, 3]
+            group.stop("c")
+            group.settle(after=three)
+            assert owned_twice(group) == []
+
+    # ---- mistakes
+
+    def test_an_answer_that_leaves_partitions_out_never_leaves_the_leader_and_is_explained(
+        self, kafka: Kafka
+    ) -> None:
+        with self.group(kafka, orders=4) as group:
+            group.start("a", [f"{OTHERS}:Forgetful"])
+            error = group.wait_for("a to fail", lambda: group.members["a"].reports("failed"))[0]["error"]
+            assert "test-forgetful" in error
+            assert f"left 1 of the 4 partitions of '{group.topic('orders')}' without an owner" in error
+
+
+def owned_twice(group: GroupOfMembers) -> Sequence[str]:
+    """Partitions that two members had at the same time, by what they reported and when."""
+    changes = sorted(
+        (report["at"], name, report)
+        for name, member in group.members.items()
+        for report in member.reports()
+        if report["event"] in ("assigned", "revoked", "stopped")
+    )
+    owners: dict[tuple[str, int], set[str]] = collections.defaultdict(set)
+    found = []
+    for at, name, report in changes:
+        if report["event"] == "stopped":
+            for others in owners.values():
+                others.discard(name)
+            continue
+        partitions = {(topic, number) for topic, ps in report["partitions"].items() for number in ps}
+        if report["event"] == "revoked":
+            for partition in partitions:
+                owners[partition].discard(name)
+            continue
+        for partition in partitions:
+            owners[partition].add(name)
+            if len(owners[partition]) > 1:
+                found.append(f"{partition} at {at}: {sorted(owners[partition])}")
+    return found

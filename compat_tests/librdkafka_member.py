@@ -1,0 +1,59 @@
+"""A member program (see `compat_tests.member_reports`): librdkafka, which is cooperative where we are eager.
+
+Reports frame what is owned: a partition is reported before it is taken up, and revoked after it was given up.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from typing import Any
+
+from confluent_kafka import Consumer
+
+from compat_tests.member_reports import MemberSpec, Reporter
+
+UNKNOWN_GENERATION = -1
+
+
+def consume(spec: MemberSpec, reporter: Reporter) -> None:
+    stopping = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    consumer = Consumer(
+        {
+            "bootstrap.servers": spec.bootstrap,
+            "group.id": spec.group,
+            "client.id": spec.name,
+            "partition.assignment.strategy": ",".join(spec.assignors),
+            "auto.offset.reset": "earliest",
+            "session.timeout.ms": spec.session_timeout_ms,
+            "heartbeat.interval.ms": 300,
+        }
+    )
+    owned: set[tuple[str, int]] = set()
+
+    def assigned(_: Consumer, partitions: list[Any]) -> None:
+        owned.update((tp.topic, tp.partition) for tp in partitions)
+        reporter.assigned(consumer.memberid(), UNKNOWN_GENERATION, owned)
+        consumer.incremental_assign(partitions)
+
+    def revoked(_: Consumer, partitions: list[Any]) -> None:
+        consumer.incremental_unassign(partitions)
+        gone = {(tp.topic, tp.partition) for tp in partitions}
+        owned.difference_update(gone)
+        reporter.revoked(gone)
+        reporter.assigned(consumer.memberid(), UNKNOWN_GENERATION, owned)
+
+    consumer.subscribe(list(spec.topics), on_assign=assigned, on_revoke=revoked)
+    try:
+        while not stopping.is_set():
+            for message in consumer.consume(100, timeout=0.1):
+                if message.error() is None:
+                    reporter.consumed(message.topic(), message.partition(), [message.offset()])
+    finally:
+        reporter.stopped()
+        consumer.close()
+
+
+if __name__ == "__main__":
+    consume(MemberSpec.from_arguments(), Reporter())
