@@ -8,12 +8,11 @@ owner dies, however that happens.
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -78,18 +77,17 @@ class Processes:
         log: Path,
         *,
         cwd: Path | None = None,
-        env: Mapping[str, str] | None = None,
+        stdin: int = subprocess.DEVNULL,
     ) -> subprocess.Popen[bytes]:
         """Start a process whose output, standard and error, is appended to `log`."""
         with open(log, "ab") as output:
             process = subprocess.Popen(
                 command,
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 cwd=cwd,
-                env=None if env is None else {**os.environ, **env},
             )
         self._running[process.pid] = process
         self._tell("+pid", process.pid)

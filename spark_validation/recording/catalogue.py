@@ -1,0 +1,51 @@
+"""The topics over time, as the brokers described them after each change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from compat_tests.kafka_cluster import Kafka, TopicDescription
+
+__all__ = ["CatalogueLog"]
+
+_SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("topic_id", pa.string()),
+        ("from", pa.timestamp("us", "UTC")),
+        ("partitions", pa.int32()),
+        ("replica_racks", pa.list_(pa.list_(pa.string()))),
+    ]
+)
+
+
+class CatalogueLog:
+    """What each topic looked like, and since when."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        self._kafka = kafka
+        self._entries: list[tuple[datetime, TopicDescription]] = []
+
+    def note(self, topics: Sequence[str]) -> None:
+        """Remember these topics as they are from now on; to be called right after they were changed."""
+        now = datetime.now(timezone.utc)
+        self._entries.extend((now, described) for described in self._kafka.describe_topics(topics))
+
+    def write(self, file: Path) -> None:
+        """As Parquet: topic, topic_id, from, partitions, replica_racks."""
+        rows = [
+            {
+                "topic": described.topic,
+                "topic_id": described.topic_id,
+                "from": since,
+                "partitions": described.partitions,
+                "replica_racks": [list(racks) for racks in described.replica_racks],
+            }
+            for since, described in self._entries
+        ]
+        pq.write_table(pa.Table.from_pylist(rows, schema=_SCHEMA), file, compression="zstd")

@@ -1,0 +1,362 @@
+"""The groups of `groups.py` as processes: each lives its life beside the others until the time is up."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from compat_tests.jvm import java_command
+from compat_tests.kafka_cluster import Kafka
+from compat_tests.processes import Processes
+from spark_validation.recording.catalogue import CatalogueLog
+from spark_validation.recording.groups import TOPICS, Act, Group, Growth, Role, replicas
+from spark_validation.recording.member import (
+    HEARTBEAT_MS,
+    MAX_POLL_MS,
+    METADATA_AGE_MS,
+    SESSION_MS,
+    MemberConfig,
+)
+
+__all__ = ["Happening", "Stage", "play"]
+
+_ROOT = Path(__file__).resolve().parent.parent.parent
+_LEAVE_TIMEOUT_S = 15.0
+_BEYOND_SESSION_S = SESSION_MS / 1000 + 2
+_BEYOND_POLL_S = MAX_POLL_MS / 1000 + 4
+_MOST_JOINED = 2
+"""Members that a group may have more than at its start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """Something that was done to a group, or that one of its members did unasked.
+
+    Attributes:
+        at_ms: milliseconds since the epoch, before it was done.
+        what: an Act; or start, stop, died; or grow, of a topic.
+        detail: the member (client id, process id, instance id) or topic that it was done to.
+    """
+
+    at_ms: int
+    group: str | None
+    what: str
+    detail: str
+
+
+@dataclass(slots=True)
+class Stage:
+    """What all groups share."""
+
+    kafka: Kafka
+    processes: Processes
+    java_classes: Path
+    logs: Path
+    happenings: list[Happening] = field(default_factory=list)
+    members: int = 0
+
+    def note(self, group: str | None, what: str, detail: str = "") -> None:
+        self.happenings.append(Happening(int(time.time() * 1000), group, what, detail))
+
+
+@dataclass(slots=True, eq=False)
+class _Member:
+    role: Role
+    instance_id: str | None
+    rack: str | None
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    @property
+    def name(self) -> str:
+        instance = f" {self.instance_id}" if self.instance_id else ""
+        return f"{self.role.client} {self.process.pid}{instance}"
+
+    def order(self, line: str) -> None:
+        """One line to the member's standard input; a member that is no more is found at the next act."""
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(line.encode() + b"\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass
+
+    def ask_to_leave(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+
+class _Life:
+    """One group from its first member to the end of the recording."""
+
+    def __init__(self, group: Group, stage: Stage, seed: int) -> None:
+        self._group = group
+        self._stage = stage
+        self._random = random.Random(f"{seed}/{group.name}")
+        self._members: list[_Member] = []
+        self._started = itertools.count()
+        self._switched = False
+        self._upgrades = 0
+
+    async def live(self) -> None:
+        """Go through the acts over and over; ends by being cancelled."""
+        await self._pause(0, 20)
+        for role in self._group.roles:
+            for _ in range(role.count):
+                self._start(role)
+                await self._pause(0, 4)
+        perform = self._performers()
+        for act in itertools.cycle(self._group.acts):
+            await self._pause(14, 26)
+            self._replace_the_dead()
+            self._stage.note(self._group.name, act.value)
+            await perform[act]()
+
+    def _performers(self) -> dict[Act, Callable[[], Coroutine[None, None, None]]]:
+        return {
+            Act.JOIN: self._join,
+            Act.LEAVE: self._leave,
+            Act.KILL: self._kill,
+            Act.FREEZE: self._freeze,
+            Act.STALL: self._stall,
+            Act.ROLL: self._roll,
+            Act.BOUNCE: self._bounce,
+            Act.DRAIN: self._drain,
+            Act.SWITCH: self._switch,
+            Act.UPGRADE: self._upgrade,
+        }
+
+    async def _join(self) -> None:
+        if len(self._members) < sum(role.count for role in self._group.roles) + _MOST_JOINED:
+            self._start(self._random.choice(self._group.roles))
+
+    async def _leave(self) -> None:
+        if len(self._members) > 1:
+            await self._stop(self._any())
+
+    async def _kill(self) -> None:
+        member = self._any()
+        self._forget(member, "kill")
+        self._stage.processes.stop(member.process, signal.SIGKILL)
+        await asyncio.sleep(_BEYOND_SESSION_S)
+        self._start(member.role, member.instance_id, member.rack)
+
+    async def _freeze(self) -> None:
+        member = self._any()
+        self._stage.note(self._group.name, "stop-signal", member.name)
+        member.process.send_signal(signal.SIGSTOP)
+        await asyncio.sleep(_BEYOND_SESSION_S)
+        self._stage.note(self._group.name, "continue-signal", member.name)
+        member.process.send_signal(signal.SIGCONT)
+
+    async def _stall(self) -> None:
+        member = self._random.choice([m for m in self._members if m.role.client != "java"])
+        self._stage.note(self._group.name, "stalled", member.name)
+        member.order(f"stall {_BEYOND_POLL_S:g}")
+        await asyncio.sleep(_BEYOND_POLL_S)
+
+    async def _roll(self) -> None:
+        for member in list(self._members):
+            await self._stop(member)
+            await self._pause(0.5, 2)
+            self._start(member.role, member.instance_id, member.rack)
+            await self._pause(4, 6)
+
+    async def _bounce(self) -> None:
+        await self._restart_all(0.0)
+
+    async def _drain(self) -> None:
+        await self._restart_all(self._random.uniform(4, 7))
+
+    async def _restart_all(self, pause_s: float) -> None:
+        members = list(self._members)
+        await asyncio.gather(*map(self._stop, members))
+        await asyncio.sleep(pause_s)
+        for member in members:
+            self._start(member.role, member.instance_id, member.rack)
+
+    async def _switch(self) -> None:
+        self._switched = not self._switched
+        for member in self._members:
+            if member.role.other_topics:
+                self._stage.note(self._group.name, "subscribe", member.name)
+                member.order(f"subscribe {','.join(self._topics(member.role))}")
+                await self._pause(0, 2)
+
+    async def _upgrade(self) -> None:
+        self._upgrades += 1
+        await self._roll()
+
+    def _any(self) -> _Member:
+        return self._random.choice(self._members)
+
+    async def _pause(self, least_s: float, most_s: float) -> None:
+        await asyncio.sleep(self._random.uniform(least_s, most_s))
+
+    def _topics(self, role: Role) -> tuple[str, ...]:
+        return role.other_topics if self._switched and role.other_topics else role.topics
+
+    def _strategies(self, role: Role) -> tuple[str, ...]:
+        over_time = (role.strategies, *role.upgrades)
+        return over_time[min(self._upgrades, len(over_time) - 1)]
+
+    def _start(self, role: Role, instance_id: str | None = None, rack: str | None = None) -> None:
+        """Start a member; without the names of one that it replaces it gets the next free ones."""
+        number = next(self._started)
+        if rack is None and role.racks:
+            rack = role.racks[number % len(role.racks)]
+        if instance_id is None and role.static:
+            taken = {member.instance_id for member in self._members}
+            names = (f"{self._group.name}-{n}" for n in itertools.count())
+            instance_id = next(name for name in names if name not in taken)
+        config = MemberConfig(
+            client=role.client,
+            bootstrap=self._stage.kafka.bootstrap,
+            group=self._group.name,
+            # The same for all members of a kind: nothing but the broker's random part tells their ids apart.
+            client_id=f"{role.client}-{self._group.name}",
+            topics=self._topics(role),
+            strategies=self._strategies(role),
+            instance_id=instance_id,
+            rack=rack,
+            protocol=role.protocol,
+        )
+        log = self._stage.logs / f"{self._group.name}-{number}-{role.client}.log"
+        command = _java_member(config, self._stage.java_classes) if role.client == "java" else _member(config)
+        process = self._stage.processes.start(command, log, cwd=_ROOT, stdin=subprocess.PIPE)
+        member = _Member(role, instance_id, rack, process, log)
+        self._members.append(member)
+        self._stage.members += 1
+        self._stage.note(self._group.name, "start", member.name)
+
+    async def _stop(self, member: _Member) -> None:
+        """Have a member leave in order, and wait until its process has ended."""
+        self._forget(member, "stop")
+        member.ask_to_leave()
+        deadline = time.monotonic() + _LEAVE_TIMEOUT_S
+        while member.process.poll() is None and time.monotonic() < deadline:
+            await asyncio.sleep(0.05)
+        self._stage.processes.stop(member.process, signal.SIGKILL)
+
+    def _forget(self, member: _Member, what: str) -> None:
+        self._members.remove(member)
+        self._stage.members -= 1
+        self._stage.note(self._group.name, what, member.name)
+
+    def _replace_the_dead(self) -> None:
+        for member in list(self._members):
+            code = member.process.poll()
+            if code is not None:
+                self._forget(member, "died")
+                self._stage.processes.stop(member.process)
+                last_words = member.log.read_text(encoding="utf-8", errors="replace").splitlines()[-5:]
+                print(
+                    f"{self._group.name}: {member.name} ended with exit code {code}:", *last_words, sep="\n  "
+                )
+                self._start(member.role, member.instance_id, member.rack)
+
+
+async def play(
+    stage: Stage,
+    groups: Iterable[Group],
+    growths: Iterable[Growth],
+    catalogue: CatalogueLog,
+    seconds: float,
+    seed: int,
+) -> None:
+    """Let the groups live for so many seconds, and the topics grow in the meantime.
+
+    Raises:
+        Whatever goes wrong in any of the groups; the others end with it.
+    """
+    tasks = [asyncio.create_task(_Life(group, stage, seed).live()) for group in groups]
+    tasks.append(asyncio.create_task(_grow(stage, growths, catalogue, seconds)))
+    tasks.append(asyncio.create_task(_traffic(stage.kafka.bootstrap, seed)))
+    tasks.append(asyncio.create_task(_report_progress(stage, seconds)))
+    try:
+        done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _grow(stage: Stage, growths: Iterable[Growth], catalogue: CatalogueLog, seconds: float) -> None:
+    start = time.monotonic()
+    for growth in growths:
+        await asyncio.sleep(start + growth.at * seconds - time.monotonic())
+        copies = TOPICS[growth.topic][1]
+        (now,) = await asyncio.to_thread(stage.kafka.describe_topics, [growth.topic])
+        added = [replicas(p, copies) for p in range(now.partitions, growth.partitions)]
+        stage.note(None, "grow", f"{growth.topic} to {growth.partitions}")
+        await asyncio.to_thread(stage.kafka.add_partitions, growth.topic, growth.partitions, replicas=added)
+        await asyncio.to_thread(catalogue.note, [growth.topic])
+    await asyncio.Event().wait()
+
+
+async def _traffic(bootstrap: str, seed: int) -> None:
+    """A trickle of records, so that the members have something to commit."""
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "log_level": 3})
+    chosen = random.Random(f"{seed}/traffic")
+    names = sorted(TOPICS)
+    for number in itertools.count():
+        producer.produce(chosen.choice(names), key=str(number).encode(), value=b"recorded")
+        producer.poll(0)
+        await asyncio.sleep(0.05)
+
+
+async def _report_progress(stage: Stage, seconds: float) -> None:
+    start = time.monotonic()
+    every_s = 1 if sys.stderr.isatty() else 30
+    while True:
+        passed = time.monotonic() - start
+        acts = sum(happening.what in set(Act) for happening in stage.happenings)
+        line = f"{_clock(passed)} of {_clock(seconds)}: {stage.members} members, {acts} acts"
+        print(
+            f"\r{line}  " if sys.stderr.isatty() else line,
+            end="" if sys.stderr.isatty() else "\n",
+            file=sys.stderr,
+        )
+        await asyncio.sleep(every_s)
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+
+
+def _member(config: MemberConfig) -> list[str]:
+    return [sys.executable, "-m", "spark_validation.recording.member", config.to_json()]
+
+
+def _java_member(config: MemberConfig, classes: Path) -> list[str]:
+    options = {
+        "bootstrap": config.bootstrap,
+        "group": config.group,
+        "topics": ",".join(config.topics),
+        "protocol": config.protocol,
+        "client.id": config.client_id,
+        "max.poll.interval.ms": MAX_POLL_MS,
+        "metadata.max.age.ms": METADATA_AGE_MS,
+    }
+    if config.protocol == "classic":
+        options["assignors"] = ",".join(config.strategies)
+        options["session.timeout.ms"] = SESSION_MS
+        options["heartbeat.interval.ms"] = HEARTBEAT_MS
+    if config.instance_id is not None:
+        options["instance"] = config.instance_id
+    if config.rack is not None:
+        options["rack"] = config.rack
+    arguments = (f"{name}={value}" for name, value in options.items())
+    return java_command("SmallMember", *arguments, heap="64m", classes=classes)

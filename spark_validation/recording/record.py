@@ -1,0 +1,143 @@
+"""Record the history of the groups in `groups.py` on three brokers of our own.
+
+    python -m spark_validation.recording.record --minutes 11 --out spark_validation/recorded
+
+Brokers and members are processes that end with this one, however it ends. What is there under the output
+folder is replaced only when the recording has succeeded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import dataclasses
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+
+from compat_tests.jvm import JvmError, compile_java
+from compat_tests.kafka_cluster import KafkaCluster, KafkaError
+from compat_tests.processes import Processes
+from spark_validation.recording.catalogue import CatalogueLog
+from spark_validation.recording.groups import GROUPS, GROWTHS, TOPICS, Group, replicas
+from spark_validation.recording.note import readme
+from spark_validation.recording.offsets_topic import GroupRecords, read_group_records
+from spark_validation.recording.play import Happening, Stage, play
+from spark_validation.recording.summary import Summary, summarize
+
+_PATIENCE = {
+    "broker.session.timeout.ms": 30_000,
+    "controller.quorum.fetch.timeout.ms": 15_000,
+    "controller.quorum.election.timeout.ms": 5_000,
+    "controller.quorum.request.timeout.ms": 15_000,
+}
+"""Some sixty processes on a few cores: a broker that is slow to answer must not be taken for dead."""
+
+_DEFAULT_OUT = Path(__file__).resolve().parent.parent / "recorded"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    try:
+        record(options.out, options.groups, options.minutes, options.seed, options.logs)
+    except (JvmError, KafkaError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def record(out: Path, groups: Sequence[Group], minutes: float, seed: int, logs: Path | None) -> None:
+    """Record `groups` for so many minutes; the members' own logs are kept in `logs` if it is given."""
+    classes = compile_java()
+    print("starting three brokers ...", file=sys.stderr)
+    with KafkaCluster(brokers=3, settings=_PATIENCE) as kafka, Processes() as processes:
+        catalogue = CatalogueLog(kafka)
+        for topic, (partitions, copies) in TOPICS.items():
+            kafka.create_topic(topic, replicas=[replicas(p, copies) for p in range(partitions)])
+        catalogue.note(list(TOPICS))
+        if logs is None:
+            logs = Path(tempfile.mkdtemp(prefix="members-"))
+            processes.own_folder(logs)
+        logs.mkdir(parents=True, exist_ok=True)
+        stage = Stage(kafka, processes, classes, logs)
+        started = datetime.now(timezone.utc)
+        asyncio.run(play(stage, groups, GROWTHS, catalogue, minutes * 60, seed))
+        print("reading the records ...", file=sys.stderr)
+        records = read_group_records(kafka.bootstrap)
+    summary = summarize((key, value) for _, _, _, key, value in records.rows)
+    note = readme(groups, stage.happenings, records, summary, started, minutes, seed)
+    _write(out, records, catalogue, stage.happenings, note)
+    _tell(summary, out)
+
+
+def _write(
+    out: Path, records: GroupRecords, catalogue: CatalogueLog, happenings: Sequence[Happening], note: str
+) -> None:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix="recording-") as temporary:
+        fresh = Path(temporary) / "recorded"
+        records.write(fresh / "raw")
+        catalogue.write(fresh / "topics.parquet")
+        lines = (json.dumps(dataclasses.asdict(happening)) + "\n" for happening in happenings)
+        (fresh / "events.json").write_text("".join(lines), encoding="utf-8")
+        (fresh / "README.md").write_text(note, encoding="utf-8")
+        if out.exists():
+            shutil.rmtree(out)
+        fresh.rename(out)
+
+
+def _tell(summary: Summary, out: Path) -> None:
+    size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
+    print(f"{summary.generations} generations of {summary.groups} groups, {size / 1e6:.2f} MB in {out}")
+    for (protocol, client), count in sorted(summary.by_leader().items()):
+        print(f"{count:6}  {protocol}, led by {client}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description="Record the history of consumer groups on brokers of our own."
+    )
+    parser.add_argument(
+        "--out", type=Path, default=_DEFAULT_OUT, help="folder to write, replaced if it exists"
+    )
+    parser.add_argument(
+        "--minutes", type=_positive, default=11.0, help="how long the groups live (default: 11)"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of what happens when (default: 1)")
+    parser.add_argument(
+        "--groups",
+        type=_groups,
+        default=GROUPS,
+        metavar="NAME,…",
+        help="only these (default: all of groups.py)",
+    )
+    parser.add_argument("--logs", type=Path, help="folder in which to keep what the members print")
+    return parser
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 24 * 60:
+        raise argparse.ArgumentTypeError(f"minutes above 0 and at most a day, not {text}")
+    return value
+
+
+def _groups(text: str) -> tuple[Group, ...]:
+    known = {group.name: group for group in GROUPS}
+    names = text.split(",")
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"no group {', '.join(unknown)}; there are {', '.join(known)}")
+    return tuple(known[name] for name in names)
+
+
+if __name__ == "__main__":
+    begun = time.monotonic()
+    code = main()
+    print(f"took {time.monotonic() - begun:.0f} s", file=sys.stderr)
+    sys.exit(code)
