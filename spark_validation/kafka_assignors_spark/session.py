@@ -78,9 +78,8 @@ def _start(master: str, log: IO[bytes]) -> SparkSession:
     conf = SparkConf().setMaster(master).setAppName("kafka-assignors")
     conf.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
     conf.set("spark.sql.session.timeZone", "UTC").set("spark.log.level", "ERROR")
-    # Adaptive execution joins small partitions, so this is an upper bound, and small histories do not pay
-    # for it.
-    conf.set("spark.sql.shuffle.partitions", "64")
+    # Two tasks a core: the work is in Python, and a task costs more than the rows of most groups.
+    conf.set("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 1)))
     if master.startswith("local"):
         conf.set("spark.driver.bindAddress", "127.0.0.1").set("spark.driver.host", "127.0.0.1")
     try:
