@@ -26,7 +26,6 @@ app = typer.Typer(
     name="kafka-assignors",
     epilog=EPILOG,
     add_completion=False,
-    invoke_without_command=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -38,21 +37,23 @@ app.command(epilog=strategies.EPILOG)(strategies.strategies)
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"kafka-assignors {kafka_assignors.__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def _main(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
 ) -> None:
     """Partition assignment for Kafka consumer groups.
 
     See what a strategy does with a group, and replay the history of your groups under other strategies.
     """
-    if version:
-        typer.echo(f"kafka-assignors {kafka_assignors.__version__}")
-        raise typer.Exit
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help(), err=True)
-        raise typer.Exit(ExitCode.CANNOT_RUN)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -60,6 +61,10 @@ def run(arguments: Sequence[str]) -> int:
     try:
         code = app(args=list(arguments), prog_name="kafka-assignors", standalone_mode=False)
         flush()
+        if (
+            code == ExitCode.INTERRUPTED
+        ):  # Newer versions of typer make Ctrl-C an exit code, older ones abort.
+            raise KeyboardInterrupt
         return int(code or ExitCode.OK)
     except CannotRun as error:
         return _fail(str(error))

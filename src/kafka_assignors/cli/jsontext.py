@@ -75,6 +75,7 @@ def _group(text: str, source: str, first_line: int) -> Group:
         where = f"{source}:{first_line + text.count(chr(10), 0, offset)}"
         return CannotRun(f"{where}: {format_path(path)}: {problem}" if path else f"{where}: {problem}")
 
+    text = text.rstrip()  # What ends too early ends on its last line, not after it.
     try:
         value = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_duplicates)
     except json.JSONDecodeError as error:

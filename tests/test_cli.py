@@ -1,0 +1,192 @@
+"""The command line as a process: what it prints where, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kafka_assignors
+
+COMMAND = [sys.executable, "-m", "kafka_assignors.cli"]
+GROUP = '{"topics": {"orders": {"partitions": 3}}, "members": [{"id": "m1", "topics": ["orders"]}]}\n'
+
+
+def run(
+    *arguments: str, stdin: str = "", cwd: Path | None = None, path: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end; `path` is added to the Python path."""
+    environment = dict(os.environ)
+    if path is not None:
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(path), environment.get("PYTHONPATH"))))
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+        cwd=cwd,
+        env=environment,
+    )
+
+
+def run_without(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command where `module` is not installed."""
+    code = (
+        f"import sys; sys.modules[{module!r}] = None; "
+        f"from kafka_assignors.cli import main; sys.exit(main({list(arguments)!r}))"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def assert_refused(done: subprocess.CompletedProcess[str], *parts: str) -> None:
+    """It ended with exit code 2, nothing on stdout, and one line on stderr that holds all `parts`."""
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.startswith("kafka-assignors: error: ")
+    for part in parts:
+        assert part in done.stderr
+
+
+def test_version_is_that_of_the_package() -> None:
+    done = run("--version")
+    assert (done.returncode, done.stdout) == (0, f"kafka-assignors {kafka_assignors.__version__}\n")
+
+
+def test_starting_up_loads_nothing_heavy() -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "kafka_assignors.cli", "--version"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "typer" in imported
+    heavy = {"pyspark", "pyarrow", "plotly", "jinja2", "confluent_kafka", "aiokafka", "kafka", "numpy"}
+    assert not imported & heavy
+
+
+@pytest.mark.parametrize("command", [(), ("assign",), ("replay",), ("strategies",)])
+def test_every_command_explains_itself(command: tuple[str, ...]) -> None:
+    done = run(*command, "--help")
+    assert done.returncode == 0
+    assert "Usage: kafka-assignors" in done.stdout
+    if command in (("assign",), ("replay",)):
+        assert f"kafka-assignors {command[0]} " in done.stdout.partition("Examples")[2]
+    if not command:
+        assert "Exit codes" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        ([], ["missing command", "kafka-assignors --help"]),
+        (["asign"], ["asign", "kafka-assignors --help"]),
+        (["assign"], ["missing argument", "kafka-assignors assign --help"]),
+        (["assign", "--strateg"], ["--strateg"]),
+        (["assign", "-", "--protocol", "lazy"], ["lazy", "eager"]),
+        (["replay"], ["either a history or --bootstrap-server"]),
+        (["replay", "history", "--bootstrap-server", "b:9092"], ["either a history or --bootstrap-server"]),
+        (["replay", "history", "--timeout", "soon"], ["'--timeout'", "kafka-assignors replay --help"]),
+        (["replay", "history", "--strategy", "range,rnge"], ["'rnge'", "did you mean 'range'"]),
+        (["replay", "history", "--command-config", "/nowhere/x"], ["/nowhere/x: No such file or directory"]),
+        (["replay", "history", "--report", "/dev/null/report.html"], ["cannot write /dev/null/report.html"]),
+    ],
+)
+def test_wrong_arguments_end_in_one_line(arguments: list[str], parts: list[str]) -> None:
+    assert_refused(run(*arguments), *parts)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("security.protocol\n", ":1: expected name=value"),
+        (
+            "# comment\n\nsasl.jaas.config=x required password=secret;\n",
+            ":3: sasl.jaas.config is of Java clients",
+        ),
+        ("client.id=a\nclient.id=secret\n", ":2: client.id appears twice"),
+    ],
+)
+def test_a_wrong_properties_file_is_named_by_line_and_not_quoted(
+    tmp_path: Path, text: str, problem: str
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(text)
+    done = run("replay", "--bootstrap-server", "b:9092", "--command-config", str(file))
+    assert_refused(done, f"{file}{problem}")
+    assert "secret" not in done.stderr
+
+
+def test_an_output_file_is_tried_before_the_work(tmp_path: Path) -> None:
+    assert_refused(run("replay", "history", "--json", str(tmp_path)), f"cannot write {tmp_path}", "directory")
+
+
+@pytest.mark.parametrize("module", ["typer", "rich"])
+def test_without_the_cli_extra_it_says_what_to_install(module: str) -> None:
+    done = run_without(module, "strategies")
+    assert_refused(done, module, 'pip install "kafka-assignors[cli]"')
+
+
+def test_without_the_spark_extra_replay_says_what_to_install() -> None:
+    done = run_without("pyspark", "replay", "history")
+    assert_refused(done, 'pip install "kafka-assignors[spark]"')
+
+
+def test_strategies_are_listed_with_their_protocols() -> None:
+    done = run("strategies")
+    assert done.returncode == 0
+    rows = {line.split("\t")[0]: line.split("\t")[1:] for line in done.stdout.splitlines()}
+    assert {"range", "roundrobin", "sticky", "cooperative-sticky"} <= rows.keys()
+    assert rows["range"][0] == "eager"
+    assert rows["cooperative-sticky"][0] == "cooperative,eager"
+    assert all(summary for _, summary in rows.values())
+
+
+def test_a_registered_strategy_that_does_not_load_is_named_beside_the_others(tmp_path: Path) -> None:
+    info = tmp_path / "broken-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[kafka_assignors.strategies]\nbroken = no_such_module:X\n")
+    done = run("strategies", path=tmp_path)
+    assert "range\t" in done.stdout
+    assert "strategy 'broken': there is no module 'no_such_module'" in done.stderr
+
+
+def test_a_reader_that_stops_reading_ends_it_quietly() -> None:
+    with subprocess.Popen(
+        [*COMMAND, "assign", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        process.stdin.write(GROUP.encode() * 500)
+        process.stdin.close()
+        assert process.wait(120) == 141
+        assert process.stderr.read() == b""
+
+
+def test_an_interrupt_ends_it_with_a_line() -> None:
+    with subprocess.Popen(
+        [*COMMAND, "assign", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write(GROUP.encode() * 200)
+        process.stdin.flush()
+        process.stdout.read(1)  # It is at work, and waits for more.
+        process.send_signal(signal.SIGINT)
+        assert process.wait(120) == 130
+        assert process.stderr.read() == b"kafka-assignors: interrupted\n"

@@ -1,0 +1,253 @@
+"""`kafka-assignors assign`: groups in, assignments out, and bad input told by line and field."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_assignors.cli import main
+
+MOVING: dict[str, Any] = {
+    "topics": {"orders": {"partitions": 3}},
+    "members": [
+        {"id": "m1", "topics": ["orders"], "owned": {"orders": [0, 1, 2]}, "generation": 7},
+        {"id": "m2", "topics": ["orders"]},
+    ],
+}
+EMPTY = '{"topics": {}, "members": []}'
+
+STRATEGIES_OF_OTHERS = """
+from dataclasses import dataclass
+from kafka_assignors.group import Assignment
+from kafka_assignors.strategies import RebalanceProtocol
+
+
+@dataclass(frozen=True)
+class Base:
+    name: str = "mine"
+    version: int = 0
+    protocols: tuple = (RebalanceProtocol.EAGER,)
+
+class Greedy(Base):
+    '''All for the first.'''
+    def assign(self, group):
+        first = min(group.members)
+        everything = {name: range(topic.partitions) for name, topic in group.topics.items()}
+        return Assignment({member: everything if member == first else {} for member in group.members})
+
+class Idle(Base):
+    def assign(self, group):
+        return Assignment({member: {} for member in group.members})
+
+class Raising(Base):
+    def assign(self, group):
+        raise RuntimeError("out of ideas\\nand lines")
+"""
+
+
+class Outcome:
+    """What one run of the command left."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.err = code, err
+        self.lines = [json.loads(line) for line in out.splitlines()]
+
+
+class Assign:
+    """`kafka-assignors assign` in this process."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch, self._capsys = monkeypatch, capsys
+
+    def __call__(self, text: str | bytes | dict[str, Any], *options: str) -> Outcome:
+        if isinstance(text, dict):
+            text = json.dumps(text)
+        if isinstance(text, str):
+            text = text.encode()
+        self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+        return self.file("-", *options)
+
+    def file(self, file: str, *options: str) -> Outcome:
+        code = main(["assign", file, *options])
+        return Outcome(code, *self._capsys.readouterr())
+
+
+@pytest.fixture
+def assign(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Assign:
+    return Assign(monkeypatch, capsys)
+
+
+@pytest.fixture
+def others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a module of strategies in the current directory, which is not on the path."""
+    name = f"strategies_of_{tmp_path.name}".replace("-", "_")
+    (tmp_path / f"{name}.py").write_text(STRATEGIES_OF_OTHERS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    monkeypatch.setenv("PYTHONPATH", "")
+    return name
+
+
+def test_the_answer_is_the_target_its_quality_and_what_waits(assign: Assign) -> None:
+    outcome = assign(MOVING)
+    assert (outcome.code, outcome.err) == (0, "")
+    [answer] = outcome.lines
+    assert answer["assignment"] == {"m1": {"orders": [0, 1]}, "m2": {"orders": [2]}}
+    assert answer["withheld"] == {"m2": {"orders": [2]}}
+    assert answer["quality"]["moved"] == 1
+    assert answer["quality"]["kept"] == 2
+    assert answer["quality"]["max_load"] == 2
+    assert "assign_ns" not in answer
+
+
+def test_under_the_eager_protocol_nothing_waits(assign: Assign) -> None:
+    [answer] = assign(MOVING, "--protocol", "eager").lines
+    assert "withheld" not in answer
+    [answer] = assign(MOVING, "--strategy", "range").lines
+    assert "withheld" not in answer
+
+
+def test_claims_that_no_honest_member_makes_are_named(assign: Assign) -> None:
+    lying = json.loads(json.dumps(MOVING))
+    lying["generation"] = 8
+    lying["members"][0]["generation"] = 2**31 - 1
+    [answer] = assign(lying).lines
+    assert {claim["member_id"] for claim in answer["dropped_claims"]} == {"m1"}
+
+
+def test_time_is_told_in_whole_nanoseconds(assign: Assign) -> None:
+    [answer] = assign(MOVING, "--time").lines
+    assert type(answer["assign_ns"]) is int
+    assert answer["assign_ns"] >= 0
+
+
+def test_json_lines_give_a_line_for_each_group(assign: Assign) -> None:
+    outcome = assign(f"{EMPTY}\n\n{json.dumps(MOVING)}\n{EMPTY}", "-s", "roundrobin")
+    assert outcome.code == 0
+    assert [answer["quality"]["members"] for answer in outcome.lines] == [0, 2, 0]
+
+
+def test_an_object_over_many_lines_is_one_group(assign: Assign, tmp_path: Path) -> None:
+    file = tmp_path / "group.json"
+    file.write_text("\ufeff\n" + json.dumps(MOVING, indent=2), encoding="utf-8")
+    assert len(assign.file(str(file)).lines) == 1
+
+
+def test_a_strategy_of_the_current_directory_runs(assign: Assign, others: str) -> None:
+    [answer] = assign(MOVING, "--strategy", f"{others}:Greedy").lines
+    assert answer["assignment"] == {"m1": {"orders": [0, 1, 2]}, "m2": {}}
+
+
+def refused(outcome: Outcome, message: str) -> None:
+    assert outcome.code == 2
+    assert outcome.err == f"kafka-assignors: error: {message}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "stdin: there is no group in it, it is empty"),
+        ("\n \n", "stdin: there is no group in it, it is empty"),
+        ("hello", "stdin:1: not JSON at column 1: expecting value"),
+        ("[1, 2]", "stdin:1: expected an object, found an array"),
+        (
+            '{\n"topics": {\n"orders": {"partitions" 3}}}',
+            "stdin:3: topics.orders.partitions: not JSON at column 25: ",
+        ),
+        (
+            '{\n"topics": {"orders":\n{"partitions": 3,}}}',
+            "stdin:3: topics.orders.partitions: not JSON at column 18",
+        ),
+        ('{"topics": {},\n"members": [', "stdin:2: members: not JSON at column 13: expecting value"),
+        ('{"topics": {},\n"members": []', "stdin:2: members: not JSON at column 14: expecting ',' delimiter"),
+        (f"{EMPTY}\n{EMPTY[:-1]}\n", "stdin:2: members: not JSON at column 29: expecting ',' delimiter"),
+        (f"{EMPTY}\n\n{EMPTY} {EMPTY}\n", "stdin:3: there is more after the end of the group"),
+        (
+            '{"topics": {},\n"members": []}\n{"topics": {},\n"members": []}',
+            "stdin:3: there is more after the end",
+        ),
+        (
+            '{"topics": {"a": {"partitions": 1}},\n"members": [],\n"topics": {}}',
+            "stdin:3: topics: appears twice",
+        ),
+        (
+            '{"topics":\n{"a": {"partitions": NaN}}}',
+            "stdin:2: topics.a.partitions: not JSON: NaN is not a JSON value",
+        ),
+        (
+            '{"topics":\n{"a": {"partitions": 3.0}}}',
+            "stdin:2: topics.a.partitions: expected an integer, found 3.0",
+        ),
+        ('{"topics": {},\n"members":\n[{"id": "m1"}]}', "stdin:3: members[0].topics: is missing"),
+        (
+            '{"topics": {},\n"members":\n[{"id": "m1", "topics": [],\n"ownd": {}}]}',
+            "stdin:4: members[0].ownd: there is no such key: did you mean 'owned'?",
+        ),
+        (f'{EMPTY}\n{{"topics": {{}}}}', "stdin:2: members: is missing"),
+        ("[" * 100_000, "stdin:1: not a group: it is nested too deeply"),
+        (
+            '{"topics": {},\n"generation": 1' + "0" * 5000 + "}",
+            "stdin:2: generation: a number of thousands of digits",
+        ),
+        (b'{"topics": {"\xff": {}}}', "stdin:1: not UTF-8: invalid start byte at byte 14 of the line"),
+    ],
+)
+def test_malformed_input_is_told_by_line_and_field(assign: Assign, text: str | bytes, message: str) -> None:
+    outcome = assign(text)
+    assert outcome.code == 2
+    assert outcome.err.startswith(f"kafka-assignors: error: {message}")
+    assert outcome.err.count("\n") == 1
+
+
+def test_groups_before_a_bad_line_are_answered(assign: Assign) -> None:
+    outcome = assign(f"{EMPTY}\n{EMPTY}\nnonsense\n{EMPTY}")
+    assert (outcome.code, len(outcome.lines)) == (2, 2)
+
+
+def test_a_file_that_is_not_there_is_named(assign: Assign, tmp_path: Path) -> None:
+    file = tmp_path / "group.json"
+    refused(assign.file(str(file)), f"{file}: No such file or directory")
+    refused(assign.file(str(tmp_path)), f"{tmp_path}: Is a directory")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "message"),
+    [
+        ("rnge", "there is no strategy 'rnge': did you mean 'range'?"),
+        ("json:dumps", "'json:dumps' is not a strategy: it has no name, version, protocols and assign"),
+        ("no_such_module:X", "strategy 'no_such_module:X': there is no module 'no_such_module'"),
+    ],
+)
+def test_an_unknown_strategy_is_refused_before_anything_is_read(
+    assign: Assign, strategy: str, message: str
+) -> None:
+    refused(assign("nonsense", "--strategy", strategy), message)
+
+
+def test_a_strategy_runs_only_under_its_protocols(assign: Assign) -> None:
+    refused(
+        assign(MOVING, "--strategy", "range", "--protocol", "cooperative"),
+        "strategy 'range' does not run under cooperative, only under eager",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "Idle",
+            "stdin:1: strategy 'mine': left 3 of the 3 partitions of 'orders' without an owner, "
+            "the first being 0",
+        ),
+        ("Raising", "stdin:1: strategy 'mine' raised RuntimeError: out of ideas and lines"),
+    ],
+)
+def test_a_strategy_that_fails_is_told_with_its_group(
+    assign: Assign, others: str, name: str, message: str
+) -> None:
+    refused(assign(MOVING, "--strategy", f"{others}:{name}"), message)
