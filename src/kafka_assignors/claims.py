@@ -21,9 +21,10 @@ at partition by partition.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
+from operator import lt
 
 from kafka_assignors.group import Group, Member, TopicPartitions
 
@@ -75,75 +76,107 @@ class Claims:
 def judge_claims(group: Group) -> Claims:
     """Decide which claims of the members count."""
     dropped: list[DroppedClaim] = []
-    claimed: dict[str, list[tuple[Member, Sequence[int]]]] = {name: [] for name in group.topics}
+    considered = _consider(group, dropped)
+    claimed: dict[str, list[Sequence[int]]] = {name: [] for name in group.topics}
+    for _, owned in considered:
+        for topic, partitions in owned.items():
+            claimed[topic].append(partitions)
+
+    unowned: dict[str, Sequence[int]] = {}
+    disputed: dict[str, dict[str, list[int]]] = {}  # topic with bad claims: what each member keeps of it
+    for name, sequences in claimed.items():
+        count = group.topics[name].partitions
+        owned_by_all = _union_if_clean(sequences, count)
+        if owned_by_all is None:
+            claims = [(member, owned[name]) for member, owned in considered if name in owned]
+            disputed[name] = _judge_topic(name, count, claims, dropped)
+            owned_by_all = set().union(*disputed[name].values())
+        if len(owned_by_all) < count:
+            unowned[name] = sorted(set(range(count)) - owned_by_all) if owned_by_all else range(count)
+
+    prior: dict[str, TopicPartitions] = {}
+    for member, owned in considered:
+        kept = _keep(member.id, owned, disputed)
+        if kept:
+            prior[member.id] = kept
+    dropped.sort(key=lambda claim: (claim.member_id, claim.topic, claim.reason))
+    return Claims(prior, tuple(dropped), unowned)
+
+
+def _consider(group: Group, dropped: list[DroppedClaim]) -> list[tuple[Member, TopicPartitions]]:
+    """The claims on topics that the members may own, without empty ones; adds the others to `dropped`."""
+    considered: list[tuple[Member, TopicPartitions]] = []
+    assignable: dict[frozenset[str], Set[str]] = {}  # subscription: what there is of it
     for member in group.members.values():
-        if not member.owned:
+        owned = member.owned
+        if not owned:
             continue
         if group.generation is not None and member.generation > group.generation:
             reason = FUTURE_GENERATION.format(claimed=member.generation, reached=group.generation)
-            dropped.extend(_drop(member, topic, owned, reason) for topic, owned in member.owned.items())
+            for topic, partitions in owned.items():
+                _drop(dropped, member, topic, partitions, reason)
             continue
-        subscribed = member.topics
-        for topic, owned in member.owned.items():
-            if topic not in subscribed:
-                dropped.append(_drop(member, topic, owned, NOT_SUBSCRIBED))
-            elif topic not in claimed:
-                dropped.append(_drop(member, topic, owned, UNKNOWN_TOPIC))
-            elif owned:
-                claimed[topic].append((member, owned))
+        if member.topics not in assignable:
+            assignable[member.topics] = member.topics & group.topics.keys()
+        topics = assignable[member.topics]
+        if not (owned.keys() <= topics and all(owned.values())):
+            for topic in owned.keys() - topics:
+                reason = UNKNOWN_TOPIC if topic in member.topics else NOT_SUBSCRIBED
+                _drop(dropped, member, topic, owned[topic], reason)
+            owned = {topic: owned[topic] for topic in owned if topic in topics and owned[topic]}
+        considered.append((member, owned))
+    return considered
 
-    prior: dict[str, dict[str, Sequence[int]]] = {}
-    unowned: dict[str, Sequence[int]] = {}
-    for name, topic_claims in claimed.items():
-        partitions = group.topics[name].partitions
-        owners, free = _judge_topic(name, partitions, topic_claims, dropped)
-        for member_id, kept in owners:
-            if member_id in prior:
-                prior[member_id][name] = kept
-            else:
-                prior[member_id] = {name: kept}
-        if free:
-            unowned[name] = free
-    dropped.sort(key=lambda claim: (claim.member_id, claim.topic, claim.reason))
-    return Claims(prior, tuple(claim for claim in dropped if claim.count), unowned)
+
+def _union_if_clean(sequences: Sequence[Sequence[int]], count: int) -> set[int] | None:
+    """All partitions in the sequences; None if one of them does not exist or appears twice."""
+    try:
+        claimed = sum(map(len, sequences))
+    except OverflowError:  # a range longer than the machine can count
+        return None
+    if claimed > count:
+        return None
+    union: set[int] = set().union(*sequences)
+    if len(union) < claimed or (union and (min(union) < 0 or max(union) >= count)):
+        return None
+    return union
+
+
+def _keep(
+    member_id: str, owned: TopicPartitions, disputed: Mapping[str, Mapping[str, Sequence[int]]]
+) -> TopicPartitions:
+    """What a member keeps, ascending: `owned` itself if there is nothing to change."""
+    if disputed and not disputed.keys().isdisjoint(owned):
+        owned = {
+            topic: disputed[topic][member_id] if topic in disputed else partitions
+            for topic, partitions in owned.items()
+            if topic not in disputed or disputed[topic].get(member_id)
+        }
+    if max(map(len, owned.values()), default=0) <= 1 or all(map(_is_ascending, owned.values())):
+        return owned
+    return {topic: sorted(partitions) for topic, partitions in owned.items()}
 
 
 def _judge_topic(
-    topic: str, partitions: int, claims: list[tuple[Member, Sequence[int]]], dropped: list[DroppedClaim]
-) -> tuple[list[tuple[str, Sequence[int]]], Sequence[int]]:
-    """The owners of one topic with what they keep, and the partitions nobody owns; adds to `dropped`."""
-    if not claims:
-        return [], range(partitions)
-    if sum(_length(owned) for _, owned in claims) <= partitions:
-        owned_by_all: set[int] = set().union(*(owned for _, owned in claims))
-        if (
-            len(owned_by_all) == sum(len(owned) for _, owned in claims)
-            and min(owned_by_all) >= 0
-            and max(owned_by_all) < partitions
-        ):
-            owners = [(member.id, _ascending(owned)) for member, owned in claims]
-            return owners, _missing(owned_by_all, partitions)
-    return _judge_topic_slowly(topic, partitions, claims, dropped)
-
-
-def _judge_topic_slowly(
-    topic: str, partitions: int, claims: list[tuple[Member, Sequence[int]]], dropped: list[DroppedClaim]
-) -> tuple[list[tuple[str, Sequence[int]]], Sequence[int]]:
-    """As `_judge_topic`, where somebody claims what does not exist or what others claim too."""
-    existing = range(partitions)
+    topic: str, count: int, claims: Sequence[tuple[Member, Sequence[int]]], dropped: list[DroppedClaim]
+) -> dict[str, list[int]]:
+    """What each member keeps of a topic on which somebody's claim is bad; adds to `dropped`."""
     honest: list[tuple[Member, set[int]]] = []
     claimed: set[int] = set()
     contested: set[int] = set()
     for member, owned in claims:
-        valid = _existing(owned, partitions)
-        if len(valid) < _length(owned):
-            named = sorted(islice((p for p in owned if p not in existing), NAMED_PARTITIONS))
-            reason = NO_SUCH_PARTITION.format(partitions=partitions)
-            dropped.append(DroppedClaim(member.id, topic, tuple(named), reason, _length(owned) - len(valid)))
-        once = set(valid)
-        if len(once) < len(valid):
-            again = sorted(partition for partition, times in Counter(valid).items() if times > 1)
-            dropped.append(_drop(member, topic, again, REPEATED))
+        existing = _existing(owned, count)
+        if len(existing) < _length(owned):
+            others = islice(
+                (partition for partition in owned if not 0 <= partition < count), NAMED_PARTITIONS
+            )
+            reason = NO_SUCH_PARTITION.format(partitions=count)
+            missing = _length(owned) - len(existing)
+            dropped.append(DroppedClaim(member.id, topic, tuple(sorted(others)), reason, missing))
+        once = set(existing)
+        if len(once) < len(existing):
+            again = sorted(partition for partition, times in Counter(existing).items() if times > 1)
+            _drop(dropped, member, topic, again, REPEATED)
         contested |= claimed & once
         claimed |= once
         honest.append((member, once))
@@ -153,8 +186,7 @@ def _judge_topic_slowly(
         for partition in once & contested:
             generations[partition].append(member.generation)
 
-    owners: list[tuple[str, Sequence[int]]] = []
-    owned_by_all: set[int] = set()
+    kept: dict[str, list[int]] = {}
     for member, once in honest:
         older: set[int] = set()
         tied: set[int] = set()
@@ -164,36 +196,27 @@ def _judge_topic_slowly(
                 older.add(partition)
             elif rivals.count(member.generation) > 1:
                 tied.add(partition)
-        dropped.append(_drop(member, topic, sorted(older), NEWER_CLAIM))
-        dropped.append(_drop(member, topic, sorted(tied), SAME_GENERATION))
-        kept = once - older - tied
-        if kept:
-            owners.append((member.id, sorted(kept)))
-            owned_by_all |= kept
-    return owners, _missing(owned_by_all, partitions)
+        _drop(dropped, member, topic, sorted(older), NEWER_CLAIM)
+        _drop(dropped, member, topic, sorted(tied), SAME_GENERATION)
+        kept[member.id] = sorted(once - older - tied)
+    return kept
 
 
-def _existing(owned: Sequence[int], partitions: int) -> Sequence[int]:
+def _existing(owned: Sequence[int], count: int) -> Sequence[int]:
     """The claimed partitions that exist. A `range`, however long, costs no more than what is left of it."""
     if isinstance(owned, range):
         ascending = owned if owned.step > 0 else owned[::-1]
         skipped = max(0, -(ascending.start // ascending.step))
         start = ascending.start + skipped * ascending.step
-        return range(start, min(ascending.stop, partitions), ascending.step)
-    return [partition for partition in owned if 0 <= partition < partitions]
+        return range(start, min(ascending.stop, count), ascending.step)
+    return [partition for partition in owned if 0 <= partition < count]
 
 
-def _ascending(partitions: Sequence[int]) -> Sequence[int]:
-    if len(partitions) == 1 or (isinstance(partitions, range) and partitions.step > 0):
-        return partitions
-    return sorted(partitions)
-
-
-def _missing(owned: set[int], partitions: int) -> Sequence[int]:
-    """The partitions that are not owned, ascending."""
-    if len(owned) == partitions:
-        return ()
-    return sorted(set(range(partitions)) - owned) if owned else range(partitions)
+def _is_ascending(partitions: Sequence[int]) -> bool:
+    """Whether a sequence without repetitions is in ascending order."""
+    if isinstance(partitions, range):
+        return partitions.step > 0
+    return all(map(lt, partitions, islice(partitions, 1, None)))
 
 
 def _length(owned: Sequence[int]) -> int:
@@ -203,6 +226,10 @@ def _length(owned: Sequence[int]) -> int:
     return len(owned)
 
 
-def _drop(member: Member, topic: str, partitions: Sequence[int], reason: str) -> DroppedClaim:
-    named: Iterable[int] = islice(partitions, NAMED_PARTITIONS)
-    return DroppedClaim(member.id, topic, tuple(sorted(named)), reason, _length(partitions))
+def _drop(
+    dropped: list[DroppedClaim], member: Member, topic: str, partitions: Sequence[int], reason: str
+) -> None:
+    count = _length(partitions)
+    if count:
+        named = sorted(islice(partitions, NAMED_PARTITIONS))
+        dropped.append(DroppedClaim(member.id, topic, tuple(named), reason, count))

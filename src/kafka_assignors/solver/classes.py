@@ -37,7 +37,7 @@ class PartitionClass:
 
     `racks` are the racks in which the partitions have a replica, as far as members are there; None if no
     member can miss them. `owned` gives the partitions that members owned, by member number and topic,
-    `unowned` the rest.
+    `unowned` the rest; `owned_counts` says how many each member owned.
     """
 
     topic_class: int
@@ -45,6 +45,12 @@ class PartitionClass:
     partitions: int = 0
     owned: dict[int, TopicPartitions] = field(default_factory=dict)
     unowned: dict[str, Sequence[int]] = field(default_factory=dict)
+    owned_counts: dict[int, int] = field(default_factory=dict)
+
+    def owns(self, member: int, owned: TopicPartitions) -> None:
+        """Note that a member owned these partitions of the class."""
+        self.owned[member] = owned
+        self.owned_counts[member] = sum(map(len, owned.values()))
 
     def misses(self, rack: str | None) -> bool:
         """Whether a member in this rack would consume these partitions from another rack."""
@@ -147,13 +153,13 @@ def _whole_classes(
         if prior is None:
             continue
         if count == 1:
-            classes[0].owned[number] = prior
+            classes[0].owns(number, prior)
             continue
         parts: dict[int, dict[str, Sequence[int]]] = {}
         for name, partitions in prior.items():
             parts.setdefault(class_of_topic[name], {})[name] = partitions
         for key, part in parts.items():
-            classes[key].owned[number] = part
+            classes[key].owns(number, part)
     return classes
 
 
@@ -191,7 +197,7 @@ def _split_by_racks(
             for key, part in _split(partitions, class_of[name]).items():
                 parts.setdefault(key, {})[name] = part
         for key, part_by_topic in parts.items():
-            classes[key].owned[number] = part_by_topic
+            classes[key].owns(number, part_by_topic)
     return classes
 
 

@@ -61,7 +61,7 @@ def share_out(classes: Classes, levels: Sequence[Level], racks: RackPreference) 
 
 def _owned_counts(partition_class: PartitionClass, members: dict[int, int]) -> dict[int, int]:
     """How many partitions of the class each of these members owned."""
-    return {m: sum(map(len, owned.values())) for m, owned in partition_class.owned.items() if m in members}
+    return {m: count for m, count in partition_class.owned_counts.items() if m in members}
 
 
 def _keep_and_fill(level: Level, members: Sequence[int], owned: dict[int, int]) -> dict[int, int]:
@@ -74,22 +74,29 @@ def _keep_and_fill(level: Level, members: Sequence[int], owned: dict[int, int]) 
 def _deal_shares(classes: Classes, level: Level) -> Shares:
     """The shares of members who owned nothing: those of their cohorts, dealt in rounds."""
     counts: Shares = [{} for _ in level.topic_classes]
-    for cohort in level.cohorts:
+    heaps: dict[int, list[tuple[int, range]]] = {cohort: [] for cohort in level.cohorts}
+    for index, number in enumerate(level.topic_classes):
+        for cohort, share in level.shares[number].items():
+            if share:
+                heaps[cohort].append((index, range(share)))
+    for cohort, heap in heaps.items():
         members = classes.cohorts[cohort]
-        heap = [
-            (index, range(level.shares[number].get(cohort, 0)))
-            for index, number in enumerate(level.topic_classes)
-        ]
-        wishes = _even_wishes(members, sum(len(things) for _, things in heap))
-        _deal_counts(heap, wishes, counts)
+        _deal_counts(heap, _even_wishes(members, sum(len(things) for _, things in heap)), counts)
     return counts
 
 
 def _deal_counts(
     heap: Sequence[tuple[int, range]], wishes: Sequence[tuple[int, int]], counts: Shares
 ) -> None:
-    for m, index, things in deal(heap, wishes):
-        counts[index][m] = counts[index].get(m, 0) + len(things)
+    if len(wishes) == 1:
+        ((m, _),) = wishes
+        for index, everything in heap:
+            counts[index][m] = counts[index].get(m, 0) + len(everything)
+        return
+    for index, dealt in deal(heap, wishes):
+        count_of = counts[index]
+        for m, things in dealt:
+            count_of[m] = count_of.get(m, 0) + len(things)
 
 
 @dataclass(slots=True)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heapreplace
+from itertools import chain
 
 from kafka_assignors.group import Assignment, TopicPartitions
 from kafka_assignors.solver.classes import Classes, PartitionClass
@@ -26,96 +27,89 @@ from kafka_assignors.solver.rounds import deal
 
 __all__ = ["place"]
 
-Pieces = dict[str, list[Sequence[int]]]
-"""Sequences of partitions by topic, still to be put together."""
+Partitions = dict[str, Sequence[int]]
+"""Partitions by topic, ascending, of one's own making."""
 
 
 def place(classes: Classes, shares: Shares) -> Assignment:
     """The assignment with these shares. Cost: linear in what the members own and receive, in slices."""
-    whole: dict[int, list[TopicPartitions]] = {}  # member: what it keeps of one class
-    dealt: dict[int, Pieces] = {}
+    kept: dict[int, list[TopicPartitions]] = {}  # by member: what it keeps of each class
+    dealt: dict[int, Partitions] = {}
     for partition_class, share in zip(classes.partition_classes, shares, strict=True):
-        _place_class(partition_class, share, whole, dealt)
+        _place_class(partition_class, share, kept, dealt)
     assignment: dict[str, TopicPartitions] = {}
     for number, member in enumerate(classes.members):
-        assignment[member.id] = _together(whole.get(number, ()), dealt.get(number))
+        assignment[member.id] = _together(kept.get(number, []), dealt.get(number, {}))
     return Assignment(assignment)
 
 
 def _place_class(
     partition_class: PartitionClass,
     share: Mapping[int, int],
-    whole: dict[int, list[TopicPartitions]],
-    dealt: dict[int, Pieces],
+    kept: dict[int, list[TopicPartitions]],
+    dealt: dict[int, Partitions],
 ) -> None:
-    released: Pieces = {}
-    wishes: list[tuple[int, int]] = []
+    released: dict[str, list[Sequence[int]]] = {}
     lost: dict[str, int] = {}  # topic: how many partitions members have released
+    wishes = dict(share)
     for number in sorted(partition_class.owned):
         owned = partition_class.owned[number]
-        surplus = sum(map(len, owned.values())) - share.get(number, 0)
-        if surplus > 0:
-            owned = _release(owned, surplus, lost, released)
+        wanted = share.get(number, 0) - partition_class.owned_counts[number]
+        wishes[number] = max(0, wanted)
+        if wanted < 0:
+            owned = _release(owned, -wanted, lost, released)
         if owned:
-            whole.setdefault(number, []).append(owned)
-    for number, wanted in share.items():
-        wanted -= sum(map(len, partition_class.owned.get(number, {}).values()))
-        if wanted > 0:
-            wishes.append((number, wanted))
-    if not wishes:
-        return
-    wishes.sort()
-    for number, topic, partitions in deal(_heap(partition_class.unowned, released), wishes):
-        pieces = dealt.get(number)
-        if pieces is None:
-            pieces = dealt[number] = {}
-        if topic in pieces:
-            pieces[topic].append(partitions)
-        else:
-            pieces[topic] = [partitions]
+            kept.setdefault(number, []).append(owned)
+    for topic, parts in deal(_heap(partition_class.unowned, released), sorted(wishes.items())):
+        for number, partitions in parts:
+            if number not in dealt:
+                dealt[number] = {topic: partitions}
+            elif topic not in (received := dealt[number]):
+                received[topic] = partitions
+            else:
+                received[topic] = sorted([*received[topic], *partitions])
 
 
-def _release(owned: TopicPartitions, surplus: int, lost: dict[str, int], released: Pieces) -> TopicPartitions:
+def _release(
+    owned: TopicPartitions, surplus: int, lost: dict[str, int], released: dict[str, list[Sequence[int]]]
+) -> TopicPartitions:
     """What remains of `owned`; adds what goes to `released`, and its numbers to `lost`."""
     tallest = [(-len(partitions), lost.get(topic, 0), topic) for topic, partitions in owned.items()]
     heapify(tallest)
     for _ in range(surplus):
         height, lost_before, topic = tallest[0]
         heapreplace(tallest, (height + 1, lost_before + 1, topic))
-    remaining: dict[str, Sequence[int]] = {}
-    for height, _, topic in tallest:
+    remaining: Partitions = {}
+    for height, lost_now, topic in tallest:
         partitions = owned[topic]
-        if -height == len(partitions):
+        if -height < len(partitions):
+            lost[topic] = lost_now
+            released.setdefault(topic, []).append(partitions[-height:])
+            partitions = partitions[:-height]
+        if partitions:
             remaining[topic] = partitions
-            continue
-        lost[topic] = lost.get(topic, 0) + len(partitions) + height
-        released.setdefault(topic, []).append(partitions[-height:])
-        if height:
-            remaining[topic] = partitions[:-height]
     return remaining
 
 
-def _heap(unowned: TopicPartitions, released: Pieces) -> Iterable[tuple[str, Sequence[int]]]:
+def _heap(
+    unowned: TopicPartitions, released: Mapping[str, Sequence[Sequence[int]]]
+) -> Iterable[tuple[str, Sequence[int]]]:
     """What is to be dealt, by topic, ascending."""
     for topic in sorted(unowned.keys() | released.keys()):
         if topic in released:
-            yield topic, sorted([*unowned.get(topic, ()), *(p for part in released[topic] for p in part)])
+            yield topic, sorted([*unowned.get(topic, ()), *chain.from_iterable(released[topic])])
         else:
             yield topic, unowned[topic]
 
 
-def _together(whole: Sequence[TopicPartitions], dealt: Pieces | None) -> TopicPartitions:
+def _together(kept: Sequence[TopicPartitions], dealt: Partitions) -> TopicPartitions:
     """One member's partitions by topic, ascending."""
-    if dealt is None and len(whole) == 1:
-        return whole[0]
-    pieces = dealt or {}
-    for kept in whole:
-        for topic, partitions in kept.items():
-            if topic in pieces:
-                pieces[topic].append(partitions)
-            else:
-                pieces[topic] = [partitions]
-    return {
-        topic: parts[0] if len(parts) == 1 else sorted(p for part in parts for p in part)
-        for topic, parts in pieces.items()
-    }
+    if not dealt and len(kept) == 1:
+        return kept[0]
+    together = dealt
+    for part in kept:
+        for topic, partitions in part.items():
+            if topic in together:
+                partitions = sorted([*together[topic], *partitions])
+            together[topic] = partitions
+    return together

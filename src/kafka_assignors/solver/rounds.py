@@ -18,30 +18,36 @@ Kind = TypeVar("Kind")
 
 def deal(
     heap: Iterable[tuple[Kind, Sequence[int]]], wishes: Sequence[tuple[int, int]]
-) -> Iterator[tuple[int, Kind, Sequence[int]]]:
+) -> Iterator[tuple[Kind, Iterable[tuple[int, Sequence[int]]]]]:
     """Deal the heap, kind by kind, to receivers who want (receiver, number of things).
 
-    Yields (receiver, kind, slice); a receiver may get several slices of a kind. The heap must hold as many
-    things as are wanted. Cost: linear in the slices.
+    Yields a kind with what each receiver gets of it, in the order they lie; a kind may come more than once.
+    The heap must hold as many things as are wanted. Cost: linear in the slices.
     """
     pieces = iter(heap)
-    kind_left: tuple[Kind, Sequence[int]] | None = None
+    rest: tuple[Kind, Sequence[int]] | None = None
     dealt_rounds = 0
-    receivers = [(receiver, wanted) for receiver, wanted in wishes if wanted]
-    while receivers:
-        ring = [receiver for receiver, _ in receivers]
-        rounds = min(wanted for _, wanted in receivers) - dealt_rounds
+    wanting = [(receiver, wanted) for receiver, wanted in wishes if wanted]
+    while wanting:
+        ring = [receiver for receiver, _ in wanting]
+        rounds = min(wanted for _, wanted in wanting) - dealt_rounds
         left = rounds * len(ring)
-        turn = 0  # who is next
+        turn = 0  # whose turn it is
         while left:
-            kind, things = kind_left or next(pieces)
-            kind_left = None
+            kind, things = rest or next(pieces)
+            rest = None
             if len(things) > left:
-                kind_left = kind, things[left:]
+                rest = kind, things[left:]
                 things = things[:left]
             left -= len(things)
-            for offset in range(min(len(ring), len(things))):
-                yield ring[(turn + offset) % len(ring)], kind, things[offset :: len(ring)]
+            yield kind, zip(ring[turn:] + ring[:turn], _strides(things, len(ring)), strict=False)
             turn = (turn + len(things)) % len(ring)
         dealt_rounds += rounds
-        receivers = [(receiver, wanted) for receiver, wanted in receivers if wanted > dealt_rounds]
+        wanting = [(receiver, wanted) for receiver, wanted in wanting if wanted > dealt_rounds]
+
+
+def _strides(things: Sequence[int], stride: int) -> Iterable[Sequence[int]]:
+    """Every `stride`-th of the things, from the first, from the second …; no empty ones."""
+    if len(things) <= stride:
+        return zip(things, strict=True)  # tuples of one
+    return (things[offset::stride] for offset in range(stride))
