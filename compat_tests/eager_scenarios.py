@@ -137,6 +137,28 @@ class EagerScenarios:
             assert settled.of("a").keys() == {group.topic("orders")}
             assert settled.of("b").keys() == {group.topic("payments")}
 
+    def test_partitions_that_are_added_find_an_owner_even_where_the_leader_does_not_read_the_topic(
+        self, kafka: Kafka
+    ) -> None:
+        with self.group(kafka, orders=4, payments=2) as group:
+            group.start("leader", ["sticky"], topics=["orders"])
+            group.wait_for("the leader", lambda: group.members["leader"].reports("assigned"))
+            group.start("b", ["sticky"], topics=["payments"])
+            before = group.settle()
+            group.add_partitions("payments", 5)
+            after = group.settle(after=before)
+            assert after.of("b") == {group.topic("payments"): [0, 1, 2, 3, 4]}
+
+    def test_members_that_subscribe_by_pattern_share_topics_that_appear_later(self, kafka: Kafka) -> None:
+        with self.group(kafka, orders=4) as group:
+            pattern = f"^.*{group.topic('orders').removeprefix('orders')}$"
+            for member in ("a", "b"):
+                group.start(member, ["roundrobin"], pattern=pattern)
+            before = group.settle()
+            group.create_topic("payments", 4)
+            after = group.settle(after=before)
+            assert by_size(after) == [4, 4]
+
     # ---- members that fail
 
     def test_when_the_leader_is_killed_the_others_keep_theirs_and_share_its_partitions(

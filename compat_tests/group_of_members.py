@@ -79,7 +79,7 @@ class MemberProcess:
         return [one for one in self._reports if event in (None, one["event"])]
 
     def last_lines(self) -> str:
-        return "\n".join(self._log.read_text(errors="replace").splitlines()[-40:])
+        return "\n".join(self._log.read_text(errors="replace").splitlines()[-100:])
 
     @property
     def running(self) -> bool:
@@ -92,10 +92,10 @@ class GroupOfMembers:
     def __init__(self, kafka: Kafka, program: str, topics: Mapping[str, int]) -> None:
         self.kafka = kafka
         self._program = program
-        run = uuid.uuid4().hex[:8]
-        self.id = f"group-{run}"
         # Unique names, because a broker is shared by many tests and may outlive them all.
-        self.topics = {f"{name}-{run}": partitions for name, partitions in topics.items()}
+        self._run = uuid.uuid4().hex[:8]
+        self.id = f"group-{self._run}"
+        self.topics = {f"{name}-{self._run}": partitions for name, partitions in topics.items()}
         self._processes = Processes()
         self._numbers = itertools.count()
         self.members: dict[str, MemberProcess] = {}
@@ -120,6 +120,17 @@ class GroupOfMembers:
     def topic(self, name: str) -> str:
         """The full name of a topic."""
         return next(full for full in self.topics if full.startswith(f"{name}-"))
+
+    def create_topic(self, name: str, partitions: int) -> None:
+        """One topic more; members have to find it by themselves."""
+        full = f"{name}-{self._run}"
+        self.kafka.create_topic(full, partitions)
+        self.topics[full] = partitions
+
+    def add_partitions(self, name: str, total: int) -> None:
+        """Let a topic grow."""
+        self.kafka.add_partitions(self.topic(name), total)
+        self.topics[self.topic(name)] = total
 
     # ---- members come and go
 

@@ -37,6 +37,8 @@ class MemberSpec:
     rack: str | None = None
     instance_id: str | None = None
     session_timeout_ms: int = 6000
+    pattern: str | None = None
+    """Subscribe to all topics whose names match this, instead of `topics`."""
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))
@@ -53,7 +55,9 @@ class Reporter(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self._writing = threading.Lock()
-        logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+        logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
+        for talkative in ("kafka.cluster", "kafka.net"):
+            logging.getLogger(talkative).setLevel(logging.WARNING)
         for name in ("kafka_assignors_aiokafka", "kafka_assignors_kafka_python"):
             logging.getLogger(name).addHandler(self)
 

@@ -89,7 +89,8 @@ async def consume(spec: MemberSpec, reporter: Reporter) -> None:
         auto_commit_interval_ms=500,
         metadata_max_age_ms=2000,
     )
-    consumer.subscribe(list(spec.topics), listener=Listener(reporter, consumer))
+    topics = () if spec.pattern else spec.topics
+    consumer.subscribe(topics, pattern=spec.pattern, listener=Listener(reporter, consumer))
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
     try:

@@ -104,7 +104,8 @@ def consume(spec: MemberSpec, reporter: Reporter) -> None:
             auto_commit_interval_ms=500,
             metadata_max_age_ms=2000,
         )
-        consumer.subscribe(list(spec.topics), listener=Listener(reporter, consumer))
+        topics = () if spec.pattern else spec.topics
+        consumer.subscribe(topics, pattern=spec.pattern, listener=Listener(reporter, consumer))
         while not stopping.is_set():
             for tp, records in consumer.poll(timeout_ms=500).items():
                 reporter.consumed(tp.topic, tp.partition, [record.offset for record in records])

@@ -1,0 +1,185 @@
+"""What members say when they join, and what a leader makes of it."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import pytest
+
+from kafka_assignors.group import Assignment, Group, Topic
+from kafka_assignors.joining import (
+    NEVER_ASSIGNED,
+    JoinedMember,
+    LastAssignment,
+    answer,
+    optional_name,
+    read_members,
+    require_strategy,
+    subscription_bytes,
+)
+from kafka_assignors.leader import InvalidAssignmentError
+from kafka_assignors.protocol import (
+    Subscription,
+    decode_assignment,
+    decode_subscription,
+    encode_subscription,
+)
+from kafka_assignors.strategies.contract import MemberContext, RebalanceProtocol, Strategy
+from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
+from kafka_assignors.strategies.range import Range
+from kafka_assignors.strategies.sticky import Sticky
+
+STRATEGIES: list[Strategy] = [Range(), Sticky(), CooperativeSticky()]
+ORDERS = Topic("orders", 4)
+
+
+@dataclass(frozen=True)
+class Told:
+    """A strategy of somebody else's, with member data and a claim in our own format."""
+
+    name: str = "told"
+    version: int = 1
+    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
+
+    def member_data(self, member: MemberContext) -> bytes:
+        return f"{member.instance_id} in {member.rack}".encode()
+
+    def assign(self, group: Group) -> Assignment:
+        return Assignment({member_id: {} for member_id in group.members})
+
+
+def joined(strategy: Strategy, member_id: str, last: LastAssignment = NEVER_ASSIGNED) -> JoinedMember:
+    return JoinedMember(member_id, None, subscription_bytes(strategy, ["orders"], last))
+
+
+def assigned(
+    strategy: Strategy, *members: JoinedMember, generation: int = 9
+) -> dict[str, dict[str, list[int]]]:
+    assignments = answer(strategy, read_members(strategy, members), [ORDERS], generation).assignments
+    return {
+        member_id: {topic: list(ps) for topic, ps in decode_assignment(data).partitions.items()}
+        for member_id, data in assignments.items()
+    }
+
+
+# ---- members
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda strategy: strategy.name)
+def test_an_eager_member_never_says_that_it_holds_anything(strategy: Strategy) -> None:
+    data = subscription_bytes(strategy, ["orders"], LastAssignment({"orders": [0, 1]}, 7), rack="a")
+    subscription = decode_subscription(data)
+    assert subscription.owned == {}
+    assert subscription.rack == "a"
+
+
+@pytest.mark.parametrize("strategy", [Sticky(), CooperativeSticky(), Told()], ids=lambda s: s.name)
+def test_what_a_member_had_arrives_as_revoked_with_its_generation(strategy: Strategy) -> None:
+    last = LastAssignment({"orders": [2, 3], "no longer subscribed": [0]}, 7)
+    (member,) = read_members(strategy, [joined(strategy, "m", last)]).members
+    assert {topic: list(partitions) for topic, partitions in member.owned.items()} == {"orders": [2, 3]}
+    assert (member.generation, member.revoked) == (7, True)
+
+
+def test_member_data_are_told_instance_and_rack() -> None:
+    data = subscription_bytes(Told(), ["orders"], NEVER_ASSIGNED, instance_id="pod-0", rack="a")
+    (member,) = read_members(Told(), [JoinedMember("m", "pod-0", data)]).members
+    assert member.data == b"pod-0 in a"
+    assert member.instance_id == "pod-0"
+
+
+# ---- leaders
+
+
+def test_a_member_that_does_not_decode_gets_nothing_and_the_others_everything() -> None:
+    garbage = JoinedMember("broken", "pod-7", b"\x00\x03\x7f\xff\xff\xff")
+    group = read_members(Sticky(), [joined(Sticky(), "m"), garbage])
+    assert [(member.id, member.instance_id, sorted(member.topics)) for member in group.members] == [
+        ("m", None, ["orders"]),
+        ("broken", "pod-7", []),
+    ]
+    (finding,) = group.findings
+    assert "'broken'" in finding
+    assert "topics" in finding
+    assert assigned(Sticky(), joined(Sticky(), "m"), garbage) == {"m": {"orders": [0, 1, 2, 3]}, "broken": {}}
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "é", "x" * 250])
+def test_a_topic_that_cannot_exist_is_not_asked_for(name: str) -> None:
+    data = encode_subscription(Subscription(version=0, topics=("orders", name)))
+    group = read_members(Range(), [JoinedMember("m", None, data)])
+    assert group.topics == {"orders"}
+    assert "'m' subscribes to 1 topics that cannot exist" in group.findings[0]
+
+
+def test_a_claim_of_a_generation_that_has_not_been_is_found_and_named() -> None:
+    liar = joined(Sticky(), "liar", LastAssignment({"orders": [0, 1, 2, 3]}, 2**31 - 1))
+    owner = joined(Sticky(), "owner", LastAssignment({"orders": [0, 1]}, 8))
+    findings = answer(Sticky(), read_members(Sticky(), [liar, owner]), [ORDERS], 9).findings
+    assert len(findings) == 1
+    assert "'liar' claims 4 partitions of 'orders'" in findings[0]
+    assert assigned(Sticky(), liar, owner)["owner"] == {"orders": [0, 1]}
+
+
+def test_a_member_that_lost_its_session_loses_to_the_one_that_was_given_its_partitions() -> None:
+    back = joined(Sticky(), "back", LastAssignment({"orders": [0, 1]}, 7))
+    since = joined(Sticky(), "since", LastAssignment({"orders": [0, 1, 2, 3]}, 8))
+    after = assigned(Sticky(), back, since)
+    assert [len(share["orders"]) for share in after.values()] == [2, 2]
+    # Both claimed 0 and 1; only the later claim is one, so which two move is for the strategy to choose.
+    findings = answer(Sticky(), read_members(Sticky(), [back, since]), [ORDERS], 9).findings
+    assert [finding for finding in findings if "'back' claims 2" in finding] == list(findings)
+
+
+def test_a_lone_claim_counts_however_old_it_is() -> None:
+    back = joined(Sticky(), "back", LastAssignment({"orders": [1, 3]}, 2))
+    assert assigned(Sticky(), back, joined(Sticky(), "a"), generation=50)["back"] == {"orders": [1, 3]}
+
+
+def test_what_a_cooperative_member_holds_is_withheld_from_an_eager_one() -> None:
+    holding = Subscription(3, ("orders",), owned={"orders": [0, 1, 2, 3]}, generation=8)
+    cooperative = JoinedMember("cooperative", None, encode_subscription(holding))
+    shares = assigned(CooperativeSticky(), cooperative, joined(CooperativeSticky(), "eager"))
+    assert len(shares["cooperative"]["orders"]) == 2
+    assert shares["eager"] == {}
+
+
+def test_what_an_eager_member_had_is_handed_over_at_once() -> None:
+    had = joined(CooperativeSticky(), "had", LastAssignment({"orders": [0, 1, 2, 3]}, 8))
+    shares = assigned(CooperativeSticky(), had, joined(CooperativeSticky(), "new"))
+    assert sorted(len(share["orders"]) for share in shares.values()) == [2, 2]
+
+
+def test_an_invalid_answer_names_the_strategy_and_what_is_wrong() -> None:
+    group = read_members(Told(), [joined(Told(), "m")])
+    with pytest.raises(InvalidAssignmentError, match="'told': left 4 of the 4 partitions of 'orders'"):
+        answer(Told(), group, [ORDERS], 1)
+
+
+def test_assignments_are_written_so_that_the_oldest_client_reads_them() -> None:
+    data = answer(
+        Range(), read_members(Range(), [joined(Range(), "m")]), [Topic("orders", 1)], 1
+    ).assignments["m"]
+    assert data == struct.pack(">hih6siii", 0, 1, 6, b"orders", 1, 0, 0)
+
+
+# ---- arguments
+
+
+def test_a_class_where_a_strategy_belongs_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"Sticky is a class and a strategy is an instance: pass Sticky\(\)"):
+        require_strategy(Sticky)
+
+
+def test_something_that_is_no_strategy_is_refused_with_what_it_lacks() -> None:
+    with pytest.raises(
+        TypeError, match="'sticky' is not a strategy: it has no name, version, protocols, assign"
+    ):
+        require_strategy("sticky")
+
+
+@pytest.mark.parametrize("value", ["", 3, b"a", ["a"]])
+def test_a_rack_is_a_name_or_none(value: object) -> None:
+    with pytest.raises(TypeError, match="rack must be a non-empty str or None"):
+        optional_name("rack", value)
