@@ -67,7 +67,7 @@ class Catalogue:
 
     @classmethod
     def from_rows(cls, rows: Iterable[Mapping[str, Any]]) -> Catalogue:
-        """The catalogue in rows of `tables.TOPICS`, their timestamp in microseconds; null means since ever."""
+        """The catalogue in rows of `tables.TOPICS`, `from` in microseconds; null means since ever."""
         return cls(
             CatalogueEntry(
                 since=None if row["from"] is None else from_micros(row["from"]),

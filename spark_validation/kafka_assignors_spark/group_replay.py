@@ -44,7 +44,7 @@ MOST_ROUNDS = 4
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A row of `tables.REPLAYED`: a rebalance under one strategy. Where there is a `problem`, measures are None."""
+    """A row of `tables.REPLAYED`: a rebalance under one strategy. With a `problem` it has no measures."""
 
     group: str
     offset: int

@@ -13,9 +13,11 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from kafka_assignors_spark.leaders import client_of
 from kafka_assignors_spark.records import CONSUMER, Kind, MemberRecord, decode_record
 from kafka_assignors_spark.source import key_prefixes
-from kafka_assignors_spark.tables import EVENTS, as_micros, with_instants, with_micros
+from kafka_assignors_spark.table_functions import apply_to_rows
+from kafka_assignors_spark.tables import EVENTS
 
 __all__ = [
     "decode",
@@ -96,6 +98,7 @@ def _member_row(member: MemberRecord) -> tuple[Any, ...]:
         member.instance_id,
         member.rack,
         member.client_id,
+        client_of(member.client_id),
         member.client_host,
         member.version,
         list(member.topics),
@@ -108,10 +111,7 @@ def _member_row(member: MemberRecord) -> tuple[Any, ...]:
 
 def decode(records: DataFrame) -> DataFrame:
     """`unique` records as `tables.EVENTS`. A record that does not decode is a row that says why."""
-    # A plain table function: Spark's Arrow functions need pandas, and 60 thousand rows a second are enough
-    # here.
-    decoder = F.udtf(_Decoder, returnType=as_micros(EVENTS), useArrow=False)
-    return with_instants(decoder(with_micros(records).asTable()), EVENTS)
+    return apply_to_rows(records, _Decoder, EVENTS)
 
 
 def undecodable(events: DataFrame) -> DataFrame:
@@ -180,10 +180,14 @@ def members(events: DataFrame) -> DataFrame:
 
 
 def steps(generations: DataFrame, members: DataFrame) -> DataFrame:
-    """Generations of consumer groups with their members in a column: what a replay and the check read."""
+    """Generations with their members in a column, null for empty ones: what a replay and the check read."""
     columns = [name for name in members.columns if name not in ("group", "offset", "generation")]
     of_generation = members.groupBy("group", "offset").agg(
         F.collect_list(F.struct(*columns)).alias("members")
     )
-    consumers = generations.where((F.col("protocol_type") == CONSUMER) | F.col("empty"))
-    return consumers.join(of_generation, ["group", "offset"], "left")
+    return generations.join(of_generation, ["group", "offset"], "left")
+
+
+def of_consumers(steps: DataFrame) -> DataFrame:
+    """The steps of consumer groups alone; an empty group may not say what it is."""
+    return steps.where((F.col("protocol_type") == CONSUMER) | F.col("empty"))

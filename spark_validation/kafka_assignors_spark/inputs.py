@@ -20,7 +20,8 @@ from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.cluster import SourceError, live_catalogue
 from kafka_assignors_spark.result import ReplayError, ReplayOptions
 from kafka_assignors_spark.source import FORMAT, GroupRecordsReader, GroupRecordsSource, SourceOptions
-from kafka_assignors_spark.tables import RAW, TOPICS, with_micros
+from kafka_assignors_spark.table_functions import with_micros
+from kafka_assignors_spark.tables import RAW, TOPICS
 
 __all__ = ["catalogue_of", "live_records", "recorded_records"]
 
@@ -29,7 +30,7 @@ _TOPICS_NAMES = ("topics", "topics.parquet")
 
 
 def recorded_records(spark: SparkSession, path: str) -> DataFrame:
-    """The raw records under `path`: a history directory, or Parquet itself. `ReplayError` if there are none there."""
+    """The raw records under `path`: a history directory, or Parquet itself. `ReplayError` if neither."""
     for name in _RAW_NAMES:
         raw = _parquet(spark, f"{path.rstrip('/')}/{name}")
         if raw is not None:
@@ -37,8 +38,8 @@ def recorded_records(spark: SparkSession, path: str) -> DataFrame:
     raw = _parquet(spark, path)
     if raw is None:
         raise ReplayError(
-            f"{path}: there is no Parquet here; give a history directory (raw/ and topics.parquet), or Parquet "
-            "with the columns partition, offset, timestamp, key and value"
+            f"{path}: there is no Parquet here; give a history directory (raw/ and topics.parquet), "
+            "or Parquet with the columns partition, offset, timestamp, key and value"
         )
     return _conforming(raw, RAW, path)
 

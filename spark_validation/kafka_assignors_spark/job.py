@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
@@ -47,7 +47,7 @@ from kafka_assignors_spark.result import (
     Verdict,
 )
 from kafka_assignors_spark.session import java_version, spark_session, task_progress
-from kafka_assignors_spark.tables import with_micros
+from kafka_assignors_spark.table_functions import with_micros
 from kafka_assignors_spark.truth import Outcome, check
 
 __all__ = ["run_replay"]
@@ -92,16 +92,15 @@ def run_replay(options: ReplayOptions, on_progress: Callable[[Progress], None]) 
             counts = metrics.record_counts(events).collect()[0].asDict()
             undecodable = _undecodable(events, counts["undecodable"], options)
             _require_records(spark, options, events, counts)
-            generations, members = keep(history.generations(events)), keep(history.members(events))
-            steps = keep(history.steps(generations, members))
-            facts = metrics.group_facts(generations, members).collect()
+            steps = keep(history.steps(history.generations(events), history.members(events)))
+            facts = metrics.group_facts(steps).collect()
             topics = {topic for row in facts for topic in row["topics"] or ()}
             catalogue = catalogue_of(spark, options, topics)
         with phases.tasks(spark):
-            replayed = keep(replay(steps, catalogue, options.strategies, options.modes))
+            replayed = keep(replay(history.of_consumers(steps), catalogue, options.strategies, options.modes))
             verdicts = tuple(_verdict(row) for row in metrics.verdicts(replayed).collect())
         with phases.tasks(spark):
-            truth = _truth(keep(check(steps, catalogue)))
+            truth = _truth(keep(check(history.of_consumers(steps), catalogue)))
         with phases.tasks(spark):
             judged = {row["group"]: row for row in metrics.replayed_facts(replayed, options.modes).collect()}
             groups = tuple(_group(row, judged.get(row["group"])) for row in facts)
@@ -298,7 +297,8 @@ def _verdict(row: Row) -> Verdict:
     values["mode"] = Mode(values["mode"])
     values["failures"] = tuple(values["failures"])
     # A strategy that failed every time has no figures.
-    return Verdict(**{name: 0 if value is None else value for name, value in values.items()})
+    figures: dict[str, Any] = {name: 0 if value is None else value for name, value in values.items()}
+    return Verdict(**figures)
 
 
 def _timeline(replayed: DataFrame) -> tuple[TimelineRow, ...]:

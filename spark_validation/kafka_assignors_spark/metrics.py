@@ -8,7 +8,6 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kafka_assignors_spark.leaders import client_of
 from kafka_assignors_spark.records import Kind
 from kafka_assignors_spark.result import RECORDED, Mode
 
@@ -97,61 +96,36 @@ def replayed_facts(replayed: DataFrame, modes: tuple[Mode, ...]) -> DataFrame:
     )
 
 
-def group_facts(generations: DataFrame, members: DataFrame) -> DataFrame:
+def group_facts(steps: DataFrame) -> DataFrame:
     """One row per group: what its records say before anything is replayed."""
-    kind_of_client = F.udf(client_of, "string")
     with_members = ~F.col("empty")
-    protocols = (
-        generations.where(with_members & F.col("protocol").isNotNull())
-        .groupBy("group", "protocol")
-        .agg(F.min("offset").alias("since"))
-        .groupBy("group")
-        .agg(
-            F.transform(
-                F.array_sort(F.collect_list(F.struct("since", "protocol"))), lambda entry: entry["protocol"]
-            ).alias("protocols")
-        )
-    )
-    holding = (F.cardinality("owned") > 0) & ~F.col("revoked")
-    sizes = (
-        members.groupBy("group", "offset")
-        .agg(F.count("*").alias("size"), F.max(holding).alias("cooperative"))
-        .groupBy("group")
-        .agg(
-            F.min("size").alias("min_members"),
-            F.max("size").alias("max_members"),
-            F.max("cooperative").alias("cooperative"),
-        )
-    )
-    clients = (
-        members.select("group", "client_id")
-        .distinct()
-        .groupBy("group")
-        .agg(F.array_sort(F.collect_set(kind_of_client("client_id"))).alias("clients"))
-    )
-    topics = (
-        members.select("group", F.explode("topics").alias("topic"))
-        .groupBy("group")
-        .agg(F.array_sort(F.collect_set("topic")).alias("topics"))
-    )
+    size = F.when(with_members, F.cardinality("members"))
+
+    def all_of(each: Column) -> Column:
+        return F.array_sort(F.array_distinct(F.flatten(F.collect_set(F.array_sort(F.array_distinct(each))))))
+
+    holds = F.exists("members", lambda member: (F.cardinality(member["owned"]) > 0) & ~member["revoked"])
+    in_order = F.array_sort(F.collect_list(F.when(with_members, F.struct("offset", "protocol"))))
     return (
-        generations.groupBy("group")
+        steps.groupBy("group")
         .agg(
             F.count(F.when(with_members & ~F.col("replacement"), 1)).alias("generations"),
             F.max("incarnation").alias("incarnations"),
             F.sum("skipped").alias("skipped_numbers"),
+            F.max("protocol_type").alias("protocol_type"),
+            F.array_distinct(F.transform(in_order, lambda entry: entry["protocol"])).alias("protocols"),
+            F.max(holds).alias("cooperative"),
+            all_of(F.col("members.client")).alias("clients"),
+            all_of(F.flatten("members.topics")).alias("topics"),
+            F.min(size).alias("min_members"),
+            F.max(size).alias("max_members"),
             F.unix_micros(F.min("timestamp")).alias("first_timestamp"),
             F.unix_micros(F.max("timestamp")).alias("last_timestamp"),
-            F.max("protocol_type").alias("protocol_type"),
         )
-        .join(protocols, "group", "left")
-        .join(sizes, "group", "left")
-        .join(clients, "group", "left")
-        .join(topics, "group", "left")
         .orderBy("group")
     )
 
 
 def agreement(checked: DataFrame) -> DataFrame:
-    """One row per kind of leader, strategy, outcome and explanation of `tables.CHECKED`, with how many there are."""
+    """How many rows of `tables.CHECKED` there are of each client, strategy, outcome and explanation."""
     return checked.groupBy("client", "strategy", "outcome", "explanation").count()

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.group_replay import GroupReplay
 from kafka_assignors_spark.rebalances import Generation
 from kafka_assignors_spark.result import Mode
-from kafka_assignors_spark.tables import REPLAYED, as_micros, with_instants, with_micros
+from kafka_assignors_spark.table_functions import apply_to_groups
+from kafka_assignors_spark.tables import REPLAYED
 
 __all__ = ["replay"]
 
@@ -51,6 +51,4 @@ def replay(
             for replayed in self._replay.finish():
                 yield replayed.row()
 
-    replayer = F.udtf(GroupReplayer, returnType=as_micros(REPLAYED), useArrow=False)
-    in_order = with_micros(steps).asTable().partitionBy("group").orderBy("partition", "offset")
-    return with_instants(replayer(in_order), REPLAYED)
+    return apply_to_groups(steps, "group", ("partition", "offset"), GroupReplayer, REPLAYED)

@@ -28,7 +28,7 @@ _POLL_SECONDS = 0.2
 
 
 def java_version() -> str:
-    """The version of the Java that Spark will run on; `ReplayError` if there is none, or none that is new enough."""
+    """The version of the Java that Spark will run on; `ReplayError` if there is none, or none new enough."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     needed = f"Spark needs Java {_OLDEST_JAVA} or newer"
@@ -84,7 +84,7 @@ def _start(master: str, log: IO[bytes]) -> SparkSession:
         conf.set("spark.driver.bindAddress", "127.0.0.1").set("spark.driver.host", "127.0.0.1")
     try:
         # A process has one JVM, which outlives its sessions.
-        gateway = SparkContext._gateway or launch_gateway(conf, {"stdout": log, "stderr": log})
+        gateway = SparkContext._gateway or launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
         SparkContext(conf=conf, gateway=gateway)
     except (PySparkException, OSError) as error:
         log.seek(0)
@@ -95,7 +95,7 @@ def _start(master: str, log: IO[bytes]) -> SparkSession:
 
 @contextlib.contextmanager
 def task_progress(spark: SparkSession, report: Callable[[int, int], None]) -> Iterator[None]:
-    """Calls `report` with the tasks done and the tasks known while the block runs, from a thread of its own."""
+    """Call `report` with the tasks done and the tasks known while the block runs, from another thread."""
     done = threading.Event()
     tracker = spark.sparkContext.statusTracker()
     finished: dict[int, tuple[int, int]] = {}

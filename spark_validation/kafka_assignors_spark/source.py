@@ -36,7 +36,7 @@ import contextlib
 import json
 import struct
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -107,12 +107,12 @@ class SourceOptions:
 
     bootstrap_servers: str
     client_config: Mapping[str, str]
-    topic: str = "__consumer_offsets"
-    groups: tuple[str, ...] | None = None
-    from_latest: bool = False
-    to_latest: bool = True
-    max_offsets_per_task: int = 1_000_000
-    timeout_seconds: float = 10.0
+    topic: str
+    groups: tuple[str, ...] | None
+    from_latest: bool
+    to_latest: bool
+    max_offsets_per_task: int
+    timeout_seconds: float
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -127,12 +127,12 @@ class SourceOptions:
         return cls(
             bootstrap_servers=servers,
             client_config=client_config,
-            topic=given.get("topic", cls.topic),
+            topic=given.get("topic", "__consumer_offsets"),
             groups=_group_names(given.get("groups")),
             from_latest=_is_latest(given, "startingOffsets", "earliest"),
             to_latest=_is_latest(given, "endingOffsets", "latest"),
-            max_offsets_per_task=int(_positive(given, "maxOffsetsPerTask", cls.max_offsets_per_task)),
-            timeout_seconds=_positive(given, "timeoutSeconds", cls.timeout_seconds),
+            max_offsets_per_task=int(_positive(given, "maxOffsetsPerTask", 1_000_000)),
+            timeout_seconds=_positive(given, "timeoutSeconds", 10),
         )
 
 
@@ -239,14 +239,14 @@ class _Planner:
 
     def offsets(self) -> dict[int, tuple[int, int]]:
         """Earliest and latest offset of every partition to read."""
-        from confluent_kafka.admin import OffsetSpec
+        from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
         count = self._partition_count()
         partitions: Iterable[int] = range(count)
         if self._options.groups is not None:
             partitions = sorted({group_partition(group, count) for group in self._options.groups})
-        earliest = self._list_offsets(partitions, OffsetSpec.earliest())
-        latest = self._list_offsets(partitions, OffsetSpec.latest())
+        earliest = self._list_offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        latest = self._list_offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
         return {partition: (earliest[partition], latest[partition]) for partition in partitions}
 
     def _partition_count(self) -> int:
@@ -324,7 +324,7 @@ def _batch(partition: int, rows: Sequence[Message]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=_ARROW_SCHEMA)
 
 
-def _messages(options: SourceOptions, work: OffsetRange) -> Iterator[Message]:
+def _messages(options: SourceOptions, work: OffsetRange) -> Generator[Message, None, None]:
     """Every message of the range that is still in the log, in order; `SourceError` if it ends early."""
     from confluent_kafka import Consumer, KafkaError, TopicPartition
 
@@ -363,16 +363,17 @@ def _messages(options: SourceOptions, work: OffsetRange) -> Iterator[Message]:
                     f"wanted up to {work.end - 1}" + (f" ({errors[-1]})" if errors else "")
                 )
             for message in messages:
-                error = message.error()
+                error, offset = message.error(), message.offset()
+                assert offset is not None  # a partition that is assigned always says where it is
                 if error is None:
-                    if message.offset() >= work.end:
+                    if offset >= work.end:
                         return
-                    position = message.offset() + 1
+                    position = offset + 1
                     yield message
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    if message.offset() < work.end:
+                    if offset < work.end:
                         raise SourceError(
-                            f"{where}: the log ends at {message.offset()}, and ended at {work.end} "
+                            f"{where}: the log ends at {offset}, and ended at {work.end} "
                             "when the query was planned: was the topic truncated?"
                         )
                     return  # what is left of the range are control records, or compacted away

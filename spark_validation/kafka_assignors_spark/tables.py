@@ -16,8 +16,6 @@ deleted group starts from 0. All timestamps are instants, in microseconds.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -33,17 +31,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-__all__ = [
-    "CHECKED",
-    "EVENTS",
-    "MEMBER",
-    "RAW",
-    "REPLAYED",
-    "TOPICS",
-    "as_micros",
-    "with_instants",
-    "with_micros",
-]
+__all__ = ["CHECKED", "EVENTS", "MEMBER", "RAW", "REPLAYED", "TOPICS"]
 
 _STRING, _INT, _LONG, _BOOL = StringType(), IntegerType(), LongType(), BooleanType()
 _BINARY, _DOUBLE, _TIMESTAMP = BinaryType(), DoubleType(), TimestampType()
@@ -53,33 +41,6 @@ _PARTITIONS_BY_TOPIC = MapType(_STRING, ArrayType(_INT))
 
 def _struct(**columns: DataType) -> StructType:
     return StructType([StructField(name, kind) for name, kind in columns.items()])
-
-
-def as_micros(schema: StructType) -> StructType:
-    """`schema` as Python sees it: every timestamp as microseconds since 1970 (see `instants`)."""
-    return StructType(
-        [StructField(f.name, _LONG if f.dataType == _TIMESTAMP else f.dataType) for f in schema.fields]
-    )
-
-
-def with_micros(rows: DataFrame) -> DataFrame:
-    """`rows` on their way to Python: every timestamp as microseconds since 1970."""
-    return rows.select(
-        *(
-            F.unix_micros(f.name).alias(f.name) if f.dataType == _TIMESTAMP else F.col(f.name)
-            for f in rows.schema.fields
-        )
-    )
-
-
-def with_instants(rows: DataFrame, schema: StructType) -> DataFrame:
-    """`rows` that came from Python, with the timestamps of `schema`."""
-    return rows.select(
-        *(
-            F.timestamp_micros(f.name).alias(f.name) if f.dataType == _TIMESTAMP else F.col(f.name)
-            for f in schema.fields
-        )
-    )
 
 
 RAW = _struct(partition=_INT, offset=_LONG, timestamp=_TIMESTAMP, key=_BINARY, value=_BINARY)
@@ -99,6 +60,7 @@ MEMBER = _struct(
     instance_id=_STRING,
     rack=_STRING,
     client_id=_STRING,
+    client=_STRING,
     client_host=_STRING,
     version=_INT,
     topics=_STRINGS,
@@ -107,8 +69,9 @@ MEMBER = _struct(
     revoked=_BOOL,
     assigned=_PARTITIONS_BY_TOPIC,
 )
-"""`version` is the subscription's. `owned` is the member's own claim, `revoked` that it gave the claimed
-partitions up before it joined; `assigned` is what the leader gave it."""
+"""`client` is the library that the client id names (see `leaders`), `version` the subscription's. `owned` is
+the member's own claim, `revoked` that it gave the claimed partitions up before it joined; `assigned` is what
+the leader gave it."""
 
 EVENTS = _struct(
     partition=_INT,

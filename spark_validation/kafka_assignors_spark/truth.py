@@ -27,7 +27,8 @@ from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.leader_view import LeaderView, leader_view
 from kafka_assignors_spark.leaders import HABITS, MUST_MATCH, Habit, assign_in_order, client_of
 from kafka_assignors_spark.rebalances import Generation
-from kafka_assignors_spark.tables import CHECKED, with_micros
+from kafka_assignors_spark.table_functions import apply_to_rows
+from kafka_assignors_spark.tables import CHECKED
 
 __all__ = ["CHECKED_STRATEGIES", "Checked", "Outcome", "check", "check_generation"]
 
@@ -82,8 +83,7 @@ def check(steps: DataFrame, catalogue: Catalogue) -> DataFrame:
             )
 
     led = steps.where(~F.col("empty") & ~F.col("replacement") & F.col("protocol").isin(*CHECKED_STRATEGIES))
-    checker = F.udtf(Checker, returnType=CHECKED, useArrow=False)
-    return checker(with_micros(led).asTable())
+    return apply_to_rows(led, Checker, CHECKED)
 
 
 def check_generation(
@@ -102,6 +102,8 @@ def check_generation(
         return result(Outcome.UNCHECKED, detail="a member does not decode")
     subscribed = sorted({topic for member in record.members.values() for topic in member.topics})
     of_catalogue = [topic for name in subscribed if (topic := catalogue.at(name, record.timestamp))]
+    if not of_catalogue:
+        return result(Outcome.UNCHECKED, detail="no topic of its members is in the catalogue at that time")
     given_topics = {topic for by_topic in recorded.values() for topic in by_topic}
     if missing := given_topics.difference(topic.name for topic in of_catalogue):
         return result(
@@ -129,7 +131,7 @@ def _explain(
     recorded: Mapping[str, TopicPartitions],
     client: str,
 ) -> str | None:
-    """The fewest assumptions under which the strategy gives what is recorded, in words; None if there are none."""
+    """The fewest assumptions, in words, under which the strategy gives what is recorded; None if none do."""
     seen = _group(record, view.topics) if view.problem is None else group
     stale = view.problem is None and seen.topics != group.topics
     if stale and _tidy_all(strategy.assign(seen)) == recorded:
@@ -184,7 +186,7 @@ def _without_rack(member: Member) -> Member:
 def _some_order(
     strategy: Strategy, group: Group, recorded: Mapping[str, TopicPartitions]
 ) -> tuple[str, ...] | None:
-    """An order of members, of all there are, in which the strategy gives what is recorded; small groups alone."""
+    """An order of members in which the strategy gives what is recorded. Only small groups are tried."""
     if math.factorial(len(group.members)) > math.factorial(_MOST_MEMBERS_TO_PERMUTE):
         return None
     for order in itertools.permutations(group.members.values()):
@@ -217,10 +219,10 @@ def _difference(recorded: Mapping[str, TopicPartitions], expected: Mapping[str, 
         for member_id in sorted(recorded.keys() | expected.keys())
         if recorded.get(member_id) != expected.get(member_id)
     ]
-    shown = [
-        f"{member_id}: recorded {_text(recorded.get(member_id, {}))}, replayed {_text(expected.get(member_id, {}))}"
-        for member_id in differing[:_MOST_MEMBERS_TO_SHOW]
-    ]
+    shown = []
+    for member_id in differing[:_MOST_MEMBERS_TO_SHOW]:
+        was, now = _text(recorded.get(member_id, {})), _text(expected.get(member_id, {}))
+        shown.append(f"{member_id}: recorded {was}, replayed {now}")
     if len(differing) > len(shown):
         shown.append(f"and {len(differing) - len(shown)} more members")
     return "; ".join(shown)
