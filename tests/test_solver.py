@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 from dataclasses import replace
+from typing import TypeVar
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.solver import RackPreference, solve
 from tests.exact_oracle import owners_of
 
+T = TypeVar("T")
 ALL_RACKS = "xyz"
 preferences = st.sampled_from(RackPreference)
 
@@ -63,15 +65,6 @@ def owning(group: Group, assignment: Assignment, generation: int = 9) -> Group:
     return Group(group.topics, members, generation + 1)
 
 
-def of_members(partitions: int, *members: Member) -> Group:
-    return Group.of([Topic("orders", partitions)], members)
-
-
-def member(member_id: str, *owned: int, topics: str = "orders", instance_id: str | None = None) -> Member:
-    claim = {"orders": list(owned)} if owned else {}
-    return Member(member_id, frozenset(topics.split()), instance_id, owned=claim, generation=1)
-
-
 class TestWhateverTheGroup:
     @given(groups(), preferences)
     def test_every_partition_goes_to_exactly_one_of_its_subscribers(
@@ -83,7 +76,7 @@ class TestWhateverTheGroup:
     def test_the_order_of_members_topics_and_claims_means_nothing(
         self, group: Group, racks: RackPreference, rng: random.Random
     ) -> None:
-        def shuffled(items: list) -> list:  # type: ignore[type-arg]
+        def shuffled(items: list[T]) -> list[T]:
             return rng.sample(items, len(items))
 
         members = {
