@@ -25,13 +25,11 @@ from kafka_assignors.protocol import (
     decode_assignment,
     decode_group_metadata,
     decode_key,
-    decode_leader_data,
     decode_member,
     decode_subscription,
     encode_assignment,
     encode_group_metadata,
     encode_key,
-    encode_leader_data,
     encode_member,
     encode_subscription,
     encode_user_data,
@@ -125,12 +123,6 @@ def test_every_generation_reads_back(value: GroupMetadata) -> None:
 
 
 @unhurried
-@given(int32s)
-def test_every_generation_of_a_leader_reads_back(generation: int) -> None:
-    assert decode_leader_data(encode_leader_data(generation)) == generation
-
-
-@unhurried
 @given(
     st.sampled_from(["sticky", "cooperative-sticky", "of-our-own"]), contexts, st.binary(), st.integers(0, 3)
 )
@@ -169,7 +161,6 @@ DECODERS: dict[str, Callable[[bytes], object]] = {
     "assignment": decode_assignment,
     "key": decode_key,
     "group metadata": decode_group_metadata,
-    "leader data": decode_leader_data,
     **{f"member, {name}": partial(decode_member, name, "m") for name in NAMES},
     **{f"user data, {name}": partial(decode_user_data, name) for name in NAMES},
 }

@@ -9,9 +9,7 @@ from kafka_assignors.group import Assignment, Group, Member
 from kafka_assignors.protocol import (
     ProtocolError,
     Subscription,
-    decode_leader_data,
     decode_member,
-    encode_leader_data,
     encode_subscription,
     encode_user_data,
 )
@@ -219,36 +217,3 @@ def test_member_data_cannot_read_beyond_their_length() -> None:
 def test_user_data_of_others_under_a_name_of_ours_mean_nothing() -> None:
     member = eager_member("of-our-own", b"whatever")
     assert (member.owned, member.generation, member.data) == ({}, -1, b"")
-
-
-@pytest.mark.parametrize("generation", [-1, 0, 2**31 - 1])
-def test_the_leader_notes_its_generation(generation: int) -> None:
-    assert decode_leader_data(encode_leader_data(generation)) == generation
-
-
-def test_leader_data_are_laid_out_as_documented() -> None:
-    assert encode_leader_data(5) == b"\xfeKAL" + b"\x00\x01" + int32(5)
-
-
-@pytest.mark.parametrize("foreign", [b"", b"\x00\x00\x00\x05", b"\xfeKA", b"\xfeKAM\x00\x01\x00\x00\x00\x05"])
-def test_what_another_leader_wrote_is_no_generation(foreign: bytes) -> None:
-    assert decode_leader_data(foreign) is None
-
-
-def test_leader_data_of_a_later_version_still_begin_with_the_generation() -> None:
-    assert decode_leader_data(b"\xfeKAL" + b"\x00\x02" + int32(5) + b"later") == 5
-
-
-@pytest.mark.parametrize(
-    ("data", "field"),
-    [
-        (b"\xfeKAL\x00", "version"),
-        (b"\xfeKAL\x00\x00" + int32(5), "version"),
-        (b"\xfeKAL\x00\x01\x00\x00\x00", "generation"),
-        (b"\xfeKAL\x00\x01" + int32(5) + b"x", "generation"),
-    ],
-)
-def test_broken_leader_data_say_where(data: bytes, field: str) -> None:
-    with pytest.raises(ProtocolError) as error:
-        decode_leader_data(data)
-    assert (error.value.subject, error.value.field) == ("leader data", field)

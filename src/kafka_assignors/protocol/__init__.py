@@ -2,8 +2,7 @@
 
 - A member joins with a subscription (`encode_member`, or `Subscription` field by field) and the leader
   reads it (`decode_member`); user data of Java's sticky assignors and member data of ours are part of it.
-- The leader answers with assignments (`ConsumerAssignment`), in whose user data it notes the generation
-  (`encode_leader_data`).
+- The leader answers with assignments (`ConsumerAssignment`).
 - The group coordinator keeps all that in `__consumer_offsets` (`decode_key`, `decode_group_metadata`).
 
 Bytes that do not follow their schema raise `ProtocolError`, which says which field is wrong, at which byte,
@@ -18,7 +17,6 @@ from kafka_assignors.protocol.group_metadata import (
     decode_group_metadata,
     encode_group_metadata,
 )
-from kafka_assignors.protocol.leader_data import decode_leader_data, encode_leader_data
 from kafka_assignors.protocol.member import decode_member, encode_member
 from kafka_assignors.protocol.record_keys import (
     ConsumerGroupKey,
@@ -48,13 +46,11 @@ __all__ = [
     "decode_assignment",
     "decode_group_metadata",
     "decode_key",
-    "decode_leader_data",
     "decode_member",
     "decode_subscription",
     "encode_assignment",
     "encode_group_metadata",
     "encode_key",
-    "encode_leader_data",
     "encode_member",
     "encode_subscription",
     "encode_user_data",
