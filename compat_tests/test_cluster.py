@@ -149,6 +149,37 @@ def test_a_broker_that_cannot_start_says_why() -> None:
         pass
 
 
+def run_shared_cluster_test(**environment: str) -> subprocess.CompletedProcess[str]:
+    """pytest on the one test that needs nothing but the fixture `kafka`, with these environment variables."""
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", __file__, "-k", "test_the_shared_cluster_serves"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_the_environment_can_name_an_existing_cluster(kafka3: KafkaCluster) -> None:
+    done = run_shared_cluster_test(KAFKA_BOOTSTRAP_SERVERS=kafka3.bootstrap, JAVA_HOME="/no/java/needed")
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("environment", "reason"),
+    [
+        ({"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}, "cannot describe the cluster at 127.0.0.1:1"),
+        ({"KAFKA_BOOTSTRAP_SERVERS": "", "JAVA_HOME": "/nowhere"}, "no java in JAVA_HOME (/nowhere)"),
+    ],
+)
+def test_a_test_without_a_broker_fails_and_is_not_skipped(environment: dict[str, str], reason: str) -> None:
+    done = run_shared_cluster_test(**environment)
+    assert done.returncode == 1
+    assert "1 error" in done.stdout
+    assert reason in done.stdout
+
+
 def test_a_cluster_that_is_not_there_fails_within_seconds() -> None:
     with pytest.raises(KafkaError, match="cannot describe the cluster at 127"):
         Kafka(f"127.0.0.1:{free_ports(1)[0]}").check(timeout_s=2)

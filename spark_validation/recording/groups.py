@@ -172,8 +172,8 @@ GROUPS = (
         "fraud",
         "sticky, mixed subscriptions, Java and aiokafka with our assignor",
         (
-            Role("java", 1, ("orders", "payments", "refunds"), ("sticky",)),
-            Role("aiokafka-ours", 2, ("orders", "payments"), ("sticky",)),
+            Role("java", 2, ("orders", "payments", "refunds"), ("sticky",)),
+            Role("aiokafka-ours", 1, ("orders", "payments"), ("sticky",)),
         ),
         (_J, _L, _R, _K, _J, Act.STALL, _L, Act.BOUNCE),
     ),
