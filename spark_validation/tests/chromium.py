@@ -24,7 +24,7 @@ __all__ = ["Page", "find_chromium"]
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 _START_TIMEOUT_S = 60.0
-_REPLY_TIMEOUT_S = 60.0
+_REPLY_TIMEOUT_S = 120.0
 
 Message = dict[str, Any]
 
@@ -120,7 +120,7 @@ class Page:
             raise RuntimeError(str(reply["exceptionDetails"]))
         return reply["result"].get("value")
 
-    def wait_until(self, condition: str, *, timeout_s: float = 30.0) -> None:
+    def wait_until(self, condition: str, *, timeout_s: float = 120.0) -> None:
         """Wait until the JavaScript expression `condition` is true."""
         end = time.monotonic() + timeout_s
         while not self.evaluate(condition):

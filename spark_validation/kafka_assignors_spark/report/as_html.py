@@ -23,7 +23,15 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from kafka_assignors_spark.report import plots
-from kafka_assignors_spark.report.findings import Finding, find, leading_mode, sentence, totals
+from kafka_assignors_spark.report.findings import (
+    Finding,
+    find,
+    in_order,
+    leading_mode,
+    moving_groups,
+    sentence,
+    totals,
+)
 from kafka_assignors_spark.result import RECORDED, GroupSummary, Mode, ReplayResult, TimelineRow, Verdict
 
 __all__ = ["PLOTTED_GROUPS", "html_report"]
@@ -96,14 +104,13 @@ def _sections(result: ReplayResult, found: Sequence[Finding]) -> list[_GroupSect
     sections = []
     for index, group in enumerate(name for name in order if name in summaries):
         finding = by_group.get(group)
-        strategies = sorted(verdicts[group], key=lambda name: name != RECORDED)
         rows = tuple(
             _StrategyRow(
                 name,
                 verdicts[group][name],
                 finding is not None and name in (finding.best.strategy, *finding.equals),
             )
-            for name in strategies
+            for name in in_order(verdicts[group], result)
         )
         text = sentence(finding, summaries[group]) if finding is not None else ""
         sections.append(
@@ -124,18 +131,21 @@ def _figures(
         if row.mode is mode:
             rows[row.group].append(row)
     recorded = [row for own in rows.values() for row in own if row.strategy == RECORDED]
+    names = in_order({row.strategy for row in result.timeline}, result)
+    moving = [finding for finding in found if finding.group in moving_groups(result)]
     leading = [verdict for verdict in result.verdicts if verdict.mode is mode]
     figures = {
         "moved-in-total": plots.moved_in_total(totals(result, mode)),
-        "moved-by-group": plots.moved_by_group(found[:_BARS_FOR_GROUPS], leading),
+        "moved-by-group": plots.moved_by_group(moving[:_BARS_FOR_GROUPS], leading, names),
         "generations": plots.generations(
             recorded, [section.summary for section in sections[:PLOTTED_GROUPS]]
         ),
     }
     for index, section in enumerate(sections):
         if section.plotted:
-            figures[f"moved-{index}"] = plots.moved_over_time(rows[section.summary.group])
-            figures[f"balance-{index}"] = plots.balance_over_time(rows[section.summary.group])
+            own = rows[section.summary.group]
+            figures[f"moved-{index}"] = plots.moved_over_time(own, names)
+            figures[f"balance-{index}"] = plots.balance_over_time(own, names)
     return figures
 
 

@@ -9,7 +9,8 @@ paged for, movement next: of the strategies that never failed, those that kept t
 and of these the one that moved the fewest partitions. Production itself competes, and wins where nothing
 beats it. Balance is compared by the standard deviation of the loads, averaged over the rebalances,
 because max/mean says little where subscriptions differ; a difference of less than a twentieth of a
-partition is none.
+partition is none. Of strategies that do equally well a cooperative one is named first, because under it
+consumption goes on while the group rebalances.
 """
 
 from __future__ import annotations
@@ -18,9 +19,19 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kafka_assignors.strategies import RebalanceProtocol, StrategyError, load_strategy
 from kafka_assignors_spark.result import RECORDED, GroupSummary, Mode, ReplayResult, Verdict
 
-__all__ = ["Finding", "StrategyTotal", "find", "leading_mode", "sentence", "totals"]
+__all__ = [
+    "Finding",
+    "StrategyTotal",
+    "find",
+    "in_order",
+    "leading_mode",
+    "moving_groups",
+    "sentence",
+    "totals",
+]
 
 _EQUAL_STDDEV = 0.05
 
@@ -90,13 +101,14 @@ def leading_mode(result: ReplayResult) -> Mode:
 def find(result: ReplayResult) -> list[Finding]:
     """One finding per group that has a recorded verdict, those that gain most first."""
     mode = leading_mode(result)
-    by_group: dict[str, list[Verdict]] = defaultdict(list)
+    by_group: dict[str, dict[str, Verdict]] = defaultdict(dict)
     for verdict in result.verdicts:
         if verdict.mode is mode and verdict.rebalances:
-            by_group[verdict.group].append(verdict)
+            by_group[verdict.group][verdict.strategy] = verdict
     found = []
-    for group, verdicts in by_group.items():
-        recorded = next((verdict for verdict in verdicts if verdict.strategy == RECORDED), None)
+    for group, by_strategy in by_group.items():
+        verdicts = [by_strategy[name] for name in in_order(by_strategy, result)]
+        recorded = by_strategy.get(RECORDED)
         if recorded is not None:
             best = _best(recorded, verdicts)
             equals = tuple(
@@ -113,7 +125,7 @@ def sentence(finding: Finding, summary: GroupSummary | None) -> str:
     recorded, best = finding.recorded, finding.best
     ran = f"production ({', '.join(summary.protocols)})" if summary and summary.protocols else "production"
     if not finding.gains:
-        return f"Nothing to gain: {ran} moved {_partitions(recorded.moved)}, and no strategy does better."
+        return f"Nothing to gain: {ran} moved {_partitions(recorded.moved)}, and none of these does better."
     fullest = (
         f"the fullest member would have had {best.max_over_mean:.2f} times the mean instead of "
         f"{recorded.max_over_mean:.2f}"
@@ -127,8 +139,10 @@ def sentence(finding: Finding, summary: GroupSummary | None) -> str:
     if best.second_rounds:
         text += f" {best.second_rounds} of {best.rebalances} rebalances would need a second round."
     if finding.equals:
-        verb = "does" if len(finding.equals) == 1 else "do"
-        text += f" {' and '.join(finding.equals)} {verb} as well."
+        several = len(finding.equals) > 1
+        text += f" {' and '.join(finding.equals)} {'move' if several else 'moves'} as little"
+        stops = runs_cooperatively(best.strategy) and not any(map(runs_cooperatively, finding.equals))
+        text += f", but {'stop' if several else 'stops'} every member each time." if stops else "."
     return text
 
 
@@ -142,16 +156,39 @@ def totals(result: ReplayResult, mode: Mode) -> list[StrategyTotal]:
     for verdict in result.verdicts:
         if verdict.mode is mode:
             by_strategy[verdict.strategy].append(verdict)
-    order = [RECORDED, *(name for name in by_strategy if name != RECORDED)]
-    return [_total(name, mode, by_strategy[name]) for name in order if name in by_strategy]
+    return [_total(name, mode, by_strategy[name]) for name in in_order(by_strategy, result)]
+
+
+def in_order(strategies: Iterable[str], result: ReplayResult) -> list[str]:
+    """`strategies` as reports list them: what was recorded first, the others as they were asked for."""
+    order = {name: index for index, name in enumerate((RECORDED, *result.options.strategies))}
+    return sorted(strategies, key=lambda name: order.get(name, len(order)))
+
+
+def moving_groups(result: ReplayResult) -> set[str]:
+    """The groups of which production or any strategy ever moved a partition."""
+    return {verdict.group for verdict in result.verdicts if verdict.moved}
+
+
+def runs_cooperatively(strategy: str) -> bool:
+    """Whether members go on consuming while the group rebalances; False for a strategy not known here."""
+    try:
+        return RebalanceProtocol.COOPERATIVE in load_strategy(strategy).protocols
+    except StrategyError:
+        return False
 
 
 def _best(recorded: Verdict, verdicts: Iterable[Verdict]) -> Verdict:
     sound = [verdict for verdict in verdicts if not verdict.failed and verdict.strategy != RECORDED]
     least_stddev = min(verdict.load_stddev for verdict in (recorded, *sound))
     balanced = [v for v in (recorded, *sound) if v.load_stddev <= least_stddev + _EQUAL_STDDEV]
-    # min() keeps the first of equals: production, then the order in which the strategies were asked for.
-    return min(balanced, key=lambda verdict: verdict.moved)
+    return min(balanced, key=_cost)
+
+
+def _cost(verdict: Verdict) -> tuple[int, bool, bool]:
+    """What decides between strategies that balance equally well; the first of what is left in a tie wins."""
+    recorded = verdict.strategy == RECORDED
+    return (verdict.moved, not recorded, not recorded and not runs_cooperatively(verdict.strategy))
 
 
 def _as_good(verdict: Verdict, best: Verdict) -> bool:

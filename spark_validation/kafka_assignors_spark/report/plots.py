@@ -4,9 +4,10 @@ They are built without plotly's Python classes: a figure is data, and importing 
 second. Names of groups and strategies are anybody's text, and plotly reads a subset of HTML in text, so
 every name is escaped here.
 
-Colours are those of Okabe and Ito, which stay apart for colour-blind readers; dashes and marker shapes
-tell the strategies apart without any colour. `INK` and `FAINT` stand for colours of the page's theme, put
-in when drawn.
+`names` are the strategies in the order in which all figures list them, so that each has one colour
+throughout. Colours are those of Okabe and Ito, which stay apart for colour-blind readers; dashes and
+marker shapes tell the strategies apart without any colour. `INK` and `FAINT` stand for colours of the
+page's theme, put in when drawn.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ def moved_in_total(totals: Sequence[StrategyTotal]) -> Figure:
                 "x": ticks,
                 "y": [total.moved for total in totals],
                 "text": [f"{total.moved:,}" for total in totals],
-                "textposition": "outside",
+                "textposition": "auto",
+                "insidetextanchor": "start",
+                "textangle": 0,
                 "cliponaxis": False,
                 "width": 0.6,
                 "marker": {"color": [style[name]["color"] for name in names]},
@@ -61,20 +64,20 @@ def moved_in_total(totals: Sequence[StrategyTotal]) -> Figure:
                 "tickvals": ticks,
                 "ticktext": [_name(name) for name in names],
                 "showgrid": False,
+                "zeroline": False,
             },
             "yaxis": {"title": {"text": "moved partitions"}, "rangemode": "tozero"},
         },
     }
 
 
-def moved_by_group(findings: Sequence[Finding], verdicts: Sequence[Verdict]) -> Figure:
+def moved_by_group(findings: Sequence[Finding], verdicts: Sequence[Verdict], names: Sequence[str]) -> Figure:
     """Horizontal bars of moved partitions, a row for each finding's group and a bar for each strategy."""
     rows = {finding.group: row for row, finding in enumerate(reversed(findings))}
     by_strategy: dict[str, list[Verdict]] = defaultdict(list)
     for verdict in verdicts:
         if verdict.group in rows:
             by_strategy[verdict.strategy].append(verdict)
-    names = sorted(by_strategy, key=lambda name: name != RECORDED)
     style = _styles(names)
     bar = 0.8 / max(len(names), 1)
     data: list[dict[str, Any]] = []
@@ -112,6 +115,7 @@ def moved_by_group(findings: Sequence[Finding], verdicts: Sequence[Verdict]) -> 
                 "ticktext": [_name(_shortened(group)) for group in rows],
                 "range": [-0.6, len(rows) - 0.4],
                 "showgrid": False,
+                "zeroline": False,
             },
             "margin": {"l": 220, "t": 45},
         },
@@ -154,16 +158,17 @@ def generations(rows: Sequence[TimelineRow], groups: Sequence[GroupSummary]) -> 
                 "tickvals": list(at.values()),
                 "ticktext": [_name(_shortened(group)) for group in at],
                 "range": [-0.7, len(at) - 0.3],
+                "zeroline": False,
             },
             "margin": {"l": 220},
         },
     }
 
 
-def moved_over_time(rows: Sequence[TimelineRow]) -> Figure:
+def moved_over_time(rows: Sequence[TimelineRow], names: Sequence[str]) -> Figure:
     """One group: moved partitions summed up over time, by strategy, and the least from what ran."""
     data = []
-    for name, own, style in _by_strategy(rows):
+    for name, own, style in _by_strategy(rows, names):
         data.append(
             _line(name, own, list(accumulate(row.moved for row in own)), style, "%{y:,} moved so far")
         )
@@ -177,22 +182,27 @@ def moved_over_time(rows: Sequence[TimelineRow]) -> Figure:
     return {"data": data, "layout": _over_time("moved partitions, summed")}
 
 
-def balance_over_time(rows: Sequence[TimelineRow]) -> Figure:
+def balance_over_time(rows: Sequence[TimelineRow], names: Sequence[str]) -> Figure:
     """One group: the load of the fullest member as a multiple of the mean, a line for each strategy."""
     data = [
         _line(name, own, [row.max_over_mean for row in own], style, "%{y:.2f} times the mean")
-        for name, own, style in _by_strategy(rows)
+        for name, own, style in _by_strategy(rows, names)
     ]
     return {"data": data, "layout": _over_time("fullest member / mean")}
 
 
-def _by_strategy(rows: Sequence[TimelineRow]) -> list[tuple[str, list[TimelineRow], dict[str, str]]]:
+def _by_strategy(
+    rows: Sequence[TimelineRow], names: Sequence[str]
+) -> list[tuple[str, list[TimelineRow], dict[str, str]]]:
     by_strategy: dict[str, list[TimelineRow]] = defaultdict(list)
     for row in rows:
         by_strategy[row.strategy].append(row)
-    names = sorted(by_strategy, key=lambda name: name != RECORDED)
     style = _styles(names)
-    return [(name, sorted(by_strategy[name], key=lambda row: row.timestamp), style[name]) for name in names]
+    return [
+        (name, sorted(by_strategy[name], key=lambda row: row.timestamp), style[name])
+        for name in names
+        if name in by_strategy
+    ]
 
 
 def _line(

@@ -19,7 +19,7 @@ from rich.progress import (
 
 from kafka_assignors.cli.errors import PipeClosed
 
-__all__ = ["ProgressReport", "emit", "emit_renderable", "flush", "note"]
+__all__ = ["ProgressReport", "emit", "emit_renderable", "flush", "note", "printable"]
 
 PLAIN_INTERVAL_S = 5.0
 """Without a terminal, one line of progress at most this often."""
@@ -59,9 +59,16 @@ def emit_renderable(*renderables: RenderableType) -> None:
     )
 
 
+def printable(text: str) -> str:
+    """`text` without what could steer a terminal: names of groups and the like are anybody's."""
+    return "".join(
+        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text
+    )
+
+
 def note(message: str) -> None:
     """One line for the person at the terminal, not part of the data."""
-    print(f"kafka-assignors: {message}", file=sys.stderr, flush=True)
+    print(f"kafka-assignors: {printable(message)}", file=sys.stderr, flush=True)
 
 
 class ProgressReport:

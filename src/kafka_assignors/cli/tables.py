@@ -11,8 +11,17 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from kafka_assignors.cli.console import emit_renderable
-from kafka_assignors_spark.report.findings import Finding, StrategyTotal, find, leading_mode, sentence, totals
+from kafka_assignors.cli.console import emit_renderable, printable
+from kafka_assignors_spark.report.findings import (
+    Finding,
+    StrategyTotal,
+    find,
+    in_order,
+    leading_mode,
+    moving_groups,
+    sentence,
+    totals,
+)
 from kafka_assignors_spark.result import RECORDED, Mode, ReplayResult, TruthCheck, Verdict
 
 __all__ = ["print_replay"]
@@ -28,7 +37,7 @@ def print_replay(result: ReplayResult) -> None:
     """Print the tables of `result`, what was left out, and the verdict to stdout."""
     found = find(result)
     emit_renderable(
-        _groups_table(result, found),
+        *_groups(result, found),
         Text(),
         _totals_table(result),
         Text(),
@@ -39,19 +48,28 @@ def print_replay(result: ReplayResult) -> None:
     )
 
 
-def _groups_table(result: ReplayResult, found: Sequence[Finding]) -> Table:
+def _groups(result: ReplayResult, found: Sequence[Finding]) -> list[RenderableType]:
     """A row for each group and strategy; bold is what serves the group best."""
     verdicts: dict[str, dict[str, dict[Mode, Figures]]] = defaultdict(lambda: defaultdict(dict))
     for verdict in result.verdicts:
         verdicts[verdict.group][verdict.strategy][verdict.mode] = verdict
     best = {each.group: {each.best.strategy, *each.equals} for each in found}
     table = _Strategies("Every group under every strategy", result, ("group", "strategy"))
-    for group in sorted(verdicts):
-        rows = sorted(verdicts[group].items(), key=lambda row: row[0] != RECORDED)
-        for index, (strategy, figures) in enumerate(rows):
-            names = (group if index == 0 else "", strategy)
-            table.add(names, figures, best=strategy in best.get(group, ()), last=index == len(rows) - 1)
-    return table.table
+    moving = moving_groups(result)
+    for group in sorted(verdicts.keys() & moving):
+        strategies = in_order(verdicts[group], result)
+        for index, strategy in enumerate(strategies):
+            table.add(
+                (group if index == 0 else "", strategy),
+                verdicts[group][strategy],
+                best=strategy in best.get(group, ()),
+                last=index == len(strategies) - 1,
+            )
+    still = sorted(verdicts.keys() - moving)
+    if not still:
+        return [table.table]
+    note = f"Without a move under any strategy: {', '.join(still)}"
+    return [table.table, Padding(Text(printable(note)), (0, 0, 0, 1))] if moving else [Text(printable(note))]
 
 
 def _totals_table(result: ReplayResult) -> Table:
@@ -87,7 +105,7 @@ class _Strategies:
     def add(
         self, names: Sequence[str], figures: Mapping[Mode, Figures], *, best: bool = False, last: bool = False
     ) -> None:
-        cells: list[str | Text] = [Text(name) for name in names]
+        cells: list[str | Text] = [Text(printable(name)) for name in names]
         for mode in self._modes:
             of_mode = figures.get(mode)
             cells += [f"{of_mode.moved:,}", f"{of_mode.least_moved:,}"] if of_mode else ["", ""]
@@ -125,8 +143,8 @@ def _truth(truth: TruthCheck) -> list[RenderableType]:
     table.add_column("must\nmatch")
     for client in truth.clients:
         table.add_row(
-            Text(client.client),
-            Text(client.strategy),
+            Text(printable(client.client)),
+            Text(printable(client.strategy)),
             str(client.checked),
             str(client.matched),
             str(client.unchecked),
@@ -163,7 +181,11 @@ def _left_out(result: ReplayResult) -> list[RenderableType]:
         )
     if history.kip848_groups:
         lines.append(f"{_count(history.kip848_groups, 'KIP-848 group')}, whose broker assigns, not replayed")
-    return [Text("Left out"), *(Padding(Text(line), (0, 0, 0, 2)) for line in lines), Text()] if lines else []
+    return (
+        [Text("Left out"), *(Padding(Text(printable(line)), (0, 0, 0, 2)) for line in lines), Text()]
+        if lines
+        else []
+    )
 
 
 def _verdict(result: ReplayResult, found: Sequence[Finding]) -> list[RenderableType]:
@@ -179,8 +201,9 @@ def _verdict(result: ReplayResult, found: Sequence[Finding]) -> list[RenderableT
         return [Text(f"{head}.", style="bold")]
     lines: list[RenderableType] = [Text(f"{head}; those that gain most:", style="bold")]
     for finding in gaining[:_SHOWN_FINDINGS]:
-        text = Text(finding.group, style="bold")
-        text.append(f": {sentence(finding, summaries.get(finding.group))}", style="not bold")
+        text = Text(printable(finding.group), style="bold")
+        words = printable(sentence(finding, summaries.get(finding.group)))
+        text.append(f": {words}", style="not bold")
         lines.append(Padding(text, (0, 0, 0, 2)))
     return lines
 

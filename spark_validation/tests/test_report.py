@@ -1,0 +1,265 @@
+"""What a replay's reports conclude, and that nothing in them can run."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from kafka_assignors_spark.report import html_report, json_report
+from kafka_assignors_spark.report.findings import find, leading_mode, sentence, totals
+from kafka_assignors_spark.result import RECORDED, Mode, ReplayResult, Verdict
+from spark_validation.tests.report_sample import GROUPS, HOSTILE, sample, summary, verdict
+
+
+def result_of(*verdicts: Verdict) -> ReplayResult:
+    """A result of these verdicts alone."""
+    strategies = tuple(dict.fromkeys(v.strategy for v in verdicts if v.strategy != RECORDED))
+    groups = tuple(summary(group) for group in dict.fromkeys(v.group for v in verdicts))
+    options = replace(sample().options, strategies=strategies)
+    return replace(sample(), options=options, groups=groups, verdicts=verdicts, timeline=())
+
+
+def best_of(*verdicts: Verdict) -> tuple[str, tuple[str, ...]]:
+    [finding] = find(result_of(*verdicts))
+    return finding.best.strategy, finding.equals
+
+
+def test_of_equally_balanced_strategies_the_one_that_moves_least_is_best() -> None:
+    assert best_of(
+        verdict("g", RECORDED, moved=9), verdict("g", "roundrobin", moved=8), verdict("g", "sticky", moved=3)
+    ) == ("sticky", ())
+
+
+def test_balance_comes_before_movement() -> None:
+    assert best_of(
+        verdict("g", RECORDED, moved=3, load_stddev=1.0), verdict("g", "sticky", moved=9, load_stddev=0.0)
+    ) == ("sticky", ())
+
+
+def test_a_twentieth_of_a_partition_is_no_better_balance() -> None:
+    assert best_of(
+        verdict("g", RECORDED, moved=3, load_stddev=0.04), verdict("g", "sticky", moved=9, load_stddev=0.0)
+    ) == (RECORDED, ())
+
+
+def test_production_wins_a_tie() -> None:
+    assert best_of(verdict("g", RECORDED, moved=3), verdict("g", "sticky", moved=3)) == (
+        RECORDED,
+        ("sticky",),
+    )
+
+
+def test_of_equals_a_cooperative_strategy_is_named_first() -> None:
+    assert best_of(
+        verdict("g", RECORDED, moved=9),
+        verdict("g", "sticky", moved=3),
+        verdict("g", "cooperative-sticky", moved=3),
+    ) == ("cooperative-sticky", ("sticky",))
+
+
+def test_a_strategy_that_failed_is_never_best() -> None:
+    assert best_of(verdict("g", RECORDED, moved=9), verdict("g", "sticky", moved=1, failed=1)) == (
+        RECORDED,
+        (),
+    )
+
+
+def test_groups_that_gain_most_come_first() -> None:
+    found = find(
+        result_of(
+            verdict("still", RECORDED),
+            verdict("still", "sticky"),
+            verdict("some", RECORDED, moved=10),
+            verdict("some", "sticky", moved=5),
+            verdict("much", RECORDED, moved=100),
+            verdict("much", "sticky", moved=5),
+        )
+    )
+    assert [(finding.group, finding.gains) for finding in found] == [
+        ("much", True),
+        ("some", True),
+        ("still", False),
+    ]
+
+
+def test_what_a_change_would_mean_is_read_from_the_rollout() -> None:
+    result = result_of(
+        verdict("g", RECORDED, Mode.ONE_STEP, moved=9),
+        verdict("g", "sticky", Mode.ONE_STEP, moved=1),
+        verdict("g", RECORDED, moved=9),
+        verdict("g", "sticky", moved=4),
+    )
+    [finding] = find(result)
+    assert (leading_mode(result), finding.saved_moves, finding.saved_share) == (Mode.ROLLOUT, 5, 5 / 9)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "words"),
+    [
+        (
+            (
+                verdict("g", RECORDED, moved=40, load_stddev=1.0, max_over_mean=1.6),
+                verdict("g", "cooperative-sticky", moved=1, max_over_mean=1.0, second_rounds=4),
+                verdict("g", "sticky", moved=1, max_over_mean=1.0),
+            ),
+            "cooperative-sticky would have moved 1 partition where production (range) moved 40 (98% fewer); "
+            "the fullest member would have had 1.00 times the mean instead of 1.60. 4 of 10 rebalances would "
+            "need a second round. sticky moves as little, but stops every member each time.",
+        ),
+        (
+            (verdict("g", RECORDED, moved=4), verdict("g", "roundrobin", moved=2)),
+            "roundrobin would have moved 2 partitions where production (range) moved 4 (50% fewer); "
+            "balance is as good.",
+        ),
+        (
+            (
+                verdict("g", RECORDED, moved=2, load_stddev=1.0, max_over_mean=1.5),
+                verdict("g", "sticky", moved=4, max_over_mean=1.0),
+            ),
+            "sticky would have moved 4 partitions where production (range) moved 2, and so have balanced the "
+            "group better: the fullest member would have had 1.00 times the mean instead of 1.50.",
+        ),
+        (
+            (verdict("g", RECORDED, moved=2), verdict("g", "sticky", moved=2)),
+            "Nothing to gain: production (range) moved 2 partitions, and none of these does better.",
+        ),
+    ],
+)
+def test_a_finding_reads_as_a_sentence(verdicts: tuple[Verdict, ...], words: str) -> None:
+    result = result_of(*verdicts)
+    [finding] = find(result)
+    assert sentence(finding, result.groups[0]) == words
+
+
+def test_totals_sum_up_and_weigh_by_rebalances() -> None:
+    one = verdict("one", "range", moved=3, max_over_mean=1.0)
+    many = replace(verdict("many", "range", moved=4, max_over_mean=2.0), rebalances=30, could_stay=300)
+    [total] = totals(result_of(one, many), Mode.ROLLOUT)
+    assert (total.groups, total.rebalances, total.moved) == (2, 40, 7)
+    assert total.max_over_mean == pytest.approx(1.75)
+    assert total.stickiness == pytest.approx((0.97 * 100 + 0.96 * 300) / 400)
+
+
+class Elements(HTMLParser):
+    """Every start tag of a document with its attributes, and the text outside of scripts and styles."""
+
+    def __init__(self, document: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self._raw = False
+        self.feed(document)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._raw = tag in ("script", "style")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._raw = False
+
+    def handle_data(self, data: str) -> None:
+        if not self._raw:
+            self.text += data
+
+    def named(self, name: str) -> list[dict[str, str | None]]:
+        return [attributes for tag, attributes in self.tags if tag == name]
+
+
+@pytest.fixture(scope="module")
+def document() -> str:
+    return html_report(sample())
+
+
+def test_names_are_text_wherever_they_stand(document: str) -> None:
+    elements = Elements(document)
+    for group in GROUPS:
+        assert group in elements.text
+    assert len(elements.named("script")) == 3
+    assert elements.named("img") == []
+    assert all((link["href"] or "").startswith("#") for link in elements.named("a"))
+    assert not any(name.startswith("on") for _, attributes in elements.tags for name in attributes)
+
+
+def test_data_for_the_plots_cannot_leave_its_element(document: str) -> None:
+    data = re.search(r'<script type="application/json" id="figures">(.*?)</script>', document, re.DOTALL)
+    assert data is not None
+    assert "<" not in data[1]
+    assert "moved-0" in json.loads(data[1])
+
+
+def test_the_page_asks_for_nothing_and_forbids_what_it_did_not_bring(document: str) -> None:
+    elements = Elements(document)
+    [policy] = [
+        meta for meta in elements.named("meta") if meta.get("http-equiv") == "Content-Security-Policy"
+    ]
+    assert policy["content"] is not None
+    assert policy["content"].startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe-inline" not in policy["content"].partition("script-src")[2].partition(";")[0]
+    assert not any("src" in attributes for _, attributes in elements.tags)
+    assert [link for link in elements.named("link") if link.get("href") != "data:,"] == []
+    assert document.count("plotly.js v") == 1
+
+
+def test_every_table_says_what_it_is_and_every_head_what_it_heads(document: str) -> None:
+    elements = Elements(document)
+    assert len(elements.named("table")) == len(elements.named("caption")) >= 8
+    assert all(head.get("scope") in ("col", "row", "colgroup") for head in elements.named("th"))
+
+
+def test_the_tables_say_all_without_javascript(document: str) -> None:
+    text = " ".join(Elements(document).text.split())
+    assert "4 of 4 groups would gain from another strategy" in text
+    assert "12 generation numbers without a record" in text
+    assert "1 record could not be read" in text
+    assert "value: version 9 at byte 0" in text
+    assert "1 × sorts by member id alone" in text
+    assert f"range failed in 1 rebalances (rollout): generation 3: KeyError: {HOSTILE}" in text
+    assert "1 rebalances: no catalogue entry" not in text
+    assert "4 rebalances: no catalogue entry for topic 'gone'" in text
+
+
+def test_a_failed_check_of_truth_is_said_before_anything_is_relied_on() -> None:
+    result = sample()
+    [java, aiokafka] = result.truth.clients
+    failing = replace(result.truth, clients=(replace(java, matched=19, unexplained=1), aiokafka))
+    assert "The check of truth fails" not in html_report(result)
+    assert "The check of truth fails" in html_report(replace(result, truth=failing))
+
+
+@pytest.mark.parametrize("modes", [(Mode.ONE_STEP,), (Mode.ROLLOUT,), tuple(Mode)])
+def test_any_choice_of_modes_can_be_reported(modes: tuple[Mode, ...]) -> None:
+    text = Elements(html_report(sample(modes=modes))).text
+    assert ("One step" in text, "Rollout" in text) == (Mode.ONE_STEP in modes, Mode.ROLLOUT in modes)
+
+
+def test_a_result_without_verdicts_can_be_reported() -> None:
+    result = replace(sample(), verdicts=(), timeline=())
+    assert "No group would gain" in html_report(result)
+    assert json.loads(json_report(result))["findings"] == []
+
+
+def test_the_json_report_holds_the_result_and_what_it_means() -> None:
+    result = sample()
+    document = json.loads(json_report(result))
+    assert document["format"] == 1
+    assert {finding["group"] for finding in document["findings"]} == set(GROUPS)
+    assert document["findings"][0]["best"] == "cooperative-sticky"
+    assert [total["strategy"] for total in document["totals"] if total["mode"] == "rollout"] == [
+        RECORDED,
+        "range",
+        "cooperative-sticky",
+    ]
+    assert len(document["verdicts"]) == len(result.verdicts)
+    assert document["truth"]["holds"] is True
+    assert document["undecodable"][0]["offset"] == 99
+    assert document["history"]["first_timestamp"] == "2026-03-01T12:00:00+00:00"
+
+
+def test_no_report_holds_a_secret() -> None:
+    assert "opensesame" not in json_report(sample())
+    assert "opensesame" not in html_report(sample())
