@@ -48,8 +48,8 @@ run to run. docs/recording.md says how it works.
   The log cleaner was off, so nothing was compacted away.
 - `topics.parquet`: the topics over time: topic, topic_id, from (when the broker had confirmed the change),
   partitions, replica_racks.
-- `events.json`: what was done to which group and when, one object a line: at_ms (milliseconds since the
-  epoch), group, what, detail (client, process id and, for static members, instance id; or topic).
+- `events.json`: what was done to which group and when: at_ms (milliseconds since the epoch), group, what,
+  detail (client, process id and, for static members, instance id; or topic).
 
 A member's client id is its kind (`java`, `confluent`, `aiokafka` or `kafka-python` with `-stock` or `-ours`
 for whose assignors it runs), a hyphen and its group.

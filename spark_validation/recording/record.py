@@ -83,8 +83,8 @@ def _write(
         fresh = Path(temporary) / "recorded"
         records.write(fresh / "raw")
         catalogue.write(fresh / "topics.parquet")
-        lines = (json.dumps(dataclasses.asdict(happening)) + "\n" for happening in happenings)
-        (fresh / "events.json").write_text("".join(lines), encoding="utf-8")
+        lines = ",\n".join(json.dumps(dataclasses.asdict(happening)) for happening in happenings)
+        (fresh / "events.json").write_text(f"[\n{lines}\n]\n", encoding="utf-8")
         (fresh / "README.md").write_text(note, encoding="utf-8")
         if out.exists():
             shutil.rmtree(out)
