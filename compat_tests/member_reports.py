@@ -37,6 +37,7 @@ class MemberSpec:
     rack: str | None = None
     instance_id: str | None = None
     session_timeout_ms: int = 6000
+    poll_ms: int = 500
     pattern: str | None = None
     """Subscribe to all topics whose names match this, instead of `topics`."""
 

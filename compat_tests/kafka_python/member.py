@@ -107,7 +107,7 @@ def consume(spec: MemberSpec, reporter: Reporter) -> None:
         topics = () if spec.pattern else spec.topics
         consumer.subscribe(topics, pattern=spec.pattern, listener=Listener(reporter, consumer))
         while not stopping.is_set():
-            for tp, records in consumer.poll(timeout_ms=500).items():
+            for tp, records in consumer.poll(timeout_ms=spec.poll_ms).items():
                 reporter.consumed(tp.topic, tp.partition, [record.offset for record in records])
     except Exception as error:
         reporter.failed(error)

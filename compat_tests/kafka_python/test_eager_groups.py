@@ -22,6 +22,17 @@ class TestEagerGroups(EagerScenarios):
     program = PROGRAM
 
 
+def test_a_consumer_that_polls_in_steps_shorter_than_a_join_does_not_stand_still(kafka: Kafka) -> None:
+    # With kafka-python's own assignors it does: the leader learns of "payments" only after it has assigned,
+    # joins again because of it, and the poll that sends the request is over before the answer is there.
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4, "payments": 2}) as group:
+        group.start("leader", ["sticky"], topics=["orders"], poll_ms=10)
+        group.wait_for("the leader", lambda: group.members["leader"].reports("assigned"))
+        group.start("b", ["sticky"], topics=["payments"], poll_ms=10)
+        settled = group.settle()
+        assert (settled.count("leader"), settled.count("b")) == (4, 2)
+
+
 @contextmanager
 def polling(group: GroupOfMembers, assignor: Any) -> Iterator[KafkaConsumer]:
     """A consumer of this process, polled in a thread of its own."""

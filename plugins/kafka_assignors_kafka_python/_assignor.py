@@ -21,7 +21,12 @@ from kafka_assignors import joining
 from kafka_assignors.group import Topic
 from kafka_assignors.joining import Joined, JoinedMember, LastAssignment
 from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy
-from kafka_assignors_kafka_python._client import calling_coordinator, lead_with_our_assignors, topics_of
+from kafka_assignors_kafka_python._client import (
+    calling_coordinator,
+    come_back_for_this_join,
+    lead_with_our_assignors,
+    topics_of,
+)
 
 __all__ = ["StrategyAssignor", "assignor"]
 
@@ -66,6 +71,7 @@ class StrategyAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafk
         """The bytes that the calling consumer joins with."""
         coordinator = calling_coordinator()
         lead_with_our_assignors(coordinator)
+        come_back_for_this_join(coordinator)
         return joining.subscription_bytes(
             self._strategy,
             topics,

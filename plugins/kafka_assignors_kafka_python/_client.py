@@ -8,6 +8,7 @@ coordinator, but it is only ever called by it: `calling_coordinator` finds it in
 Touched, with what it is used for (checked with kafka-python 3.0.12):
 
     ConsumerCoordinator
+        request_rejoin              see `come_back_for_this_join`
         group_instance_id           the consumer's group.instance.id
         _generation.generation_id   the generation last joined
         _lookup_assignor            assignor by name, as the user configured it
@@ -33,7 +34,13 @@ from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka_assignors.group import Topic
 from kafka_assignors.joining import Joined, JoinedMember
 
-__all__ = ["LeadingAssignor", "calling_coordinator", "lead_with_our_assignors", "topics_of"]
+__all__ = [
+    "LeadingAssignor",
+    "calling_coordinator",
+    "come_back_for_this_join",
+    "lead_with_our_assignors",
+    "topics_of",
+]
 
 
 @runtime_checkable
@@ -54,6 +61,17 @@ def calling_coordinator() -> Any:
             return caller
         frame = frame.f_back
     raise RuntimeError("an assignor of kafka_assignors_kafka_python works inside a KafkaConsumer only")
+
+
+def come_back_for_this_join(coordinator: Any) -> None:
+    """Keep a poll that ends while the join is under way from being the last one that cares.
+
+    Where a join began because the subscription or the partition counts changed, kafka-python forgets that
+    reason as soon as it has written the request. A poll that times out after that leaves the join's result
+    behind, the next one sees no need to join, and the consumer stands still for good. The flag set here is
+    cleared when a join has been completed.
+    """
+    coordinator.request_rejoin()
 
 
 def lead_with_our_assignors(coordinator: Any) -> None:
