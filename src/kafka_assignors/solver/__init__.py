@@ -8,7 +8,8 @@ opens with its idea:
 1. `classes` finds members and topics that are alike, so that what follows handles counts instead of
    partitions;
 2. `levels` finds how many partitions each member gets in any balanced assignment;
-3. `flow` finds how many partitions of each class every member gets, so that as few as possible move;
+3. `flow` finds how many partitions of each class every member gets, so that as few as possible move (often
+   `greedy` is enough);
 4. `placement` turns the counts into partitions.
 """
 

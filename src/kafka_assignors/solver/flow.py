@@ -1,4 +1,4 @@
-"""Step 3: how many partitions of each class every member gets, so that as few as possible move.
+r"""Step 3: how many partitions of each class every member gets, so that as few as possible move.
 
 Within a level the loads are settled but for who gets one more, and levels do not touch: each is a
 minimum-cost flow of its own. Partitions flow from their class to members. A member can *keep* as many of a
@@ -8,14 +8,14 @@ Members that owned nothing are not told apart and share the hub of their cohort 
 `load` partitions flow to the sink, and one more through a pool that holds as many as the level has extra.
 Where racks count, an edge to members that would consume across racks costs a miss more.
 
-                    keeps: up to what it owned
-       class  ---------------------------------->  member  -- load -->  sink
-          \\                                       ^    \\               ^
-           `-- moves -->  hub of cohort and rack -´      `-- 1 --> pool -´  extra
+                  keeps: what it owned
+    class  ------------------------------>  member  -- load -->  sink
+       \                                     ^    \               ^
+        `-- moves -->  cohort and rack  ----´      `- 1 -> pool --´ extra
 
-Two commonest cases need no network. If nobody owned anything and racks do not count, the shares that the
-levels were found with are as good as any. If all partitions are of one class, everybody keeps what the load
-allows.
+Three cases need no network. If all partitions are of one class and racks do not count, everybody keeps what
+the load allows. If nobody owned anything and racks do not count, the shares that the levels were found with
+are as good as any. And what `greedy` finds may be enough; otherwise the flow starts from what it keeps.
 """
 
 from __future__ import annotations
@@ -25,14 +25,11 @@ from dataclasses import dataclass, field
 
 from kafka_assignors.solver.classes import Classes, PartitionClass
 from kafka_assignors.solver.costs import Costs, RackPreference
+from kafka_assignors.solver.greedy import Shares, deal_counts, even_wishes, fill, keep
 from kafka_assignors.solver.levels import Level
 from kafka_assignors.solver.network import UNLIMITED, Network
-from kafka_assignors.solver.rounds import deal
 
 __all__ = ["Shares", "share_out"]
-
-Shares = list[dict[int, int]]
-"""By partition class: how many of its partitions each member gets, by member number."""
 
 
 def share_out(classes: Classes, levels: Sequence[Level], racks: RackPreference) -> Shares:
@@ -45,18 +42,25 @@ def share_out(classes: Classes, levels: Sequence[Level], racks: RackPreference) 
     for level in levels:
         numbers = [number for t in level.topic_classes for number in by_topic_class[t]]
         here = [classes.partition_classes[number] for number in numbers]
-        members = {m: cohort for cohort in level.cohorts for m in classes.cohorts[cohort]}
+        members = _members(classes, level)
         owned = [_owned_counts(partition_class, members) for partition_class in here]
         racks_count = any(partition_class.racks is not None for partition_class in here)
-        if racks_count or (len(here) > 1 and any(owned)):
-            counts = _LevelNetwork(classes, level, members, here, owned, costs).solve()
-        elif len(here) == 1:
-            counts = [_keep_and_fill(level, sorted(members), owned[0])]
-        else:
+        if not racks_count and len(here) == 1:
+            counts = [_share_one(level, sorted(members), owned[0])]
+        elif not racks_count and not any(owned):
             counts = _deal_shares(classes, level)
+        else:
+            kept = keep(classes, level, here, owned)
+            filled = None if racks_count else fill(classes, level, here, kept)
+            counts = filled or _LevelNetwork(classes, level, here, owned, kept, costs).solve()
         for number, count in zip(numbers, counts, strict=True):
             shares[number] = count
     return shares
+
+
+def _members(classes: Classes, level: Level) -> dict[int, int]:
+    """The members of the level, and the cohort of each."""
+    return {m: cohort for cohort in level.cohorts for m in classes.cohorts[cohort]}
 
 
 def _owned_counts(partition_class: PartitionClass, members: dict[int, int]) -> dict[int, int]:
@@ -64,7 +68,7 @@ def _owned_counts(partition_class: PartitionClass, members: dict[int, int]) -> d
     return {m: count for m, count in partition_class.owned_counts.items() if m in members}
 
 
-def _keep_and_fill(level: Level, members: Sequence[int], owned: dict[int, int]) -> dict[int, int]:
+def _share_one(level: Level, members: Sequence[int], owned: dict[int, int]) -> dict[int, int]:
     """The shares of a single class: those who own the most get one more, and everybody is filled up."""
     most_first = sorted(members, key=lambda m: -owned.get(m, 0))
     richest = set(most_first[: level.extra])
@@ -81,22 +85,8 @@ def _deal_shares(classes: Classes, level: Level) -> Shares:
                 heaps[cohort].append((index, range(share)))
     for cohort, heap in heaps.items():
         members = classes.cohorts[cohort]
-        _deal_counts(heap, _even_wishes(members, sum(len(things) for _, things in heap)), counts)
+        deal_counts(heap, even_wishes(members, sum(len(things) for _, things in heap)), counts)
     return counts
-
-
-def _deal_counts(
-    heap: Sequence[tuple[int, range]], wishes: Sequence[tuple[int, int]], counts: Shares
-) -> None:
-    if len(wishes) == 1:
-        ((m, _),) = wishes
-        for index, everything in heap:
-            counts[index][m] = counts[index].get(m, 0) + len(everything)
-        return
-    for index, dealt in deal(heap, wishes):
-        count_of = counts[index]
-        for m, things in dealt:
-            count_of[m] = count_of.get(m, 0) + len(things)
 
 
 @dataclass(slots=True)
@@ -118,9 +108,9 @@ class _LevelNetwork:
         self,
         classes: Classes,
         level: Level,
-        members: dict[int, int],
         parts: Sequence[PartitionClass],
         owned: Sequence[dict[int, int]],
+        kept: Shares,
         costs: Costs,
     ) -> None:
         self.parts = parts
@@ -130,7 +120,6 @@ class _LevelNetwork:
         self.hubs: dict[tuple[int, str | None], _Hub] = {}
         self.keeps: list[tuple[int, int, int]] = []  # (index of the class, member, edge)
 
-        kept = _keep_greedily(classes, level, parts, owned)
         loads = dict.fromkeys(sorted({m for counts in owned for m in counts}), 0)
         for counts in kept:
             for m, count in counts.items():
@@ -139,7 +128,7 @@ class _LevelNetwork:
         taken = sum(load > level.load for load in loads.values())
         network.edge(pool, self.sink, level.extra, carries=taken)
         owner_nodes: dict[int, int] = {}
-        for m, cohort in members.items():
+        for m, cohort in _members(classes, level).items():
             hub = self._hub(cohort, classes.racks[m])
             if m not in loads:
                 hub.newcomers.append(m)
@@ -183,46 +172,7 @@ class _LevelNetwork:
             heap = [(index, range(self.network.flow(edge))) for index, edge in hub.from_classes]
             wishes = [(m, self.network.flow(edge)) for m, edge in hub.to_owners]
             left = sum(map(len, (things for _, things in heap))) - sum(wanted for _, wanted in wishes)
-            wishes += _even_wishes(hub.newcomers, left)
+            wishes += even_wishes(hub.newcomers, left)
             wishes.sort()
-            _deal_counts(heap, wishes, counts)
+            deal_counts(heap, wishes, counts)
         return counts
-
-
-def _keep_greedily(
-    classes: Classes, level: Level, parts: Sequence[PartitionClass], owned: Sequence[dict[int, int]]
-) -> Shares:
-    """What members can keep for nothing: up to `load` each, then one more while the level has extra.
-
-    No assignment keeps more without a rack miss. Classes with few subscribers are kept first: the others are
-    easier to give away.
-    """
-    kept: Shares = [{} for _ in parts]
-    loads: dict[int, int] = {}
-    by_choice = sorted(
-        range(len(parts)), key=lambda index: len(classes.topic_classes[parts[index].topic_class].cohorts)
-    )
-    left_over: dict[int, int] = {}  # member: a class of which it could keep one more
-    for index in by_choice:
-        for m, count in owned[index].items():
-            if parts[index].misses(classes.racks[m]):
-                continue
-            load = loads.get(m, 0)
-            keeps = min(count, level.load - load)
-            if keeps < count:
-                left_over.setdefault(m, index)
-            if keeps:
-                loads[m] = load + keeps
-                kept[index][m] = keeps
-    for m in sorted(left_over)[: level.extra]:
-        index = left_over[m]
-        kept[index][m] = kept[index].get(m, 0) + 1
-    return kept
-
-
-def _even_wishes(members: Sequence[int], total: int) -> list[tuple[int, int]]:
-    """The total divided evenly, the first members getting one more."""
-    if not members:
-        return []
-    load, extra = divmod(total, len(members))
-    return [(m, load + (position < extra)) for position, m in enumerate(members)]
