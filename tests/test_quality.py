@@ -84,6 +84,13 @@ class TestRacks:
         assert measure(unknown, assignment(a=[0])).rack_misses is None
 
 
+def test_an_invalid_assignment_can_be_measured_as_well() -> None:
+    racks = group(1, {"a": [0]}, {"a": "x"}, ["y"])
+    invalid = Assignment({"a": {"orders": [0, 7, -1], "unknown": [3]}, "stranger": {"orders": [0]}})
+    assert measure(racks, invalid).rack_misses == 1
+    assert measure(racks, Assignment({})).partitions == 0
+
+
 def test_quality_becomes_json() -> None:
     quality = measure(group(1, {"a": [0]}), assignment(a=[0]))
     assert json.loads(json.dumps(dataclasses.asdict(quality)))["kept"] == 1

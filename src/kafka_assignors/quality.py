@@ -93,7 +93,8 @@ def _rack_misses(group: Group, assignment: Assignment) -> int | None:
         for name, partitions in by_topic.items():
             topic = group.topics.get(name)
             if topic is not None and topic.replica_racks is not None:
+                racks = topic.replica_racks
                 misses += sum(
-                    1 for p in partitions if topic.replica_racks[p] and rack not in topic.replica_racks[p]
+                    1 for p in partitions if 0 <= p < len(racks) and racks[p] and rack not in racks[p]
                 )
     return misses
