@@ -30,6 +30,7 @@ INK, FAINT = "INK", "FAINT"
 
 # Okabe and Ito, "Color Universal Design" (2008), without the yellow that vanishes on white.
 _COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#0072B2", "#D55E00")
+_GREY = "#8a929b"
 _DASHES = ("dash", "dot", "dashdot", "longdash", "longdashdot", "5px,2px")
 _SYMBOLS = ("square", "diamond", "triangle-up", "x", "star", "pentagon")
 
@@ -49,6 +50,7 @@ def moved_in_total(totals: Sequence[StrategyTotal]) -> Figure:
                 "text": [f"{total.moved:,}" for total in totals],
                 "textposition": "auto",
                 "insidetextanchor": "start",
+                "insidetextfont": {"color": "#111111"},
                 "textangle": 0,
                 "cliponaxis": False,
                 "width": 0.6,
@@ -137,7 +139,7 @@ def generations(rows: Sequence[TimelineRow], groups: Sequence[GroupSummary]) -> 
                 "y": [at[row.group] for row in recorded],
                 "marker": {
                     "size": [7 + 13 * (row.moved / most) ** 0.5 for row in recorded],
-                    "color": ["#D55E00" if row.moved else "#0072B2" for row in recorded],
+                    "color": ["#D55E00" if row.moved else FAINT for row in recorded],
                     "symbol": ["circle" if row.moved else "circle-open" for row in recorded],
                     "opacity": 0.75,
                 },
@@ -174,11 +176,13 @@ def moved_over_time(rows: Sequence[TimelineRow], names: Sequence[str]) -> Figure
         )
         if name == RECORDED:
             least = _line(
-                name, own, list(accumulate(row.least_moved for row in own)), style, "%{y:,} needed so far"
+                "least possible",
+                own,
+                list(accumulate(row.least_moved for row in own)),
+                {**style, "color": INK},
+                "%{y:,} needed so far",
             )
-            data.append(
-                {**least, "name": "least possible", "line": {"color": FAINT, "shape": "hv", "width": 1.5}}
-            )
+            data.append({**least, "mode": "lines"})
     return {"data": data, "layout": _over_time("moved partitions, summed")}
 
 
@@ -252,7 +256,7 @@ def _least_marker(across: str, at: Sequence[float], least: Sequence[int], *, siz
 
 def _styles(names: Sequence[str]) -> dict[str, dict[str, str]]:
     """Colour, dash and marker by strategy; what was recorded is grey."""
-    styles = {RECORDED: {"color": FAINT, "dash": "solid", "symbol": "circle"}}
+    styles = {RECORDED: {"color": _GREY, "dash": "solid", "symbol": "circle"}}
     for index, name in enumerate(name for name in names if name != RECORDED):
         at = index % len(_COLOURS)
         styles[name] = {"color": _COLOURS[at], "dash": _DASHES[at], "symbol": _SYMBOLS[at]}

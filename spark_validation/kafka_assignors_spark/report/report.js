@@ -20,7 +20,7 @@
         plot_bgcolor: "rgba(0,0,0,0)",
         font: { color: ink, family: getComputedStyle(document.body).fontFamily, size: 13 },
         ...layout,
-        margin: { l: 70, r: 25, t: 25, b: 45, ...layout.margin },
+        margin: { l: 70, r: 25, t: 25, b: 60, ...layout.margin },
         xaxis: { ...axis, ...layout.xaxis },
         yaxis: { ...axis, ...layout.yaxis },
       },
