@@ -307,15 +307,15 @@ class KafkaCluster(Kafka):
         found.process = None
 
     def _start_all(self) -> None:
+        reason = ""
         for _ in range(_START_ATTEMPTS):
             try:
                 self._try_to_start()
                 return
             except _PortTaken as taken:
-                reason = taken
-                for broker in self._brokers.values():
-                    if broker.process is not None:
-                        self._end(broker.id, signal.SIGKILL, 30.0)
+                reason = str(taken)
+                for broker in self.pids:
+                    self.kill(broker)
         raise KafkaError(f"no free port after {_START_ATTEMPTS} attempts: {reason}")
 
     def _try_to_start(self) -> None:

@@ -50,7 +50,8 @@ class Act(str, enum.Enum):
     FREEZE = "freeze"
     """SIGSTOP to a random member for longer than the session timeout: it comes back to a group without it."""
     STALL = "stall"
-    """A random member does not poll for longer than its poll interval, while its heartbeats go on."""
+    """A random member (Java's cannot be told to) does not poll for longer than its poll interval, while its
+    heartbeats go on."""
     ROLL = "roll"
     """A rolling restart: each member in turn leaves and comes back as a new process."""
     BOUNCE = "bounce"
@@ -262,7 +263,7 @@ GROUPS = (
         (
             Role(
                 "java",
-                2,
+                3,
                 ("orders", "mails"),
                 ("range",),
                 upgrades=(("cooperative-sticky", "range"), ("cooperative-sticky",)),

@@ -135,21 +135,23 @@ async def consume_aiokafka(config: MemberConfig, orders: Orders) -> None:
 def consume_kafka_python(config: MemberConfig, orders: Orders) -> None:
     from kafka import KafkaConsumer
 
-    static = {} if config.instance_id is None else {"group_instance_id": config.instance_id}
-    consumer = KafkaConsumer(
-        bootstrap_servers=config.bootstrap.split(","),
-        client_id=config.client_id,
-        group_id=config.group,
-        client_rack=config.rack or "",
-        partition_assignment_strategy=_kafka_python_assignors(config),
-        session_timeout_ms=SESSION_MS,
-        heartbeat_interval_ms=HEARTBEAT_MS,
-        max_poll_interval_ms=MAX_POLL_MS,
-        metadata_max_age_ms=METADATA_AGE_MS,
-        auto_commit_interval_ms=_COMMIT_INTERVAL_MS,
-        auto_offset_reset="earliest",
-        **static,
-    )
+    settings: dict[str, Any] = {
+        "bootstrap_servers": config.bootstrap.split(","),
+        "client_id": config.client_id,
+        "group_id": config.group,
+        "partition_assignment_strategy": _kafka_python_assignors(config),
+        "session_timeout_ms": SESSION_MS,
+        "heartbeat_interval_ms": HEARTBEAT_MS,
+        "max_poll_interval_ms": MAX_POLL_MS,
+        "metadata_max_age_ms": METADATA_AGE_MS,
+        "auto_commit_interval_ms": _COMMIT_INTERVAL_MS,
+        "auto_offset_reset": "earliest",
+    }
+    if config.instance_id is not None:
+        settings["group_instance_id"] = config.instance_id
+    if config.rack is not None:
+        settings["client_rack"] = config.rack
+    consumer = KafkaConsumer(**settings)
     consumer.subscribe(topics=list(config.topics))
     if config.client == "kafka-python-ours":
         # kafka-python may lead its first generation before it has any metadata, and then assigns nothing

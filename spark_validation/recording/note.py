@@ -14,7 +14,7 @@ from importlib import metadata
 from confluent_kafka import libversion
 
 from compat_tests.jvm import classpath, java_home_binary
-from spark_validation.recording.groups import Group
+from spark_validation.recording.groups import Act, Group
 from spark_validation.recording.offsets_topic import GroupRecords
 from spark_validation.recording.play import Happening
 from spark_validation.recording.summary import Summary
@@ -68,7 +68,7 @@ Generations by the client that led them:
 |---|---|--:|
 {_leader_rows(summary)}
 
-What was done to the groups: {_counted(Counter(happening.what for happening in happenings))}.
+What was done to the groups: {_acts(happenings)}. Members that ended unasked: {_died(happenings)}.
 
 ## Versions
 
@@ -94,8 +94,13 @@ def _leader_rows(summary: Summary) -> str:
     return "\n".join(f"| {protocol} | {client} | {count} |" for (protocol, client), count in rows)
 
 
-def _counted(counts: Counter[str]) -> str:
-    return ", ".join(f"{what} {count}" for what, count in sorted(counts.items()))
+def _acts(happenings: Sequence[Happening]) -> str:
+    counts = Counter(happening.what for happening in happenings)
+    return ", ".join(f"{act.value} {counts[act.value]}" for act in Act if counts[act.value])
+
+
+def _died(happenings: Sequence[Happening]) -> int:
+    return sum(happening.what == "died" for happening in happenings)
 
 
 def _version_rows() -> str:

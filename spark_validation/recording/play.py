@@ -42,8 +42,9 @@ class Happening:
 
     Attributes:
         at_ms: milliseconds since the epoch, before it was done.
-        what: an Act; or start, stop, died; or grow, of a topic.
-        detail: the member (client id, process id, instance id) or topic that it was done to.
+        what: an Act that begins; or what happens to a member in its course (start, stop, killed, frozen,
+            continued, stalled, subscribed) or unasked (died); or grow, of a topic.
+        detail: the member (kind of client, process id, instance id) or topic that it happens to.
     """
 
     at_ms: int
@@ -144,21 +145,24 @@ class _Life:
 
     async def _kill(self) -> None:
         member = self._any()
-        self._forget(member, "kill")
+        self._forget(member, "killed")
         self._stage.processes.stop(member.process, signal.SIGKILL)
         await asyncio.sleep(_BEYOND_SESSION_S)
         self._start(member.role, member.instance_id, member.rack)
 
     async def _freeze(self) -> None:
         member = self._any()
-        self._stage.note(self._group.name, "stop-signal", member.name)
+        self._stage.note(self._group.name, "frozen", member.name)
         member.process.send_signal(signal.SIGSTOP)
         await asyncio.sleep(_BEYOND_SESSION_S)
-        self._stage.note(self._group.name, "continue-signal", member.name)
+        self._stage.note(self._group.name, "continued", member.name)
         member.process.send_signal(signal.SIGCONT)
 
     async def _stall(self) -> None:
-        member = self._random.choice([m for m in self._members if m.role.client != "java"])
+        able = [member for member in self._members if member.role.client != "java"]
+        if not able:
+            return
+        member = self._random.choice(able)
         self._stage.note(self._group.name, "stalled", member.name)
         member.order(f"stall {_BEYOND_POLL_S:g}")
         await asyncio.sleep(_BEYOND_POLL_S)
@@ -168,7 +172,7 @@ class _Life:
             await self._stop(member)
             await self._pause(0.5, 2)
             self._start(member.role, member.instance_id, member.rack)
-            await self._pause(4, 6)
+            await self._pause(6, 9)
 
     async def _bounce(self) -> None:
         await self._restart_all(0.0)
@@ -187,7 +191,7 @@ class _Life:
         self._switched = not self._switched
         for member in self._members:
             if member.role.other_topics:
-                self._stage.note(self._group.name, "subscribe", member.name)
+                self._stage.note(self._group.name, "subscribed", member.name)
                 member.order(f"subscribe {','.join(self._topics(member.role))}")
                 await self._pause(0, 2)
 
@@ -258,9 +262,8 @@ class _Life:
                 self._forget(member, "died")
                 self._stage.processes.stop(member.process)
                 last_words = member.log.read_text(encoding="utf-8", errors="replace").splitlines()[-5:]
-                print(
-                    f"{self._group.name}: {member.name} ended with exit code {code}:", *last_words, sep="\n  "
-                )
+                said = "\n  ".join(last_words)
+                print(f"{self._group.name}: {member.name} ended with code {code}:\n  {said}", file=sys.stderr)
                 self._start(member.role, member.instance_id, member.rack)
 
 
@@ -319,16 +322,13 @@ async def _traffic(bootstrap: str, seed: int) -> None:
 
 async def _report_progress(stage: Stage, seconds: float) -> None:
     start = time.monotonic()
-    every_s = 1 if sys.stderr.isatty() else 30
+    # One line that is written over again on a terminal, a line now and then in a log.
+    every_s, opening, ending = (1, "\r", "  ") if sys.stderr.isatty() else (30, "", "\n")
     while True:
         passed = time.monotonic() - start
         acts = sum(happening.what in set(Act) for happening in stage.happenings)
-        line = f"{_clock(passed)} of {_clock(seconds)}: {stage.members} members, {acts} acts"
-        print(
-            f"\r{line}  " if sys.stderr.isatty() else line,
-            end="" if sys.stderr.isatty() else "\n",
-            file=sys.stderr,
-        )
+        progress = f"{_clock(passed)} of {_clock(seconds)}: {stage.members} members, {acts} acts"
+        print(f"{opening}{progress}", end=ending, file=sys.stderr, flush=True)
         await asyncio.sleep(every_s)
 
 
