@@ -1,6 +1,6 @@
 """Record the history of the groups in `groups.py` on three brokers of our own.
 
-    python -m spark_validation.recording.record --minutes 11 --out spark_validation/recorded
+    python -m spark_validation.recording.record --minutes 12 --out spark_validation/recorded
 
 Brokers and members are processes that end with this one, however it ends. What is there under the output
 folder is replaced only when the recording has succeeded.
@@ -106,7 +106,7 @@ def _parser() -> argparse.ArgumentParser:
         "--out", type=Path, default=_DEFAULT_OUT, help="folder to write, replaced if it exists"
     )
     parser.add_argument(
-        "--minutes", type=_positive, default=11.0, help="how long the groups live (default: 11)"
+        "--minutes", type=_positive, default=12.0, help="how long the groups live (default: 12)"
     )
     parser.add_argument("--seed", type=int, default=1, help="of what happens when (default: 1)")
     parser.add_argument(
