@@ -1,0 +1,149 @@
+"""One group replayed without Spark: what each strategy would have done, and from what it had to start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafka_assignors import Assignment, Group
+from kafka_assignors.group import Topic
+from kafka_assignors.strategies.contract import RebalanceProtocol
+from kafka_assignors.strategies.registry import load_strategy
+from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
+from kafka_assignors_spark.group_replay import Replayed, replay_group
+from kafka_assignors_spark.rebalances import Generation
+from kafka_assignors_spark.result import RECORDED, Mode
+from spark_validation.tests.test_rebalances import generation, had
+
+FOUR = Catalogue([CatalogueEntry(None, None, Topic("orders", 4))])
+ALL = {"orders": [0, 1, 2, 3]}
+NAMES = ("range", "sticky", "cooperative-sticky")
+STRATEGIES = {name: load_strategy(name) for name in NAMES}
+
+# a has everything, b joins, a leaves: whoever leads must move two partitions, then two.
+JOIN_AND_LEAVE = (
+    generation(1, had("a", ALL)),
+    generation(2, had("a", {"orders": [0, 1]}), had("b", {"orders": [2, 3]})),
+    generation(3, had("b", ALL)),
+)
+
+
+def replayed(*records: Generation, catalogue: Catalogue = FOUR) -> dict[tuple[str, str, int], Replayed]:
+    rows = replay_group(records, catalogue, STRATEGIES)
+    return {(row.strategy, row.mode, row.generation): row for row in rows}
+
+
+def test_every_rebalance_has_a_row_for_each_strategy_in_each_mode_and_for_what_was_recorded() -> None:
+    rows = replayed(*JOIN_AND_LEAVE)
+    modes = [mode.value for mode in Mode]
+    assert rows.keys() == {(s, m, g) for s in (*NAMES, RECORDED) for m in modes for g in (1, 2, 3)}
+
+
+def test_a_join_moves_what_balance_asks_for_and_a_leave_moves_nothing_of_those_who_stay() -> None:
+    rows = replayed(*JOIN_AND_LEAVE)
+    for name in (*NAMES, RECORDED):
+        joined, left = rows[name, "one-step", 2], rows[name, "one-step", 3]
+        assert (joined.moved, joined.least_moved, joined.could_stay) == (2, 2, 4)
+        assert (left.moved, left.least_moved, left.could_stay) == (0, 0, 2)
+        assert (joined.min_load, joined.max_load) == (2, 2)
+
+
+def test_only_a_strategy_that_runs_cooperatively_needs_a_second_round_and_only_where_something_moves() -> (
+    None
+):
+    rows = replayed(*JOIN_AND_LEAVE)
+    assert [rows["cooperative-sticky", "one-step", g].rounds for g in (1, 2, 3)] == [1, 2, 1]
+    assert [rows["sticky", "one-step", g].rounds for g in (1, 2, 3)] == [1, 1, 1]
+
+
+def test_one_step_starts_from_what_production_had_and_rollout_from_its_own_last_assignment() -> None:
+    # Production gave b what a sticky strategy would have left with a; then c joins.
+    swapped = {"a": {"orders": [2, 3]}, "b": {"orders": [0, 1]}}
+    records = (
+        generation(1, had("a", ALL)),
+        generation(2, had("a", swapped["a"]), had("b", swapped["b"])),
+        generation(3, had("a", swapped["a"]), had("b", swapped["b"])),
+    )
+    rows = replayed(*records)
+    # Range wants 0 and 1 for a: after production's swap it moves all four, after its own assignment none.
+    assert rows["range", "one-step", 3].moved == 4
+    assert rows["range", "rollout", 3].moved == 0
+    assert rows["sticky", "one-step", 3].moved == rows["sticky", "rollout", 3].moved == 0
+
+
+def test_a_restarted_static_member_keeps_in_a_rollout_what_it_had_under_its_old_id() -> None:
+    low, high = {"orders": [0, 1]}, {"orders": [2, 3]}
+    records = (
+        generation(1, had("a", low, instance="pod-0"), had("b", high, instance="pod-1")),
+        generation(1, had("a2", low, instance="pod-0"), had("b", high, instance="pod-1"), replacement=True),
+        generation(2, had("a2", low, instance="pod-0"), had("b", high, instance="pod-1")),
+    )
+    rows = replayed(*records)
+    assert rows["sticky", "rollout", 2].could_stay == 4
+    assert rows["sticky", "rollout", 2].moved == 0
+
+
+def test_a_rollout_starts_again_from_the_record_after_a_rebalance_that_cannot_be_judged() -> None:
+    swapped = (had("a", {"orders": [2, 3]}), had("b", {"orders": [0, 1]}))
+    rows = replayed(
+        generation(7, *swapped, starts_late=True),
+        generation(8, *swapped),
+    )
+    assert rows[RECORDED, "rollout", 7].problem is not None
+    assert ("range", "rollout", 7) not in rows
+    assert rows["range", "rollout", 8].moved == 4
+
+
+def test_a_topic_without_an_entry_takes_its_count_from_the_record_and_is_marked() -> None:
+    rows = replayed(*JOIN_AND_LEAVE, catalogue=Catalogue(()))
+    assert {tuple(row.inferred_topics) for row in rows.values()} == {("orders",)}
+    assert rows["sticky", "one-step", 2].partitions == 4
+
+
+def test_a_count_that_cannot_be_inferred_is_not_guessed() -> None:
+    holes = generation(1, had("a", {"orders": [0, 3]}))
+    rows = replayed(holes, catalogue=Catalogue(()))
+    assert rows.keys() == {(RECORDED, mode.value, 1) for mode in Mode}
+    assert "no partition count is known for topic 'orders'" in (rows[RECORDED, "rollout", 1].problem or "")
+
+
+@dataclass(frozen=True)
+class Failing:
+    name: str = "failing"
+    version: int = 0
+    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
+
+    def assign(self, group: Group) -> Assignment:
+        if len(group.members) == 2:
+            raise RuntimeError("two is too much")
+        return Assignment({member: {"orders": range(4)} for member in group.members})
+
+
+def test_a_strategy_that_raises_fails_in_that_rebalance_alone() -> None:
+    rows = list(replay_group(JOIN_AND_LEAVE, FOUR, {"failing": Failing()}, [Mode.ROLLOUT]))
+    problems = [row.problem for row in rows if row.strategy == "failing"]
+    assert problems == [None, "RuntimeError: two is too much", None]
+
+
+@dataclass(frozen=True)
+class Restless:
+    """Takes another partition from a in every round, and gives the rest to a."""
+
+    name: str = "restless"
+    version: int = 0
+    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE,)
+
+    def assign(self, group: Group) -> Assignment:
+        held = group.members["a"].owned.get("orders", ())
+        taken = [p for p in range(4) if p not in held or p == max(held)] if len(group.members) > 1 else []
+        shares: dict[str, dict[str, list[int]]] = {name: {} for name in group.members}
+        shares["a"]["orders"] = [p for p in range(4) if p not in taken]
+        if taken:
+            shares["b"]["orders"] = taken
+        return Assignment(shares)
+
+
+def test_a_cooperative_strategy_that_does_not_settle_is_found_out() -> None:
+    records = (generation(1, had("a", ALL)), generation(2, had("a", ALL), had("b", {})))
+    rows = list(replay_group(records, FOUR, {"restless": Restless()}, [Mode.ONE_STEP]))
+    problems = [row.problem for row in rows if row.strategy == "restless"]
+    assert problems == [None, "NotSettledError: still moving partitions in round 4 of one rebalance"]

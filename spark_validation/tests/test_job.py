@@ -1,0 +1,343 @@
+"""From a path or a broker to a verdict, and to one clear line where there cannot be one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import astuple, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+
+from compat_tests.kafka_cluster import Kafka
+from kafka_assignors.protocol import GroupMember, OffsetCommitKey, encode_key
+from kafka_assignors.strategies.registry import load_strategy
+from kafka_assignors_spark import history
+from kafka_assignors_spark.group_replay import replay_group
+from kafka_assignors_spark.inputs import catalogue_of, recorded_records
+from kafka_assignors_spark.instants import from_micros
+from kafka_assignors_spark.job import run_replay
+from kafka_assignors_spark.rebalances import Generation
+from kafka_assignors_spark.replay import replay
+from kafka_assignors_spark.result import (
+    RECORDED,
+    Mode,
+    Progress,
+    ReplayError,
+    ReplayOptions,
+    ReplayResult,
+    to_json,
+)
+from kafka_assignors_spark.table_functions import with_micros
+from spark_validation.tests.groups import RAW_SCHEMA, Log, member, write_history
+
+ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]}
+NAMES = ("range", "roundrobin", "sticky", "cooperative-sticky")
+
+
+def small() -> Log:
+    log = Log()
+    log.generation("eager", 1, member("a", gets=ALL))
+    log.generation("coop", 1, member("a", gets=ALL), protocol="cooperative-sticky")
+    log.generation("eager", 2, member("a", gets=LOW), member("b", gets=HIGH))
+    first = (member("a", gets=LOW, owned=ALL, generation=1), member("b"))
+    log.generation("coop", 2, *first, protocol="cooperative-sticky")
+    second = (member("a", gets=LOW, owned=LOW, generation=2), member("b", gets=HIGH))
+    log.generation("coop", 3, *second, protocol="cooperative-sticky")
+    return log
+
+
+def run(path: str, **options: object) -> ReplayResult:
+    return run_replay(replace(ReplayOptions(path=path), **options), lambda _: None)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def small_path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_history(tmp_path_factory.mktemp("small"), small(), {"orders": 4})
+
+
+@pytest.fixture(scope="module")
+def result(spark: SparkSession, recorded: str) -> ReplayResult:
+    """The replay of the history that the repository carries."""
+    assert spark is SparkSession.getActiveSession()
+    return run(recorded)
+
+
+# What a verdict says
+
+
+def test_a_cooperative_hand_over_counts_as_one_rebalance_of_two_generations(
+    spark: SparkSession, small_path: str
+) -> None:
+    found = run(small_path)
+    by_group = {group.group: group for group in found.groups}
+    assert (by_group["coop"].generations, by_group["coop"].rebalances) == (3, 2)
+    assert by_group["coop"].rebalance_protocols == ("cooperative",)
+    assert by_group["eager"].rebalance_protocols == ("eager",)
+    recorded = {verdict.group: verdict for verdict in found.verdicts if verdict.strategy == RECORDED}
+    assert (recorded["coop"].moved, recorded["coop"].second_rounds) == (2, 1)
+    assert (recorded["eager"].moved, recorded["eager"].second_rounds) == (2, 0)
+
+
+def test_every_group_has_a_verdict_for_each_strategy_in_each_mode(result: ReplayResult) -> None:
+    judged = {group.group for group in result.groups if group.replayed_rebalances}
+    verdicts = {(verdict.group, verdict.strategy, verdict.mode) for verdict in result.verdicts}
+    assert verdicts == {
+        (group, name, mode) for group in judged for name in (*NAMES, RECORDED) for mode in Mode
+    }
+    assert len(judged) >= 12
+
+
+def test_sticky_strategies_move_the_least_there_is_to_move(result: ReplayResult) -> None:
+    for verdict in result.verdicts:
+        if verdict.strategy in ("sticky", "cooperative-sticky"):
+            assert verdict.moved == verdict.least_moved
+            assert verdict.failed == 0
+
+
+def test_no_strategy_is_better_balanced_than_the_sticky_ones(result: ReplayResult) -> None:
+    best = {(v.group, v.mode): v.load_stddev for v in result.verdicts if v.strategy == "sticky"}
+    for verdict in result.verdicts:
+        if verdict.mode is Mode.ONE_STEP:
+            assert verdict.load_stddev >= best[verdict.group, verdict.mode] - 1e-9
+
+
+def test_all_that_was_recorded_is_accounted_for(result: ReplayResult) -> None:
+    history_ = result.history
+    assert history_.undecodable == 0
+    assert history_.generations >= 300
+    assert history_.kip848_groups >= 1
+    for group in result.groups:
+        assert group.rebalances == group.replayed_rebalances + sum(group.not_replayed.values())
+        assert group.inferred_topics == ()
+
+
+def test_range_and_roundrobin_are_what_java_and_our_leaders_did(result: ReplayResult) -> None:
+    assert result.truth.holds
+    bound = [client for client in result.truth.clients if client.must_match]
+    assert {client.client for client in bound} >= {"java", "aiokafka with kafka-assignors"}
+    for client in bound:
+        assert client.matched + sum(client.explained.values()) == client.checked > 0
+
+
+def test_every_difference_of_another_client_is_explained(result: ReplayResult) -> None:
+    assert [each for each in result.truth.differences if each.explanation is None] == []
+
+
+def test_the_timeline_adds_up_to_the_verdicts(result: ReplayResult) -> None:
+    moved: dict[tuple[str, str, Mode], int] = {}
+    for row in result.timeline:
+        key = row.group, row.strategy, row.mode
+        moved[key] = moved.get(key, 0) + row.moved
+    assert moved == {(v.group, v.strategy, v.mode): v.moved for v in result.verdicts}
+
+
+def test_a_result_is_plain_json_and_keeps_secrets(result: ReplayResult) -> None:
+    options = replace(result.options, client_config={"sasl.password": "hunter2"})
+    text = json.dumps(to_json(replace(result, options=options)))
+    assert "hunter2" not in text
+    assert json.loads(text)["truth"]["holds"] is True
+
+
+def test_spark_and_a_plain_loop_give_the_same_rows(spark: SparkSession, recorded: str) -> None:
+    options = ReplayOptions(path=recorded)
+    events = history.decode(history.unique(history.group_records(recorded_records(spark, recorded))))
+    steps = history.of_consumers(history.steps(history.generations(events), history.members(events))).cache()
+    catalogue = catalogue_of(spark, options, ())
+    on_spark = [tuple(row) for row in with_micros(replay(steps, catalogue, NAMES)).collect()]
+
+    groups: dict[str, list[Generation]] = {}
+    for row in with_micros(steps).orderBy("partition", "offset").collect():
+        groups.setdefault(row["group"], []).append(Generation.from_row(row))
+    strategies = {name: load_strategy(name) for name in NAMES}
+    local = [
+        replayed.row()
+        for records in groups.values()
+        for replayed in replay_group(records, catalogue, strategies)
+    ]
+
+    def plain(rows: list[tuple[object, ...]]) -> list[str]:
+        return sorted(str([list(v) if isinstance(v, (tuple, list)) else v for v in row]) for row in rows)
+
+    assert plain(on_spark) == plain(local)
+
+
+def test_progress_names_each_phase_once_and_in_order(spark: SparkSession, small_path: str) -> None:
+    seen: list[Progress] = []
+    run_replay(ReplayOptions(path=small_path, strategies=("range",)), seen.append)
+    phases = list(dict.fromkeys((progress.number, progress.phase) for progress in seen))
+    assert [number for number, _ in phases] == [1, 2, 3, 4, 5]
+    assert {progress.phases for progress in seen} == {5}
+    assert all(progress.done <= progress.total for progress in seen)
+
+
+# A live broker
+
+
+@pytest.fixture
+def live(kafka: Kafka) -> Iterator[tuple[Kafka, str]]:
+    """A topic on a real broker that holds the records of `small`, and a topic `orders` of four partitions."""
+    log = small()
+    topic = f"offsets-{id(log)}"
+    kafka.create_topic(topic, partitions=1)
+    kafka.create_topic("orders", partitions=4)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for record in log.records:
+        key, value = record["key"], record["value"]
+        assert isinstance(key, bytes)
+        assert isinstance(value, bytes)
+        producer.produce(topic, value, key, partition=0)
+    producer.flush()
+    yield kafka, topic
+    kafka.delete_topic(topic)
+    kafka.delete_topic("orders")
+
+
+def test_a_live_broker_and_parquet_of_its_records_give_the_same_verdict(
+    spark: SparkSession, small_path: str, live: tuple[Kafka, str]
+) -> None:
+    kafka, topic = live
+    options = ReplayOptions(bootstrap_servers=kafka.bootstrap, topic=topic)
+    from_broker, from_parquet = run_replay(options, lambda _: None), run(small_path)
+    assert from_broker.verdicts == from_parquet.verdicts
+    assert [group.rebalances for group in from_broker.groups] == [
+        group.rebalances for group in from_parquet.groups
+    ]
+    assert from_broker.truth == from_parquet.truth
+
+
+def test_a_group_is_replayed_alone_from_a_live_broker(spark: SparkSession, live: tuple[Kafka, str]) -> None:
+    kafka, topic = live
+    options = ReplayOptions(bootstrap_servers=kafka.bootstrap, topic=topic, groups=("eager",))
+    assert [group.group for group in run_replay(options, lambda _: None).groups] == ["eager"]
+
+
+# Bad input
+
+
+def test_a_path_that_does_not_exist_is_named() -> None:
+    with pytest.raises(ReplayError, match="/no/such/history: there is no such file or directory"):
+        run("/no/such/history")
+
+
+def test_an_empty_directory_is_no_history(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(ReplayError, match="there is no Parquet here"):
+        run(str(tmp_path))
+
+
+def test_a_file_that_is_no_parquet_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "raw.parquet").write_bytes(b"PAR1 but not really")
+    with pytest.raises(ReplayError, match=r"raw\.parquet") as error:
+        run(str(tmp_path))
+    assert "\n" not in str(error.value)
+
+
+def test_missing_columns_are_named(spark: SparkSession, tmp_path: Path) -> None:
+    pq.write_table(small().table().drop_columns(["offset", "value"]), tmp_path / "raw.parquet")
+    with pytest.raises(
+        ReplayError, match="column offset, value is missing; there are key, partition, timestamp"
+    ):
+        run(str(tmp_path))
+
+
+def test_a_column_of_another_type_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    table = small().table()
+    texts = pa.array(["2026"] * table.num_rows)
+    pq.write_table(table.set_column(2, "timestamp", texts), tmp_path / "raw.parquet")
+    with pytest.raises(ReplayError, match="column timestamp has type string, and should have timestamp"):
+        run(str(tmp_path))
+
+
+def test_a_history_of_offset_commits_alone_has_nothing_in_it(spark: SparkSession, tmp_path: Path) -> None:
+    log = Log()
+    log.append(encode_key(OffsetCommitKey("g", "orders", 0)), b"")
+    with pytest.raises(
+        ReplayError, match="no generation of a consumer group; found 1 records that are offset commits"
+    ):
+        run(write_history(tmp_path, log))
+
+
+def test_a_history_of_which_nothing_can_be_judged_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    log = Log()
+    log.generation("g", 9, member("a", gets=ALL))
+    with pytest.raises(ReplayError, match="nothing to replay: .*the history starts in the middle"):
+        run(write_history(tmp_path, log, {"orders": 4}))
+
+
+def test_a_group_that_is_not_there_is_named(spark: SparkSession, small_path: str) -> None:
+    with pytest.raises(ReplayError, match="there are no records of group 'nobody'"):
+        run(small_path, groups=("eager", "nobody"))
+
+
+def test_an_unknown_strategy_is_named_before_anything_starts() -> None:
+    with pytest.raises(ReplayError, match="there is no strategy 'stiky': did you mean 'sticky'"):
+        run("/no/such/history", strategies=("stiky",))
+
+
+def test_a_missing_java_is_said(monkeypatch: pytest.MonkeyPatch, small_path: str) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/no/such/java")
+    with pytest.raises(ReplayError, match="Spark needs Java 17 or newer, and JAVA_HOME is '/no/such/java'"):
+        run(small_path)
+
+
+def test_an_unreachable_broker_is_said_in_one_line(spark: SparkSession) -> None:
+    options = ReplayOptions(bootstrap_servers="127.0.0.1:1", timeout_seconds=2)
+    with pytest.raises(ReplayError, match=r"no answer from 127\.0\.0\.1:1 within 2 s") as error:
+        run_replay(options, lambda _: None)
+    assert "\n" not in str(error.value)
+
+
+@pytest.fixture
+def broken_path(tmp_path: Path) -> str:
+    log = small()
+    log.append(log.records[0]["key"], b"\0\3garbage")  # type: ignore[arg-type]
+    return write_history(tmp_path, log, {"orders": 4})
+
+
+def test_a_record_that_does_not_decode_is_listed_and_the_run_goes_on(
+    spark: SparkSession, broken_path: str
+) -> None:
+    found = run(broken_path)
+    assert [(each.partition, each.offset, each.group) for each in found.undecodable] == [(0, 5, "eager")]
+    assert found.history.undecodable == 1
+    assert found.verdicts
+
+
+def test_strict_fails_on_it_and_says_where_it_is(spark: SparkSession, broken_path: str) -> None:
+    with pytest.raises(ReplayError, match="1 records do not decode: partition 0 offset 5: "):
+        run(broken_path, strict=True)
+
+
+def connect_worker(name: str) -> GroupMember:
+    return replace(member(name), subscription=b"\0\1connect", assignment=b"")
+
+
+def test_groups_of_other_protocol_types_are_counted_and_left_alone(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = small()
+    log.generation("connect-cluster", 1, connect_worker("w"), protocol="sessioned", kind="connect")
+    found = run(write_history(tmp_path, log, {"orders": 4}))
+    (group,) = (group for group in found.groups if group.group == "connect-cluster")
+    assert group.not_replayed == {"members of protocol type 'connect' are no consumers": 1}
+    assert found.undecodable == ()
+
+
+def test_parquet_without_a_catalogue_is_replayed_on_inferred_counts_and_says_so(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    pq.write_table(small().table().cast(RAW_SCHEMA), tmp_path / "part-0.parquet")
+    found = run(str(tmp_path))
+    assert {group.inferred_topics for group in found.groups} == {("orders",)}
+    assert all(client.checked == 0 for client in found.truth.clients)
+
+
+def test_times_are_aware_and_in_utc(spark: SparkSession, small_path: str) -> None:
+    found = run(small_path, strategies=("range",))
+    assert found.history.first_timestamp == from_micros(1_772_323_200_000_000)
+    assert found.timeline[0].timestamp.tzinfo is not None
+    assert astuple(found.timeline[0])

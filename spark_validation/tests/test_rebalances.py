@@ -1,0 +1,223 @@
+"""Records of a group become logical rebalances: what had to be decided, and from what."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from kafka_assignors_spark.rebalances import (
+    DOES_NOT_DECODE,
+    HISTORY_STARTS,
+    PREDECESSOR_DOES_NOT_DECODE,
+    RECORDS_LOST,
+    UNFINISHED,
+    Generation,
+    Rebalance,
+    Replacement,
+    rebalances,
+)
+from kafka_assignors_spark.records import MemberRecord
+from spark_validation.tests.groups import START, Partitions
+
+ALL = {"orders": [0, 1, 2, 3]}
+LOW, HIGH = {"orders": [0, 1]}, {"orders": [2, 3]}
+
+
+def had(
+    name: str,
+    gets: Partitions,
+    *,
+    owned: Partitions | None = None,
+    since: int = -1,
+    revoked: bool = False,
+    instance: str | None = None,
+) -> MemberRecord:
+    topics = ("orders",)
+    return MemberRecord(
+        name, instance, None, f"java-{name}", "/127.0.0.1", 3, topics, owned or {}, since, revoked, gets
+    )
+
+
+def generation(
+    number: int,
+    *members: MemberRecord,
+    protocol: str = "range",
+    incarnation: int = 1,
+    skipped: int = 0,
+    starts_late: bool = False,
+    replacement: bool = False,
+    decodes: bool = True,
+) -> Generation:
+    return Generation(
+        group="g",
+        incarnation=incarnation,
+        generation=number,
+        offset=100 * incarnation + number,
+        timestamp=START + timedelta(seconds=number),
+        protocol=protocol if members else "",
+        empty=not members,
+        replacement=replacement,
+        skipped=skipped,
+        starts_late=starts_late,
+        decodes=decodes,
+        members={member.member_id: member for member in members},
+    )
+
+
+def of(*records: Generation) -> list[Rebalance]:
+    return [each for each in rebalances(records) if isinstance(each, Rebalance)]
+
+
+def test_every_eager_generation_is_a_rebalance_of_its_own() -> None:
+    first, second = of(generation(1, had("a", ALL)), generation(2, had("a", LOW), had("b", HIGH)))
+    assert (first.prior, first.recorded) == ({}, {"a": ALL})
+    assert (second.prior, second.recorded) == ({"a": ALL}, {"a": LOW, "b": HIGH})
+    assert (second.generations, second.prior_generation) == (1, 1)
+
+
+def test_the_two_generations_of_a_cooperative_hand_over_are_one_rebalance() -> None:
+    coop = "cooperative-sticky"
+    _, second = of(
+        generation(1, had("a", ALL), protocol=coop),
+        generation(2, had("a", LOW, owned=ALL, since=1), had("b", {}), protocol=coop),
+        generation(3, had("a", LOW, owned=LOW, since=2), had("b", HIGH), protocol=coop),
+    )
+    assert (second.first_generation, second.generation, second.generations) == (2, 3, 2)
+    assert (second.prior, second.recorded) == ({"a": ALL}, {"a": LOW, "b": HIGH})
+    assert second.problem is None
+
+
+def test_a_join_during_a_hand_over_makes_it_longer() -> None:
+    coop = "cooperative-sticky"
+    _, second = of(
+        generation(1, had("a", ALL), protocol=coop),
+        generation(2, had("a", LOW, owned=ALL, since=1), had("b", {}), protocol=coop),
+        generation(
+            3,
+            had("a", LOW, owned=LOW, since=2),
+            had("b", {"orders": [2]}),
+            had("c", {"orders": [3]}),
+            protocol=coop,
+        ),
+    )
+    assert second.generations == 2
+    assert second.recorded["c"] == {"orders": [3]}
+
+
+def test_two_cooperative_generations_that_hand_nothing_over_are_two_rebalances() -> None:
+    coop = "cooperative-sticky"
+    both = of(
+        generation(1, had("a", ALL), protocol=coop),
+        generation(2, had("a", ALL, owned=ALL, since=1), protocol=coop),
+    )
+    assert [rebalance.generations for rebalance in both] == [1, 1]
+
+
+def test_a_hand_over_that_no_record_ends_cannot_be_judged() -> None:
+    coop = "cooperative-sticky"
+    *_, last = of(
+        generation(1, had("a", ALL), protocol=coop),
+        generation(2, had("a", LOW, owned=ALL, since=1), had("b", {}), protocol=coop),
+    )
+    assert last.problem == UNFINISHED
+
+
+def test_members_that_revoked_everything_hand_nothing_over_whatever_the_name() -> None:
+    *_, last = of(
+        generation(1, had("a", ALL), protocol="cooperative-sticky"),
+        generation(
+            2, had("a", LOW, owned=ALL, since=1, revoked=True), had("b", {}), protocol="cooperative-sticky"
+        ),
+    )
+    assert (last.generations, last.problem) == (1, None)
+
+
+def test_an_empty_group_leaves_nothing_to_start_from() -> None:
+    *_, last = of(generation(1, had("a", ALL)), generation(2), generation(3, had("b", ALL)))
+    assert last.prior == {}
+    assert last.problem is None
+
+
+def test_a_restarted_static_member_takes_its_partitions_to_its_new_id() -> None:
+    records = (
+        generation(1, had("old", ALL, instance="pod-0")),
+        generation(1, had("new", ALL, instance="pod-0"), replacement=True),
+        generation(2, had("new", LOW, instance="pod-0"), had("b", HIGH)),
+    )
+    first, replaced, last = rebalances(records)
+    assert isinstance(first, Rebalance)
+    assert replaced == Replacement("g", {"old": "new"})
+    assert isinstance(last, Rebalance)
+    assert last.prior == {"new": ALL}
+
+
+def test_a_replacement_during_a_hand_over_does_not_end_it() -> None:
+    coop = "cooperative-sticky"
+    *_, last = of(
+        generation(1, had("a", ALL), protocol=coop),
+        generation(2, had("a", LOW, owned=ALL, since=1), had("b", {}, instance="pod"), protocol=coop),
+        generation(
+            2,
+            had("a", LOW, owned=ALL, since=1),
+            had("b2", {}, instance="pod"),
+            protocol=coop,
+            replacement=True,
+        ),
+        generation(3, had("a", LOW, owned=LOW, since=2), had("b2", HIGH, instance="pod"), protocol=coop),
+    )
+    assert (last.generations, last.problem) == (2, None)
+    assert last.recorded == {"a": LOW, "b2": HIGH}
+
+
+def test_a_group_that_was_deleted_starts_from_nothing() -> None:
+    *_, last = of(generation(5, had("a", ALL)), generation(1, had("b", ALL), incarnation=2))
+    assert (last.prior, last.problem) == ({}, None)
+
+
+def test_a_history_that_starts_late_is_judged_from_its_second_generation_on() -> None:
+    first, second = of(
+        generation(41, had("a", ALL), starts_late=True), generation(42, had("a", LOW), had("b", HIGH))
+    )
+    assert first.problem == HISTORY_STARTS
+    assert (second.problem, second.prior) == (None, {"a": ALL})
+
+
+def test_skipped_numbers_alone_are_no_lost_history() -> None:
+    *_, last = of(generation(1, had("a", ALL)), generation(5, had("a", ALL), skipped=3))
+    assert (last.problem, last.skipped) == (None, 3)
+
+
+def test_a_member_that_owns_what_no_record_gave_it_proves_that_records_are_lost() -> None:
+    coop = "cooperative-sticky"
+    *_, last = of(
+        generation(1, had("a", ALL), protocol=coop),
+        generation(
+            5,
+            had("a", LOW, owned=LOW, since=4),
+            had("b", HIGH, owned=HIGH, since=4),
+            skipped=3,
+            protocol=coop,
+        ),
+    )
+    assert last.problem == RECORDS_LOST
+
+
+def test_a_member_may_call_what_it_had_by_a_generation_that_was_overtaken() -> None:
+    coop = "cooperative-sticky"
+    *_, last = of(
+        generation(1, had("a", ALL), protocol=coop),
+        generation(5, had("a", ALL, owned=ALL, since=4), skipped=3, protocol=coop),
+    )
+    assert last.problem is None
+
+
+def test_a_generation_that_does_not_decode_spoils_itself_and_the_next_one() -> None:
+    problems = [
+        rebalance.problem
+        for rebalance in of(
+            generation(1, had("a", ALL)),
+            generation(2, had("a", LOW), decodes=False),
+            generation(3, had("a", ALL)),
+            generation(4, had("a", ALL)),
+        )
+    ]
+    assert problems == [None, DOES_NOT_DECODE, PREDECESSOR_DOES_NOT_DECODE, None]
