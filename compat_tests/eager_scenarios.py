@@ -24,7 +24,8 @@ LIBRDKAFKA = "compat_tests.librdkafka_member"
 REMEMBERING = ("sticky", "cooperative-sticky")
 FORGETTING = ("range", "roundrobin", f"{OTHERS}:Reversed")
 
-SHORT_SESSION_MS = 2000
+SHORT_SESSION_MS = 4000
+LONG_SESSION_MS = 30_000
 
 
 def int16(value: int) -> bytes:
@@ -258,16 +259,30 @@ class EagerScenarios:
     ) -> None:
         with self.group(kafka, orders=6) as group:
             for member in ("pod-0", "pod-1", "pod-2"):
-                group.start(member, ["sticky"], instance_id=member)
+                group.start(member, ["sticky"], instance_id=member, session_timeout_ms=LONG_SESSION_MS)
                 group.settle()
-            # A fresh assignment of the same instances is the same, whatever their member ids.
             before = group.settle()
             group.stop("pod-1")
-            group.start("pod-1", ["sticky"], instance_id="pod-1")
+            group.start("pod-1", ["sticky"], instance_id="pod-1", session_timeout_ms=LONG_SESSION_MS)
             group.wait_for("pod-1 to come back", lambda: group.members["pod-1"].reports("assigned"))
             after = group.settle()
             assert after.names["pod-1"] != before.names["pod-1"]
+            assert after.generation == before.generation
             assert kept(before, after) == {"pod-0": 2, "pod-1": 2, "pod-2": 2}
+
+    def test_partitions_are_added_and_found_after_the_static_leader_was_restarted(self, kafka: Kafka) -> None:
+        with self.group(kafka, orders=4) as group:
+            for member in ("pod-0", "pod-1"):
+                group.start(member, ["sticky"], instance_id=member, session_timeout_ms=LONG_SESSION_MS)
+                group.settle()
+            group.stop("pod-0")
+            group.start("pod-0", ["sticky"], instance_id="pod-0", session_timeout_ms=LONG_SESSION_MS)
+            group.wait_for("pod-0 to come back", lambda: group.members["pod-0"].reports("assigned"))
+            before = group.settle()
+            group.add_partitions("orders", 6)
+            after = group.settle(after=before)
+            assert by_size(after) == [3, 3]
+            assert kept(before, after) == {"pod-0": 2, "pod-1": 2}
 
     def test_what_members_say_through_their_strategy_reaches_the_leader(self, kafka: Kafka) -> None:
         with self.group(kafka, orders=4) as group:

@@ -18,7 +18,12 @@ from kafka_assignors import joining
 from kafka_assignors.group import Topic
 from kafka_assignors.joining import Joined, JoinedMember, LastAssignment
 from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy
-from kafka_assignors_aiokafka._client import calling_coordinator, lead_with_our_assignors, topics_of
+from kafka_assignors_aiokafka._client import (
+    calling_coordinator,
+    lead_with_our_assignors,
+    topics_of,
+    watch_topics_if_static,
+)
 
 __all__ = ["StrategyAssignor", "assignor"]
 
@@ -98,6 +103,7 @@ class StrategyAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # aiok
         """Remember what the calling consumer was assigned: it says so when it joins again."""
         coordinator = calling_coordinator()
         self._last[coordinator] = LastAssignment(dict(assignment.assignment), coordinator.generation)
+        watch_topics_if_static(coordinator)
 
     def assign(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, cluster: ClusterMetadata, members: Mapping[str, ConsumerProtocolMemberMetadata]

@@ -13,8 +13,8 @@ Touched, with what it is used for (checked with aiokafka 0.14.0):
         _group_instance_id          the consumer's group.instance.id
         _assignors                  what the user configured
         _perform_assignment         replaced on the instance: JoinGroupResponse -> {member id: bytes}
-        _group_subscription         set: whose metadata the leader watches
-        _subscription.subscribed_pattern
+        _group_subscription         set of the topics whose partition counts the leader watches, else None
+        _subscription.subscribed_pattern, _subscription.subscription.topics
         _client.set_topics, _client._maybe_wait_metadata
         _cluster
         _metadata_snapshot, _get_metadata_snapshot
@@ -39,7 +39,13 @@ from aiokafka.consumer.group_coordinator import GroupCoordinator
 from kafka_assignors.group import Topic
 from kafka_assignors.joining import Joined, JoinedMember
 
-__all__ = ["LeadingAssignor", "calling_coordinator", "lead_with_our_assignors", "topics_of"]
+__all__ = [
+    "LeadingAssignor",
+    "calling_coordinator",
+    "lead_with_our_assignors",
+    "topics_of",
+    "watch_topics_if_static",
+]
 
 
 @runtime_checkable
@@ -112,6 +118,19 @@ def _joined_members(response: Any) -> list[JoinedMember]:
         JoinedMember(member[0], member[1] if len(member) == 3 else None, member[-1])
         for member in response.members
     ]
+
+
+def watch_topics_if_static(coordinator: Any) -> None:
+    """Have a static member, once it was assigned, rejoin when partitions are added to its topics.
+
+    A static member that was the leader still is after a restart, but the versions of JoinGroup that
+    aiokafka speaks do not tell it. It takes itself for a follower, nobody watches, and added partitions
+    would have no consumer until the next rebalance. So every static member watches its own topics.
+    """
+    if coordinator._group_instance_id is None or coordinator._group_subscription is not None:
+        return
+    coordinator._group_subscription = set(coordinator._subscription.subscription.topics)
+    coordinator._metadata_snapshot = coordinator._get_metadata_snapshot()
 
 
 def topics_of(cluster: Any, names: Iterable[str]) -> list[Topic]:

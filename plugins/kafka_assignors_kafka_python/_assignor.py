@@ -26,6 +26,7 @@ from kafka_assignors_kafka_python._client import (
     come_back_for_this_join,
     lead_with_our_assignors,
     topics_of,
+    watch_topics_if_static,
 )
 
 __all__ = ["StrategyAssignor", "assignor"]
@@ -85,7 +86,9 @@ class StrategyAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafk
     ) -> None:
         """Remember what the calling consumer was assigned: it says so when it joins again."""
         partitions = {topic: list(numbers) for topic, numbers in assignment.assigned_partitions}
-        self._last[calling_coordinator()] = LastAssignment(partitions, generation)
+        coordinator = calling_coordinator()
+        self._last[coordinator] = LastAssignment(partitions, generation)
+        watch_topics_if_static(coordinator)
 
     def assign(
         self, cluster: ClusterMetadata, members: Iterable[Any]

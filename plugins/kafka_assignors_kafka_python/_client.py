@@ -15,7 +15,7 @@ Touched, with what it is used for (checked with kafka-python 3.0.12):
         _perform_assignment         replaced on the instance: (leader, protocol, members) -> {id: bytes}
         _subscription.group_subscribe, group_subscription: whose metadata the leader watches
         _cluster
-        _is_leader, _metadata_snapshot, _assignment_snapshot: when partition counts change, the leader rejoins
+        _is_leader, _metadata_snapshot, _assignment_snapshot: when the snapshots differ, the member rejoins
     JoinGroupResponseMember         member_id, group_instance_id (None before version 5), metadata
     ClusterMetadata
         brokers()                   node_id, rack
@@ -40,6 +40,7 @@ __all__ = [
     "come_back_for_this_join",
     "lead_with_our_assignors",
     "topics_of",
+    "watch_topics_if_static",
 ]
 
 
@@ -107,6 +108,17 @@ def _perform_assignment(coordinator: Any, assignor: LeadingAssignor, members: An
     coordinator._assignment_snapshot = coordinator._metadata_snapshot
     topics = topics_of(coordinator._cluster, joined.topics)
     return assignor.answer(joined, topics, coordinator._generation.generation_id)
+
+
+def watch_topics_if_static(coordinator: Any) -> None:
+    """Have a static member, once it was assigned, rejoin when partitions are added to its topics.
+
+    A static member that was the leader still is after a restart, but the versions of JoinGroup that
+    kafka-python speaks do not tell it. It takes itself for a follower, nobody watches, and added partitions
+    would have no consumer until the next rebalance. So every static member watches its own topics.
+    """
+    if coordinator.group_instance_id is not None and not coordinator._is_leader:
+        coordinator._assignment_snapshot = coordinator._metadata_snapshot
 
 
 def topics_of(cluster: Any, names: Iterable[str]) -> list[Topic]:
