@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from kafka_assignors.cli.tables import print_replay
 from kafka_assignors_spark.report import html_report, json_report
 from kafka_assignors_spark.report.findings import find, leading_mode, sentence, totals
 from kafka_assignors_spark.result import RECORDED, Mode, ReplayResult, Verdict
@@ -263,3 +264,22 @@ def test_the_json_report_holds_the_result_and_what_it_means() -> None:
 def test_no_report_holds_a_secret() -> None:
     assert "opensesame" not in json_report(sample())
     assert "opensesame" not in html_report(sample())
+
+
+def test_the_terminal_gets_every_figure_and_no_steering(capsys: pytest.CaptureFixture[str]) -> None:
+    steering = "\x1b[31mred\x1b]0;title\x07"
+    print_replay(
+        result_of(
+            verdict(steering, RECORDED, moved=9),
+            verdict(steering, "sticky", moved=3),
+            verdict("still", RECORDED),
+        )
+    )
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "\x07" not in out
+    assert "sticky *" in out
+    assert "Without a move under any strategy: still" in out
+    assert "It holds: 20 of 20" in out
+    assert "1 undecodable record, by partition/offset: 3/99" in out
+    assert "1 would gain from another strategy (rollout)" in out

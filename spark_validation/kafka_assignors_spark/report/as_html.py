@@ -170,7 +170,7 @@ def _csp_hash(source: str) -> str:
 
 
 def _text(name: str) -> str:
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+    return resources.files("kafka_assignors_spark.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _when(timestamp: datetime | None) -> str:

@@ -130,7 +130,9 @@ def sentence(finding: Finding, summary: GroupSummary | None) -> str:
         f"the fullest member would have had {best.max_over_mean:.2f} times the mean instead of "
         f"{recorded.max_over_mean:.2f}"
     )
-    instead = f"{best.strategy} would have moved {_partitions(best.moved)} where {ran} moved {recorded.moved}"
+    instead = (
+        f"{best.strategy} would have moved {_partitions(best.moved)} where {ran} moved {recorded.moved:,}"
+    )
     if finding.saved_moves < 0:
         text = f"{instead}, and so have balanced the group better: {fullest}."
     else:
@@ -147,7 +149,7 @@ def sentence(finding: Finding, summary: GroupSummary | None) -> str:
 
 
 def _partitions(count: int) -> str:
-    return f"{count} partition" if count == 1 else f"{count} partitions"
+    return f"{count} partition" if count == 1 else f"{count:,} partitions"
 
 
 def totals(result: ReplayResult, mode: Mode) -> list[StrategyTotal]:

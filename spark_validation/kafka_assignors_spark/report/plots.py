@@ -192,7 +192,7 @@ def balance_over_time(rows: Sequence[TimelineRow], names: Sequence[str]) -> Figu
         _line(name, own, [row.max_over_mean for row in own], style, "%{y:.2f} times the mean")
         for name, own, style in _by_strategy(rows, names)
     ]
-    return {"data": data, "layout": _over_time("fullest member / mean")}
+    return {"data": data, "layout": _over_time("fullest member / mean", "normal")}
 
 
 def _by_strategy(
@@ -225,13 +225,13 @@ def _line(
     }
 
 
-def _over_time(title: str) -> dict[str, Any]:
+def _over_time(title: str, rangemode: str = "tozero") -> dict[str, Any]:
     return {
         "height": 320,
         "margin": {"t": 40},
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         "xaxis": {"type": "date"},
-        "yaxis": {"title": {"text": title}, "rangemode": "tozero"},
+        "yaxis": {"title": {"text": title}, "rangemode": rangemode},
     }
 
 

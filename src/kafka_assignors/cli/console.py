@@ -120,9 +120,10 @@ class ProgressReport:
                     MofNCompleteColumn(),
                     TimeElapsedColumn(),
                 )
-                self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
-                self._bar.add_task(self._phase, total=None)
-                self._bar.start()
+                bar = Progress(*columns, console=Console(stderr=True), transient=True)
+                bar.add_task(self._phase, total=None)
+                bar.start()
+                self._bar = bar
             self._show()
 
     def _show(self) -> None:

@@ -54,7 +54,9 @@ def _groups(result: ReplayResult, found: Sequence[Finding]) -> list[RenderableTy
     for verdict in result.verdicts:
         verdicts[verdict.group][verdict.strategy][verdict.mode] = verdict
     best = {each.group: {each.best.strategy, *each.equals} for each in found}
-    table = _Strategies("Every group under every strategy", result, ("group", "strategy"))
+    table = _Strategies(
+        "Every group under every strategy (* serves the group best)", result, ("group", "strategy")
+    )
     moving = moving_groups(result)
     for group in sorted(verdicts.keys() & moving):
         strategies = in_order(verdicts[group], result)
@@ -105,7 +107,8 @@ class _Strategies:
     def add(
         self, names: Sequence[str], figures: Mapping[Mode, Figures], *, best: bool = False, last: bool = False
     ) -> None:
-        cells: list[str | Text] = [Text(printable(name)) for name in names]
+        *others, strategy = map(printable, names)
+        cells: list[str | Text] = [*map(Text, others), Text(f"{strategy} *" if best else strategy)]
         for mode in self._modes:
             of_mode = figures.get(mode)
             cells += [f"{of_mode.moved:,}", f"{of_mode.least_moved:,}"] if of_mode else ["", ""]
@@ -152,7 +155,21 @@ def _truth(truth: TruthCheck) -> list[RenderableType]:
             Text(str(client.unexplained), style="bold red" if client.unexplained else ""),
             "yes" if client.must_match else "no",
         )
-    return [table]
+    renderables: list[RenderableType] = [table]
+    for client in truth.clients:
+        for reason, count in sorted(client.explained.items()):
+            words = f"{_count(count, 'difference')} led by {client.client}, {client.strategy}: {reason}"
+            renderables.append(Padding(Text(printable(words)), (0, 0, 0, 1)))
+    must_match = [client for client in truth.clients if client.must_match]
+    matched, checked = sum(c.matched for c in must_match), sum(c.checked for c in must_match)
+    verdict = "It holds" if truth.holds else "It does not hold"
+    renderables.append(
+        Text(
+            f" {verdict}: {matched:,} of {checked:,} led by Java or by kafka-assignors match.",
+            style="" if truth.holds else "bold red",
+        )
+    )
+    return renderables
 
 
 def _left_out(result: ReplayResult) -> list[RenderableType]:
@@ -175,6 +192,11 @@ def _left_out(result: ReplayResult) -> list[RenderableType]:
     lines += [
         f"{_count(count, 'rebalance')} not replayed: {reason}" for reason, count in sorted(reasons.items())
     ]
+    inferred = sorted({topic for group in result.groups for topic in group.inferred_topics})
+    if inferred:
+        lines.append(
+            f"partition counts inferred from the assignments, for want of a catalogue: {', '.join(inferred)}"
+        )
     if history.skipped_numbers:
         lines.append(
             f"{_count(history.skipped_numbers, 'generation number')} without a record, never bridged"
@@ -209,4 +231,4 @@ def _verdict(result: ReplayResult, found: Sequence[Finding]) -> list[RenderableT
 
 
 def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    return f"{count} {noun}" if count == 1 else f"{count:,} {noun}s"
