@@ -111,7 +111,8 @@ def main() -> None:
     options = parser.parse_args()
 
     print(f"Python {platform.python_version()}, {platform.machine()}; CPU ms, median of {options.repeat}")
-    print(f"{'members x partitions':34}{'':8}{'ours':>10}{'kafka-python':>14}{'ratio':>8}")
+    peer = "" if options.alone else f"{'kafka-python':>14}{'ratio':>8}"
+    print(f"{'members x partitions':34}{'':8}{'ours':>10}{peer}")
     for workload in WORKLOADS:
         if not workload.name.startswith(options.only):
             continue
