@@ -20,7 +20,7 @@ of a few.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -38,6 +38,9 @@ HISTORY_STARTS = "the history starts in the middle of the group's life"
 RECORDS_LOST = "members own partitions that no record gave them: records before it are lost"
 DOES_NOT_DECODE = "a member of it does not decode"
 PREDECESSOR_DOES_NOT_DECODE = "a member of the generation before it does not decode"
+_REMEMBERED = 8
+"""Assignments of a member that are kept to judge its claims by."""
+
 UNFINISHED = "its cooperative hand-over has no end in the history"
 
 
@@ -159,6 +162,7 @@ class RebalanceFolder:
         self._before = _NOBODY  # before the rebalance that is open
         self._open: list[Generation] = []  # the generations of a rebalance that has not come to its end
         self._lost = False
+        self._given: dict[str, tuple[TopicPartitions, ...]] = {}  # by member: its last few assignments
 
     def feed(self, record: Generation) -> Iterator[Rebalance | Replacement]:
         """Whatever this record completes."""
@@ -179,12 +183,20 @@ class RebalanceFolder:
             if not self._open:
                 self._before, self._lost = self._held, False
             self._open.append(record)
-            self._lost = self._lost or _owns_unrecorded(record, self._held)
+            self._lost = self._lost or _owns_unrecorded(record, self._held.generation, self._given)
             unfinished = _hand_over_unfinished(record, self._held)
             self._held = _held_after(record)
             if not unfinished:
                 yield self._close(None)
+        self._remember(record)
         self._last = record
+
+    def _remember(self, record: Generation) -> None:
+        """Note what the record gives; members that are no longer in the group are forgotten."""
+        self._given = {
+            member.member_id: (*self._given.get(member.member_id, ()), member.assigned)[-_REMEMBERED:]
+            for member in record.members.values()
+        }
 
     def finish(self) -> Iterator[Rebalance]:
         """The hand-over that no record ends, if there is one."""
@@ -232,24 +244,29 @@ def _new_ids(before: Generation, after: Generation) -> dict[str, str]:
     }
 
 
-def _owns_unrecorded(record: Generation, held: _Held) -> bool:
+def _owns_unrecorded(
+    record: Generation, last_generation: int, given: Mapping[str, Sequence[TopicPartitions]]
+) -> bool:
     """Whether a member shows that a record between the last one and this one is missing.
 
-    Skipped numbers alone show nothing. A member that claims, as of a skipped generation, what the last
-    record did not give it, has got it from a generation that was delivered, and so was recorded. (Claiming
-    what it had already does not count: Java's consumer takes over a generation's number when it joins,
-    before it is given anything.)
+    Skipped numbers alone show nothing. A member that claims, as of a skipped generation, what no record
+    before it gave it, has got it from a generation that was delivered, and so was recorded. (Claiming what
+    it once had does not count: Java's consumer takes over a generation's number when it joins, before it is
+    given anything, and may not have seen its last assignment when the next join begins.)
     """
     return any(
-        held.generation < member.owned_generation < record.generation
-        and not _covers(held.members.get(member.member_id, {}), member.owned)
+        last_generation < member.owned_generation < record.generation
+        and not _were_given(member.owned, given.get(member.member_id, ()))
         for member in record.members.values()
         if record.skipped and member.owned
     )
 
 
-def _covers(outer: TopicPartitions, inner: TopicPartitions) -> bool:
-    return all(set(partitions) <= set(outer.get(topic, ())) for topic, partitions in inner.items())
+def _were_given(claimed: TopicPartitions, assignments: Sequence[TopicPartitions]) -> bool:
+    return all(
+        set(partitions) <= {number for given in assignments for number in given.get(topic, ())}
+        for topic, partitions in claimed.items()
+    )
 
 
 def _hand_over_unfinished(record: Generation, held: _Held) -> bool:

@@ -210,6 +210,16 @@ def test_a_member_may_call_what_it_had_by_a_generation_that_was_overtaken() -> N
     assert last.problem is None
 
 
+def test_a_member_may_still_have_what_it_had_before_the_last_assignment() -> None:
+    coop = "cooperative-sticky"
+    *_, last = of(
+        generation(1, had("a", ALL), protocol=coop),
+        generation(2, had("a", LOW, owned=ALL, since=1), had("b", {}), protocol=coop),
+        generation(5, had("a", LOW, owned=ALL, since=4), had("b", HIGH), skipped=2, protocol=coop),
+    )
+    assert last.problem is None
+
+
 def test_a_generation_that_does_not_decode_spoils_itself_and_the_next_one() -> None:
     problems = [
         rebalance.problem
