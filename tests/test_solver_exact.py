@@ -17,6 +17,7 @@ TINY = Limits(members=4, topics=3, partitions=3)
 LARGER = Limits(members=30, topics=25, partitions=15)
 
 
+@pytest.mark.timeout(1200)  # some ten seconds of CPU time, on whatever share of a machine
 @pytest.mark.parametrize(
     ("groups", "seed", "limits"),
     [(5000, 1, Limits()), (150, 2, LARGER)],
