@@ -219,7 +219,7 @@ def test_the_tables_say_all_without_javascript(document: str) -> None:
     assert "1 record could not be read" in text
     assert "value: version 9 at byte 0" in text
     assert "1 × sorts by member id alone" in text
-    assert f"range failed in 1 rebalances (rollout): generation 3: KeyError: {HOSTILE}" in text
+    assert f"range failed in 1 rebalance (rollout): generation 3: KeyError: {HOSTILE}" in text
     assert "1 rebalances: no catalogue entry" not in text
     assert "4 rebalances: no catalogue entry for topic 'gone'" in text
 
@@ -283,3 +283,13 @@ def test_the_terminal_gets_every_figure_and_no_steering(capsys: pytest.CaptureFi
     assert "It holds: 20 of 20" in out
     assert "1 undecodable record, by partition/offset: 3/99" in out
     assert "1 would gain from another strategy (rollout)" in out
+
+
+def test_a_strategy_that_always_failed_has_no_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    failing = replace(verdict("g", "range", failed=10), rebalances=0, max_over_mean=0.0)
+    result = result_of(verdict("g", RECORDED, moved=9), failing)
+    print_replay(result)
+    out = capsys.readouterr().out
+    assert "0.00" not in out
+    assert f"range failed in 10 rebalances of g (rollout): generation 3: KeyError: {HOSTILE}" in out
+    assert "not replayed" in Elements(html_report(result)).text

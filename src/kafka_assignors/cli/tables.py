@@ -110,16 +110,19 @@ class _Strategies:
         *others, strategy = map(printable, names)
         cells: list[str | Text] = [*map(Text, others), Text(f"{strategy} *" if best else strategy)]
         for mode in self._modes:
-            of_mode = figures.get(mode)
-            cells += [f"{of_mode.moved:,}", f"{of_mode.least_moved:,}"] if of_mode else ["", ""]
-        if leading := figures.get(self._leading):
+            own = figures.get(mode)
+            cells += [f"{own.moved:,}", f"{own.least_moved:,}"] if own and own.rebalances else ["–"] * 2
+        leading = figures.get(self._leading)
+        if leading is not None and leading.rebalances:
             cells += [
                 f"{leading.stickiness:.0%}",
                 f"{leading.max_over_mean:.2f} ({leading.worst_max_over_mean:.2f})",
                 f"{leading.second_rounds:,}",
             ]
-            if self._failures:
-                cells.append(Text(f"{leading.failed}", style="bold red" if leading.failed else ""))
+        else:
+            cells += ["–"] * 3
+        if self._failures and leading is not None:
+            cells.append(Text(f"{leading.failed}", style="bold red" if leading.failed else ""))
         style = "bold" if best else "dim" if names[-1] == RECORDED else ""
         self.table.add_row(*cells, style=style, end_section=last)
 
@@ -176,6 +179,10 @@ def _left_out(result: ReplayResult) -> list[RenderableType]:
     """Lines on what the figures above do not cover; none where they cover everything."""
     history = result.history
     lines: list[str] = []
+    for verdict in result.verdicts:
+        if verdict.failed:
+            where = f"{_count(verdict.failed, 'rebalance')} of {verdict.group} ({verdict.mode.value})"
+            lines.append(f"{verdict.strategy} failed in {where}: {'; '.join(verdict.failures)}")
     if result.undecodable:
         records = ", ".join(
             f"{record.partition}/{record.offset} ({record.reason})"
