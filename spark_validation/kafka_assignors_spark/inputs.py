@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import (
     BinaryType,
@@ -20,6 +20,7 @@ from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.cluster import SourceError, live_catalogue
 from kafka_assignors_spark.result import ReplayError, ReplayOptions
 from kafka_assignors_spark.source import FORMAT, GroupRecordsReader, GroupRecordsSource, SourceOptions
+from kafka_assignors_spark.spark_errors import SPARK_ERRORS, one_line
 from kafka_assignors_spark.table_functions import with_micros
 from kafka_assignors_spark.tables import RAW, TOPICS
 
@@ -86,16 +87,11 @@ def _parquet(spark: SparkSession, path: str) -> DataFrame | None:
     """The Parquet at `path`; None if nothing is there, `ReplayError` if something else is."""
     try:
         return spark.read.parquet(path)
-    except AnalysisException as error:
-        if error.getCondition() in ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"):
+    except SPARK_ERRORS as error:
+        nothing = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
+        if isinstance(error, AnalysisException) and error.getCondition() in nothing:
             return None
-        raise ReplayError(f"{path}: {_first_line(error)}") from None
-    except PySparkException as error:
-        raise ReplayError(f"{path} is not Parquet: {_first_line(error)}") from None
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]
+        raise ReplayError(f"{path}: cannot be read as Parquet: {one_line(error)}") from None
 
 
 def _conforming(rows: DataFrame, schema: StructType, path: str) -> DataFrame:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import platform
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
@@ -16,8 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
@@ -47,6 +44,7 @@ from kafka_assignors_spark.result import (
     Verdict,
 )
 from kafka_assignors_spark.session import java_version, spark_session, task_progress
+from kafka_assignors_spark.spark_errors import SPARK_ERRORS, one_line
 from kafka_assignors_spark.table_functions import with_micros
 from kafka_assignors_spark.truth import Outcome, check
 
@@ -171,15 +169,8 @@ def _check(options: ReplayOptions) -> None:
 def _one_line_errors() -> Iterator[None]:
     try:
         yield
-    except (PySparkException, Py4JError) as error:
-        text = str(error)
-        if said := re.search(r"SourceError: (.+)", text):
-            raise ReplayError(said[1]) from None
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
-        python = [line for line in lines if re.match(r"[\w.]*(Error|Exception): ", line)]
-        raise ReplayError(
-            f"Spark failed: {(python or lines or [type(error).__name__])[-1 if python else 0]}"
-        ) from error
+    except SPARK_ERRORS as error:
+        raise ReplayError(f"Spark failed: {one_line(error)}") from error
 
 
 # Records
