@@ -23,7 +23,7 @@ demo: needs-java .venv-demo/ok
 		--report demo/report.html --json demo/report.json
 
 test: needs-java needs-maven .tools/ok
-	SKIP_MISSING_INTERPRETERS=$(if $(CI),false,true) .tools/bin/tox run-parallel -p $(JOBS) --parallel-no-spinner -m test $(TOX_ARGS)
+	SKIP_MISSING_INTERPRETERS=$(if $(CI),false,true) .tools/bin/tox run-parallel -p $(JOBS) --parallel-no-spinner $(TOX_ARGS)
 
 lint: .tools/ok
 	.tools/bin/tox run -e lint $(TOX_ARGS)
