@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -14,6 +15,15 @@ import kafka_assignors
 
 COMMAND = [sys.executable, "-m", "kafka_assignors.cli"]
 GROUP = '{"topics": {"orders": {"partitions": 3}}, "members": [{"id": "m1", "topics": ["orders"]}]}\n'
+SLOW = """
+import time
+from kafka_assignors.strategies import RoundRobin
+
+class Slow(RoundRobin):
+    def assign(self, group):
+        time.sleep(2.5)
+        return RoundRobin.assign(self, group)
+"""
 
 
 def run(
@@ -175,6 +185,51 @@ def test_a_reader_that_stops_reading_ends_it_quietly() -> None:
         process.stdin.close()
         assert process.wait(120) == 141
         assert process.stderr.read() == b""
+
+
+def read_all(terminal: int) -> bytes:
+    """What is written to a pseudo-terminal until its other end is closed, which Linux makes an error."""
+    chunks = []
+    try:
+        while chunk := os.read(terminal, 100_000):
+            chunks.append(chunk)
+    except OSError:
+        pass
+    finally:
+        os.close(terminal)
+    return b"".join(chunks)
+
+
+def test_progress_on_a_terminal_leaves_stdout_to_the_data(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+    terminal, stderr = os.openpty()
+    with subprocess.Popen(
+        [*COMMAND, "assign", "-", "--strategy", "slow:Slow"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+        cwd=tmp_path,
+    ) as process:
+        os.close(stderr)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(GROUP * 2)
+        process.stdin.close()
+        shown = read_all(terminal)
+        out = process.stdout.read()
+        assert process.wait(120) == 0
+    assert [set(json.loads(line)) for line in out.splitlines()] == [{"assignment", "quality"}] * 2
+    assert b"assigning" in shown
+
+
+def test_progress_without_a_terminal_is_plain_lines(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+    done = run("assign", "-", "--strategy", "slow:Slow", stdin=GROUP, cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout.count("\n") == 1
+    assert done.stderr.splitlines()[0] == "kafka-assignors: assigning: groups done …"
+    assert "\x1b" not in done.stderr
 
 
 def test_an_interrupt_ends_it_with_a_line() -> None:

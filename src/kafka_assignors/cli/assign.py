@@ -73,7 +73,10 @@ def assign(
         raise CannotRun(f"strategy {strategy!r} does not run under {protocol.value}, only under {can}")
     with _opened(file) as (lines, source), ProgressReport("assigning: groups done") as progress:
         for done, (where, group) in enumerate(read_groups(lines, source), 1):
-            emit(json.dumps(_answer(chosen, group, protocol, timed, where)))
+            answer = json.dumps(_answer(chosen, group, protocol, timed, where))
+            if sys.stdout.isatty():
+                progress.close()  # From here on the answers themselves show how far it has come.
+            emit(answer)
             progress.update("assigning: groups done", done)
 
 

@@ -84,7 +84,7 @@ class ProgressReport:
         self._lock = threading.Lock()
         self._bar: Progress | None = None
         self._next_line_s = 0.0
-        self._started = False
+        self._started = self._closed = False
         self._start_later = threading.Timer(delay_s, self._start)
         self._start_later.daemon = True
 
@@ -95,11 +95,17 @@ class ProgressReport:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Show nothing any more; what is there vanishes."""
         self._start_later.cancel()
         with self._lock:
             self._started = False
+            self._closed = True
             if self._bar is not None:
                 self._bar.stop()
+                self._bar = None
 
     def update(self, phase: str, done: int = 0, total: int = 0) -> None:
         """`done` of `total` steps of `phase` are done; `total` is 0 where it is not known."""
@@ -111,6 +117,8 @@ class ProgressReport:
 
     def _start(self) -> None:
         with self._lock:
+            if self._closed:
+                return
             self._started = True
             if sys.stderr.isatty():
                 columns = (
@@ -120,7 +128,14 @@ class ProgressReport:
                     MofNCompleteColumn(),
                     TimeElapsedColumn(),
                 )
-                bar = Progress(*columns, console=Console(stderr=True), transient=True)
+                bar = Progress(
+                    *columns,
+                    console=Console(stderr=True),
+                    transient=True,
+                    # Otherwise stdout is ours no more while the bar shows, and data goes to the terminal.
+                    redirect_stdout=False,
+                    redirect_stderr=False,
+                )
                 bar.add_task(self._phase, total=None)
                 bar.start()
                 self._bar = bar
