@@ -14,6 +14,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.stream.Collectors;
+import org.apache.kafka.clients.consumer.CloseOptions;
 import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
@@ -48,6 +49,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  * </ul>
  */
 public final class SmallMember implements ConsumerRebalanceListener {
+    private static final Duration CLOSE_TIMEOUT = Duration.ofSeconds(5);
     private static final Map<String, String> ASSIGNORS = Map.of(
         "range", "org.apache.kafka.clients.consumer.RangeAssignor",
         "roundrobin", "org.apache.kafka.clients.consumer.RoundRobinAssignor",
@@ -152,7 +154,8 @@ public final class SmallMember implements ConsumerRebalanceListener {
         } catch (WakeupException e) {
             // Asked to stop while it was waiting.
         } finally {
-            consumer.close();
+            // A static member that leaves during a join would wait for the join to end, up to the default of 30 seconds.
+            consumer.close(CloseOptions.timeout(CLOSE_TIMEOUT));
             tell("left", Map.of());
         }
     }
