@@ -152,19 +152,25 @@ class Kafka:
         return found
 
     def _wait_for_leaders(self, topic: str, partitions: int) -> None:
-        """A client that asks right after the creation may otherwise be told that there is no such topic."""
+        """Wait until every broker that we know of shows the topic as it is now.
+
+        A client that asks another broker right after the change may otherwise be told how it was before.
+        """
         deadline = time.monotonic() + _ADMIN_TIMEOUT_S
-        with self._admin(f"read the metadata of topic {topic}") as admin:
-            while True:
-                found = admin.list_topics(topic, timeout=_ADMIN_TIMEOUT_S).topics[topic].partitions
-                if len(found) == partitions and all(p.leader >= 0 for p in found.values()):
-                    return
-                if time.monotonic() > deadline:
-                    raise KafkaError(f"topic {topic}: not all of its {partitions} partitions have a leader")
-                time.sleep(0.05)
+        for server in self.bootstrap.split(","):
+            with self._admin(f"read the metadata of topic {topic}", server) as admin:
+                while True:
+                    found = admin.list_topics(topic, timeout=_ADMIN_TIMEOUT_S).topics[topic].partitions
+                    if len(found) == partitions and all(p.leader >= 0 for p in found.values()):
+                        break
+                    if time.monotonic() > deadline:
+                        raise KafkaError(
+                            f"topic {topic}: not all of its {partitions} partitions have a leader at {server}"
+                        )
+                    time.sleep(0.05)
 
     @contextlib.contextmanager
-    def _admin(self, what: str) -> Iterator[Any]:
+    def _admin(self, what: str, servers: str = "") -> Iterator[Any]:
         """An admin client for one task, which must not outlive the block: it ends its futures with it.
 
         Such tasks are few, and a client kept over the restart of a broker backs off for long.
@@ -172,12 +178,13 @@ class Kafka:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
-        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        servers = servers or self.bootstrap
+        admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
         try:
             yield admin
         except (KafkaException, TimeoutError, concurrent.futures.TimeoutError) as error:
             reason = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
-            raise KafkaError(f"cannot {what} at {self.bootstrap}: {reason}") from None
+            raise KafkaError(f"cannot {what} at {servers}: {reason}") from None
 
 
 @dataclass(slots=True)
@@ -444,7 +451,11 @@ def _knows(broker: _Broker, others: set[int]) -> bool:
 
 
 def _random_id() -> str:
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+    """As Kafka makes them: a leading dash would be taken for an option by its tools."""
+    while True:
+        random_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        if not random_id.startswith("-"):
+            return random_id
 
 
 def _topic_id(value: Any) -> str:
