@@ -3,9 +3,9 @@
 Two questions are asked of every strategy, and both get the facts that a leader of the strategy would have
 had:
 
-* **one-step**: production had this before the rebalance; what would the strategy have done next? *
-**rollout**: the strategy had been running since the start; each rebalance begins with its own last
-assignment. Where a rebalance cannot be judged, the rollout starts again from what production had after it.
+* **one-step**: production had this before the rebalance; what would the strategy have done next?
+* **rollout**: the strategy had been running since the start; each rebalance begins with its own last
+  assignment. Where a rebalance cannot be judged, the rollout starts again from what production had after it.
 
 A strategy that can run cooperatively does. Its rounds are then played out one after the other, each with the
 partitions that members really own at that moment, until nothing is withheld: what is measured is the settled

@@ -128,12 +128,12 @@ def generations(events: DataFrame) -> DataFrame:
     """The generations of classic groups, with their place in the life of the group:
 
     * `incarnation` counts from 1 the groups that were deleted and made again under the same name, which is
-    seen by the tombstone, or by the generation starting over. * `skipped` counts the numbers between this
-    generation and the one recorded before it, and `gap_before` says that there are any. A generation is
-    recorded when its leader's assignment arrives: one that was overtaken by the next join never is, so
-    skipped numbers are not yet lost history. * `starts_late`: the first record seen of this incarnation, of
-    a generation that cannot be its first. * `replacement`: the generation of the record before once more, as
-    a restarted static member makes it.
+      seen by the tombstone, or by the generation starting over.
+    * `skipped` counts the numbers between this generation and the one recorded before it, and `gap_before`
+      says that there are any. A generation is recorded when its leader's assignment arrives: one that was
+      overtaken by the next join never is, so skipped numbers are not yet lost history.
+    * `starts_late`: the first record seen of this incarnation, of a generation that cannot be its first.
+    * `replacement`: the generation of the record before once more, as a restarted static member makes it.
     """
     order = _in_group()
     previous = F.lag("generation").over(order)

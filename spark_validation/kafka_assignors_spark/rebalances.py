@@ -3,12 +3,13 @@
 Records and rebalances are not the same thing:
 
 * Under the cooperative protocol (KIP-429) a partition that changes hands is withheld in one generation and
-handed over in the next. These generations are one rebalance: it begins with what members had before the
-first of them, and its outcome is the last one. A hand-over is unfinished while a partition that a live
-member had is nobody's. * A static member that restarts writes its generation again with another member id.
-Nothing is decided there; what the instance had, it has under its new id. * What a member had is what the
-last record of its group gave it. What it *claims* in its subscription is not used: an eager member claims
-nothing.
+  handed over in the next. These generations are one rebalance: it begins with what members had before the
+  first of them, and its outcome is the last one. A hand-over is unfinished while a partition that a live
+  member had is nobody's.
+* A static member that restarts writes its generation again with another member id. Nothing is decided there;
+  what the instance had, it has under its new id.
+* What a member had is what the last record of its group gave it. What it *claims* in its subscription is not
+  used: an eager member claims nothing.
 
 Some rebalances cannot be judged, because a fact is missing. They are given with the `problem`, and never
 guessed at: the history starts in the middle of the group's life, members own what no record ever gave them

@@ -3,10 +3,11 @@
 What the records mean:
 
 * A key of version 2 is a classic group. Its value is one *generation*, written when the leader's assignment
-arrived. A value without members is an empty group, no value at all (a tombstone) the end of a group:
-whatever follows under the same name is another incarnation. * Keys of version 3 and up belong to groups of
-the consumer group protocol (KIP-848) and its relatives. The broker assigns there and no strategy of a client
-runs; they are recognised and counted. * Versions 0 and 1 are offset commits, of no interest here.
+  arrived. A value without members is an empty group, no value at all (a tombstone) the end of a group:
+  whatever follows under the same name is another incarnation.
+* Keys of version 3 and up belong to groups of the consumer group protocol (KIP-848) and its relatives. The
+  broker assigns there and no strategy of a client runs; they are recognised and counted.
+* Versions 0 and 1 are offset commits, of no interest here.
 
 Nothing raises: a record that does not decode becomes an event that says where it breaks, so that a run over
 a billion records does not die of one.
