@@ -7,17 +7,14 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import MethodType
 from typing import Any, NoReturn
-from weakref import WeakKeyDictionary
 
 from aiokafka.cluster import ClusterMetadata
-from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
 
-from kafka_assignors import joining
-from kafka_assignors.group import Topic
-from kafka_assignors.joining import Joined, JoinedMember, LastAssignment
-from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy
+from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.joining import JoinedMember
+from kafka_assignors.strategies.contract import Strategy
 from kafka_assignors_aiokafka._client import (
     calling_coordinator,
     lead_with_our_assignors,
@@ -26,8 +23,6 @@ from kafka_assignors_aiokafka._client import (
 )
 
 __all__ = ["StrategyAssignor", "assignor"]
-
-_log = logging.getLogger("kafka_assignors_aiokafka")
 
 
 class _OfInstances:
@@ -53,32 +48,13 @@ def _refuse_class(owner: type, *_: object) -> NoReturn:
     )
 
 
-class StrategyAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # aiokafka has no types
+class StrategyAssignor(EagerAssignor, AbstractPartitionAssignor):  # type: ignore[misc]  # aiokafka has no types
     """One strategy in the consumers of a process.
 
-    All state is what each consumer was last assigned, kept apart by consumer and forgotten with it, so one
-    instance may serve several consumers.
+    Everything but aiokafka's own interface is `EagerAssignor`'s.
     """
 
-    def __init__(
-        self, strategy: Strategy, *, rack: str | None = None, instance_id: str | None = None
-    ) -> None:
-        self._strategy = joining.require_strategy(strategy)
-        if RebalanceProtocol.EAGER not in strategy.protocols:
-            raise ValueError(
-                f"strategy {strategy.name!r} cannot run under the eager protocol, the only one of aiokafka"
-            )
-        self._rack = joining.optional_name("rack", rack)
-        self._instance_id = joining.optional_name("instance_id", instance_id)
-        self._last: WeakKeyDictionary[GroupCoordinator, LastAssignment] = WeakKeyDictionary()
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._strategy!r})"
-
-    @property
-    def name(self) -> str:
-        """What the members of the group vote on."""
-        return self._strategy.name
+    log = logging.getLogger("kafka_assignors_aiokafka")
 
     # ---- aiokafka's interface. Its methods are class methods there; ours are called on an instance alike.
 
@@ -89,20 +65,14 @@ class StrategyAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # aiok
         """The bytes that the calling consumer joins with."""
         coordinator = calling_coordinator()
         lead_with_our_assignors(coordinator)
-        return joining.subscription_bytes(
-            self._strategy,
-            topics,
-            self._last.get(coordinator, joining.NEVER_ASSIGNED),
-            instance_id=self._instance_id or coordinator._group_instance_id,
-            rack=self._rack,
-        )
+        return self.subscription_of(coordinator, topics, coordinator._group_instance_id)
 
     def on_assignment(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, assignment: ConsumerProtocolMemberAssignment
     ) -> None:
         """Remember what the calling consumer was assigned: it says so when it joins again."""
         coordinator = calling_coordinator()
-        self._last[coordinator] = LastAssignment(dict(assignment.assignment), coordinator.generation)
+        self.remember(coordinator, dict(assignment.assignment), coordinator.generation)
         watch_topics_if_static(coordinator)
 
     def assign(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -116,19 +86,6 @@ class StrategyAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # aiok
         joined = self.read_members(JoinedMember(id, None, member.encode()) for id, member in members.items())
         assignments = self.answer(joined, topics_of(cluster, joined.topics), None)
         return {id: ConsumerProtocolMemberAssignment.decode(bytes_) for id, bytes_ in assignments.items()}
-
-    # ---- what our part of the coordinator calls instead of `assign`
-
-    def read_members(self, joined: Iterable[JoinedMember]) -> Joined:
-        """Decode what the members sent; never fails because of one of them."""
-        return joining.read_members(self._strategy, joined)
-
-    def answer(self, joined: Joined, topics: Iterable[Topic], generation: int | None) -> Mapping[str, bytes]:
-        """The bytes of every member's assignment."""
-        answer = joining.answer(self._strategy, joined, topics, generation)
-        for finding in answer.findings:
-            _log.warning("%s: %s", self.name, finding)
-        return answer.assignments
 
 
 def assignor(

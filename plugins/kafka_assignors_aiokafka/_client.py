@@ -32,32 +32,20 @@ import asyncio
 import sys
 from collections.abc import Iterable, Mapping
 from types import FrameType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 
+from kafka_assignors.assignor import EagerAssignor
 from kafka_assignors.group import Topic
-from kafka_assignors.joining import Joined, JoinedMember
+from kafka_assignors.joining import JoinedMember
 
 __all__ = [
-    "LeadingAssignor",
     "calling_coordinator",
     "lead_with_our_assignors",
     "topics_of",
     "watch_topics_if_static",
 ]
-
-
-@runtime_checkable
-class LeadingAssignor(Protocol):
-    """An assignor that reads the members' bytes itself. Both methods may run in another thread."""
-
-    @property
-    def name(self) -> str: ...
-
-    def read_members(self, joined: Iterable[JoinedMember]) -> Joined: ...
-
-    def answer(self, joined: Joined, topics: Iterable[Topic], generation: int) -> Mapping[str, bytes]: ...
 
 
 def calling_coordinator() -> Any:
@@ -82,7 +70,7 @@ def lead_with_our_assignors(coordinator: Any) -> None:
 
     async def perform_assignment(response: Any) -> Mapping[str, Any]:
         for assignor in coordinator._assignors:
-            if isinstance(assignor, LeadingAssignor) and assignor.name == response.group_protocol:
+            if isinstance(assignor, EagerAssignor) and assignor.name == response.group_protocol:
                 return await _perform_assignment(coordinator, assignor, response)
         stock: Mapping[str, Any] = await stock_perform_assignment(response)
         return stock
@@ -91,7 +79,7 @@ def lead_with_our_assignors(coordinator: Any) -> None:
 
 
 async def _perform_assignment(
-    coordinator: Any, assignor: LeadingAssignor, response: Any
+    coordinator: Any, assignor: EagerAssignor, response: Any
 ) -> Mapping[str, bytes]:
     # Reading and assigning run in a thread: the event loop also serves the application and the heartbeats of
     # other consumers.

@@ -27,30 +27,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from types import FrameType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from kafka.coordinator.consumer import ConsumerCoordinator
 
+from kafka_assignors.assignor import EagerAssignor
 from kafka_assignors.group import Topic
-from kafka_assignors.joining import Joined, JoinedMember
+from kafka_assignors.joining import JoinedMember
 
 __all__ = [
-    "LeadingAssignor",
     "calling_coordinator",
     "come_back_for_this_join",
     "lead_with_our_assignors",
     "topics_of",
     "watch_topics_if_static",
 ]
-
-
-@runtime_checkable
-class LeadingAssignor(Protocol):
-    """An assignor that reads the members' bytes itself."""
-
-    def read_members(self, joined: Iterable[JoinedMember]) -> Joined: ...
-
-    def answer(self, joined: Joined, topics: Iterable[Topic], generation: int) -> Mapping[str, bytes]: ...
 
 
 def calling_coordinator() -> Any:
@@ -87,7 +78,7 @@ def lead_with_our_assignors(coordinator: Any) -> None:
 
     def perform_assignment(leader_id: str, protocol_name: str, members: Any) -> Mapping[str, Any]:
         assignor = coordinator._lookup_assignor(protocol_name)
-        if isinstance(assignor, LeadingAssignor):
+        if isinstance(assignor, EagerAssignor):
             return _perform_assignment(coordinator, assignor, members)
         stock: Mapping[str, Any] = stock_perform_assignment(leader_id, protocol_name, members)
         return stock
@@ -95,7 +86,7 @@ def lead_with_our_assignors(coordinator: Any) -> None:
     coordinator._perform_assignment = perform_assignment
 
 
-def _perform_assignment(coordinator: Any, assignor: LeadingAssignor, members: Any) -> Mapping[str, bytes]:
+def _perform_assignment(coordinator: Any, assignor: EagerAssignor, members: Any) -> Mapping[str, bytes]:
     joined = assignor.read_members(
         JoinedMember(member.member_id, member.group_instance_id, bytes(member.metadata)) for member in members
     )
