@@ -175,7 +175,12 @@ def test_a_registered_strategy_that_does_not_load_is_named_beside_the_others(tmp
 
 def test_a_reader_that_stops_reading_ends_it_quietly() -> None:
     with subprocess.Popen(
-        [*COMMAND, "assign", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*COMMAND, "assign", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # A shell's background job ignores the signal, and so would all that it starts.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -234,7 +239,12 @@ def test_progress_without_a_terminal_is_plain_lines(tmp_path: Path) -> None:
 
 def test_an_interrupt_ends_it_with_a_line() -> None:
     with subprocess.Popen(
-        [*COMMAND, "assign", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*COMMAND, "assign", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # A shell's background job ignores the signal, and so would all that it starts.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
