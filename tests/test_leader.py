@@ -67,8 +67,18 @@ class TestWithholding:
         led = lead(Always(of_orders(a=[], b=[0])), orders(1, unsubscribed, member("b")), COOPERATIVE)
         assert led.withheld == {"b": {"orders": [0]}}
 
-    def test_of_two_claimants_the_one_that_is_meant_to_have_it_keeps_it(self) -> None:
-        group = orders(1, member("a", 0), member("b", 0))
+    def test_the_newer_of_two_claimants_keeps_the_partition(self) -> None:
+        group = orders(1, member("a", 0, generation=4), member("b", 0, generation=3))
+        assert lead(Always(of_orders(a=[0], b=[])), group, COOPERATIVE).assignment == of_orders(a=[0], b=[])
+
+    @pytest.mark.parametrize(("generation", "why"), [(3, "tied"), (2, "older"), (99, "not reached")])
+    def test_a_claim_that_does_not_count_spares_nobody_the_wait(self, generation: int, why: str) -> None:
+        group = orders(1, member("a", 0, generation=generation), member("b", 0), generation=5)
+        led = lead(Always(of_orders(a=[0], b=[])), group, COOPERATIVE)
+        assert led.assignment == of_orders(a=[], b=[]), why
+
+    def test_nobody_waits_for_itself_even_if_its_claim_does_not_count(self) -> None:
+        group = orders(1, member("a", 0, generation=99), member("b"), generation=5)
         assert lead(Always(of_orders(a=[0], b=[])), group, COOPERATIVE).assignment == of_orders(a=[0], b=[])
 
     def test_nobody_waits_for_what_an_eager_member_has_revoked(self) -> None:

@@ -10,7 +10,8 @@ The three steps are here once, and every adapter, the command line and the repla
   join. A partition that changes hands is therefore given to nobody in this generation; its owner sees that it
   is gone, revokes it and rejoins, and the next generation hands it over. It is withheld while *any* other
   member still claims it, whatever the claim's generation and however the strategy judged it: a claim that is
-  too old to earn stickiness can still be a member that is consuming.
+  too old to earn stickiness can still be a member that is consuming. Only a claim that counts spares a member
+  the wait: of two that claim the same partition in the same generation neither gets it at once.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kafka_assignors.claims import DroppedClaim, judge_claims
+from kafka_assignors.claims import Claims, DroppedClaim, judge_claims
 from kafka_assignors.group import Assignment, Group, Topic, TopicPartitions
 from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy
 
@@ -56,9 +57,10 @@ def lead(strategy: Strategy, group: Group, protocol: RebalanceProtocol) -> Led:
         check_assignment(group, target)
     except InvalidAssignmentError as error:
         raise InvalidAssignmentError(f"strategy {strategy.name!r}: {error}") from None
-    withheld = _still_held(group, target) if protocol is RebalanceProtocol.COOPERATIVE else {}
+    claims = judge_claims(group)
+    withheld = _still_held(group, target, claims) if protocol is RebalanceProtocol.COOPERATIVE else {}
     assignment = _without(target, withheld) if withheld else target
-    return Led(assignment, target, withheld, judge_claims(group).dropped)
+    return Led(assignment, target, withheld, claims.dropped)
 
 
 def check_assignment(group: Group, assignment: Assignment) -> None:
@@ -133,23 +135,30 @@ def _check_topic(topic: Topic, shares: list[array[int]], assignment: Assignment)
     )
 
 
-def _still_held(group: Group, target: Assignment) -> dict[str, dict[str, list[int]]]:
+def _still_held(group: Group, target: Assignment, claims: Claims) -> dict[str, dict[str, list[int]]]:
     """By member, what the target gives it while another member has not revoked it yet."""
     held_now = {member.id: member.owned for member in group.members.values() if not member.revoked}
-    claims: dict[str, list[TopicPartitions]] = {}
-    for owned in held_now.values():
+    holders: dict[str, list[str]] = {}
+    for member_id, owned in held_now.items():
         for topic_name in owned:
-            claims.setdefault(topic_name, []).append(owned)
-    held = {name: set().union(*(owned[name] for owned in owners)) for name, owners in claims.items()}
+            holders.setdefault(topic_name, []).append(member_id)
+    held = {
+        name: set().union(*(held_now[member_id][name] for member_id in member_ids))
+        for name, member_ids in holders.items()
+    }
 
     withheld: dict[str, dict[str, list[int]]] = {}
     for member_id, assigned in target.members.items():
         own = held_now.get(member_id, {})
+        counting = claims.prior.get(member_id, {}) if own else {}
         for topic_name, partitions in assigned.items():
             if topic_name not in held:
                 continue
-            # What the member does not hold itself, and somebody does, somebody else does.
-            moving = held[topic_name].intersection(partitions).difference(own.get(topic_name, ()))
+            moving = held[topic_name].intersection(partitions).difference(counting.get(topic_name, ()))
+            if moving and topic_name in own:
+                # Its own claim does not count; it need not wait for itself, but for everybody else.
+                others = (held_now[each][topic_name] for each in holders[topic_name] if each != member_id)
+                moving.intersection_update(set().union(*others))
             if moving:
                 withheld.setdefault(member_id, {})[topic_name] = sorted(moving)
     return withheld
