@@ -67,6 +67,23 @@ def assert_refused(done: subprocess.CompletedProcess[str], *parts: str) -> None:
         assert part in done.stderr
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which Linux has")
+@pytest.mark.parametrize("groups", [1, 1000])
+def test_a_full_disk_is_one_line_and_no_verdict(groups: int, tmp_path: Path) -> None:
+    (tmp_path / "groups.jsonl").write_text(GROUP * groups)
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*COMMAND, "assign", str(tmp_path / "groups.jsonl")],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr == "kafka-assignors: error: cannot write to stdout: No space left on device\n"
+
+
 def test_version_is_that_of_the_package() -> None:
     done = run("--version")
     assert (done.returncode, done.stdout) == (0, f"kafka-assignors {kafka_assignors.__version__}\n")

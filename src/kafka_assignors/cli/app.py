@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -74,8 +72,6 @@ def run(arguments: Sequence[str]) -> int:
         note("interrupted")
         return ExitCode.INTERRUPTED
     except PipeClosed:
-        # Python would try to flush stdout once more when it exits, and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.PIPE_CLOSED
 
 

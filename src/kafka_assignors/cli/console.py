@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from types import TracebackType
 
 from rich.console import Console, RenderableType
@@ -17,7 +20,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from kafka_assignors.cli.errors import PipeClosed
+from kafka_assignors.cli.errors import CannotRun, PipeClosed
 
 __all__ = ["ProgressReport", "emit", "emit_renderable", "flush", "note", "printable"]
 
@@ -27,18 +30,26 @@ PLAIN_INTERVAL_S = 5.0
 
 def emit(text: str) -> None:
     """Write `text` and a newline to stdout."""
-    try:
+    with _stdout_errors():
         sys.stdout.write(text + "\n")
-    except BrokenPipeError:
-        raise PipeClosed from None
 
 
 def flush() -> None:
     """Write out what stdout still holds back."""
-    try:
+    with _stdout_errors():
         sys.stdout.flush()
-    except BrokenPipeError:
-        raise PipeClosed from None
+
+
+@contextlib.contextmanager
+def _stdout_errors() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        # Python would try to flush stdout once more when it exits, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise PipeClosed from None
+        raise CannotRun(f"cannot write to stdout: {error.strerror}") from None
 
 
 def emit_renderable(*renderables: RenderableType) -> None:
