@@ -19,7 +19,7 @@ help:
 
 demo: needs-java .venv-demo/ok
 	@mkdir -p demo
-	.venv-demo/bin/kafka-assignors replay spark_validation/recorded --strategy $(STRATEGIES) \
+	@.venv-demo/bin/kafka-assignors replay spark_validation/recorded --strategy $(STRATEGIES) \
 		--report demo/report.html --json demo/report.json
 
 test: needs-java needs-maven .tools/ok
@@ -38,14 +38,14 @@ needs-maven:
 	@command -v mvn >/dev/null 2>&1 || { echo "Maven is needed on PATH to fetch Kafka's jars (Debian: apt install maven)" >&2; exit 1; }
 
 .tools/ok: Makefile
-	$(PYTHON) -m venv --clear .tools || { echo "python3 -m venv failed (Debian: apt install python3-venv)" >&2; exit 1; }
-	.tools/bin/python -m pip install -q --disable-pip-version-check "tox>=4.30,<5" tox-uv
+	@$(PYTHON) -m venv --clear .tools || { echo "python3 -m venv failed (Debian: apt install python3-venv)" >&2; exit 1; }
+	@.tools/bin/python -m pip install -q --disable-pip-version-check "tox>=4.30,<5" tox-uv
 	@touch $@
 
 .venv-demo/ok: $(SOURCES)
-	$(PYTHON) -m venv --clear .venv-demo || { echo "python3 -m venv failed (Debian: apt install python3-venv)" >&2; exit 1; }
-	@echo "installing kafka-assignors and PySpark into .venv-demo (PySpark is a download of 430 MB) ..."
-	.venv-demo/bin/python -m pip install -q --disable-pip-version-check '.[spark,cli]'
+	@$(PYTHON) -m venv --clear .venv-demo || { echo "python3 -m venv failed (Debian: apt install python3-venv)" >&2; exit 1; }
+	@echo "installing kafka-assignors and PySpark into .venv-demo (PySpark alone is a download of 430 MB)"
+	@.venv-demo/bin/python -m pip install --disable-pip-version-check '.[spark,cli]'
 	@touch $@
 
 clean:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from kafka_assignors.group import Assignment, Group, Member
 from kafka_assignors.strategies.contract import Strategy
 
-__all__ = ["HABITS", "MUST_MATCH", "Habit", "assign_in_order", "client_of"]
+__all__ = ["EAGER_CLIENTS", "HABITS", "MUST_MATCH", "Habit", "assign_in_order", "client_of"]
 
 JAVA = "java"
 AIOKAFKA, AIOKAFKA_OURS = "aiokafka", "aiokafka with kafka-assignors"
@@ -30,6 +30,9 @@ UNKNOWN = "unknown"
 
 MUST_MATCH = frozenset({JAVA, AIOKAFKA_OURS, KAFKA_PYTHON_OURS})
 """Clients whose range and round robin are promised to be ours, to the partition."""
+
+EAGER_CLIENTS = frozenset({AIOKAFKA, AIOKAFKA_OURS, KAFKA_PYTHON_OURS})
+"""Clients whose members revoke everything in every rebalance, whatever the strategy could do."""
 
 _CLIENT_IDS = (
     (re.compile(r"aiokafka-ours\b"), AIOKAFKA_OURS),

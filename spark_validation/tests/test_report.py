@@ -136,6 +136,16 @@ def test_a_finding_reads_as_a_sentence(verdicts: tuple[Verdict, ...], words: str
     assert sentence(finding, result.groups[0]) == words
 
 
+def test_a_finding_says_which_clients_would_stop_all_the_same() -> None:
+    result = result_of(verdict("g", RECORDED, moved=9), verdict("g", "cooperative-sticky", moved=1))
+    [finding] = find(result)
+    of_aiokafka = replace(result.groups[0], clients=("java", "aiokafka with kafka-assignors"))
+    assert sentence(finding, of_aiokafka).endswith(
+        "Members of aiokafka with kafka-assignors are eager and stop under cooperative-sticky too."
+    )
+    assert "eager" not in sentence(finding, result.groups[0])
+
+
 def test_totals_sum_up_and_weigh_by_rebalances() -> None:
     one = verdict("one", "range", moved=3, max_over_mean=1.0)
     many = replace(verdict("many", "range", moved=4, max_over_mean=2.0), rebalances=30, could_stay=300)

@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kafka_assignors.strategies import RebalanceProtocol, StrategyError, load_strategy
+from kafka_assignors_spark.leaders import EAGER_CLIENTS
 from kafka_assignors_spark.result import RECORDED, GroupSummary, Mode, ReplayResult, Verdict
 
 __all__ = [
@@ -145,6 +146,9 @@ def sentence(finding: Finding, summary: GroupSummary | None) -> str:
         text += f" {' and '.join(finding.equals)} {'move' if several else 'moves'} as little"
         stops = runs_cooperatively(best.strategy) and not any(map(runs_cooperatively, finding.equals))
         text += f", but {'stop' if several else 'stops'} every member each time." if stops else "."
+    eager = EAGER_CLIENTS.intersection(summary.clients if summary else ())
+    if eager and runs_cooperatively(best.strategy):
+        text += f" Members of {' and '.join(sorted(eager))} are eager and stop under {best.strategy} too."
     return text
 
 
