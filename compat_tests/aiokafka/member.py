@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import signal
 from typing import Any
 
@@ -75,19 +76,25 @@ class Listener(ConsumerRebalanceListener):
         self._reporter.assigned(coordinator.member_id, coordinator.generation, assigned)
 
 
+def rack_of_fetcher(spec: MemberSpec) -> dict[str, Any]:
+    """`client_rack` as users give it, where the release of aiokafka has it (0.14)."""
+    known = inspect.signature(AIOKafkaConsumer).parameters
+    return {"client_rack": spec.rack} if "client_rack" in known else {}
+
+
 async def consume(spec: MemberSpec, reporter: Reporter) -> None:
     consumer = AIOKafkaConsumer(
         bootstrap_servers=spec.bootstrap,
         group_id=spec.group,
         group_instance_id=spec.instance_id,
         client_id=spec.name,
-        client_rack=spec.rack,
         partition_assignment_strategy=[assignor_of(spec, name) for name in spec.assignors],
         auto_offset_reset="earliest",
         session_timeout_ms=spec.session_timeout_ms,
         heartbeat_interval_ms=300,
         auto_commit_interval_ms=500,
         metadata_max_age_ms=2000,
+        **rack_of_fetcher(spec),
     )
     topics = () if spec.pattern else spec.topics
     consumer.subscribe(topics, pattern=spec.pattern, listener=Listener(reporter, consumer))

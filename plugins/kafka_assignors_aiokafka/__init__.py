@@ -8,11 +8,18 @@
 Instances are passed, not classes. `assignor(strategy)` does the same with a strategy of your own.
 """
 
+import logging
+from importlib import metadata
+
 from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
 from kafka_assignors.strategies.range import Range
 from kafka_assignors.strategies.roundrobin import RoundRobin
 from kafka_assignors.strategies.sticky import Sticky
-from kafka_assignors_aiokafka._assignor import StrategyAssignor, assignor
+from kafka_assignors_aiokafka import _versions
+
+_versions.require_supported(metadata.version("aiokafka"), logging.getLogger(__name__))
+
+from kafka_assignors_aiokafka._assignor import StrategyAssignor, assignor  # noqa: E402  # not before the check
 
 __all__ = [
     "CooperativeStickyAssignor",

@@ -6,7 +6,12 @@ and neither the generation nor the instance ids reach the assignor. All of that 
 An assignor is never given the coordinator, but it is only ever called by it: `calling_coordinator` finds it
 in the call stack, and `lead_with_our_assignors` replaces one method of that one object.
 
-Touched, with what it is used for (checked with aiokafka 0.14.0):
+Checked with aiokafka 0.10.0, 0.11.0, 0.12.0, 0.13.0 and 0.14.0 (`_versions.CHECKED`). What is listed below is
+the same in all of them. They differ in how a JoinGroupResponse tells its version (by its class up to 0.12, by
+API_VERSION from 0.13 on), which is why the length of a member is asked here and neither of these.
+
+Touched, with what it is used for; in a release that lacks any of the coordinator's, `lead_with_our_assignors`
+says so when the consumer first joins:
 
     GroupCoordinator
         generation                  the generation last joined, -1 after it was lost
@@ -31,6 +36,8 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterable, Mapping
+from importlib import metadata
+from operator import attrgetter
 from types import FrameType
 from typing import Any
 
@@ -46,6 +53,22 @@ __all__ = [
     "topics_of",
     "watch_topics_if_static",
 ]
+
+_TOUCHED_OF_COORDINATOR = (
+    "generation",
+    "_group_instance_id",
+    "_assignors",
+    "_perform_assignment",
+    "_group_subscription",
+    "_subscription.subscribed_pattern",
+    "_subscription.subscription",
+    "_client.set_topics",
+    "_client._maybe_wait_metadata",
+    "_cluster.brokers",
+    "_cluster._partitions",
+    "_metadata_snapshot",
+    "_get_metadata_snapshot",
+)
 
 
 def calling_coordinator() -> Any:
@@ -66,6 +89,7 @@ def lead_with_our_assignors(coordinator: Any) -> None:
     """
     if "_perform_assignment" in vars(coordinator):
         return
+    _require_touched(coordinator)
     stock_perform_assignment = coordinator._perform_assignment
 
     async def perform_assignment(response: Any) -> Mapping[str, Any]:
@@ -76,6 +100,18 @@ def lead_with_our_assignors(coordinator: Any) -> None:
         return stock
 
     coordinator._perform_assignment = perform_assignment
+
+
+def _require_touched(coordinator: Any) -> None:
+    # Much of it is used by leaders alone, and a group should not find out when its leader changes.
+    for touched in _TOUCHED_OF_COORDINATOR:
+        try:
+            attrgetter(touched)(coordinator)
+        except AttributeError:
+            raise RuntimeError(
+                f"kafka_assignors_aiokafka does not work with aiokafka {metadata.version('aiokafka')}, "
+                f"whose {type(coordinator).__name__} has no {touched}"
+            ) from None
 
 
 async def _perform_assignment(

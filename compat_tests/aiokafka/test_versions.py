@@ -1,0 +1,68 @@
+"""What happens with a release of aiokafka that is older or newer than those checked, without a broker."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from kafka_assignors_aiokafka._client import lead_with_our_assignors
+from kafka_assignors_aiokafka._versions import CHECKED, require_supported
+
+LOG = logging.getLogger("test_versions")
+IMPORT = """
+import importlib.metadata, sys
+importlib.metadata.version = lambda package: sys.argv[1]
+import kafka_assignors_aiokafka._client
+"""
+
+
+def import_with(version: str) -> tuple[int, list[str]]:
+    """Exit code and standard error of a process that imports the plugin where `version` is installed."""
+    run = subprocess.run([sys.executable, "-c", IMPORT, version], capture_output=True, text=True, check=False)
+    return run.returncode, run.stderr.splitlines()
+
+
+@pytest.mark.parametrize("version", ["0.10.0", "0.12.3", "0.14.0", "0.14.1.dev3+g1a2b3c"])
+def test_the_releases_between_the_oldest_and_the_newest_checked_are_taken_in_silence(
+    version: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    require_supported(version, LOG)
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize("version", ["0.15.0rc1", "0.100", "1.0.0", "unknown"])
+def test_others_are_taken_with_one_warning(version: str, caplog: pytest.LogCaptureFixture) -> None:
+    require_supported(version, LOG)
+    assert caplog.messages == [
+        f"aiokafka {version} is not among the releases checked with this plugin (0.10 to 0.14)"
+    ]
+
+
+@pytest.mark.parametrize("version", ["0.9.0", "0.8.1", "0.9.0rc1"])
+def test_older_ones_are_refused(version: str) -> None:
+    with pytest.raises(ImportError, match=rf"needs aiokafka 0\.10 or newer, and {version} is installed"):
+        require_supported(version, LOG)
+
+
+def test_the_import_of_the_plugin_fails_with_one_clear_line_where_aiokafka_is_too_old() -> None:
+    code, lines = import_with("0.8.1")
+    assert code == 1
+    assert lines[-1] == (
+        "ImportError: kafka_assignors_aiokafka needs aiokafka 0.10 or newer, and 0.8.1 is installed"
+    )
+
+
+def test_the_import_warns_once_where_aiokafka_is_newer_than_what_was_checked() -> None:
+    code, lines = import_with(f"{CHECKED[1][0]}.{CHECKED[1][1] + 1}.0")
+    assert code == 0
+    assert len(lines) == 1
+    assert "is not among the releases checked" in lines[0]
+
+
+def test_a_release_whose_insides_have_changed_is_refused_when_a_consumer_first_joins() -> None:
+    with pytest.raises(RuntimeError, match="SimpleNamespace has no _group_instance_id"):
+        lead_with_our_assignors(SimpleNamespace(generation=-1))
