@@ -16,7 +16,7 @@ from compat_tests.group_of_members import GroupOfMembers, Settled
 from compat_tests.kafka_cluster import Kafka
 from kafka_assignors.strategies import load_strategy
 
-__all__ = ["EagerScenarios"]
+__all__ = ["EagerScenarios", "StaticMemberScenarios"]
 
 OTHERS = "compat_tests.strategies_of_others"
 LIBRDKAFKA = "compat_tests.librdkafka_member"
@@ -254,36 +254,6 @@ class EagerScenarios:
                 group.start(member, [f"{OTHERS}:NearestRack"], rack=at)
             assert group.settle().count("b") == 4
 
-    def test_a_static_member_is_known_by_its_instance_and_gets_its_partitions_back(
-        self, kafka: Kafka
-    ) -> None:
-        with self.group(kafka, orders=6) as group:
-            for member in ("pod-0", "pod-1", "pod-2"):
-                group.start(member, ["sticky"], instance_id=member, session_timeout_ms=LONG_SESSION_MS)
-                group.settle()
-            before = group.settle()
-            group.stop("pod-1")
-            group.start("pod-1", ["sticky"], instance_id="pod-1", session_timeout_ms=LONG_SESSION_MS)
-            group.wait_for("pod-1 to come back", lambda: group.members["pod-1"].reports("assigned"))
-            after = group.settle()
-            assert after.names["pod-1"] != before.names["pod-1"]
-            assert after.generation == before.generation
-            assert kept(before, after) == {"pod-0": 2, "pod-1": 2, "pod-2": 2}
-
-    def test_partitions_are_added_and_found_after_the_static_leader_was_restarted(self, kafka: Kafka) -> None:
-        with self.group(kafka, orders=4) as group:
-            for member in ("pod-0", "pod-1"):
-                group.start(member, ["sticky"], instance_id=member, session_timeout_ms=LONG_SESSION_MS)
-                group.settle()
-            group.stop("pod-0")
-            group.start("pod-0", ["sticky"], instance_id="pod-0", session_timeout_ms=LONG_SESSION_MS)
-            group.wait_for("pod-0 to come back", lambda: group.members["pod-0"].reports("assigned"))
-            before = group.settle()
-            group.add_partitions("orders", 6)
-            after = group.settle(after=before)
-            assert by_size(after) == [3, 3]
-            assert kept(before, after) == {"pod-0": 2, "pod-1": 2}
-
     def test_what_members_say_through_their_strategy_reaches_the_leader(self, kafka: Kafka) -> None:
         with self.group(kafka, orders=4) as group:
             for member in ("pod-0", "pod-1"):
@@ -344,6 +314,45 @@ class EagerScenarios:
             error = group.wait_for("a to fail", lambda: group.members["a"].reports("failed"))[0]["error"]
             assert "test-forgetful" in error
             assert f"left 1 of the 4 partitions of '{group.topic('orders')}' without an owner" in error
+
+
+class StaticMemberScenarios:
+    """For clients that know static members (KIP-345)."""
+
+    program: ClassVar[str]
+
+    def group(self, kafka: Kafka, **topics: int) -> GroupOfMembers:
+        return GroupOfMembers(kafka, self.program, topics)
+
+    def test_a_static_member_is_known_by_its_instance_and_gets_its_partitions_back(
+        self, kafka: Kafka
+    ) -> None:
+        with self.group(kafka, orders=6) as group:
+            for member in ("pod-0", "pod-1", "pod-2"):
+                group.start(member, ["sticky"], instance_id=member, session_timeout_ms=LONG_SESSION_MS)
+                group.settle()
+            before = group.settle()
+            group.stop("pod-1")
+            group.start("pod-1", ["sticky"], instance_id="pod-1", session_timeout_ms=LONG_SESSION_MS)
+            group.wait_for("pod-1 to come back", lambda: group.members["pod-1"].reports("assigned"))
+            after = group.settle()
+            assert after.names["pod-1"] != before.names["pod-1"]
+            assert after.generation == before.generation
+            assert kept(before, after) == {"pod-0": 2, "pod-1": 2, "pod-2": 2}
+
+    def test_partitions_are_added_and_found_after_the_static_leader_was_restarted(self, kafka: Kafka) -> None:
+        with self.group(kafka, orders=4) as group:
+            for member in ("pod-0", "pod-1"):
+                group.start(member, ["sticky"], instance_id=member, session_timeout_ms=LONG_SESSION_MS)
+                group.settle()
+            group.stop("pod-0")
+            group.start("pod-0", ["sticky"], instance_id="pod-0", session_timeout_ms=LONG_SESSION_MS)
+            group.wait_for("pod-0 to come back", lambda: group.members["pod-0"].reports("assigned"))
+            before = group.settle()
+            group.add_partitions("orders", 6)
+            after = group.settle(after=before)
+            assert by_size(after) == [3, 3]
+            assert kept(before, after) == {"pod-0": 2, "pod-1": 2}
 
 
 def owned_twice(group: GroupOfMembers) -> Sequence[str]:

@@ -122,6 +122,16 @@ def test_a_claim_of_a_generation_that_has_not_been_is_found_and_named() -> None:
     assert assigned(Sticky(), liar, owner)["owner"] == {"orders": [0, 1]}
 
 
+def test_a_member_that_claims_many_topics_is_one_finding() -> None:
+    names = [f"topic-{number}" for number in range(1000)]
+    claims = {name: [0] for name in names}
+    subscription = Subscription(version=3, topics=("orders",), owned=claims, generation=2**31 - 1)
+    liar = JoinedMember("liar", None, encode_subscription(subscription))
+    findings = answer(CooperativeSticky(), read_members(CooperativeSticky(), [liar]), [ORDERS], 9).findings
+    assert len(findings) == 1
+    assert "'liar' claims 1000 partitions of 'topic-0' and 999 other topics" in findings[0]
+
+
 def test_a_member_that_lost_its_session_loses_to_the_one_that_was_given_its_partitions() -> None:
     back = joined(Sticky(), "back", LastAssignment({"orders": [0, 1]}, 7))
     since = joined(Sticky(), "since", LastAssignment({"orders": [0, 1, 2, 3]}, 8))

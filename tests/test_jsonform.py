@@ -117,6 +117,10 @@ def test_a_group_without_members_is_a_group() -> None:
             "topics.orders.partitions: a partition count cannot be negative, as -1 is",
         ),
         (
+            changed("topics", "orders", "partitions", to=2**31 - 1),
+            "topics.orders.partitions: 2147483647 partitions are more than the 10000000 read here",
+        ),
+        (
             changed("topics", "orders", "replica_racks", to=[["a"]]),
             "topics.orders.replica_racks: expected a list of racks for each of 2 partitions, found 1",
         ),

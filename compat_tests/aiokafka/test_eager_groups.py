@@ -10,7 +10,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError
 
-from compat_tests.eager_scenarios import EagerScenarios
+from compat_tests.eager_scenarios import EagerScenarios, StaticMemberScenarios
 from compat_tests.group_of_members import GroupOfMembers
 from compat_tests.kafka_cluster import Kafka
 from kafka_assignors_aiokafka import StickyAssignor
@@ -19,6 +19,10 @@ PROGRAM = "compat_tests.aiokafka.member"
 
 
 class TestEagerGroups(EagerScenarios):
+    program = PROGRAM
+
+
+class TestStaticMembers(StaticMemberScenarios):
     program = PROGRAM
 
 

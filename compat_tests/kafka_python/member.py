@@ -1,4 +1,4 @@
-"""A member program (see `compat_tests.member_reports`): one stock KafkaConsumer of kafka-python."""
+"""A member program (see `compat_tests.member_reports`): one stock KafkaConsumer of kafka-python, 2 or 3."""
 
 from __future__ import annotations
 
@@ -35,6 +35,10 @@ STOCK = {
 }
 
 
+KNOWS_STATIC_MEMBERS = "group_instance_id" in KafkaConsumer.DEFAULT_CONFIG
+KNOWS_RACKS = "client_rack" in KafkaConsumer.DEFAULT_CONFIG
+
+
 class Garbage(AbstractPartitionAssignor):
     """An assignor that joins with bytes of the test's choice."""
 
@@ -52,7 +56,10 @@ class Garbage(AbstractPartitionAssignor):
     def assign(self, cluster: object, members: object) -> Any:
         raise AssertionError("the member with the garbage must not lead")
 
-    def on_assignment(self, assignment: object, generation: int) -> None:
+    def on_assignment(self, assignment: object, generation: int = -1) -> None:
+        pass
+
+    def on_generation_assignment(self, generation: int) -> None:
         pass
 
 
@@ -65,9 +72,21 @@ def assignor_of(spec: MemberSpec, name: str) -> Any:
     if kind == "garbage":
         votes_for, _, metadata = rest.partition(":")
         return Garbage(votes_for, bytes.fromhex(metadata))
+    # Where the consumer does not know the instance id, it is told to the assignor alone.
+    instance_id = None if KNOWS_STATIC_MEMBERS else spec.instance_id
     if rest:
-        return assignor(load_strategy(name), rack=spec.rack)
-    return OURS[name](rack=spec.rack)
+        return assignor(load_strategy(name), rack=spec.rack, instance_id=instance_id)
+    return OURS[name](rack=spec.rack, instance_id=instance_id)
+
+
+def where_known(spec: MemberSpec) -> dict[str, Any]:
+    """The settings that only some versions of the consumer have."""
+    settings: dict[str, Any] = {}
+    if KNOWS_STATIC_MEMBERS:
+        settings["group_instance_id"] = spec.instance_id
+    if KNOWS_RACKS:
+        settings["client_rack"] = spec.rack or ""
+    return settings
 
 
 class Listener(ConsumerRebalanceListener):
@@ -94,15 +113,14 @@ def consume(spec: MemberSpec, reporter: Reporter) -> None:
         consumer = KafkaConsumer(
             bootstrap_servers=spec.bootstrap,
             group_id=spec.group,
-            group_instance_id=spec.instance_id,
             client_id=spec.name,
-            client_rack=spec.rack or "",
             partition_assignment_strategy=[assignor_of(spec, name) for name in spec.assignors],
             auto_offset_reset="earliest",
             session_timeout_ms=spec.session_timeout_ms,
             heartbeat_interval_ms=300,
             auto_commit_interval_ms=500,
             metadata_max_age_ms=2000,
+            **where_known(spec),
         )
         topics = () if spec.pattern else spec.topics
         consumer.subscribe(topics, pattern=spec.pattern, listener=Listener(reporter, consumer))

@@ -6,18 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from kafka.cluster import ClusterMetadata
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
-from kafka.coordinator.assignors.abstract import RebalanceProtocol as KafkaPythonProtocol
-from kafka.protocol.consumer.group import JoinGroupResponse
-from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
-from kafka.protocol.metadata import MetadataResponse
 
 import kafka_assignors_kafka_python as plugin
+from compat_tests.kafka_python.decoded import cluster_of, members_of
 from compat_tests.strategies_of_others import Reversed
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.strategies.contract import RebalanceProtocol
-from kafka_assignors_kafka_python._client import topics_of
+from kafka_assignors_kafka_python._client import interface
+from kafka_assignors_kafka_python._client.version import CHECKED, module_for
 
 ASSIGNORS = {
     "range": plugin.RangeAssignor,
@@ -37,43 +34,12 @@ class CooperativeOnly:
         raise AssertionError("never asked")
 
 
-def cluster() -> ClusterMetadata:
-    """Two brokers, of which one has a rack, and a topic whose partitions lie on one, the other, and both."""
-    Topic = MetadataResponse.MetadataResponseTopic
-    Partition = Topic.MetadataResponsePartition
-    Broker = MetadataResponse.MetadataResponseBroker
-    replicas = {0: [1], 2: [1, 2], 1: [2]}
-    partitions = [
-        Partition(
-            error_code=0,
-            partition_index=number,
-            leader_id=nodes[0],
-            leader_epoch=0,
-            replica_nodes=nodes,
-            isr_nodes=nodes,
-            offline_replicas=[],
-        )
-        for number, nodes in replicas.items()
-    ]
-    metadata = ClusterMetadata()
-    response = MetadataResponse(
-        version=8,
-        throttle_time_ms=0,
-        brokers=[Broker(1, "one", 9092, "a"), Broker(2, "two", 9092, None)],
-        cluster_id="c",
-        controller_id=1,
-        topics=[Topic(error_code=0, name="orders", is_internal=False, partitions=partitions)],
-    )
-    metadata.update_metadata(MetadataResponse.decode(response.encode(), version=8))
-    return metadata
-
-
 @pytest.mark.parametrize("name", ASSIGNORS)
 def test_an_assignor_is_what_kafka_python_takes_for_one_and_has_the_name_all_clients_use(name: str) -> None:
     assignor = ASSIGNORS[name](rack="a", instance_id="pod-0")
     assert isinstance(assignor, AbstractPartitionAssignor)
     assert assignor.name == name
-    assert assignor.supported_protocols() == [KafkaPythonProtocol.EAGER]
+    assert [protocol.name for protocol in assignor.supported_protocols()] in ([], ["EAGER"])
 
 
 @pytest.mark.parametrize(
@@ -101,14 +67,7 @@ def test_outside_a_consumer_an_assignor_says_where_it_works() -> None:
 
 
 def test_metadata_that_kafka_python_has_decoded_can_be_assigned_too() -> None:
-    Member = JoinGroupResponse.JoinGroupResponseMember
-    members = [
-        Member(
-            member_id=name, group_instance_id=None, metadata=ConsumerProtocolSubscription(0, ["orders"], b"")
-        )
-        for name in ("a", "b")
-    ]
-    assigned = plugin.RangeAssignor().assign(cluster(), members)
+    assigned = plugin.RangeAssignor().assign(cluster_of(), members_of("a", "b"))
     assert {
         name: [(tp.topic, tp.partition) for tp in answer.partitions()] for name, answer in assigned.items()
     } == {
@@ -118,6 +77,31 @@ def test_metadata_that_kafka_python_has_decoded_can_be_assigned_too() -> None:
 
 
 def test_replica_racks_are_read_from_the_brokers_of_the_replicas() -> None:
-    (orders,) = topics_of(cluster(), ["orders", "no metadata yet"])
+    (orders,) = interface.topics_of(cluster_of(), ["orders", "no metadata yet"])
     assert orders.partitions == 3
     assert orders.replica_racks == (frozenset({"a"}), frozenset(), frozenset({"a"}))
+
+
+@pytest.mark.parametrize("installed", CHECKED)
+def test_each_version_that_was_checked_is_taken_without_a_word(
+    installed: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert module_for(installed) == f"v{installed[0]}"
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("installed", ["1.4.7", "2.0.2", "2.0.5"])
+def test_a_version_that_is_too_old_is_refused_in_one_line(installed: str) -> None:
+    with pytest.raises(
+        ImportError, match=rf"^.* needs kafka-python 2\.0\.6 or newer; {installed} is installed$"
+    ):
+        module_for(installed)
+
+
+@pytest.mark.parametrize(("installed", "module"), [("2.4.0", "v2"), ("3.1.0rc1", "v3"), ("4.0.dev0", "v3")])
+def test_a_version_that_is_not_known_is_warned_of_and_tried(
+    installed: str, module: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert module_for(installed) == module
+    (warning,) = caplog.messages
+    assert warning.startswith(f"kafka-python {installed} is not among the versions checked")

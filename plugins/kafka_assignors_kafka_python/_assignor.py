@@ -6,25 +6,19 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from kafka.cluster import ClusterMetadata
-from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
-from kafka.coordinator.assignors.abstract import (
-    RebalanceProtocol as KafkaPythonProtocol,  # pyright: ignore[reportAttributeAccessIssue]
-)
-from kafka.protocol.consumer.metadata import (  # pyright: ignore[reportMissingImports]  # its stubs are of 2.x
-    ConsumerProtocolAssignment,
-)
-
 from kafka_assignors.assignor import EagerAssignor
-from kafka_assignors.joining import JoinedMember
 from kafka_assignors.strategies.contract import Strategy
 from kafka_assignors_kafka_python._client import (
     calling_coordinator,
     come_back_for_this_join,
+    instance_id_of,
+    interface,
     lead_with_our_assignors,
-    topics_of,
     watch_topics_if_static,
 )
+
+# Only now: of a release that is too old the import above says so, and that one would not.
+from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor  # isort: skip
 
 __all__ = ["StrategyAssignor", "assignor"]
 
@@ -42,38 +36,37 @@ class StrategyAssignor(EagerAssignor, AbstractPartitionAssignor):  # type: ignor
 
     def supported_protocols(self) -> list[Any]:
         """Eager alone: members revoke everything before they join."""
-        return [KafkaPythonProtocol.EAGER]
+        return interface.eager_protocols()
 
     def metadata(self, topics: Iterable[str]) -> bytes:
         """The bytes that the calling consumer joins with."""
         coordinator = calling_coordinator()
         lead_with_our_assignors(coordinator)
         come_back_for_this_join(coordinator)
-        return self.subscription_of(coordinator, topics, coordinator.group_instance_id)
+        return self.subscription_of(coordinator, topics, instance_id_of(coordinator))
 
-    def on_assignment(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, assignment: ConsumerProtocolAssignment, generation: int
-    ) -> None:
-        """Remember what the calling consumer was assigned: it says so when it joins again."""
-        partitions = {topic: list(numbers) for topic, numbers in assignment.assigned_partitions}
+    def on_assignment(self, assignment: Any, generation: int | None = None) -> None:
+        """Remember what the calling consumer was assigned: it says so when it joins again.
+
+        kafka-python 2 does not say in which generation; its coordinator knows.
+        """
         coordinator = calling_coordinator()
-        self.remember(coordinator, partitions, generation)
+        joined: int = coordinator._generation.generation_id if generation is None else generation
+        self.remember(coordinator, interface.partitions_of(assignment), joined)
         watch_topics_if_static(coordinator)
 
-    def assign(
-        self, cluster: ClusterMetadata, members: Iterable[Any]
-    ) -> dict[str, ConsumerProtocolAssignment]:
+    def on_generation_assignment(self, generation: int) -> None:
+        """Nothing: kafka-python 2 calls this, after `on_assignment`, on whatever has the name `sticky`."""
+
+    def assign(self, cluster: Any, members: Any) -> dict[str, Any]:
         """Assign from metadata that is decoded already, as kafka-python's assignors do.
 
         In a running consumer `read_members` and `answer` do it from the members' own bytes, because one that
         does not decode ends the generation before this method is reached.
         """
-        joined = self.read_members(
-            JoinedMember(member.member_id, member.group_instance_id, member.metadata.encode())
-            for member in members
-        )
-        assignments = self.answer(joined, topics_of(cluster, joined.topics), None)
-        return {id: ConsumerProtocolAssignment.decode(bytes_) for id, bytes_ in assignments.items()}
+        joined = self.read_members(interface.decoded_members(members))
+        assignments = self.answer(joined, interface.topics_of(cluster, joined.topics), None)
+        return {id: interface.assignment_of(bytes_) for id, bytes_ in assignments.items()}
 
 
 def assignor(

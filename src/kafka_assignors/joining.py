@@ -16,9 +16,10 @@ adapter logs.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from kafka_assignors.claims import DroppedClaim
 from kafka_assignors.group import NO_GENERATION, Group, Member, Topic, TopicPartitions
 from kafka_assignors.leader import lead
 from kafka_assignors.protocol import (
@@ -171,12 +172,20 @@ def answer(strategy: Strategy, joined: Joined, topics: Iterable[Topic], generati
         member_id: encode_assignment(ConsumerAssignment(_ASSIGNMENT_VERSION, partitions, b""))
         for member_id, partitions in led.assignment.members.items()
     }
-    dropped = tuple(
-        f"member {claim.member_id!r} claims {claim.count} partitions of {claim.topic!r} "
-        f"that do not count: {claim.reason}"
-        for claim in led.dropped_claims
-    )
-    return Answer(assignments, joined.findings + dropped)
+    return Answer(assignments, joined.findings + tuple(_claim_findings(led.dropped_claims)))
+
+
+def _claim_findings(dropped: Iterable[DroppedClaim]) -> Iterator[str]:
+    """One line for each member and reason, however many topics a member claims."""
+    by_member: dict[tuple[str, str], list[DroppedClaim]] = {}
+    for claim in dropped:
+        by_member.setdefault((claim.member_id, claim.reason), []).append(claim)
+    for (member_id, reason), claims in by_member.items():
+        others = f" and {len(claims) - 1} other topics" if len(claims) > 1 else ""
+        yield (
+            f"member {member_id!r} claims {sum(claim.count for claim in claims)} partitions of "
+            f"{claims[0].topic!r}{others} that do not count: {reason}"
+        )
 
 
 def _protocol_of(strategy: Strategy) -> RebalanceProtocol:

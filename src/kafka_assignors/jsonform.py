@@ -37,6 +37,9 @@ __all__ = ["FORMAT", "InvalidFieldError", "assignment_to_json", "group_to_json",
 FORMAT = 1
 """The version of this form. A higher one is refused."""
 
+MOST_PARTITIONS = 10_000_000
+"""Of one topic. No cluster has that many; a misplaced number would take all of the machine's memory."""
+
 Path = tuple["str | int", ...]
 
 _MIN_INT32, _MAX_INT32 = -(2**31), 2**31 - 1
@@ -120,6 +123,10 @@ def _topic(name: str, value: object, path: Path) -> Topic:
     if partitions < 0:
         raise InvalidFieldError(
             (*path, "partitions"), f"a partition count cannot be negative, as {partitions} is"
+        )
+    if partitions > MOST_PARTITIONS:
+        raise InvalidFieldError(
+            (*path, "partitions"), f"{partitions} partitions are more than the {MOST_PARTITIONS} read here"
         )
     racks: tuple[frozenset[str], ...] | None = None
     if (value := fields.get("replica_racks")) is not None:

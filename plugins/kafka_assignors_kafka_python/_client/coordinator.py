@@ -1,45 +1,36 @@
-"""Every place where we depend on how kafka-python works inside.
+"""The consumer's coordinator, in what all versions of kafka-python share.
 
-kafka-python decodes what the members sent before it asks an assignor, so a member that sends garbage takes
-the leader down; the generation being formed does not reach the assignor. An assignor is never given the
-coordinator, but it is only ever called by it: `calling_coordinator` finds it in the call stack, and
-`lead_with_our_assignors` replaces one method of that one object.
-
-Touched, with what it is used for (checked with kafka-python 3.0.12):
+Touched, with what it is used for (checked with the versions that `version` lists):
 
     ConsumerCoordinator
         request_rejoin              see `come_back_for_this_join`
-        group_instance_id           the consumer's group.instance.id
+        group_instance_id           the consumer's group.instance.id; 2.2 and older have no static members
         _generation.generation_id   the generation last joined
         _lookup_assignor            assignor by name, as the user configured it
         _perform_assignment         replaced on the instance: (leader, protocol, members) -> {id: bytes}
         _subscription.group_subscribe, group_subscription: whose metadata the leader watches
         _cluster
         _is_leader, _metadata_snapshot, _assignment_snapshot: when the snapshots differ, the member rejoins
-    JoinGroupResponseMember         member_id, group_instance_id (None before version 5), metadata
-    ClusterMetadata
-        brokers()                   node_id, rack
-        _partitions                 {topic: {partition: MetadataResponsePartition}}: replaced as a whole
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
-from kafka.coordinator.consumer import ConsumerCoordinator
-
 from kafka_assignors.assignor import EagerAssignor
-from kafka_assignors.group import Topic
-from kafka_assignors.joining import JoinedMember
+from kafka_assignors_kafka_python._client.version import interface
+
+# Only now: of a release that is too old the import above says so, and that one would not.
+from kafka.coordinator.consumer import ConsumerCoordinator  # isort: skip
 
 __all__ = [
     "calling_coordinator",
     "come_back_for_this_join",
+    "instance_id_of",
     "lead_with_our_assignors",
-    "topics_of",
     "watch_topics_if_static",
 ]
 
@@ -53,6 +44,12 @@ def calling_coordinator() -> Any:
             return caller
         frame = frame.f_back
     raise RuntimeError("an assignor of kafka_assignors_kafka_python works inside a KafkaConsumer only")
+
+
+def instance_id_of(coordinator: Any) -> str | None:
+    """The group.instance.id of the coordinator's consumer, if it has one."""
+    instance_id: str | None = getattr(coordinator, "group_instance_id", None)
+    return instance_id
 
 
 def come_back_for_this_join(coordinator: Any) -> None:
@@ -87,17 +84,15 @@ def lead_with_our_assignors(coordinator: Any) -> None:
 
 
 def _perform_assignment(coordinator: Any, assignor: EagerAssignor, members: Any) -> Mapping[str, bytes]:
-    joined = assignor.read_members(
-        JoinedMember(member.member_id, member.group_instance_id, bytes(member.metadata)) for member in members
-    )
+    joined = assignor.read_members(interface.joined_members(members))
     # As kafka-python does: from here on the leader watches all topics of the group. The metadata of topics
     # that are new to it comes after this assignment, differs from the snapshot, and makes the leader rejoin.
     coordinator._subscription.group_subscribe(joined.topics)
-    coordinator._cluster.set_topics(coordinator._subscription.group_subscription())
+    interface.watch(coordinator, coordinator._subscription.group_subscription())
     coordinator._cluster.request_update()
     coordinator._is_leader = True
     coordinator._assignment_snapshot = coordinator._metadata_snapshot
-    topics = topics_of(coordinator._cluster, joined.topics)
+    topics = interface.topics_of(coordinator._cluster, joined.topics)
     return assignor.answer(joined, topics, coordinator._generation.generation_id)
 
 
@@ -108,24 +103,5 @@ def watch_topics_if_static(coordinator: Any) -> None:
     kafka-python speaks do not tell it. It takes itself for a follower, nobody watches, and added partitions
     would have no consumer until the next rebalance. So every static member watches its own topics.
     """
-    if coordinator.group_instance_id is not None and not coordinator._is_leader:
+    if instance_id_of(coordinator) is not None and not coordinator._is_leader:
         coordinator._assignment_snapshot = coordinator._metadata_snapshot
-
-
-def topics_of(cluster: Any, names: Iterable[str]) -> list[Topic]:
-    """Those of the named topics that the client has metadata of."""
-    racks = {broker.node_id: broker.rack for broker in cluster.brokers() if broker.rack}
-    partitions_by_topic = cluster._partitions
-    topics = []
-    for name in names:
-        partitions = partitions_by_topic.get(name)
-        if partitions is None:
-            continue
-        replica_racks = None
-        if racks:
-            replica_racks = tuple(
-                frozenset(racks[node] for node in partitions[number].replica_nodes if node in racks)
-                for number in sorted(partitions)
-            )
-        topics.append(Topic(name, len(partitions), replica_racks))
-    return topics
