@@ -8,11 +8,12 @@ export UV_PYTHON_DOWNLOADS ?= never
 
 SOURCES := pyproject.toml $(shell find src plugins spark_validation/kafka_assignors_spark -type f ! -name '*.pyc')
 
-.PHONY: help demo test lint record needs-java needs-maven clean
+.PHONY: help demo test test-all lint record needs-java needs-maven clean
 
 help:
 	@echo "make demo     replay the recorded history of real consumer groups in local Spark"
 	@echo "make test     lint and every test, in the environments of tox.ini ($(JOBS) at once: JOBS=n)"
+	@echo "make test-all the same with every supported version of the clients"
 	@echo "make lint     ruff, mypy, pyright, import-linter"
 	@echo "make record   record a new history on a local three-broker cluster (about a quarter of an hour)"
 	@echo "make clean    remove the environments and what was built in them"
@@ -24,6 +25,9 @@ demo: needs-java .venv-demo/ok
 
 test: needs-java needs-maven .tools/ok
 	SKIP_MISSING_INTERPRETERS=$(if $(CI),false,true) .tools/bin/tox run-parallel -p $(JOBS) --parallel-no-spinner $(TOX_ARGS)
+
+test-all: needs-java needs-maven .tools/ok
+	SKIP_MISSING_INTERPRETERS=$(if $(CI),false,true) .tools/bin/tox run-parallel -p $(JOBS) --parallel-no-spinner -m all $(TOX_ARGS)
 
 lint: .tools/ok
 	.tools/bin/tox run -e lint $(TOX_ARGS)
