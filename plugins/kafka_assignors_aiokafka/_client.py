@@ -34,18 +34,16 @@ says so when the consumer first joins:
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 from operator import attrgetter
-from types import FrameType
 from typing import Any
 
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 
-from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.assignor import EagerAssignor, caller_of
 from kafka_assignors.group import Topic
-from kafka_assignors.joining import JoinedMember
+from kafka_assignors.joining import JoinedMember, topics_from
 
 __all__ = [
     "calling_coordinator",
@@ -73,12 +71,8 @@ _TOUCHED_OF_COORDINATOR = (
 
 def calling_coordinator() -> Any:
     """The GroupCoordinator on whose behalf the current call is made."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        caller = frame.f_locals.get("self")
-        if isinstance(caller, GroupCoordinator):
-            return caller
-        frame = frame.f_back
+    if (coordinator := caller_of(GroupCoordinator)) is not None:
+        return coordinator
     raise RuntimeError("an assignor of kafka_assignors_aiokafka works inside a started AIOKafkaConsumer only")
 
 
@@ -160,17 +154,4 @@ def watch_topics_if_static(coordinator: Any) -> None:
 def topics_of(cluster: Any, names: Iterable[str]) -> list[Topic]:
     """Those of the named topics that the client has metadata of."""
     racks = {broker.nodeId: broker.rack for broker in cluster.brokers() if broker.rack}
-    partitions_by_topic = cluster._partitions
-    topics = []
-    for name in names:
-        partitions = partitions_by_topic.get(name)
-        if partitions is None:
-            continue
-        replica_racks = None
-        if racks:
-            replica_racks = tuple(
-                frozenset(racks[node] for node in partitions[number].replicas if node in racks)
-                for number in sorted(partitions)
-            )
-        topics.append(Topic(name, len(partitions), replica_racks))
-    return topics
+    return topics_from(cluster._partitions, racks, lambda partition: partition.replicas, names)

@@ -203,17 +203,22 @@ def consume_confluent(config: MemberConfig, orders: Orders) -> None:
         consumer.close()
 
 
+def _our_assignors(plugin: Any, config: MemberConfig) -> list[Any]:
+    """Both plugins have the same names and arguments."""
+    known: Mapping[str, Any] = {
+        "range": plugin.RangeAssignor,
+        "roundrobin": plugin.RoundRobinAssignor,
+        "sticky": plugin.StickyAssignor,
+        "cooperative-sticky": plugin.CooperativeStickyAssignor,
+    }
+    return [known[name](rack=config.rack, instance_id=config.instance_id) for name in config.strategies]
+
+
 def _aiokafka_assignors(config: MemberConfig) -> list[Any]:
     if config.client == "aiokafka-ours":
         import kafka_assignors_aiokafka as ours
 
-        known: Mapping[str, Any] = {
-            "range": ours.RangeAssignor,
-            "roundrobin": ours.RoundRobinAssignor,
-            "sticky": ours.StickyAssignor,
-            "cooperative-sticky": ours.CooperativeStickyAssignor,
-        }
-        return [known[name](rack=config.rack, instance_id=config.instance_id) for name in config.strategies]
+        return _our_assignors(ours, config)
     from aiokafka.coordinator.assignors.range import RangePartitionAssignor
     from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
     from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
@@ -230,13 +235,7 @@ def _kafka_python_assignors(config: MemberConfig) -> list[Any]:
     if config.client == "kafka-python-ours":
         import kafka_assignors_kafka_python as ours
 
-        known: Mapping[str, Any] = {
-            "range": ours.RangeAssignor,
-            "roundrobin": ours.RoundRobinAssignor,
-            "sticky": ours.StickyAssignor,
-            "cooperative-sticky": ours.CooperativeStickyAssignor,
-        }
-        return [known[name](rack=config.rack, instance_id=config.instance_id) for name in config.strategies]
+        return _our_assignors(ours, config)
     from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
     from kafka.coordinator.assignors.range import RangePartitionAssignor
     from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor

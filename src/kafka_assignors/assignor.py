@@ -7,9 +7,11 @@ logger of the adapter.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from logging import Logger
-from typing import ClassVar
+from types import FrameType
+from typing import ClassVar, TypeVar
 from weakref import WeakKeyDictionary
 
 from kafka_assignors import joining
@@ -17,7 +19,23 @@ from kafka_assignors.group import Topic, TopicPartitions
 from kafka_assignors.joining import Joined, JoinedMember, LastAssignment
 from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy
 
-__all__ = ["EagerAssignor"]
+__all__ = ["EagerAssignor", "caller_of"]
+
+Caller = TypeVar("Caller")
+
+
+def caller_of(kind: type[Caller]) -> Caller | None:
+    """The nearest object of this kind, one of whose methods is in the call stack; None if there is none.
+
+    Clients never tell an assignor for which consumer it is called.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        caller = frame.f_locals.get("self")
+        if isinstance(caller, kind):
+            return caller
+        frame = frame.f_back
+    return None
 
 
 class EagerAssignor:

@@ -16,8 +16,9 @@ adapter logs.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from kafka_assignors.claims import DroppedClaim
 from kafka_assignors.group import NO_GENERATION, Group, Member, Topic, TopicPartitions
@@ -42,6 +43,7 @@ __all__ = [
     "read_members",
     "require_strategy",
     "subscription_bytes",
+    "topics_from",
 ]
 
 _LEGAL_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -159,6 +161,32 @@ def read_members(strategy: Strategy, joined: Iterable[JoinedMember]) -> Joined:
         topics.update(member.topics.difference(illegal))
         members.append(member)
     return Joined(tuple(members), frozenset(topics), tuple(findings))
+
+
+def topics_from(
+    partitions_by_topic: Mapping[str, Mapping[int, Any]],
+    racks: Mapping[int, str],
+    replicas_of: Callable[[Any], Iterable[int]],
+    names: Iterable[str],
+) -> list[Topic]:
+    """Those of `names` that a client has metadata of, whatever the records of its partitions are.
+
+    `racks` are those of the brokers that have one, by broker id; `replicas_of` gives the broker ids of a
+    partition's replicas. Without any rack the replica racks are None.
+    """
+    topics = []
+    for name in names:
+        partitions = partitions_by_topic.get(name)
+        if partitions is None:
+            continue
+        replica_racks = None
+        if racks:
+            replica_racks = tuple(
+                frozenset(racks[node] for node in replicas_of(partitions[number]) if node in racks)
+                for number in sorted(partitions)
+            )
+        topics.append(Topic(name, len(partitions), replica_racks))
+    return topics
 
 
 def answer(strategy: Strategy, joined: Joined, topics: Iterable[Topic], generation: int | None) -> Answer:

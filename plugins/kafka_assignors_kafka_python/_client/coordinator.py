@@ -15,12 +15,10 @@ Touched, with what it is used for (checked with the versions that `version` list
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
-from types import FrameType
 from typing import Any
 
-from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.assignor import EagerAssignor, caller_of
 from kafka_assignors_kafka_python._client.version import interface
 
 # Only now: of a release that is too old the import above says so, and that one would not.
@@ -37,12 +35,8 @@ __all__ = [
 
 def calling_coordinator() -> Any:
     """The ConsumerCoordinator on whose behalf the current call is made."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        caller = frame.f_locals.get("self")
-        if isinstance(caller, ConsumerCoordinator):
-            return caller
-        frame = frame.f_back
+    if (coordinator := caller_of(ConsumerCoordinator)) is not None:
+        return coordinator
     raise RuntimeError("an assignor of kafka_assignors_kafka_python works inside a KafkaConsumer only")
 
 

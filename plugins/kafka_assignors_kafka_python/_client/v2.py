@@ -20,9 +20,8 @@ from typing import Any
 from kafka.coordinator import protocol  # pyright: ignore[reportMissingModuleSource]  # 3.x has none
 
 from kafka_assignors.group import Topic
-from kafka_assignors.joining import JoinedMember
+from kafka_assignors.joining import JoinedMember, topics_from
 from kafka_assignors.protocol import Subscription, encode_subscription
-from kafka_assignors_kafka_python._client.metadata import topics_from
 
 __all__ = [
     "assignment_of",

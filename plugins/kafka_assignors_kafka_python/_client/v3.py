@@ -25,8 +25,7 @@ from kafka.protocol.consumer.metadata import (  # pyright: ignore[reportMissingI
 )
 
 from kafka_assignors.group import Topic
-from kafka_assignors.joining import JoinedMember
-from kafka_assignors_kafka_python._client.metadata import topics_from
+from kafka_assignors.joining import JoinedMember, topics_from
 
 __all__ = [
     "assignment_of",
