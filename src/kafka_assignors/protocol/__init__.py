@@ -18,6 +18,7 @@ from kafka_assignors.protocol.group_metadata import (
     encode_group_metadata,
 )
 from kafka_assignors.protocol.member import decode_member, encode_member
+from kafka_assignors.protocol.names import Names
 from kafka_assignors.protocol.record_keys import (
     ConsumerGroupKey,
     ConsumerGroupRecord,
@@ -27,6 +28,7 @@ from kafka_assignors.protocol.record_keys import (
     UnknownKey,
     decode_key,
     encode_key,
+    group_partition,
 )
 from kafka_assignors.protocol.subscription import Subscription, decode_subscription, encode_subscription
 from kafka_assignors.protocol.user_data import encode_user_data
@@ -38,6 +40,7 @@ __all__ = [
     "GroupMember",
     "GroupMetadata",
     "GroupMetadataKey",
+    "Names",
     "OffsetCommitKey",
     "ProtocolError",
     "RecordKey",
@@ -54,4 +57,5 @@ __all__ = [
     "encode_member",
     "encode_subscription",
     "encode_user_data",
+    "group_partition",
 ]

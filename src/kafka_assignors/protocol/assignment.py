@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafka_assignors.group import TopicPartitions
+from kafka_assignors.protocol.names import Names
 from kafka_assignors.protocol.reader import Reader
 from kafka_assignors.protocol.topic_partitions import read_topic_partitions, write_topic_partitions
 from kafka_assignors.protocol.writer import Writer
@@ -45,9 +46,12 @@ def decode_assignment(data: bytes | bytearray | memoryview) -> ConsumerAssignmen
     return ConsumerAssignment(version, partitions, reader.nullable_byte_array("user_data") or b"")
 
 
-def encode_assignment(assignment: ConsumerAssignment) -> bytes:
-    """The bytes of `assignment` in its own version; `ProtocolError` for a version not written here."""
-    writer = Writer(_SUBJECT)
+def encode_assignment(assignment: ConsumerAssignment, *, names: Names | None = None) -> bytes:
+    """The bytes of `assignment` in its own version; `ProtocolError` for a version not written here.
+
+    `names` are shared by the assignments of a group.
+    """
+    writer = Writer(_SUBJECT, names)
     if not 0 <= assignment.version <= _NEWEST_VERSION:
         raise writer.error("version", 0, f"{assignment.version} is not one of 0 to {_NEWEST_VERSION}")
     writer.int16("version", assignment.version)

@@ -16,6 +16,7 @@ import struct
 from collections.abc import Iterator
 
 from kafka_assignors.protocol.errors import FieldPath
+from kafka_assignors.protocol.names import Names
 
 __all__ = ["Reader"]
 
@@ -24,25 +25,35 @@ _int32 = struct.Struct(">i").unpack_from
 _int64 = struct.Struct(">q").unpack_from
 
 _MAX_VARINT_BYTES = 5
+_SMALLEST_STRING_BYTES = 2
+_SMALLEST_NAMED_INT32S_BYTES = 2 + 4  # an empty name and an empty array
 
 
 class Reader(FieldPath):
     """A position in `data`, which ends where the data end.
 
     `subject` names the data in errors. Where the data were cut out of something larger, `parent` is the
-    field they were there and `base` the offset they had: errors count from it.
+    field they were there and `base` the offset they had: errors count from it. `names` are shared by readers
+    of data in which the same names come again.
     """
 
-    __slots__ = ("_base", "_data", "_end", "_position")
+    __slots__ = ("_base", "_data", "_end", "_position", "names")
 
     def __init__(
-        self, data: bytes | bytearray | memoryview, subject: str, *, parent: str = "", base: int = 0
+        self,
+        data: bytes | bytearray | memoryview,
+        subject: str,
+        *,
+        parent: str = "",
+        base: int = 0,
+        names: Names | None = None,
     ) -> None:
         super().__init__(subject, parent)
         self._data = bytes(data)
         self._position = 0
         self._end = len(self._data)
         self._base = base
+        self.names = Names() if names is None else names
 
     @property
     def offset(self) -> int:
@@ -60,7 +71,7 @@ class Reader(FieldPath):
 
     def fork(self) -> Reader:
         """Another reader at the same place of the same bytes, to try a reading without losing the place."""
-        other = Reader(self._data, self._subject, base=self._base)
+        other = Reader(self._data, self._subject, base=self._base, names=self.names)
         other._parent, other._within, other._position = self._parent, [*self._within], self._position
         return other
 
@@ -171,7 +182,7 @@ class Reader(FieldPath):
         """A reader of its own for a byte array that has fields in it; it cannot read beyond that array."""
         data = self.byte_array(field)
         parent = ".".join([*self._parent, field])
-        return Reader(data, self._subject, parent=parent, base=self.offset - len(data))
+        return Reader(data, self._subject, parent=parent, base=self.offset - len(data), names=self.names)
 
     # Arrays and tagged fields.
 
@@ -181,6 +192,81 @@ class Reader(FieldPath):
         count = self._count(field, start, self.int32(field), 4)
         position = self._take(field, 4 * count)
         return struct.unpack_from(f">{count}i", self._data, position)
+
+    def strings(self, field: str) -> tuple[str, ...]:
+        """An array of strings."""
+        start = self._position
+        known = self.names.find_list(self._data, start)
+        if known is not None:
+            self._position += len(known[0])
+            return known[1]
+        strings = self._strings_at_once()
+        if strings is None:
+            strings = tuple([self.string("") for _ in self.items(field, _SMALLEST_STRING_BYTES)])
+        self.names.add_list(self._data, start, self._position, strings)
+        return strings
+
+    def _strings_at_once(self) -> tuple[str, ...] | None:
+        """An array of strings of one length, as names that end in a number mostly are; None if it is not."""
+        data, start = self._data, self._position
+        if start + 4 + _SMALLEST_STRING_BYTES > self._end:
+            return None
+        count = _int32(data, start)[0]
+        length = _int16(data, start + 4)[0]
+        end = start + 4 + count * (_SMALLEST_STRING_BYTES + length)
+        if count <= 0 or length < 0 or end > self._end:
+            return None
+        lengths, strings = zip(*struct.iter_unpack(f">h{length}s", data[start + 4 : end]), strict=True)
+        if lengths.count(length) < count:
+            return None
+        try:
+            texts = tuple(map(self.names.texts.__getitem__, strings))
+        except UnicodeDecodeError:
+            return None
+        self._position = end
+        return texts
+
+    def int32s_by_name(self) -> dict[str, tuple[int, ...]] | None:
+        """An array of (string, array of int32) in which no string comes twice.
+
+        None if it is anything else, and then nothing has been read: the caller goes through it field by field
+        and meets what is odd. Elements in a row that have the same lengths are unpacked by one call.
+        """
+        data, end, texts = self._data, self._end, self.names.texts
+        position = self._position + 4
+        if position > end:
+            return None
+        left = count = _int32(data, self._position)[0]
+        found: dict[str, tuple[int, ...]] = {}
+        while left > 0:
+            if position + 2 > end:
+                return None
+            length = _int16(data, position)[0]
+            if length < 0 or position + length + _SMALLEST_NAMED_INT32S_BYTES > end:
+                return None
+            numbers = _int32(data, position + 2 + length)[0]
+            size = length + _SMALLEST_NAMED_INT32S_BYTES + 4 * numbers
+            most = min(left, (end - position) // size) if numbers >= 0 else 0
+            if most <= 0:
+                return None
+            alike = struct.iter_unpack(
+                f">h{length}si{numbers}i", memoryview(data)[position : position + most * size]
+            )
+            run = 0
+            try:
+                for of_length, name, of_numbers, *values in alike:
+                    if of_length != length or of_numbers != numbers:
+                        break
+                    found[texts[name]] = tuple(values)
+                    run += 1
+            except UnicodeDecodeError:
+                return None
+            left -= run
+            position += run * size
+        if count < 0 or len(found) != count:
+            return None
+        self._position = position
+        return found
 
     def items(self, field: str, minimum_bytes: int) -> Iterator[None]:
         """Once for each element of an array, the smallest of which takes `minimum_bytes`; the loop reads."""

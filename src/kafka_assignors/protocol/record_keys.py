@@ -9,6 +9,7 @@ The value's own version is in the value.
 from __future__ import annotations
 
 import enum
+import struct
 from dataclasses import dataclass
 
 from kafka_assignors.protocol.reader import Reader
@@ -23,6 +24,7 @@ __all__ = [
     "UnknownKey",
     "decode_key",
     "encode_key",
+    "group_partition",
 ]
 
 _SUBJECT = "record key"
@@ -133,3 +135,19 @@ def encode_key(key: OffsetCommitKey | GroupMetadataKey | ConsumerGroupKey) -> by
         if key.member_id is not None:
             writer.string("member_id", key.member_id)
     return writer.getvalue()
+
+
+def group_partition(group: str, partitions: int) -> int:
+    """The partition of the offsets topic that holds everything of `group`.
+
+    Kafka takes Java's `String.hashCode`, which runs over UTF-16 code units and wraps at 32 bits, makes it
+    non-negative with `Utils.abs` (where the one number without a counterpart becomes 0), and takes the
+    remainder.
+    """
+    units = group.encode("utf-16-be", "surrogatepass")
+    code = 0
+    for (unit,) in struct.iter_unpack(">H", units):
+        code = (31 * code + unit) & 0xFFFFFFFF
+    if code >= 1 << 31:
+        code -= 1 << 32
+    return (0 if code == -(1 << 31) else abs(code)) % partitions

@@ -27,7 +27,6 @@ __all__ = [
 NEWEST_VERSION = 3
 
 _SUBJECT = "subscription"
-_SMALLEST_STRING_BYTES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ def read_subscription(reader: Reader) -> tuple[Subscription, int]:
     version = reader.int16("version")
     if version < 0:
         raise reader.error("version", 0, f"is negative: {version}")
-    topics = tuple([reader.string("") for _ in reader.items("topics", _SMALLEST_STRING_BYTES)])
+    topics = reader.strings("topics")
     user_data = reader.nullable_byte_array("user_data") or b""
     user_data_offset = reader.offset - len(user_data)
     owned: TopicPartitions = {}

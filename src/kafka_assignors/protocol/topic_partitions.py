@@ -15,6 +15,9 @@ _SMALLEST_ELEMENT_BYTES = 2 + 4  # an empty topic name and an empty array of par
 
 def read_topic_partitions(reader: Reader, field: str) -> dict[str, Sequence[int]]:
     """Partition numbers by topic; those of a topic that appears more than once are joined, in order."""
+    at_once = reader.int32s_by_name()
+    if at_once is not None:
+        return dict(at_once)
     partitions: dict[str, Sequence[int]] = {}
     joined: dict[str, list[int]] = {}
     for _ in reader.items(field, _SMALLEST_ELEMENT_BYTES):
@@ -30,6 +33,9 @@ def read_topic_partitions(reader: Reader, field: str) -> dict[str, Sequence[int]
 
 def write_topic_partitions(writer: Writer, field: str, partitions: TopicPartitions) -> None:
     """Topics in ascending order, so that equal values give equal bytes; partitions in their own order."""
-    for topic in writer.items(field, sorted(partitions)):
+    in_order = sorted(partitions)
+    if writer.int32s_by_name(in_order, partitions):
+        return
+    for topic in writer.items(field, in_order):
         writer.string("topic", topic)
         writer.int32s("partitions", partitions[topic])

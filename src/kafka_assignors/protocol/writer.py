@@ -7,10 +7,11 @@ with the path of the field. See `reader` for the types.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from kafka_assignors.protocol.errors import FieldPath, ProtocolError
+from kafka_assignors.protocol.names import Names
 
 __all__ = ["Writer"]
 
@@ -20,12 +21,13 @@ _MAX_INT16 = 0x7FFF
 
 
 class Writer(FieldPath):
-    """Collects bytes; `subject` names them in errors."""
+    """Collects bytes; `subject` names them in errors. `names` are shared by writers of the same names."""
 
-    __slots__ = ("_buffer",)
+    __slots__ = ("_buffer", "_names")
 
-    def __init__(self, subject: str) -> None:
+    def __init__(self, subject: str, names: Names | None = None) -> None:
         super().__init__(subject)
+        self._names = Names() if names is None else names
         self._buffer = bytearray()
 
     def getvalue(self) -> bytes:
@@ -119,6 +121,25 @@ class Writer(FieldPath):
             ):  # one by one, so that the error names the one that does not fit
                 self.int32(f"{field}[{index}]", value)
             raise
+
+    def int32s_by_name(self, names: Sequence[str], values: Mapping[str, Sequence[int]]) -> bool:
+        """An array of (string, array of int32), all packed in one call, in the order of the names.
+
+        False if something does not fit, and then nothing has been written: the caller goes through it field
+        by field and meets what does not.
+        """
+        as_bytes = self._names.as_bytes
+        layout = [">i"]
+        fields: list[int | bytes] = [len(names)]
+        try:
+            for name in names:
+                text, numbers = as_bytes(name), values[name]
+                layout.append(f"h{len(text)}si{len(numbers)}i")
+                fields += (len(text), text, len(numbers), *numbers)
+            self._buffer += struct.pack("".join(layout), *fields)
+        except (struct.error, UnicodeEncodeError):
+            return False
+        return True
 
     def items(self, field: str, values: Sequence[T]) -> Iterator[T]:
         """The elements of an array, one at a time; the loop writes them."""
