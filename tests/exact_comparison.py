@@ -1,64 +1,131 @@
-"""Ours against the exact optimum, over random groups.
+"""Ours against the exact optimum, group by group, and the counts over many groups.
 
-As a command, which exits 1 if ours was worse anywhere:
-
-    python -m tests.exact_comparison --groups 5000 --seed 1
+The command that does this for hours is `tests.exact_search`.
 """
 
 from __future__ import annotations
 
-import argparse
 import random
-import sys
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from kafka_assignors.claims import judge_claims
-from kafka_assignors.group import Group
+from kafka_assignors.group import Assignment, Group, Member
+from kafka_assignors.jsonform import group_to_json
 from kafka_assignors.solver import RackPreference, solve
 from tests.exact_groups import SMALL, Limits, random_group
-from tests.exact_oracle import Oracle, Order, Score, owners_of, score
+from tests.exact_oracle import Oracle
+from tests.exact_score import Order, Score, owners_of, score
 
-PREFERENCES = {
+__all__ = ["KINDS", "ORDERS", "Comparison", "Failure", "compare", "distribution"]
+
+T = TypeVar("T")
+
+ORDERS = {
     RackPreference.NONE: Order.MOVEMENT,
     RackPreference.AFTER_MOVEMENT: Order.MOVEMENT_RACKS,
     RackPreference.BEFORE_MOVEMENT: Order.RACKS_MOVEMENT,
 }
 
+KINDS = (
+    "mixed subscriptions",
+    "prior owners",
+    "claims of several generations",
+    "double claims",
+    "dropped claims",
+    "static members",
+    "racks",
+)
+"""What is counted of a group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Where ours is wrong: which group, solved how, and what is wrong with the answer."""
+
+    name: str
+    order: str
+    what: str
+    group: Mapping[str, Any]
+
 
 @dataclass(slots=True)
 class Comparison:
-    """Counts over groups, and every case in which the two differ."""
+    """Counts over groups, and every case in which ours is not what it should be.
+
+    `solved` and `worse` count by the name of the order; `worse` is named "MOVEMENT: moved" where that was the
+    first wish in which ours fell behind. `settled` counts the groups in which assigning the answer again, and
+    assigning the same group with everything in another order, changed nothing.
+    """
 
     groups: int = 0
     solved: Counter[str] = field(default_factory=Counter)
     worse: Counter[str] = field(default_factory=Counter)
-    failures: list[str] = field(default_factory=list)
+    settled: int = 0
+    same_in_any_order: int = 0
+    failures: list[Failure] = field(default_factory=list)
     sizes: dict[str, Counter[int]] = field(default_factory=dict)
     kinds: Counter[str] = field(default_factory=Counter)
 
     def add(self, name: str, group: Group) -> None:
-        """Solve one group in every order in which it differs."""
+        """Solve one group in every order, and hold the answers against the best there are."""
         oracle = Oracle(group)
         claims = judge_claims(group)
         judged = {(t, p): m for m, by_topic in claims.prior.items() for t, ps in by_topic.items() for p in ps}
-        assert judged == oracle.prior, f"{name}: the claims were judged differently"
+        if judged != oracle.prior:
+            self._fail(name, group, "claims", "the claims are judged differently")
+            return
         self._describe(group, oracle)
-        racks = any(member.rack for member in group.members.values())
-        for preference, order in PREFERENCES.items():
-            if preference is RackPreference.NONE or racks:
-                owner_now = owners_of(group, solve(group, claims, racks=preference))
-                self._compare(name, order, score(group, owner_now, oracle.prior), oracle.best(order))
+        movement_first = oracle.best(Order.MOVEMENT_RACKS)
+        best = {
+            Order.MOVEMENT: movement_first,  # which has the least movement, whatever its racks
+            Order.MOVEMENT_RACKS: movement_first,
+            Order.RACKS_MOVEMENT: oracle.best(Order.RACKS_MOVEMENT)
+            if movement_first.rack_misses
+            else movement_first,
+        }
+        for preference, order in ORDERS.items():
+            self.solved[order.name] += 1
+            assignment = solve(group, claims, racks=preference)
+            try:
+                ours = score(group, owners_of(group, assignment), oracle.prior)
+            except AssertionError as invalid:
+                self._fail(name, group, order.name, str(invalid))
+                continue
+            self._compare(name, group, order, ours, best[order])
+        self._repeat(name, group)
 
-    def _compare(self, name: str, order: Order, ours: Score, best: Score) -> None:
-        self.solved[order.name] += 1
+    def _compare(self, name: str, group: Group, order: Order, ours: Score, best: Score) -> None:
         wishes = ("sum_of_squares", *order.value)
         for wish, mine, least in zip(wishes, ours.in_order(order), best.in_order(order), strict=True):
             if mine != least:  # a smaller number would be as wrong: the oracle would not be exact
                 self.worse[f"{order.name}: {wish}"] += 1
-                self.failures.append(f"{name}, {order.name}: {ours} where {best} is possible")
+                self._fail(name, group, order.name, f"{ours} where {best} is possible")
                 return
+
+    def _repeat(self, name: str, group: Group) -> None:
+        """Assign the answer once more, and the same group in another order of everything in it."""
+        rng = random.Random(name)
+        preference = rng.choice(list(ORDERS))
+
+        def assign(group: Group) -> dict[str, dict[str, list[int]]]:
+            return _plain(solve(group, judge_claims(group), racks=preference))
+
+        answer = assign(group)
+        again = assign(_owning(group, answer))
+        if again == answer:
+            self.settled += 1
+        else:
+            self._fail(name, group, ORDERS[preference].name, "assigning the answer again moves partitions")
+        if assign(_shuffled(rng, group)) == answer:
+            self.same_in_any_order += 1
+        else:
+            self._fail(name, group, ORDERS[preference].name, "the order of members or topics matters")
+
+    def _fail(self, name: str, group: Group, order: str, what: str) -> None:
+        self.failures.append(Failure(name, order, what, group_to_json(group)))
 
     def _describe(self, group: Group, oracle: Oracle) -> None:
         self.groups += 1
@@ -70,33 +137,73 @@ class Comparison:
             self.sizes.setdefault(what, Counter())[number] += 1
         members = group.members.values()
         claimed = Counter((t, p) for m in members for t, ps in m.owned.items() for p in set(ps))
-        self.kinds.update(
-            {
-                "mixed subscriptions": len({m.topics for m in members}) > 1,
-                "prior owners": bool(oracle.prior),
-                "claims of several generations": len({m.generation for m in members if m.owned}) > 1,
-                "double claims": any(times > 1 for times in claimed.values()),
-                "dropped claims": any(partition not in oracle.prior for partition in claimed),
-                "static members": any(m.instance_id for m in members),
-                "racks": any(m.rack for m in members),
-            }
+        kinds = (
+            len({m.topics for m in members}) > 1,
+            bool(oracle.prior),
+            len({m.generation for m in members if m.owned}) > 1,
+            any(times > 1 for times in claimed.values()),
+            any(partition not in oracle.prior for partition in claimed),
+            any(m.instance_id for m in members),
+            any(m.rack for m in members),
+        )
+        self.kinds.update(dict(zip(KINDS, map(int, kinds), strict=True)))
+
+    def merge(self, other: Comparison) -> None:
+        """Take in what was counted over other groups."""
+        self.groups += other.groups
+        self.settled += other.settled
+        self.same_in_any_order += other.same_in_any_order
+        self.solved.update(other.solved)
+        self.worse.update(other.worse)
+        self.kinds.update(other.kinds)
+        self.failures += other.failures
+        for what, counts in other.sizes.items():
+            self.sizes.setdefault(what, Counter()).update(counts)
+
+    def to_json(self) -> dict[str, Any]:
+        """As `json` writes it; `from_json` reads it."""
+        return {
+            "groups": self.groups,
+            "solved": dict(self.solved),
+            "worse": dict(self.worse),
+            "settled": self.settled,
+            "same_in_any_order": self.same_in_any_order,
+            "failures": [[one.name, one.order, one.what, dict(one.group)] for one in self.failures],
+            "sizes": {what: sorted(counts.items()) for what, counts in self.sizes.items()},
+            "kinds": dict(self.kinds),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Comparison:
+        """What `to_json` wrote."""
+        return cls(
+            groups=value["groups"],
+            solved=Counter(value["solved"]),
+            worse=Counter(value["worse"]),
+            settled=value["settled"],
+            same_in_any_order=value["same_in_any_order"],
+            failures=[Failure(*one) for one in value["failures"]],
+            sizes={what: Counter(dict(counts)) for what, counts in value["sizes"].items()},
+            kinds=Counter(value["kinds"]),
         )
 
     def table(self) -> str:
         """What was compared, and what came of it."""
         lines = [f"{self.groups} groups"]
         for what, counts in self.sizes.items():
-            lines.append(f"  {what:28} {_distribution(counts)}")
+            lines.append(f"  {what:28} {distribution(counts)}")
         lines += [f"  with {what:23} {number}" for what, number in self.kinds.items()]
-        for preference, order in PREFERENCES.items():
+        for preference, order in ORDERS.items():
             wishes = ", ".join(("balance", *order.value))
             worse = sum(count for what, count in self.worse.items() if what.startswith(f"{order.name}:"))
             solved = self.solved[order.name]
             lines.append(f"{preference.name:16} {wishes:29} {solved} solved, {worse} not optimal")
-        return "\n".join([*lines, *self.failures[:20]])
+        lines.append(f"the answer assigned again is the same in {self.settled}")
+        lines.append(f"in another order of members, topics and claims the same in {self.same_in_any_order}")
+        return "\n".join([*lines, *(f"{one.name}, {one.order}: {one.what}" for one in self.failures[:20])])
 
 
-def _distribution(counts: Counter[int]) -> str:
+def distribution(counts: Counter[int]) -> str:
     """How often each number came, or from each range of numbers if there are many."""
     width = 1 + max(counts) // 12
     ranges: Counter[int] = Counter()
@@ -106,28 +213,48 @@ def _distribution(counts: Counter[int]) -> str:
     return "  ".join(f"{name}: {ranges[n]}" for name, n in zip(named, sorted(ranges), strict=True))
 
 
-def compare(groups: int, seed: int, limits: Limits = SMALL) -> Comparison:
+def _plain(assignment: Assignment) -> dict[str, dict[str, list[int]]]:
+    """The assignment in lists, whatever sequences it came in."""
+    return {m: {t: list(ps) for t, ps in by_topic.items()} for m, by_topic in assignment.members.items()}
+
+
+def _owning(group: Group, owned: Mapping[str, Mapping[str, list[int]]]) -> Group:
+    """The group a generation later, when everybody owns what was assigned."""
+    generation = 1 + max(0, group.generation or 0)
+
+    def later(member: Member) -> Member:
+        return replace(member, owned=owned[member.id], generation=generation)
+
+    members = {member.id: later(member) for member in group.members.values()}
+    return Group(group.topics, members, generation + 1)
+
+
+def _shuffled(rng: random.Random, group: Group) -> Group:
+    """The same group, whose members, topics and claims come in another order."""
+
+    def shuffled(items: list[T]) -> list[T]:
+        return rng.sample(items, len(items))
+
+    members = {
+        member_id: replace(
+            member,
+            topics=frozenset(shuffled(sorted(member.topics))),
+            owned={t: shuffled(list(ps)) for t, ps in shuffled(list(member.owned.items()))},
+        )
+        for member_id, member in shuffled(list(group.members.items()))
+    }
+    return Group(dict(shuffled(list(group.topics.items()))), members, group.generation)
+
+
+def compare(
+    groups: int,
+    seed: int,
+    limits: Limits = SMALL,
+    make: Callable[[random.Random, Limits], Group] = random_group,
+) -> Comparison:
     """Compare over so many random groups; the seed of each is named where it matters."""
     comparison = Comparison()
     for number in range(groups):
         name = f"{seed}/{number}"
-        comparison.add(name, random_group(random.Random(name), limits))
+        comparison.add(name, make(random.Random(name), limits))
     return comparison
-
-
-def main(arguments: Iterable[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Compare the solver with an exact one of another kind.")
-    parser.add_argument("--groups", type=int, default=5000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--members", type=int, default=SMALL.members, help="at most so many")
-    parser.add_argument("--topics", type=int, default=SMALL.topics, help="at most so many")
-    parser.add_argument("--partitions", type=int, default=SMALL.partitions, help="at most so many a topic")
-    options = parser.parse_args(None if arguments is None else list(arguments))
-    limits = Limits(options.members, options.topics, options.partitions)
-    comparison = compare(options.groups, options.seed, limits)
-    print(comparison.table())
-    return 1 if comparison.failures else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

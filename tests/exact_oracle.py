@@ -4,113 +4,18 @@ Every partition is a row, every member has a row of slots as columns, and a part
 member costs 2j + 1: filled from the left, a member's slots add up to the square of its load. Movement and
 rack misses are added with smaller weights, and scipy's `linear_sum_assignment` (a shortest augmenting path
 method on the dense matrix) finds the cheapest way to seat everybody. There are no classes, no levels and no
-network in it. The claims are judged here once more, partition by partition, from the rules as they are
-written down.
+network in it.
 """
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from kafka_assignors.group import Assignment, Group
+from kafka_assignors.group import Group
+from tests.exact_score import Order, Partition, Score, misses, prior_owners, readers, score
 
-Partition = tuple[str, int]
-
-
-class Order(enum.Enum):
-    """What counts after balance, the greater wish first."""
-
-    MOVEMENT = ("moved",)
-    MOVEMENT_RACKS = ("moved", "rack_misses")
-    RACKS_MOVEMENT = ("rack_misses", "moved")
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """What an assignment costs: smaller is better in each."""
-
-    sum_of_squares: int
-    moved: int
-    rack_misses: int
-
-    def in_order(self, order: Order) -> tuple[int, ...]:
-        return (self.sum_of_squares, *(getattr(self, wish) for wish in order.value))
-
-
-def prior_owners(group: Group) -> dict[Partition, str]:
-    """Who owned which partition, by the rules for claims."""
-    claimants: dict[Partition, list[tuple[int, str]]] = {}
-    for member in group.members.values():
-        for topic, partitions in member.owned.items():
-            for partition in set(partitions):
-                is_there = topic in group.topics and 0 <= partition < group.topics[topic].partitions
-                reached = group.generation is None or member.generation <= group.generation
-                if is_there and reached and topic in member.topics:
-                    claimants.setdefault((topic, partition), []).append((member.generation, member.id))
-    owners: dict[Partition, str] = {}
-    for partition, claims in claimants.items():
-        newest = max(generation for generation, _ in claims)
-        winners = [member_id for generation, member_id in claims if generation == newest]
-        if len(winners) == 1:
-            owners[partition] = winners[0]
-    return owners
-
-
-def readers(group: Group) -> dict[Partition, list[str]]:
-    """Who may get which partition; partitions that nobody may get are left out."""
-    by_topic = {name: [m.id for m in group.members.values() if name in m.topics] for name in group.topics}
-    return {
-        (name, partition): by_topic[name]
-        for name, topic in group.topics.items()
-        for partition in range(topic.partitions)
-        if by_topic[name]
-    }
-
-
-def misses(group: Group, partition: Partition, member_id: str) -> bool:
-    """Whether the member would have to fetch the partition from another rack (KIP-881)."""
-    racks_by_partition = group.topics[partition[0]].replica_racks
-    rack = group.members[member_id].rack
-    if rack is None or racks_by_partition is None:
-        return False
-    racks = racks_by_partition[partition[1]]
-    return len(racks) > 0 and rack not in racks
-
-
-def score(group: Group, owner_now: Mapping[Partition, str], prior: Mapping[Partition, str]) -> Score:
-    """What it costs that these members have these partitions."""
-    loads = dict.fromkeys(group.members, 0)
-    for member_id in owner_now.values():
-        loads[member_id] += 1
-    return Score(
-        sum_of_squares=sum(load * load for load in loads.values()),
-        moved=sum(prior.get(partition, now) != now for partition, now in owner_now.items()),
-        rack_misses=sum(misses(group, partition, now) for partition, now in owner_now.items()),
-    )
-
-
-def owners_of(group: Group, assignment: Assignment) -> dict[Partition, str]:
-    """The owner of each partition; AssertionError, saying why, if the group cannot be assigned so."""
-    assert assignment.members.keys() == group.members.keys(), "a member is missing, or invented"
-    owner_now: dict[Partition, str] = {}
-    may_get = readers(group)
-    for member_id, by_topic in assignment.members.items():
-        for topic, partitions in by_topic.items():
-            assert partitions, f"{member_id} has an empty entry for {topic}"
-            assert list(partitions) == sorted(partitions), f"{member_id} has {topic} out of order"
-            for partition in partitions:
-                assert member_id in may_get.get((topic, partition), ()), (
-                    f"{member_id} may not get {topic}-{partition}"
-                )
-                assert (topic, partition) not in owner_now, f"{topic}-{partition} is assigned twice"
-                owner_now[topic, partition] = member_id
-    assert owner_now.keys() == may_get.keys(), "a partition is assigned to nobody"
-    return owner_now
+__all__ = ["Oracle"]
 
 
 class Oracle:
@@ -122,7 +27,7 @@ class Oracle:
         self.readers = readers(group)
         self.partitions = list(self.readers)
         self.members = list(group.members)
-        count, slots = len(self.partitions), self._slots()
+        count = len(self.partitions)
         allowed = np.zeros((count, len(self.members)), dtype=bool)
         moves = np.zeros((count, len(self.members)))
         missed = np.zeros((count, len(self.members)))
@@ -134,12 +39,14 @@ class Oracle:
                 allowed[row, column] = True
                 moves[row, column] = owner is not None and owner != member_id
                 missed[row, column] = misses(group, partition, member_id)
-        self._slots_of_member = slots
+        # Nobody needs more slots than there are partitions he may get.
+        slots = np.minimum(self._most_slots(), allowed.sum(axis=0))
+        self._member_of_slot = np.repeat(np.arange(len(self.members)), slots)
         self._costs = {"moved": moves, "rack_misses": missed}
-        self._forbidden = np.repeat(np.where(allowed, 0.0, np.inf), slots, axis=1)
-        self._squares = np.tile(2.0 * np.arange(slots) + 1, len(self.members))
+        self._forbidden = np.where(allowed, 0.0, np.inf)[:, self._member_of_slot]
+        self._squares = np.concatenate([2.0 * np.arange(number) + 1 for number in slots] or [np.zeros(0)])
 
-    def _slots(self) -> int:
+    def _most_slots(self) -> int:
         """The greatest load of some assignment: that of a best one is no greater."""
         loads = dict.fromkeys(self.members, 0)
         for may_get in sorted(self.readers.values(), key=len):
@@ -148,18 +55,21 @@ class Oracle:
 
     def best(self, order: Order) -> Score:
         """The score of a best assignment."""
+        return score(self.group, self.best_owners(order), self.prior)
+
+    def best_owners(self, order: Order) -> dict[Partition, str]:
+        """A best assignment: the owner of each partition."""
         if not self.partitions:
-            return Score(0, 0, 0)
+            return {}
         weight = 1.0
         seat = np.zeros((len(self.partitions), len(self.members)))
         for wish in reversed(order.value):
             seat += weight * self._costs[wish]
             weight *= len(self.partitions) + 1
         # The sum of all costs stays far below 2 ** 53, so floats are exact.
-        costs = np.repeat(seat, self._slots_of_member, axis=1) + weight * self._squares + self._forbidden
+        costs = seat[:, self._member_of_slot] + weight * self._squares + self._forbidden
         _, seats = linear_sum_assignment(costs)
-        owner_now = {
-            partition: self.members[column // self._slots_of_member]
+        return {
+            partition: self.members[self._member_of_slot[column]]
             for partition, column in zip(self.partitions, seats, strict=True)
         }
-        return score(self.group, owner_now, self.prior)

@@ -19,7 +19,7 @@ from kafka_assignors.strategies import (
     strategy_names,
 )
 
-BUILT_IN = ["cooperative-sticky", "range", "roundrobin", "sticky"]
+BUILT_IN = ["cooperative-sticky", "rack-aware-sticky", "range", "roundrobin", "sticky"]
 
 WEIGHTED = """
 from dataclasses import dataclass
@@ -144,6 +144,10 @@ def assign_nothing(group: Group) -> Assignment:
     return Assignment({member: {} for member in group.members})
 
 
+async def assign_later(group: Group) -> Assignment:
+    return assign_nothing(group)
+
+
 nameless = Wrong(name="")
 unversioned = Wrong(version="1")
 boolean = Wrong(version=True)
@@ -151,6 +155,13 @@ listed = Wrong(protocols=["eager"])
 without_protocols = Wrong(protocols=())
 inert = Wrong(assign=None)
 dataless = Wrong(member_data=b"data")
+endless = Wrong(name="s" * 32_768)
+surrogate = Wrong(name="\ud800")
+bare = Wrong(protocols=RebalanceProtocol.EAGER)
+eager_word = Wrong(protocols=("eager",))
+groupless = Wrong(assign=lambda: None)
+awaited = Wrong(assign=assign_later)
+memberless = Wrong(member_data=lambda: b"")
 
 
 @pytest.mark.parametrize(
@@ -163,6 +174,13 @@ dataless = Wrong(member_data=b"data")
         ("without_protocols", "its protocols are (), not a tuple of RebalanceProtocol"),
         ("inert", "its assign is not a method"),
         ("dataless", "its member_data is not a method"),
+        ("endless", "its name is no text of at most 32767 bytes"),
+        ("surrogate", "its name is no text of at most 32767 bytes"),
+        ("bare", f"its protocols are {RebalanceProtocol.EAGER!r}, not a tuple of RebalanceProtocol"),
+        ("eager_word", "its protocols are ('eager',), not a tuple of RebalanceProtocol"),
+        ("groupless", "its assign cannot be called with a group alone"),
+        ("awaited", "its assign is a coroutine function, and nobody would await it"),
+        ("memberless", "its member_data cannot be called with a member alone"),
         ("assign_nothing", "it has no name, version, protocols and assign"),
     ],
 )

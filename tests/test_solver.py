@@ -14,8 +14,12 @@ from hypothesis import strategies as st
 
 from kafka_assignors.claims import judge_claims
 from kafka_assignors.group import Assignment, Group, Member, Topic
+from kafka_assignors.leader import lead
 from kafka_assignors.solver import RackPreference, solve
-from tests.exact_oracle import owners_of
+from kafka_assignors.strategies import CooperativeSticky, RackAwareSticky, RebalanceProtocol, Strategy
+from tests.exact_comparison import ORDERS
+from tests.exact_oracle import Oracle
+from tests.exact_score import owners_of, score
 
 T = TypeVar("T")
 ALL_RACKS = "xyz"
@@ -71,6 +75,33 @@ class TestWhateverTheGroup:
         self, group: Group, racks: RackPreference
     ) -> None:
         owners_of(group, assign(group, racks))  # checks it all
+
+    @given(groups(), preferences)
+    def test_no_assignment_is_better(self, group: Group, racks: RackPreference) -> None:
+        oracle, order = Oracle(group), ORDERS[racks]
+        reached = score(group, owners_of(group, assign(group, racks)), oracle.prior)
+        assert reached.in_order(order) == oracle.best(order).in_order(order)
+
+    @given(groups(), st.sampled_from([CooperativeSticky(), RackAwareSticky()]))
+    def test_no_partition_ever_has_two_owners_and_two_rounds_are_enough(
+        self, group: Group, strategy: Strategy
+    ) -> None:
+        given_out: list[dict[str, dict[str, list[int]]]] = []
+        for generation in (9, 10, 11):
+            held = [
+                (m.id, t, p) for m in group.members.values() for t, ps in m.owned.items() for p in set(ps)
+            ]
+            led = lead(strategy, group, RebalanceProtocol.COOPERATIVE)
+            counting = judge_claims(group).prior
+            for member_id, topics in led.assignment.members.items():
+                for other, topic, partition in held:
+                    if other != member_id and partition in topics.get(topic, ()):
+                        # Both claim it: the newer claim is the true one, and it is not taken from its owner.
+                        assert partition in counting.get(member_id, {}).get(topic, ())
+            given_out.append(plain(led.assignment))
+            group = owning(group, led.assignment, generation)
+        assert not led.withheld
+        assert given_out[1] == given_out[2]
 
     @given(groups(), preferences, st.randoms(use_true_random=False))
     def test_the_order_of_members_topics_and_claims_means_nothing(

@@ -11,6 +11,7 @@ from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.solver import RackPreference, solve
 from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy
 from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
+from kafka_assignors.strategies.rack_aware_sticky import RackAwareSticky
 from kafka_assignors.strategies.sticky import Sticky
 
 Plain = dict[str, dict[str, list[int]]]
@@ -159,11 +160,11 @@ class TestSpread:
             counts = [len(by_topic.get(topic.name, ())) for by_topic in assigned.values()]
             assert max(counts) - min(counts) <= 1
 
-    def test_what_a_member_gives_up_comes_from_the_topics_it_has_most_of(self) -> None:
+    def test_what_a_member_gives_up_leaves_each_topic_even(self) -> None:
         topics = [Topic("a", 2), Topic("b", 6)]
         owned = {"a": [0, 1], "b": [0, 1, 2, 3, 4, 5]}
         assigned = assign(topics, member("m", "a b", owned), member("n", "a b"))
-        assert assigned == {"m": {"a": [0, 1], "b": [0, 1]}, "n": {"b": [2, 3, 4, 5]}}
+        assert assigned == {"m": {"a": [0], "b": [0, 1, 2]}, "n": {"a": [1], "b": [3, 4, 5]}}
 
     def test_a_new_member_gets_a_little_of_many_topics(self) -> None:
         topics = [Topic(f"t{n}", 9) for n in range(9)]
@@ -212,3 +213,14 @@ class TestStrategies:
         members = member("m", "a", {"a": [0]}, rack="x"), member("n", "a", {"a": [1]}, rack="y")
         group = Group.of([in_racks("a", "y", "x")], members)
         assert plain(strategy.assign(group)) == {"m": {"a": [0]}, "n": {"a": [1]}}
+
+    def test_the_rack_aware_one_moves_what_can_be_read_nearer(self) -> None:
+        members = member("m", "a", {"a": [0, 2]}, rack="x"), member("n", "a", {"a": [1, 3]}, rack="y")
+        group = Group.of([in_racks("a", "y", "x", "x", "y")], members)
+        assert plain(RackAwareSticky().assign(group)) == {"m": {"a": [1, 2]}, "n": {"a": [0, 3]}}
+
+    def test_the_rack_aware_one_runs_under_both_protocols_by_one_name(self) -> None:
+        assert (RackAwareSticky.name, RackAwareSticky.protocols) == (
+            "rack-aware-sticky",
+            (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER),
+        )

@@ -10,7 +10,8 @@ opens with its idea:
 2. `levels` finds how many partitions each member gets in any balanced assignment;
 3. `flow` finds how many partitions of each class every member gets, so that as few as possible move (often
    `greedy` is enough);
-4. `placement` turns the counts into partitions.
+4. `placement` turns the counts into partitions, and `spread` lets members exchange some, so that each topic
+   lies on many.
 """
 
 from __future__ import annotations

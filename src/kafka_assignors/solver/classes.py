@@ -13,6 +13,7 @@ member id), cohorts by their first member, classes by their first topic.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -63,13 +64,15 @@ class Classes:
 
     `members` in the order that decides ties; a member's number is its index. `racks` are the members' racks,
     all None where racks do not count. `cohorts` holds the member numbers of every cohort, ascending; members
-    that can get nothing are in none.
+    that can get nothing are in none. `subscriptions` are the topics that each cohort subscribes to.
     """
 
     members: Sequence[Member]
     racks: Sequence[str | None]
     cohorts: Sequence[Sequence[int]]
+    subscriptions: Sequence[frozenset[str]]
     topic_classes: Sequence[TopicClass]
+    class_of_topic: Mapping[str, int]
     partition_classes: Sequence[PartitionClass]
 
 
@@ -84,11 +87,19 @@ def classify(group: Group, claims: Claims, racks: RackPreference) -> Classes:
     topic_classes, class_of_topic = _topic_classes(group, subscriptions)
     used_racks = frozenset(rack for rack in member_racks if rack is not None)
     topics = [group.topics[name] for name in sorted(class_of_topic)]
-    if used_racks:
+    if used_racks and _can_miss(topics, used_racks):
         partition_classes = _split_by_racks(topics, class_of_topic, used_racks, members, claims)
     else:
         partition_classes = _whole_classes(topics, class_of_topic, len(topic_classes), members, claims)
-    return Classes(members, member_racks, cohorts, topic_classes, partition_classes)
+    return Classes(
+        members, member_racks, cohorts, subscriptions, topic_classes, class_of_topic, partition_classes
+    )
+
+
+def _can_miss(topics: Iterable[Topic], used_racks: frozenset[str]) -> bool:
+    """Whether some partition has replicas in some racks where there are members, and not in others."""
+    kinds: set[frozenset[str]] = set().union(*(topic.replica_racks or () for topic in topics))
+    return any(replica_racks and not used_racks <= replica_racks for replica_racks in kinds)
 
 
 def _cohorts(group: Group, members: Iterable[Member]) -> tuple[list[list[int]], list[frozenset[str]]]:
@@ -114,13 +125,10 @@ def _topic_classes(
     group: Group, subscriptions: Sequence[frozenset[str]]
 ) -> tuple[list[TopicClass], dict[str, int]]:
     """The topic classes, and the class of every topic that somebody subscribes to."""
-    subscribers: dict[str, list[int]] = {}
+    subscribers: dict[str, list[int]] = defaultdict(list)
     for cohort, topics in enumerate(subscriptions):
         for topic in topics:
-            if topic in subscribers:
-                subscribers[topic].append(cohort)
-            else:
-                subscribers[topic] = [cohort]
+            subscribers[topic].append(cohort)
     numbers: dict[tuple[int, ...], int] = {}
     classes: list[TopicClass] = []
     class_of_topic: dict[str, int] = {}
@@ -152,14 +160,17 @@ def _whole_classes(
         prior = claims.prior.get(member.id)
         if prior is None:
             continue
-        if count == 1:
-            classes[0].owns(number, prior)
+        keys = set(map(class_of_topic.__getitem__, prior))
+        if len(keys) == 1:
+            classes[keys.pop()].owns(number, prior)
             continue
-        parts: dict[int, dict[str, Sequence[int]]] = {}
         for name, partitions in prior.items():
-            parts.setdefault(class_of_topic[name], {})[name] = partitions
-        for key, part in parts.items():
-            classes[key].owns(number, part)
+            into = classes[class_of_topic[name]]
+            if number in into.owned_counts:
+                into.owns(number, {**into.owned[number], name: partitions})
+            else:
+                into.owned[number] = {name: partitions}
+                into.owned_counts[number] = len(partitions)
     return classes
 
 

@@ -43,14 +43,14 @@ def share_out(classes: Classes, levels: Sequence[Level], racks: RackPreference) 
         numbers = [number for t in level.topic_classes for number in by_topic_class[t]]
         here = [classes.partition_classes[number] for number in numbers]
         members = _members(classes, level)
-        owned = [_owned_counts(partition_class, members) for partition_class in here]
+        owned = [part.owned_counts if len(levels) == 1 else _owned_counts(part, members) for part in here]
         racks_count = any(partition_class.racks is not None for partition_class in here)
         if not racks_count and len(here) == 1:
             counts = [_share_one(level, sorted(members), owned[0])]
         elif not racks_count and not any(owned):
             counts = _deal_shares(classes, level)
         else:
-            kept = keep(classes, level, here, owned)
+            kept = keep(classes, level, members, here, owned)
             filled = None if racks_count else fill(classes, level, here, kept)
             counts = filled or _LevelNetwork(classes, level, here, owned, kept, costs).solve()
         for number, count in zip(numbers, counts, strict=True):
@@ -77,15 +77,12 @@ def _share_one(level: Level, members: Sequence[int], owned: dict[int, int]) -> d
 
 def _deal_shares(classes: Classes, level: Level) -> Shares:
     """The shares of members who owned nothing: those of their cohorts, dealt in rounds."""
+    index_of = {number: index for index, number in enumerate(level.topic_classes)}
     counts: Shares = [{} for _ in level.topic_classes]
-    heaps: dict[int, list[tuple[int, range]]] = {cohort: [] for cohort in level.cohorts}
-    for index, number in enumerate(level.topic_classes):
-        for cohort, share in level.shares[number].items():
-            if share:
-                heaps[cohort].append((index, range(share)))
-    for cohort, heap in heaps.items():
-        members = classes.cohorts[cohort]
-        deal_counts(heap, even_wishes(members, sum(len(things) for _, things in heap)), counts)
+    for cohort in level.cohorts:
+        shares = level.shares[cohort]
+        heap = [(index_of[number], range(shares[number])) for number in sorted(shares)]
+        deal_counts(heap, even_wishes(classes.cohorts[cohort], sum(shares.values())), counts)
     return counts
 
 
@@ -115,60 +112,59 @@ class _LevelNetwork:
     ) -> None:
         self.parts = parts
         self.network = network = Network()
-        self.source = network.node()
-        self.sink = network.node()
-        self.hubs: dict[tuple[int, str | None], _Hub] = {}
+        self.hubs: list[_Hub] = []
         self.keeps: list[tuple[int, int, int]] = []  # (index of the class, member, edge)
 
         loads = dict.fromkeys(sorted({m for counts in owned for m in counts}), 0)
         for counts in kept:
             for m, count in counts.items():
                 loads[m] += count
-        pool = network.node()
-        taken = sum(load > level.load for load in loads.values())
-        network.edge(pool, self.sink, level.extra, carries=taken)
+        pool = network.node(-level.extra)
+        hubs_of: dict[int, dict[str | None, _Hub]] = {cohort: {} for cohort in level.cohorts}
         owner_nodes: dict[int, int] = {}
         for m, cohort in _members(classes, level).items():
-            hub = self._hub(cohort, classes.racks[m])
+            hubs, rack = hubs_of[cohort], classes.racks[m]
+            if rack not in hubs:
+                hubs[rack] = _Hub(cohort, rack, network.node())
+                self.hubs.append(hubs[rack])
+            hub = hubs[rack]
             if m not in loads:
                 hub.newcomers.append(m)
                 continue
-            node = owner_nodes[m] = network.node()
-            network.edge(node, self.sink, level.load, carries=min(loads[m], level.load))
+            node = owner_nodes[m] = network.node(-level.load)
             network.edge(node, pool, 1, carries=int(loads[m] > level.load))
             hub.to_owners.append((m, network.edge(hub.node, node, UNLIMITED)))
-        for hub in self.hubs.values():
+        for hub in self.hubs:
             if hub.newcomers:
-                network.edge(hub.node, self.sink, level.load * len(hub.newcomers))
+                network.lack(hub.node, level.load * len(hub.newcomers))
                 network.edge(hub.node, pool, len(hub.newcomers))
 
         for index, part in enumerate(parts):
-            node = network.node()
-            network.edge(self.source, node, part.partitions, carries=sum(kept[index].values()))
+            node = network.node(part.partitions)
             for m, count in owned[index].items():
                 cost = costs.miss * part.misses(classes.racks[m])
                 edge = network.edge(node, owner_nodes[m], count, cost, carries=kept[index].get(m, 0))
                 self.keeps.append((index, m, edge))
-            subscribers = set(classes.topic_classes[part.topic_class].cohorts)
-            for hub in self.hubs.values():
-                if hub.cohort in subscribers:
-                    cost = costs.move + costs.miss * part.misses(hub.rack)
-                    hub.from_classes.append((index, network.edge(node, hub.node, UNLIMITED, cost)))
-
-    def _hub(self, cohort: int, rack: str | None) -> _Hub:
-        key = (cohort, rack)
-        if key not in self.hubs:
-            self.hubs[key] = _Hub(cohort, rack, self.network.node())
-        return self.hubs[key]
+            takers = [
+                hub
+                for cohort in classes.topic_classes[part.topic_class].cohorts
+                if cohort in hubs_of
+                for hub in hubs_of[cohort].values()
+            ]
+            for misses in (False, True):
+                here = [hub for hub in takers if part.misses(hub.rack) is misses]
+                cost = costs.move + costs.miss * misses
+                for hub, edge in zip(here, network.fan(node, [hub.node for hub in here], cost), strict=True):
+                    hub.from_classes.append((index, edge))
 
     def solve(self) -> Shares:
         """The shares of the least cost, in the order of `parts`."""
-        self.network.send(self.source, self.sink)
+        self.network.settle()
         counts: Shares = [{} for _ in self.parts]
         for index, m, edge in self.keeps:
             if flow := self.network.flow(edge):
                 counts[index][m] = flow
-        for hub in self.hubs.values():
+        for hub in self.hubs:
             heap = [(index, range(self.network.flow(edge))) for index, edge in hub.from_classes]
             wishes = [(m, self.network.flow(edge)) for m, edge in hub.to_owners]
             left = sum(map(len, (things for _, things in heap))) - sum(wanted for _, wanted in wishes)

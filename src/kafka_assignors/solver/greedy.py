@@ -3,9 +3,10 @@
 **Keep.** Every member keeps what it owned, up to its load; and as many as the level has extra keep one more.
 Without rack misses no assignment keeps more partitions than this, whichever classes they are of.
 
-**Fill.** What is left of each class is poured over the subscribers that still have room. If it all goes in,
-as it mostly does when somebody joins or leaves, then every partition that was not kept had to move, nothing
-can be better, and no network is needed. If something stays over, the network goes on from what is kept.
+**Fill.** What is left of each class is poured over the subscribers that still have room, and passed on among
+them (see `distribution`). If it all goes in, as it mostly does when somebody joins or leaves, then every
+partition that was not kept had to move, nothing can be better, and no network is needed. If something stays
+over, the network goes on from what is kept.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kafka_assignors.solver.classes import Classes, PartitionClass
+from kafka_assignors.solver.distribution import Distribution
 from kafka_assignors.solver.levels import Level
 from kafka_assignors.solver.rounds import deal
 
@@ -23,35 +25,46 @@ Shares = list[dict[int, int]]
 
 
 def keep(
-    classes: Classes, level: Level, parts: Sequence[PartitionClass], owned: Sequence[Mapping[int, int]]
+    classes: Classes,
+    level: Level,
+    members: Mapping[int, int],
+    parts: Sequence[PartitionClass],
+    owned: Sequence[Mapping[int, int]],
 ) -> Shares:
     """What the members of a level can keep without a rack miss, in the order of `parts`.
 
-    `owned` says what they owned of each class. Where members have to choose, they give up partitions of the
-    classes that members with room subscribe to.
+    `members` gives the cohort of each, `owned` says what they owned of each class. Where members have to
+    choose, they give up what is nearest to members with room: partitions of classes that these subscribe to,
+    or else of classes through which others can pass something on to them.
     """
-    room = dict.fromkeys((m for cohort in level.cohorts for m in classes.cohorts[cohort]), level.load)
+    room = dict.fromkeys(members, level.load)
     for counts in owned:
         for m, count in counts.items():
             room[m] -= count
-    demand = {cohort: sum(max(0, room[m]) for m in classes.cohorts[cohort]) for cohort in level.cohorts}
+    demand: dict[int, int] = {}  # by cohort
+    for m, missing in room.items():
+        if missing > 0:
+            demand[members[m]] = demand.get(members[m], 0) + missing
+    demanding = frozenset(demand)
     subscribers = [classes.topic_classes[part.topic_class].cohorts for part in parts]
+    wanted = [sum(map(demand.__getitem__, demanding.intersection(cohorts))) for cohorts in subscribers]
+    steps = _steps_to_room(classes, members, parts, owned, wanted)
     least_wanted_first = sorted(
-        range(len(parts)),
-        key=lambda index: (sum(demand.get(c, 0) for c in subscribers[index]), len(subscribers[index])),
+        range(len(parts)), key=lambda index: (-steps[index], wanted[index], len(subscribers[index]))
     )
     kept: Shares = [{} for _ in parts]
-    loads = dict.fromkeys(room, 0)
+    loads = dict.fromkeys(members, 0)
     one_more: dict[int, int] = {}  # member: a class of which it could keep one more
     for index in least_wanted_first:
         part = parts[index]
+        keeps_of = kept[index]
         for m, count in owned[index].items():
-            if part.misses(classes.racks[m]):
+            if part.racks is not None and part.misses(classes.racks[m]):
                 continue
             keeps = min(count, level.load - loads[m])
             if keeps:
                 loads[m] += keeps
-                kept[index][m] = keeps
+                keeps_of[m] = keeps
             if keeps < count:
                 one_more.setdefault(m, index)
     for m in sorted(one_more)[: level.extra]:
@@ -60,10 +73,44 @@ def keep(
     return kept
 
 
+def _steps_to_room(
+    classes: Classes,
+    members: Mapping[int, int],
+    parts: Sequence[PartitionClass],
+    owned: Sequence[Mapping[int, int]],
+    wanted: Sequence[int],
+) -> list[int]:
+    """Through how many owners a partition of each class must be passed on until somebody with room wants one.
+
+    As many as there are classes where it never comes to that. Mostly a few owners are enough to find out that
+    every class is near.
+    """
+    steps = [0 if want else len(wanted) for want in wanted]
+    reached = [index for index, want in enumerate(wanted) if want]
+    waiting: dict[int, list[int]] = {}
+    for index, want in enumerate(wanted):
+        if not want:
+            waiting.setdefault(parts[index].topic_class, []).append(index)
+    asked: set[int] = set()
+    for index in reached:  # grows while it is walked through
+        for m in owned[index]:
+            if not waiting:
+                return steps
+            cohort = members[m]
+            if cohort in asked:
+                continue
+            asked.add(cohort)
+            for topic in classes.subscriptions[cohort]:
+                for other in waiting.pop(classes.class_of_topic[topic], ()):
+                    steps[other] = steps[index] + 1
+                    reached.append(other)
+    return steps
+
+
 def fill(
     classes: Classes, level: Level, parts: Sequence[PartitionClass], kept: Sequence[Mapping[int, int]]
 ) -> Shares | None:
-    """The shares if what is not kept fits into the room there is, class by class; None if it does not.
+    """The shares if what is not kept fits into the room there is; None if it does not.
 
     For levels in which racks do not count.
     """
@@ -71,39 +118,33 @@ def fill(
     for counts in kept:
         for m, count in counts.items():
             loads[m] += count
-    extra = level.extra - sum(load > level.load for load in loads.values())
-    wishes = {
-        cohort: {m: level.load - loads[m] for m in classes.cohorts[cohort] if loads[m] <= level.load}
+    lacking = {
+        cohort: [(m, level.load - loads[m]) for m in classes.cohorts[cohort] if loads[m] <= level.load]
         for cohort in level.cohorts
     }
-    room = {cohort: sum(wanted.values()) for cohort, wanted in wishes.items()}
-    extras = dict.fromkeys(level.cohorts, 0)  # how many of the cohort's members get one more
-    heaps: dict[int, list[tuple[int, range]]] = {cohort: [] for cohort in level.cohorts}
-    least_choice_first = sorted(
-        range(len(parts)), key=lambda index: len(classes.topic_classes[parts[index].topic_class].cohorts)
-    )
-    for index in least_choice_first:
-        left = parts[index].partitions - sum(kept[index].values())
-        takers = [c for c in classes.topic_classes[parts[index].topic_class].cohorts if c in room]
-        for cohort in takers if left else ():
-            taken = min(left, room[cohort])
-            if taken:
-                heaps[cohort].append((index, range(taken)))
-                room[cohort] -= taken
-                left -= taken
-        for cohort in takers if left else ():
-            taken = min(left, extra, len(wishes[cohort]) - extras[cohort])
-            if taken:
-                heaps[cohort].append((index, range(taken)))
-                extras[cohort] += taken
-                extra -= taken
-                left -= taken
-        if left:
-            return None
+    room = {cohort: sum(missing for _, missing in wishes) for cohort, wishes in lacking.items()}
+    takers = {
+        index: [c for c in classes.topic_classes[part.topic_class].cohorts if lacking.get(c)]
+        for index, part in enumerate(parts)
+        if part.partitions > sum(kept[index].values())
+    }
+    left = {index: parts[index].partitions - sum(kept[index].values()) for index in takers}
+    if not all(takers.values()):
+        return None
+    sizes = [max(1, len(lacking.get(cohort, ()))) for cohort in range(len(classes.cohorts))]
+    # What the members have of other classes stays where it is, so cohorts stand the lower the more they lack.
+    distribution = Distribution(sizes, [-room.get(cohort, 0) for cohort in range(len(sizes))], takers)
+    distribution.pour(left)
+    at_least = dict.fromkeys(level.cohorts, 0)
+    at_most = {cohort: len(wishes) for cohort, wishes in lacking.items()}
+    if distribution.even_out(level.cohorts, at_least, at_most) is not None:
+        return None
     shares = [dict(counts) for counts in kept]
-    for cohort, heap in heaps.items():
-        first = extras[cohort]
-        wanted = [(m, count + (place < first)) for place, (m, count) in enumerate(wishes[cohort].items())]
+    for cohort, wishes in lacking.items():
+        held = distribution.held[cohort]
+        first = distribution.loads[cohort]  # so many of the members get one more
+        wanted = [(m, missing + (place < first)) for place, (m, missing) in enumerate(wishes)]
+        heap = [(index, range(held[index])) for index in sorted(held)]
         deal_counts(heap, [wish for wish in wanted if wish[1]], shares)
     return shares
 

@@ -13,8 +13,9 @@ chains is all at k + 1 or above, subscribes to classes that only they subscribe 
 the rest: the part is split in two, and each half is treated in the same way. The same with k and members
 still below it. If neither happens, everybody has k or k + 1, and the part is a level.
 
-Passing on is a maximum flow (Dinic's algorithm). It works on cohorts, whose members are always kept even, and
-starts from a greedy distribution that levels out class after class and usually leaves little to pass on.
+Where this starts from does not matter for what is found. It starts from what the members owned, which is
+often nearly even, and pours the rest over them (see `distribution`). It works on cohorts, whose members are
+always kept even.
 
 Source: N. Harvey, R. Ladner, L. Lovász, T. Tamir, "Semi-matchings for bipartite graphs and load balancing",
 Journal of Algorithms 59 (2006), which shows that an assignment has the least sum of squares exactly if no
@@ -25,10 +26,11 @@ polymatroid with respect to a weight vector", Mathematics of Operations Research
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kafka_assignors.solver.classes import Classes, TopicClass
+from kafka_assignors.solver.classes import Classes
+from kafka_assignors.solver.distribution import Distribution
 
 __all__ = ["Level", "find_levels"]
 
@@ -38,7 +40,7 @@ class Level:
     """Members that get `load` partitions each, `extra` of them one more, and the topic classes they serve.
 
     `cohorts` and `topic_classes` are numbers, ascending; every class is served by the level alone. `shares`
-    is one way to do it, by topic class and cohort, in which each cohort gets between `load` and `load + 1` a
+    is one way to do it, by cohort and topic class, in which each cohort gets between `load` and `load + 1` a
     member.
     """
 
@@ -55,17 +57,18 @@ def find_levels(classes: Classes) -> list[Level]:
     Cost: one or two maximum flows on cohorts and topic classes for every level.
     """
     sizes = [len(cohort) for cohort in classes.cohorts]
-    distribution = _Distribution(sizes, classes.topic_classes)
-    distribution.deal_greedily()
+    distribution = _start(classes, sizes)
     levels: list[Level] = []
     parts = [(list(range(len(sizes))), list(range(len(classes.topic_classes))))] if sizes else []
     while parts:
         cohorts, topic_classes = parts.pop()
         total = sum(classes.topic_classes[number].partitions for number in topic_classes)
         load, extra = divmod(total, sum(sizes[cohort] for cohort in cohorts))
-        above = distribution.even_out(cohorts, load, extra)
+        low = {cohort: load * sizes[cohort] for cohort in cohorts}
+        high = {cohort: least + sizes[cohort] for cohort, least in low.items()} if extra else low
+        above = distribution.even_out(cohorts, low, high)
         if above is None:
-            shares = {number: distribution.shares[number] for number in topic_classes}
+            shares = {cohort: distribution.held[cohort] for cohort in cohorts}
             levels.append(Level(load, extra, cohorts, topic_classes, shares))
         else:
             high_cohorts, high_classes = above
@@ -79,165 +82,17 @@ def find_levels(classes: Classes) -> list[Level]:
     return levels
 
 
-class _Distribution:
-    """How many partitions of each topic class every cohort has: the state that the levels are found in.
-
-    Invariants: the shares of a class add up to its partitions and belong to its subscribers; `loads` are
-    their sums.
-    """
-
-    def __init__(self, sizes: Sequence[int], topic_classes: Sequence[TopicClass]) -> None:
-        self.sizes = sizes
-        self.topic_classes = topic_classes
-        self.loads = [0] * len(sizes)
-        self.shares: list[dict[int, int]] = [{} for _ in topic_classes]
-        self.classes_of: list[list[int]] = [[] for _ in sizes]
-        for number, topic_class in enumerate(topic_classes):
-            for cohort in topic_class.cohorts:
-                self.classes_of[cohort].append(number)
-
-    def deal_greedily(self) -> None:
-        """Pour each class over its subscribers where they stand lowest, beginning with the least choice."""
-        order = sorted(range(len(self.shares)), key=lambda number: len(self.topic_classes[number].cohorts))
-        for number in order:
-            self._pour(number)
-
-    def _pour(self, number: int) -> None:
-        sizes, loads, shares = self.sizes, self.loads, self.shares[number]
-        lowest_first = sorted(self.topic_classes[number].cohorts, key=lambda c: loads[c] / sizes[c])
-        left = total = self.topic_classes[number].partitions
-        members = 0
-        filled: list[int] = []
-        for cohort in lowest_first:
-            if members and total * sizes[cohort] <= loads[cohort] * members:
-                break  # it stands as high as the others will in the end
-            total += loads[cohort]
-            members += sizes[cohort]
-            filled.append(cohort)
-        level = total // members
-        for ceiling in (level, level + 1):
-            for cohort in filled:
-                poured = min(left, ceiling * sizes[cohort] - loads[cohort])
-                if poured > 0:
-                    shares[cohort] = shares.get(cohort, 0) + poured
-                    loads[cohort] += poured
-                    left -= poured
-
-    def even_out(
-        self, cohorts: Sequence[int], load: int, extra: int
-    ) -> tuple[dict[int, int], dict[int, int]] | None:
-        """Try to give each of these cohorts `load` partitions a member, and one more to `extra` members.
-
-        None if that worked; else the cohorts and classes that stay above, as keys.
-        """
-        if extra:
-            above = self._pass_on(cohorts, load + 1)
-            if above is not None:
-                return above
-        above = self._pass_on(cohorts, load)
-        if above is not None and any(self.loads[c] < load * self.sizes[c] for c in cohorts):
-            return above
-        return None
-
-    def _pass_on(self, cohorts: Sequence[int], ceiling: int) -> tuple[dict[int, int], dict[int, int]] | None:
-        """Move as many partitions as possible from cohorts above `ceiling` a member to cohorts below it.
-
-        None if nobody stays above; else the cohorts and classes that those above reach, as keys.
-        """
-        limit = {cohort: ceiling * self.sizes[cohort] for cohort in cohorts}
-        while True:
-            above = [cohort for cohort in cohorts if self.loads[cohort] > limit[cohort]]
-            if not above:
-                return None
-            depths, class_depths, reached = self._layers(above, limit)
-            if not reached:
-                return depths, class_depths
-            self._block(above, limit, depths, class_depths)
-
-    def _layers(
-        self, above: Iterable[int], limit: Mapping[int, int]
-    ) -> tuple[dict[int, int], dict[int, int], bool]:
-        """Breadth-first layers from the cohorts above; whether a cohort with room was reached."""
-        loads, shares, classes_of = self.loads, self.shares, self.classes_of
-        depths = dict.fromkeys(above, 0)
-        class_depths: dict[int, int] = {}
-        layer = list(depths)
-        depth = 0
-        reached = False
-        while layer and not reached:
-            depth += 1
-            following: list[int] = []
-            for cohort in layer:
-                for number in classes_of[cohort]:
-                    if number not in class_depths and shares[number].get(cohort):
-                        class_depths[number] = depth - 1
-                        for other in self.topic_classes[number].cohorts:
-                            if other not in depths and other in limit:
-                                depths[other] = depth
-                                following.append(other)
-                                reached = reached or loads[other] < limit[other]
-            layer = following
-        return depths, class_depths, reached
-
-    def _block(
-        self,
-        above: Iterable[int],
-        limit: Mapping[int, int],
-        depths: dict[int, int],
-        class_depths: Mapping[int, int],
-    ) -> None:
-        """Pass partitions on from layer to layer until every such chain is blocked."""
-        loads = self.loads
-        next_class = dict.fromkeys(depths, 0)  # where to go on searching, for each cohort and each class
-        next_cohort = dict.fromkeys(class_depths, 0)
-        for start in above:
-            chain: list[tuple[int, int]] = []  # (cohort, the class through which the chain leaves it)
-            cohort = start
-            while loads[start] > limit[start]:
-                if chain and loads[cohort] < limit[cohort]:
-                    amount = min(loads[start] - limit[start], limit[cohort] - loads[cohort])
-                    amount = min([amount, *(self.shares[number][giver] for giver, number in chain)])
-                    for giver, number in reversed(chain):
-                        self._move(number, giver, cohort, amount)
-                        cohort = giver
-                    chain = []
-                    continue
-                step = self._step(cohort, depths, class_depths, next_class, next_cohort)
-                if step is not None:
-                    chain.append((cohort, step[0]))
-                    cohort = step[1]
-                elif chain:
-                    del depths[cohort]  # a dead end
-                    cohort, _ = chain.pop()
-                else:
-                    break
-
-    def _step(
-        self,
-        cohort: int,
-        depths: Mapping[int, int],
-        class_depths: Mapping[int, int],
-        next_class: dict[int, int],
-        next_cohort: dict[int, int],
-    ) -> tuple[int, int] | None:
-        """A class of which the cohort has partitions, and a cohort of the next layer that can take them."""
-        depth = depths[cohort]
-        classes = self.classes_of[cohort]
-        while next_class[cohort] < len(classes):
-            number = classes[next_class[cohort]]
-            if class_depths.get(number) == depth and self.shares[number].get(cohort):
-                takers = self.topic_classes[number].cohorts
-                while next_cohort[number] < len(takers):
-                    taker = takers[next_cohort[number]]
-                    if depths.get(taker) == depth + 1:
-                        return number, taker
-                    next_cohort[number] += 1
-            next_class[cohort] += 1
-        return None
-
-    def _move(self, number: int, giver: int, taker: int, amount: int) -> None:
-        shares = self.shares[number]
-        shares[giver] -= amount
-        shares[taker] = shares.get(taker, 0) + amount
-        self.loads[giver] -= amount
-        self.loads[taker] += amount
+def _start(classes: Classes, sizes: Sequence[int]) -> Distribution:
+    """What the members owned, the rest poured over them."""
+    takers = {number: topic_class.cohorts for number, topic_class in enumerate(classes.topic_classes)}
+    distribution = Distribution(sizes, [0] * len(sizes), takers)
+    left = {number: topic_class.partitions for number, topic_class in enumerate(classes.topic_classes)}
+    cohort_of = {m: cohort for cohort, members in enumerate(classes.cohorts) for m in members}
+    for part in classes.partition_classes:
+        number = part.topic_class
+        if len(takers[number]) > 1:
+            for m, count in part.owned_counts.items():
+                distribution.give(number, cohort_of[m], count)
+                left[number] -= count
+    distribution.pour(left)
+    return distribution

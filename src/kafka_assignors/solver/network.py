@@ -1,18 +1,25 @@
-"""Minimum-cost flow, for networks whose costs take few different values.
+"""Minimum-cost flow where everything that lies at some nodes must get to others.
 
-The primal-dual algorithm: find the cheapest distance from source to sink, send all that fits along the
-cheapest paths at once (a maximum flow on them, by Dinic's algorithm), and repeat with the distances as prices
-until no path is left. It needs one round for each different path cost, and where the costs are "stays" and
-"moves" these are two or three.
+Every node has a *balance*: what lies there and must go elsewhere, or, negative, what it lacks. The primal-
+dual algorithm brings them together: find how far every node is from those on one side, make the distances the
+prices of the nodes, send all that fits along paths that are tight at these prices, and repeat until nothing
+lies anywhere. At its prices no edge with room left is worth less than nothing, so nothing can be cheaper.
+
+Since all of it must be sent in the end, nothing is gained by sending the nearest first: a flow is the
+cheapest one at its prices wherever its paths begin and end. So a round sends from near and far at the same
+time, and it starts from that side, what lies or what lacks, that has fewer nodes: one member at the end of a
+long chain takes one round, not one for each different length of a path.
 
 A flow that is there already may be handed over first, provided it only uses edges of cost nought: then
 nothing can be cheaper, and the first round goes on from there.
 
-Source: R. K. Ahuja, T. L. Magnanti, J. B. Orlin, "Network Flows" (1993), sections 9.8 and 7.5.
+Source: R. K. Ahuja, T. L. Magnanti, J. B. Orlin, "Network Flows" (1993), sections 9.7 and 9.8; the sending
+along layers is Dinic's, section 7.5.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from heapq import heappop, heappush
 
 __all__ = ["UNLIMITED", "Network"]
@@ -25,66 +32,112 @@ class Network:
 
     def __init__(self) -> None:
         self._edges: list[list[int]] = []  # by node: the edges that leave it, twins included
+        self._balance: list[int] = []  # by node: what lies there, or lacks there
         self._head: list[int] = []
         self._room: list[int] = []  # how much more the edge can carry
         self._cost: list[int] = []
 
-    def node(self) -> int:
+    def node(self, balance: int = 0) -> int:
         """Add a node."""
         self._edges.append([])
+        self._balance.append(balance)
         return len(self._edges) - 1
 
+    def lack(self, node: int, amount: int) -> None:
+        """Let so much more be missing at a node."""
+        self._balance[node] -= amount
+
     def edge(self, tail: int, head: int, capacity: int, cost: int = 0, *, carries: int = 0) -> int:
-        """Add an edge; `cost` is for each unit, not negative, and nought if it carries something already."""
+        """Add an edge; `cost` is for each unit, not negative, and nought if it carries something already.
+
+        What it carries has left the one node and arrived at the other.
+        """
         number = len(self._head)
         self._edges[tail].append(number)
         self._edges[head].append(number + 1)
+        self._balance[tail] -= carries
+        self._balance[head] += carries
         self._head += (head, tail)
         self._room += (capacity - carries, carries)
         self._cost += (cost, -cost)
         return number
 
+    def fan(self, tail: int, heads: Sequence[int], cost: int) -> range:
+        """Add an edge without a limit to each of the heads, as `edge` would; their numbers, in order."""
+        first = len(self._head)
+        numbers = range(first, first + 2 * len(heads), 2)
+        self._edges[tail] += numbers
+        for number, head in zip(numbers, heads, strict=True):
+            self._edges[head].append(number + 1)
+            self._head += (head, tail)
+        self._room += (UNLIMITED, 0) * len(heads)
+        self._cost += (cost, -cost) * len(heads)
+        return numbers
+
     def flow(self, edge: int) -> int:
         """What the edge carries."""
         return self._room[edge ^ 1]
 
-    def send(self, source: int, sink: int) -> None:
-        """Send as much as possible from source to sink, at the least cost."""
+    def settle(self) -> None:
+        """Send everything from where it lies to where it lacks, at the least cost.
+
+        There must be a way to do that; ValueError if there is none.
+        """
         prices = [0] * len(self._edges)
         while True:
-            distances = self._distances(source, sink, prices)
-            nearest = distances[sink]
-            if nearest == UNLIMITED:
+            giving = [node for node, balance in enumerate(self._balance) if balance > 0]
+            lacking = [node for node, balance in enumerate(self._balance) if balance < 0]
+            if not giving:
                 return
-            for node, distance in enumerate(distances):
-                prices[node] += min(distance, nearest)
-            while True:
-                layers = self._layers(source, sink, prices)
-                if layers[sink] < 0:
-                    break
-                self._block(source, sink, prices, layers)
+            if len(giving) <= len(lacking):
+                search = _Search(self, prices, giving, lacking, forward=True)
+            else:
+                search = _Search(self, prices, lacking, giving, forward=False)
+            search.set_prices()
+            while search.send():
+                pass
 
-    def _distances(self, source: int, sink: int, prices: list[int]) -> list[int]:
-        """Dijkstra's algorithm on the costs reduced by prices; nodes no nearer than the sink may be
-        unlimited."""
-        edges, heads, room, costs = self._edges, self._head, self._room, self._cost
+
+class _Search:
+    """One round: from the `starts`, with the edges if `forward`, else against them, to the `ends`.
+
+    `edge ^ along` is the edge that something takes which is searched for along `edge`: the edge itself or
+    its twin. Prices keep every edge with room at a reduced cost (its own, and what the price falls along it)
+    of nought or more; it is tight at nought.
+    """
+
+    def __init__(
+        self, network: Network, prices: list[int], starts: list[int], ends: list[int], *, forward: bool
+    ) -> None:
+        self._edges, self._head = network._edges, network._head
+        self._room, self._cost, self._balance = network._room, network._cost, network._balance
+        self._prices, self._starts, self._ends = prices, starts, ends
+        self._sign = 1 if forward else -1
+        self._along = 0 if forward else 1
+
+    def set_prices(self) -> None:
+        """Make every node as dear as it is far from the starts: Dijkstra's algorithm on reduced costs."""
+        edges, heads, room, costs, prices = self._edges, self._head, self._room, self._cost, self._prices
+        sign, along = self._sign, self._along
         distances = [UNLIMITED] * len(edges)
-        distances[source] = 0
-        by_distance = {0: [source]}
+        for node in self._starts:
+            distances[node] = 0
+        by_distance = {0: [*self._starts]}
         pending = [0]
-        while pending:
+        wanted = set(self._ends)
+        distance = 0
+        while pending and wanted:
             distance = heappop(pending)
-            if distance >= distances[sink]:
-                break
             nodes = by_distance.pop(distance)
             for node in nodes:  # grows while it is walked through
                 if distances[node] != distance:
                     continue
-                base = distance + prices[node]
+                wanted.discard(node)
+                price = prices[node]
                 for edge in edges[node]:
-                    if room[edge]:
+                    if room[edge ^ along]:
                         head = heads[edge]
-                        through = base + costs[edge] - prices[head]
+                        through = distance + sign * (costs[edge] + price - prices[head])
                         if through < distances[head]:
                             distances[head] = through
                             if through == distance:
@@ -94,57 +147,74 @@ class Network:
                             else:
                                 by_distance[through] = [head]
                                 heappush(pending, through)
-        return distances
+        if wanted:
+            raise ValueError("not everything can be sent")
+        # Who is farther than all the ends need not be told apart.
+        for node, nearest in enumerate(distances):
+            prices[node] += sign * min(nearest, distance)
 
-    def _layers(self, source: int, sink: int, prices: list[int]) -> list[int]:
-        """How many edges of reduced cost nought lie between the source and each node; -1 for those out of
-        reach."""
-        edges, heads, room, costs = self._edges, self._head, self._room, self._cost
+    def send(self) -> bool:
+        """Send all that tight paths with the fewest edges can take; whether that was anything."""
+        layers = self._layers()
+        searched = [0] * len(self._edges)  # how many edges of each node lead nowhere any more
+        sent = False
+        for end in self._ends:
+            while self._balance[end] and layers[end] >= 0:
+                if self._send_to(end, layers, searched):
+                    sent = True
+        return sent
+
+    def _layers(self) -> list[int]:
+        """How many tight edges lie between the starts and each node; -1 for those out of reach."""
+        edges, heads, room, costs, prices = self._edges, self._head, self._room, self._cost, self._prices
+        balance, along = self._balance, self._along
         layers = [-1] * len(edges)
-        layers[source] = 0
-        nodes = [source]
+        nodes = [node for node in self._starts if balance[node]]
         for node in nodes:
+            layers[node] = 0
+        for node in nodes:  # grows while it is walked through
             following = layers[node] + 1
             price = prices[node]
             for edge in edges[node]:
-                if room[edge]:
+                if room[edge ^ along]:
                     head = heads[edge]
                     if layers[head] < 0 and price + costs[edge] == prices[head]:
                         layers[head] = following
                         nodes.append(head)
-            if layers[sink] >= 0:
-                break
         return layers
 
-    def _block(self, source: int, sink: int, prices: list[int], layers: list[int]) -> None:
-        """Send flow from layer to layer until every such path is blocked."""
-        edges, heads, room, costs = self._edges, self._head, self._room, self._cost
-        searched = [0] * len(edges)  # how many edges of each node lead nowhere any more
+    def _send_to(self, end: int, layers: list[int], searched: list[int]) -> bool:
+        """Send along one path, found from its end: from there every step backwards leads to a start.
+
+        False if there is none any more; `layers` then says so.
+        """
+        edges, heads, room, costs, prices = self._edges, self._head, self._room, self._cost, self._prices
+        balance, along = self._balance, self._along ^ 1
         path: list[int] = []
-        node = source
-        while True:
-            if node == sink:
-                amount = min(room[edge] for edge in path)
-                for edge in path:
-                    room[edge] -= amount
-                    room[edge ^ 1] += amount
-                # Go on before the first edge that is full; those before it are as they were.
-                full = next(index for index, edge in enumerate(path) if not room[edge])
-                node = heads[path[full] ^ 1]
-                del path[full:]
-                continue
-            following = layers[node] + 1
+        node = end
+        while layers[node] or not balance[node]:
+            before = layers[node] - 1
             price = prices[node]
-            for index in range(searched[node], len(edges[node])):
+            # A start that has nothing left leads nowhere: no node is in a layer before it.
+            for index in range(searched[node], len(edges[node]) if layers[node] else 0):
                 edge = edges[node][index]
                 head = heads[edge]
-                if room[edge] and layers[head] == following and price + costs[edge] == prices[head]:
+                if room[edge ^ along] and layers[head] == before and price + costs[edge] == prices[head]:
                     searched[node] = index
                     path.append(edge)
                     node = head
                     break
             else:
-                if node == source:
-                    return
                 layers[node] = -1
+                if node == end:
+                    return False
                 node = heads[path.pop() ^ 1]
+        amount = min(abs(balance[end]), abs(balance[node]))
+        for edge in path:
+            amount = min(amount, room[edge ^ along])
+        for edge in path:
+            room[edge ^ along] -= amount
+            room[edge ^ along ^ 1] += amount
+        balance[node] -= self._sign * amount
+        balance[end] += self._sign * amount
+        return True

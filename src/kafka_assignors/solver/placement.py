@@ -10,8 +10,8 @@ each topic spread over the members as evenly as a simple rule can. That last par
   that still wants some: members with equal wishes get the same number of each topic, to within one for every
   topic.
 
-What the members already keep of a topic is not looked at while dealing. Members that release nothing and
-receive nothing keep the very sequences they came with.
+What the members already keep of a topic is not looked at while dealing; `spread` mends the worst of that
+afterwards. Members that release nothing and receive nothing keep the very sequences they came with.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from kafka_assignors.group import Assignment, TopicPartitions
 from kafka_assignors.solver.classes import Classes, PartitionClass
 from kafka_assignors.solver.flow import Shares
 from kafka_assignors.solver.rounds import deal
+from kafka_assignors.solver.spread import MOST_DEALT, PlacedClass, Released, even_out
 
 __all__ = ["place"]
 
@@ -35,12 +36,12 @@ def place(classes: Classes, shares: Shares) -> Assignment:
     """The assignment with these shares. Cost: linear in what the members own and receive, in slices."""
     kept: dict[int, list[TopicPartitions]] = {}  # by member: what it keeps of each class
     dealt: dict[int, Partitions] = {}
+    placed: list[PlacedClass] = []
     for partition_class, share in zip(classes.partition_classes, shares, strict=True):
-        _place_class(partition_class, share, kept, dealt)
-    assignment: dict[str, TopicPartitions] = {}
-    for number, member in enumerate(classes.members):
-        assignment[member.id] = _together(kept.get(number, []), dealt.get(number, {}))
-    return Assignment(assignment)
+        placed.append(_place_class(partition_class, share, kept, dealt))
+    holdings = [_together(kept.get(m, []), dealt.get(m, {})) for m in range(len(classes.members))]
+    even_out(classes, placed, holdings)
+    return Assignment({member.id: held for member, held in zip(classes.members, holdings, strict=True)})
 
 
 def _place_class(
@@ -48,8 +49,9 @@ def _place_class(
     share: Mapping[int, int],
     kept: dict[int, list[TopicPartitions]],
     dealt: dict[int, Partitions],
-) -> None:
-    released: dict[str, list[Sequence[int]]] = {}
+) -> PlacedClass:
+    released: Released = {}
+    remaining: dict[int, TopicPartitions] = {}
     lost: dict[str, int] = {}  # topic: how many partitions members have released
     wishes = dict(share)
     for number in sorted(partition_class.owned):
@@ -57,10 +59,14 @@ def _place_class(
         wanted = share.get(number, 0) - partition_class.owned_counts[number]
         wishes[number] = max(0, wanted)
         if wanted < 0:
-            owned = _release(owned, -wanted, lost, released)
+            owned = remaining[number] = _release(number, owned, -wanted, lost, released)
         if owned:
             kept.setdefault(number, []).append(owned)
+    placed = PlacedClass(remaining, released, sum(wishes.values()))
     for topic, parts in deal(_heap(partition_class.unowned, released), sorted(wishes.items())):
+        if placed.size <= MOST_DEALT:
+            parts = list(parts)
+            placed.dealt.append((topic, parts))
         for number, partitions in parts:
             if number not in dealt:
                 dealt[number] = {topic: partitions}
@@ -68,12 +74,13 @@ def _place_class(
                 received[topic] = partitions
             else:
                 received[topic] = sorted([*received[topic], *partitions])
+    return placed
 
 
 def _release(
-    owned: TopicPartitions, surplus: int, lost: dict[str, int], released: dict[str, list[Sequence[int]]]
+    member: int, owned: TopicPartitions, surplus: int, lost: dict[str, int], released: Released
 ) -> TopicPartitions:
-    """What remains of `owned`; adds what goes to `released`, and its numbers to `lost`."""
+    """What remains of `owned`; adds what the member gives up to `released`, and how much to `lost`."""
     tallest = [(-len(partitions), lost.get(topic, 0), topic) for topic, partitions in owned.items()]
     heapify(tallest)
     for _ in range(surplus):
@@ -84,20 +91,19 @@ def _release(
         partitions = owned[topic]
         if -height < len(partitions):
             lost[topic] = lost_now
-            released.setdefault(topic, []).append(partitions[-height:])
+            released.setdefault(topic, []).append((member, partitions[-height:]))
             partitions = partitions[:-height]
         if partitions:
             remaining[topic] = partitions
     return remaining
 
 
-def _heap(
-    unowned: TopicPartitions, released: Mapping[str, Sequence[Sequence[int]]]
-) -> Iterable[tuple[str, Sequence[int]]]:
+def _heap(unowned: TopicPartitions, released: Released) -> Iterable[tuple[str, Sequence[int]]]:
     """What is to be dealt, by topic, ascending."""
     for topic in sorted(unowned.keys() | released.keys()):
         if topic in released:
-            yield topic, sorted([*unowned.get(topic, ()), *chain.from_iterable(released[topic])])
+            gone = chain.from_iterable(partitions for _, partitions in released[topic])
+            yield topic, sorted([*unowned.get(topic, ()), *gone])
         else:
             yield topic, unowned[topic]
 

@@ -1,7 +1,16 @@
 """The strategies, the contract they fulfil, and the way to find one by name."""
 
-from kafka_assignors.strategies.contract import MemberContext, RebalanceProtocol, Strategy, SupportsMemberData
+from kafka_assignors.strategies.contract import (
+    Criterion,
+    FollowsRacks,
+    MemberContext,
+    Optimal,
+    RebalanceProtocol,
+    Strategy,
+    SupportsMemberData,
+)
 from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
+from kafka_assignors.strategies.rack_aware_sticky import RackAwareSticky
 from kafka_assignors.strategies.range import Range
 from kafka_assignors.strategies.registry import (
     InvalidStrategyError,
@@ -15,8 +24,12 @@ from kafka_assignors.strategies.sticky import Sticky
 
 __all__ = [
     "CooperativeSticky",
+    "Criterion",
+    "FollowsRacks",
     "InvalidStrategyError",
     "MemberContext",
+    "Optimal",
+    "RackAwareSticky",
     "Range",
     "RebalanceProtocol",
     "RoundRobin",

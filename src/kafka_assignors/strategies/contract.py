@@ -12,9 +12,18 @@ import enum
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from kafka_assignors.claims import Claims
 from kafka_assignors.group import NO_GENERATION, Assignment, Group, TopicPartitions
 
-__all__ = ["MemberContext", "RebalanceProtocol", "Strategy", "SupportsMemberData"]
+__all__ = [
+    "Criterion",
+    "FollowsRacks",
+    "MemberContext",
+    "Optimal",
+    "RebalanceProtocol",
+    "Strategy",
+    "SupportsMemberData",
+]
 
 
 class RebalanceProtocol(enum.Enum):
@@ -25,6 +34,22 @@ class RebalanceProtocol(enum.Enum):
 
     COOPERATIVE = "cooperative"
     """Members keep what they own while they join, and revoke only what moves."""
+
+
+class Criterion(enum.Enum):
+    """What is to be as little as possible."""
+
+    BALANCE = "balance"
+    """The sum of the squared loads, a load being the number of partitions of a member."""
+
+    MOVEMENT = "movement"
+    """Partitions whose owner, by the judged claims, is in the group, and that go to another member."""
+
+    RACKS = "racks"
+    """Partitions consumed by a member in whose rack none of their replicas is (KIP-881).
+
+    A member without a rack matches every partition, and a partition without known racks every member.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +98,38 @@ class SupportsMemberData(Protocol):
     def member_data(self, member: MemberContext) -> bytes:
         """At most 64 KiB that arrive at the leader as `Member.data`."""
         ...
+
+
+@runtime_checkable
+class AssignsJudged(Protocol):
+    """A strategy that builds on the judged claims: a leader, who needs them as well, then hands them over.
+
+    `assign_judged(group, judge_claims(group))` is the same as `assign(group)`.
+    """
+
+    def assign(self, group: Group) -> Assignment: ...
+
+    def assign_judged(self, group: Group, claims: Claims) -> Assignment: ...
+
+
+@runtime_checkable
+class FollowsRacks(Protocol):
+    """A strategy that would assign otherwise if replicas were in other racks.
+
+    Where `follows_racks` is true and a member has a rack, the leader joins again when the racks of replicas
+    change, so that everybody does; without it, the next rebalance is soon enough.
+    """
+
+    @property
+    def follows_racks(self) -> bool: ...
+
+
+@runtime_checkable
+class Optimal(Protocol):
+    """A strategy whose assignments nobody can improve on, by the criteria it declares; balance comes first.
+
+    It is held to its word: `assign --certify` proves each assignment, or shows how it could be better.
+    """
+
+    @property
+    def criteria(self) -> tuple[Criterion, ...]: ...

@@ -46,6 +46,7 @@ class Range:
     name = "range"
     version = 0
     protocols = (RebalanceProtocol.EAGER,)
+    follows_racks = True
 
     def assign(self, group: Group) -> Assignment:
         members = in_java_order(group.members.values())

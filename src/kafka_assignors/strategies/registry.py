@@ -16,9 +16,10 @@ import difflib
 import importlib
 import re
 from importlib import metadata
-from typing import Any, cast
+from typing import cast
 
-from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy
+from kafka_assignors.strategies.conformance import contract_problem
+from kafka_assignors.strategies.contract import Strategy
 
 __all__ = [
     "ENTRY_POINT_GROUP",
@@ -34,6 +35,7 @@ ENTRY_POINT_GROUP = "kafka_assignors.strategies"
 # By target, not by class: the classes' package imports this module.
 _BUILT_IN = {
     "cooperative-sticky": "kafka_assignors.strategies.cooperative_sticky:CooperativeSticky",
+    "rack-aware-sticky": "kafka_assignors.strategies.rack_aware_sticky:RackAwareSticky",
     "range": "kafka_assignors.strategies.range:Range",
     "roundrobin": "kafka_assignors.strategies.roundrobin:RoundRobin",
     "sticky": "kafka_assignors.strategies.sticky:Sticky",
@@ -124,29 +126,9 @@ def _imported(target: str, spec: str) -> object:
 
 
 def _checked(found: object, spec: str) -> Strategy:
-    strategy: Any = _instance(found, spec)
-    missing = [name for name in ("name", "version", "protocols", "assign") if not hasattr(strategy, name)]
-    if missing:
-        raise InvalidStrategyError(f"{spec!r} is not a strategy: it has no {_enumeration(missing)}")
-    name, version, protocols = strategy.name, strategy.version, strategy.protocols
-    if not isinstance(name, str) or not name:
-        raise InvalidStrategyError(
-            f"{spec!r} is not a strategy: its name is {name!r}, not a non-empty string"
-        )
-    if not isinstance(version, int) or isinstance(version, bool):
-        raise InvalidStrategyError(f"{spec!r} is not a strategy: its version is {version!r}, not an integer")
-    if (
-        not isinstance(protocols, tuple)
-        or not protocols
-        or not all(isinstance(protocol, RebalanceProtocol) for protocol in protocols)
-    ):
-        raise InvalidStrategyError(
-            f"{spec!r} is not a strategy: its protocols are {protocols!r}, not a tuple of RebalanceProtocol"
-        )
-    if not callable(strategy.assign):
-        raise InvalidStrategyError(f"{spec!r} is not a strategy: its assign is not a method")
-    if not callable(getattr(strategy, "member_data", len)):
-        raise InvalidStrategyError(f"{spec!r} is not a strategy: its member_data is not a method")
+    strategy = _instance(found, spec)
+    if problem := contract_problem(strategy):
+        raise InvalidStrategyError(f"{spec!r} is not a strategy: {problem}")
     return cast("Strategy", strategy)
 
 
@@ -160,7 +142,3 @@ def _instance(found: object, spec: str) -> object:
             f"{spec!r} is a class that cannot be made without arguments ({error}): "
             f"name an instance of it, or a class without required arguments"
         ) from error
-
-
-def _enumeration(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

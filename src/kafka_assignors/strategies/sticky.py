@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafka_assignors.claims import judge_claims
+from kafka_assignors.claims import Claims, judge_claims
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.solver import RackPreference, solve
-from kafka_assignors.strategies.contract import RebalanceProtocol
+from kafka_assignors.strategies.contract import Criterion, RebalanceProtocol
 
 __all__ = ["Sticky"]
 
@@ -23,7 +23,12 @@ class Sticky:
     name = "sticky"
     version = 0
     protocols = (RebalanceProtocol.EAGER,)
+    criteria = (Criterion.BALANCE, Criterion.MOVEMENT, Criterion.RACKS)
 
     def assign(self, group: Group) -> Assignment:
         """The target for the group."""
-        return solve(group, judge_claims(group), racks=RackPreference.AFTER_MOVEMENT)
+        return self.assign_judged(group, judge_claims(group))
+
+    def assign_judged(self, group: Group, claims: Claims) -> Assignment:
+        """The same, with the claims that the leader has judged."""
+        return solve(group, claims, racks=RackPreference.AFTER_MOVEMENT)

@@ -1,0 +1,238 @@
+"""Counts that are poured over cohorts, and passed on until everybody's load lies between two limits.
+
+Both `levels` and `greedy` ask the same question: partitions of several classes must go to cohorts that may
+have them; can every cohort get at least so many and at most so many? The answer comes in two steps. Each
+class is **poured** over its takers where they stand lowest, which levels out most of it. Then partitions are
+**passed on** from cohorts above a limit to cohorts below, along chains of cohorts that share a class, until
+no chain is left. That is a maximum flow (Dinic's algorithm), and it usually has little left to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+__all__ = ["Distribution"]
+
+
+class Distribution:
+    """How many partitions of each class every cohort has been given.
+
+    `takers` are the cohorts that may have each class, `sizes` the members of each cohort and `loads` what it
+    has: what it brought with it, which stays, and what it was given here. `held` are the latter, by cohort
+    and class; there are no entries of nought.
+    """
+
+    def __init__(
+        self, sizes: Sequence[int], loads: Sequence[int], takers: Mapping[int, Sequence[int]]
+    ) -> None:
+        self.sizes = sizes
+        self.loads = [*loads]
+        self.takers = takers
+        self.held: list[dict[int, int]] = [{} for _ in sizes]
+
+    def give(self, number: int, cohort: int, amount: int) -> None:
+        """Give so many partitions of a class to a cohort."""
+        held = self.held[cohort]
+        held[number] = held.get(number, 0) + amount
+        self.loads[cohort] += amount
+
+    def pour(self, amounts: Mapping[int, int]) -> None:
+        """Pour so much of each class over its takers, beginning with the least choice.
+
+        It ends up on those that stand lowest, so that they stand alike to within two a member.
+        """
+        heights = [load / size for load, size in zip(self.loads, self.sizes, strict=True)]
+        for number in sorted(amounts, key=lambda number: len(self.takers[number])):
+            if amounts[number]:
+                self._pour(number, amounts[number], heights)
+
+    def _pour(self, number: int, amount: int, heights: list[float]) -> None:
+        sizes, loads = self.sizes, self.loads
+        lowest_first = sorted(self.takers[number], key=heights.__getitem__)
+        total = amount
+        members = filled = 0
+        for cohort in lowest_first:
+            size = sizes[cohort]
+            if total * size < (loads[cohort] + size) * members:
+                break  # the others will hardly come up to where it stands
+            total += loads[cohort]
+            members += size
+            filled += 1
+        del lowest_first[filled:]
+        level = total // members
+        for ceiling in (level, level + 1):
+            for cohort in lowest_first:
+                poured = min(amount, ceiling * sizes[cohort] - loads[cohort])
+                if poured > 0:
+                    self.give(number, cohort, poured)
+                    heights[cohort] = loads[cohort] / sizes[cohort]
+                    amount -= poured
+                    if not amount:
+                        return
+
+    def even_out(
+        self, cohorts: Sequence[int], low: Mapping[int, int], high: Mapping[int, int]
+    ) -> tuple[dict[int, int], dict[int, int]] | None:
+        """Try to bring the load of each of these cohorts to between `low` and `high`.
+
+        Together they must have as much as all the `low` at least. None if it worked; else the cohorts and the
+        classes that stay above, as keys: nothing of these can be taken by any other of the cohorts.
+        """
+        loads = self.loads
+        above = self._pass_on(cohorts, high)
+        if above is None and any(loads[cohort] < low[cohort] for cohort in cohorts):
+            above = self._pass_on(cohorts, low)
+            if not any(loads[cohort] < low[cohort] for cohort in cohorts):
+                return None
+        return above
+
+    def _pass_on(
+        self, cohorts: Sequence[int], limit: Mapping[int, int]
+    ) -> tuple[dict[int, int], dict[int, int]] | None:
+        """Move as many partitions as possible from cohorts above their limit to cohorts below it.
+
+        None if nobody stays above; else the cohorts and classes that those above reach, as keys.
+        """
+        loads = self.loads
+        first = True
+        while True:
+            above = [cohort for cohort in cohorts if loads[cohort] > limit[cohort]]
+            if not above:
+                return None
+            below = [cohort for cohort in cohorts if loads[cohort] < limit[cohort]]
+            if not first and len(below) < len(above):
+                depths, class_depths = self._layers_to(below, limit)
+                reached = any(cohort in depths for cohort in above)
+            else:
+                depths, class_depths, reached = self._layers(above, limit)
+            if reached:
+                self._block(above, limit, depths, class_depths)
+                first = False
+            elif first or len(below) >= len(above):
+                return depths, class_depths
+            else:
+                return self._layers(above, limit)[:2]
+
+    def _layers(
+        self, above: Iterable[int], limit: Mapping[int, int]
+    ) -> tuple[dict[int, int], dict[int, int], bool]:
+        """Breadth-first layers from the cohorts above; whether a cohort with room was reached."""
+        loads, held, takers = self.loads, self.held, self.takers
+        depths = dict.fromkeys(above, 0)
+        class_depths: dict[int, int] = {}
+        layer = list(depths)
+        depth = 0
+        reached = False
+        while layer and not reached:
+            depth += 1
+            following: list[int] = []
+            for cohort in layer:
+                for number in held[cohort]:
+                    if number not in class_depths:
+                        class_depths[number] = depth - 1
+                        for other in takers[number]:
+                            if other not in depths and other in limit:
+                                depths[other] = depth
+                                following.append(other)
+                                reached = reached or loads[other] < limit[other]
+            layer = following
+        return depths, class_depths, reached
+
+    def _layers_to(
+        self, below: Iterable[int], limit: Mapping[int, int]
+    ) -> tuple[dict[int, int], dict[int, int]]:
+        """Breadth-first layers from the cohorts below, against the chains: -1, -2, … steps before them.
+
+        So cohorts at all distances can pass on at the same time; a few cohorts with room at the end of long
+        chains would else take a search for each distance.
+        """
+        held = self.held
+        holders: dict[int, list[int]] = {}
+        for cohort in limit:
+            for number in held[cohort]:
+                holders.setdefault(number, []).append(cohort)
+        choices: dict[int, list[int]] = {}
+        for number in holders:
+            for cohort in self.takers[number]:
+                choices.setdefault(cohort, []).append(number)
+        depths = dict.fromkeys(below, 0)
+        class_depths: dict[int, int] = {}
+        layer = list(depths)
+        depth = 0
+        while layer:
+            depth -= 1
+            following: list[int] = []
+            for cohort in layer:
+                for number in choices.get(cohort, ()):
+                    if number not in class_depths:
+                        class_depths[number] = depth
+                        for other in holders[number]:
+                            if other not in depths:
+                                depths[other] = depth
+                                following.append(other)
+            layer = following
+        return depths, class_depths
+
+    def _block(
+        self,
+        above: Iterable[int],
+        limit: Mapping[int, int],
+        depths: dict[int, int],
+        class_depths: Mapping[int, int],
+    ) -> None:
+        """Pass partitions on from layer to layer until every such chain is blocked."""
+        loads = self.loads
+        classes: dict[int, list[int]] = {}  # of a cohort: those that are yet to be tried, from the end
+        next_cohort = dict.fromkeys(class_depths, 0)  # where to go on searching, for each class
+        for start in above:
+            if start not in depths:
+                continue
+            chain: list[tuple[int, int]] = []  # (cohort, the class through which the chain leaves it)
+            cohort = start
+            while loads[start] > limit[start]:
+                if chain and loads[cohort] < limit[cohort]:
+                    amount = min(loads[start] - limit[start], limit[cohort] - loads[cohort])
+                    amount = min([amount, *(self.held[giver][number] for giver, number in chain)])
+                    for giver, number in reversed(chain):
+                        self._move(number, giver, cohort, amount)
+                        cohort = giver
+                    chain = []
+                    continue
+                if cohort not in classes:
+                    depth = depths[cohort]
+                    classes[cohort] = [n for n in self.held[cohort] if class_depths.get(n) == depth]
+                step = self._step(cohort, classes[cohort], depths, next_cohort)
+                if step is not None:
+                    chain.append((cohort, step[0]))
+                    cohort = step[1]
+                elif chain:
+                    del depths[cohort]  # a dead end
+                    cohort, _ = chain.pop()
+                else:
+                    break
+
+    def _step(
+        self, cohort: int, classes: list[int], depths: Mapping[int, int], next_cohort: dict[int, int]
+    ) -> tuple[int, int] | None:
+        """A class of which the cohort has partitions, and a cohort of the next layer that can take them."""
+        held = self.held[cohort]
+        following = depths[cohort] + 1
+        while classes:
+            number = classes[-1]
+            if number in held:
+                takers = self.takers[number]
+                for index in range(next_cohort[number], len(takers)):
+                    if depths.get(takers[index]) == following:
+                        next_cohort[number] = index
+                        return number, takers[index]
+                next_cohort[number] = len(takers)
+            classes.pop()
+        return None
+
+    def _move(self, number: int, giver: int, taker: int, amount: int) -> None:
+        held = self.held[giver]
+        held[number] -= amount
+        if not held[number]:
+            del held[number]
+        self.loads[giver] -= amount
+        self.give(number, taker, amount)

@@ -1,0 +1,65 @@
+"""Whether an object fulfils the contract of a strategy, asked before anybody relies on it."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from kafka_assignors.strategies.contract import RebalanceProtocol
+
+__all__ = ["LONGEST_NAME", "contract_problem", "fits_kafka_string"]
+
+LONGEST_NAME = 32_767
+"""Bytes of UTF-8 that a string of Kafka's protocol has room for."""
+
+
+def contract_problem(found: object) -> str | None:
+    """What is wrong with it as a strategy, such as "it has no name"; None if nothing is.
+
+    What it cannot know is what `assign` returns: `kafka_assignors.leader` checks that each time.
+    """
+    strategy: Any = found
+    missing = [name for name in ("name", "version", "protocols", "assign") if not hasattr(strategy, name)]
+    if missing:
+        return f"it has no {_enumeration(missing)}"
+    name, version, protocols = strategy.name, strategy.version, strategy.protocols
+    if not isinstance(name, str) or not name:
+        return f"its name is {name!r}, not a non-empty string"
+    if not fits_kafka_string(name):
+        return f"its name is no text of at most {LONGEST_NAME} bytes"
+    if not isinstance(version, int) or isinstance(version, bool):
+        return f"its version is {version!r}, not an integer"
+    if not isinstance(protocols, tuple) or not protocols:
+        return f"its protocols are {protocols!r}, not a tuple of RebalanceProtocol"
+    if not all(isinstance(protocol, RebalanceProtocol) for protocol in protocols):
+        return f"its protocols are {protocols!r}, not a tuple of RebalanceProtocol"
+    return _method_problem(strategy, "assign", "a group") or (
+        _method_problem(strategy, "member_data", "a member") if hasattr(strategy, "member_data") else None
+    )
+
+
+def fits_kafka_string(text: str) -> bool:
+    """Whether Kafka's protocol can carry it."""
+    try:
+        return len(text.encode()) <= LONGEST_NAME
+    except UnicodeEncodeError:  # half a surrogate pair
+        return False
+
+
+def _method_problem(strategy: object, name: str, argument: str) -> str | None:
+    method = getattr(strategy, name)
+    if not callable(method):
+        return f"its {name} is not a method"
+    if inspect.iscoroutinefunction(method):
+        return f"its {name} is a coroutine function, and nobody would await it"
+    try:
+        inspect.signature(method).bind(None)
+    except TypeError:
+        return f"its {name} cannot be called with {argument} alone"
+    except ValueError:  # Something built in, without a signature to look at.
+        return None
+    return None
+
+
+def _enumeration(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

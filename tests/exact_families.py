@@ -1,0 +1,234 @@
+"""Families of random groups of up to 40 members and 400 partitions, for the long search.
+
+Each group is made from a family's name and a number alone. What a family varies:
+
+- `small`: the nasty mixture of `exact_groups`, up to 8 members
+- `fresh`: nobody owns anything; uniform and mixed subscriptions
+- `changed`: members joined, left or changed their subscription since an earlier assignment
+- `grown`: the same, and partitions were added, topics created and deleted
+- `racks`: the same as `changed`, with racks on both sides, and replicas that have moved
+- `claims`: the same as `changed`, with stale, double, false and impossible claims
+- `static`: instance ids; members restarted under a new member id and own nothing, or still own
+- `everything`: all of it at once
+
+Sizes are the greater of two that are drawn evenly on a logarithmic scale, so that there are many small groups
+and enough large ones. An earlier assignment was made by range, by roundrobin, by the sticky strategy or at
+random.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from kafka_assignors.group import Group, Member, Topic
+from kafka_assignors.strategies import Range, RoundRobin, Sticky
+from tests.exact_groups import random_group
+
+__all__ = ["FAMILIES", "MOST_MEMBERS", "MOST_PARTITIONS", "draw"]
+
+FAMILIES = ("small", "fresh", "changed", "grown", "racks", "claims", "static", "everything")
+MOST_MEMBERS = 40
+MOST_PARTITIONS = 400
+
+RACKS = "abcd"
+GENERATION = 12
+"""The generation that is being formed; honest members were in the one before."""
+
+
+def draw(family: str, name: str) -> Group:
+    """The group of this family and name; the same on every machine.
+
+    Raises:
+        ValueError: there is no such family.
+    """
+    if family not in FAMILIES:
+        raise ValueError(f"no such family of groups: {family!r}")
+    rng = random.Random(f"{family}/{name}")
+    if family == "small":
+        return random_group(rng)
+
+    def has(*families: str) -> bool:
+        return family in families or (family == "everything" and rng.random() < 0.6)
+
+    racks = RACKS[: rng.randint(2, 4)] if has("racks") else ""
+    topics = _topics(rng, racks)
+    members = _members(rng, [topic.name for topic in topics], racks)
+    if has("static"):
+        share = rng.choice((0.5, 1.0))
+        members = [
+            replace(member, instance_id=f"pod-{number}") if rng.random() < share else member
+            for number, member in enumerate(members)
+        ]
+    if family == "fresh":
+        return Group.of(topics, members, GENERATION)
+    # What the group was before: the same members and topics, from which the changes are taken back.
+    topics_before = [_shrunk(rng, topic) for topic in topics] if has("grown") else topics
+    topics_before = [topic for topic in topics_before if topic is not None]
+    members = _changed(rng, topics_before, members, [topic.name for topic in topics])
+    if racks:
+        topics = [_moved_replicas(rng, topic, racks) for topic in topics]
+    if has("static"):
+        members = [_restarted(rng, member) if member.instance_id else member for member in members]
+    if has("claims"):
+        members = _disturbed(rng, topics, members)
+    return Group.of(topics, members, GENERATION if rng.random() < 0.9 else None)
+
+
+def _size(rng: random.Random, largest: int) -> int:
+    """From 1 to `largest`: the greater of two numbers that are drawn evenly on a logarithmic scale."""
+    exponent = max(rng.random(), rng.random()) * math.log(largest + 1)
+    return min(largest, int(math.exp(exponent)))
+
+
+def _topics(rng: random.Random, racks: str) -> list[Topic]:
+    total = _size(rng, MOST_PARTITIONS)
+    count = _size(rng, min(total, 30))
+    kind = rng.choice(("equal", "random", "one large"))
+    if kind == "equal":
+        sizes = [max(1, total // count)] * count
+    elif kind == "random":
+        cuts = sorted(rng.randint(0, total) for _ in range(count - 1))
+        sizes = [end - start for start, end in zip([0, *cuts], [*cuts, total], strict=True)]
+    else:
+        sizes = [max(1, total - 2 * (count - 1)), *[rng.randint(1, 2)] * (count - 1)]
+    return [
+        Topic(f"topic-{number}", size, _replica_racks(rng, size, racks)) for number, size in enumerate(sizes)
+    ]
+
+
+def _replica_racks(rng: random.Random, partitions: int, racks: str) -> tuple[frozenset[str], ...] | None:
+    if not racks or rng.random() < 0.1:
+        return None
+    replicas = rng.randint(1, len(racks))
+    first = rng.randrange(len(racks))
+    if rng.random() < 0.5:  # as a cluster places them; else as years of reassignments leave them
+        return tuple(
+            frozenset(racks[(first + p + replica) % len(racks)] for replica in range(replicas))
+            for p in range(partitions)
+        )
+    return tuple(frozenset(rng.sample(racks, rng.randint(0, replicas))) for _ in range(partitions))
+
+
+def _subscriptions(rng: random.Random, names: Sequence[str], members: int) -> list[frozenset[str]]:
+    """What each member reads."""
+    everything = frozenset(names)
+    kind = rng.choice(("uniform", "uniform", "one odd", "camps", "buckets", "half", "nested", "ring", "few"))
+    if kind == "uniform":
+        return [everything] * members
+    if kind == "one odd":
+        return [frozenset({rng.choice(names)}), *[everything] * (members - 1)]
+    if kind == "camps":
+        camps = [frozenset(rng.sample(names, rng.randint(1, len(names)))) for _ in range(rng.randint(2, 5))]
+        return [rng.choice(camps) for _ in range(members)]
+    if kind == "buckets":
+        buckets = rng.randint(1, len(names))
+        return [frozenset(names[m % buckets :: buckets]) for m in range(members)]
+    if kind == "half":
+        return [frozenset(name for name in names if rng.random() < 0.5) for _ in range(members)]
+    if kind == "nested":
+        return [frozenset(names[: 1 + m * len(names) // members]) for m in range(members)]
+    if kind == "ring":  # long chains: each member shares a topic with its neighbours alone
+        return [frozenset({names[m % len(names)], names[(m + 1) % len(names)]}) for m in range(members)]
+    return [frozenset(rng.sample(names, rng.randint(1, min(3, len(names))))) for _ in range(members)]
+
+
+def _members(rng: random.Random, names: Sequence[str], racks: str) -> list[Member]:
+    count = _size(rng, MOST_MEMBERS)
+    where = racks + "z" if rng.random() < 0.2 else racks  # no broker is in rack z
+    return [
+        Member(
+            f"consumer-{rng.getrandbits(32):08x}-{number}",
+            subscription,
+            rack=rng.choice(where) if racks and rng.random() < 0.9 else None,
+        )
+        for number, subscription in enumerate(_subscriptions(rng, names, count))
+    ]
+
+
+def _shrunk(rng: random.Random, topic: Topic) -> Topic | None:
+    """The topic as it was before; None if it is new."""
+    if rng.random() < 0.15:
+        return None
+    partitions = rng.randint(0, topic.partitions) if rng.random() < 0.6 else topic.partitions
+    racks = topic.replica_racks
+    return Topic(topic.name, partitions, None if racks is None else racks[:partitions])
+
+
+def _changed(
+    rng: random.Random, topics_before: list[Topic], members: list[Member], names: Sequence[str]
+) -> list[Member]:
+    """The members with what they owned before; some are new, some left, some read other topics now."""
+    joined = rng.choice((0, 0, 1, 1, rng.randint(0, len(members))))
+    left = rng.choice((0, 0, 1, 1, rng.randint(0, len(members))))
+    stayed = members[joined:]
+    before = [*stayed, *(replace(member, id=f"{member.id}-gone") for member in members[:left])]
+    if rng.random() < 0.3:  # they read something else then
+        before = [
+            replace(member, topics=frozenset(rng.sample(names, rng.randint(1, len(names)))))
+            if rng.random() < 0.3
+            else member
+            for member in before
+        ]
+    owned = _assigned(rng, Group.of(topics_before, before))
+    return [
+        *members[:joined],
+        *(replace(member, owned=owned[member.id], generation=GENERATION - 1) for member in stayed),
+    ]
+
+
+def _assigned(rng: random.Random, group: Group) -> Mapping[str, Mapping[str, Sequence[int]]]:
+    """Some valid assignment of the group."""
+    by = rng.choice((Range(), RoundRobin(), Sticky(), None))
+    if by is not None:
+        return by.assign(group).members
+    owned: dict[str, dict[str, list[int]]] = {member_id: {} for member_id in group.members}
+    for topic in group.topics.values():
+        readers = [member.id for member in group.members.values() if topic.name in member.topics]
+        for partition in range(topic.partitions if readers else 0):
+            owned[rng.choice(readers)].setdefault(topic.name, []).append(partition)
+    return owned
+
+
+def _moved_replicas(rng: random.Random, topic: Topic, racks: str) -> Topic:
+    """The topic after some of its replicas were moved to brokers in other racks."""
+    if topic.replica_racks is None or rng.random() < 0.7:
+        return topic
+    moved = [
+        frozenset(rng.sample(racks, rng.randint(1, len(racks)))) if rng.random() < 0.3 else there
+        for there in topic.replica_racks
+    ]
+    return replace(topic, replica_racks=tuple(moved))
+
+
+def _restarted(rng: random.Random, member: Member) -> Member:
+    """The static member after a restart, perhaps: a new member id, and nothing it remembers to own."""
+    if rng.random() < 0.5:
+        return member
+    return replace(member, id=f"{member.id}-again", owned={}, generation=-1)
+
+
+def _disturbed(rng: random.Random, topics: list[Topic], members: list[Member]) -> list[Member]:
+    """The members, some of whom slept through generations, lie, or are out of their mind."""
+    owned = [{topic: list(ps) for topic, ps in member.owned.items()} for member in members]
+    generations = [member.generation for member in members]
+    for number in range(len(members)):
+        if rng.random() < 0.6:
+            continue
+        generations[number] = rng.choice(
+            (-1, 0, GENERATION - 3, GENERATION - 2, GENERATION - 1, GENERATION - 1, GENERATION, 2**31 - 1)
+        )
+        for topic in rng.sample(topics, rng.randint(0, min(4, len(topics)))):
+            also = rng.choices(range(-1, topic.partitions + 2), k=rng.randint(1, 12))
+            owned[number].setdefault(topic.name, []).extend(also)
+        if rng.random() < 0.3:  # a zombie: it claims all that another member owns
+            for topic_name, partitions in owned[rng.randrange(len(members))].items():
+                owned[number].setdefault(topic_name, []).extend(partitions)
+        if rng.random() < 0.1:
+            owned[number]["deleted-topic"] = [0, 1]
+    return [
+        replace(member, owned=claims, generation=generation)
+        for member, claims, generation in zip(members, owned, generations, strict=True)
+    ]

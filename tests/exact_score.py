@@ -1,0 +1,127 @@
+"""What an assignment costs, and whether it is one, counted partition by partition from the rules as written.
+
+Shares no code with the solver, nor with `kafka_assignors.claims`: the claims are judged here once more.
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafka_assignors.group import Assignment, Group
+
+__all__ = [
+    "Order",
+    "Partition",
+    "Score",
+    "load_histogram",
+    "misses",
+    "owners_of",
+    "prior_owners",
+    "readers",
+    "score",
+]
+
+Partition = tuple[str, int]
+
+
+class Order(enum.Enum):
+    """What counts after balance, the greater wish first."""
+
+    MOVEMENT = ("moved",)
+    MOVEMENT_RACKS = ("moved", "rack_misses")
+    RACKS_MOVEMENT = ("rack_misses", "moved")
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What an assignment costs: smaller is better in each."""
+
+    sum_of_squares: int
+    moved: int
+    rack_misses: int
+
+    def in_order(self, order: Order) -> tuple[int, ...]:
+        return (self.sum_of_squares, *(getattr(self, wish) for wish in order.value))
+
+
+def prior_owners(group: Group) -> dict[Partition, str]:
+    """Who owned which partition, by the rules for claims."""
+    claimants: dict[Partition, list[tuple[int, str]]] = {}
+    for member in group.members.values():
+        for topic, partitions in member.owned.items():
+            for partition in set(partitions):
+                is_there = topic in group.topics and 0 <= partition < group.topics[topic].partitions
+                reached = group.generation is None or member.generation <= group.generation
+                if is_there and reached and topic in member.topics:
+                    claimants.setdefault((topic, partition), []).append((member.generation, member.id))
+    owners: dict[Partition, str] = {}
+    for claimed, claims in claimants.items():
+        newest = max(generation for generation, _ in claims)
+        winners = [member_id for generation, member_id in claims if generation == newest]
+        if len(winners) == 1:
+            owners[claimed] = winners[0]
+    return owners
+
+
+def readers(group: Group) -> dict[Partition, list[str]]:
+    """Who may get which partition; partitions that nobody may get are left out."""
+    by_topic = {name: [m.id for m in group.members.values() if name in m.topics] for name in group.topics}
+    return {
+        (name, partition): by_topic[name]
+        for name, topic in group.topics.items()
+        for partition in range(topic.partitions)
+        if by_topic[name]
+    }
+
+
+def misses(group: Group, partition: Partition, member_id: str) -> bool:
+    """Whether the member would have to fetch the partition from another rack (KIP-881)."""
+    racks_by_partition = group.topics[partition[0]].replica_racks
+    rack = group.members[member_id].rack
+    if rack is None or racks_by_partition is None:
+        return False
+    racks = racks_by_partition[partition[1]]
+    return len(racks) > 0 and rack not in racks
+
+
+def score(group: Group, owner_now: Mapping[Partition, str], prior: Mapping[Partition, str]) -> Score:
+    """What it costs that these members have these partitions."""
+    loads = dict.fromkeys(group.members, 0)
+    for member_id in owner_now.values():
+        loads[member_id] += 1
+    return Score(
+        sum_of_squares=sum(load * load for load in loads.values()),
+        moved=sum(prior.get(partition, now) != now for partition, now in owner_now.items()),
+        rack_misses=sum(misses(group, partition, now) for partition, now in owner_now.items()),
+    )
+
+
+def owners_of(group: Group, assignment: Assignment) -> dict[Partition, str]:
+    """The owner of each partition; AssertionError, saying why, if the group cannot be assigned so."""
+    assert assignment.members.keys() == group.members.keys(), "a member is missing, or invented"
+    owner_now: dict[Partition, str] = {}
+    may_get = readers(group)
+    for member_id, by_topic in assignment.members.items():
+        for topic, partitions in by_topic.items():
+            assert partitions, f"{member_id} has an empty entry for {topic}"
+            assert list(partitions) == sorted(partitions), f"{member_id} has {topic} out of order"
+            for partition in partitions:
+                assert member_id in may_get.get((topic, partition), ()), (
+                    f"{member_id} may not get {topic}-{partition}"
+                )
+                assert (topic, partition) not in owner_now, f"{topic}-{partition} is assigned twice"
+                owner_now[topic, partition] = member_id
+    assert owner_now.keys() == may_get.keys(), "a partition is assigned to nobody"
+    return owner_now
+
+
+def load_histogram(group: Group, owner_now: Mapping[Partition, str]) -> dict[int, int]:
+    """How many members have each load, from the lowest."""
+    loads = dict.fromkeys(group.members, 0)
+    for member_id in owner_now.values():
+        loads[member_id] += 1
+    return dict(sorted(Counter(loads.values()).items()))
