@@ -1,0 +1,59 @@
+"""Who reaches the optimum where: every scenario of the corpus, with our strategies and the peers'.
+
+    python -m compat_tests.corpus                               print the tables
+    python -m compat_tests.corpus --docs docs/conformance.md    and put them into the docs
+    python -m compat_tests.corpus --only Java                   ours, and the assignors of one client
+    python -m compat_tests.corpus --build                       make the data files anew first
+
+Needs Java, kafka-python and aiokafka, and asks franz-go where there is Go; `--build` needs scipy. Exit code:
+0, or 1 if ours fails to reach the optimum in a scenario.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import track
+
+from compat_tests.corpus.run import OURS, run, tables
+from compat_tests.corpus.scenario import read_corpus
+from compat_tests.generated import rewrite
+from compat_tests.peers.asking import CLIENTS, PEERS, available_clients, version_of
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Hold assignors against the optimum in every scenario.")
+    parser.add_argument("--docs", type=Path, help="a page of the docs to put the tables into")
+    parser.add_argument("--only", choices=CLIENTS, action="append", help="ask this client; may be repeated")
+    parser.add_argument("--build", action="store_true", help="make the data files anew first")
+    options = parser.parse_args(arguments)
+    console = Console(stderr=True)
+    if options.build:
+        from compat_tests.corpus.build import build  # scipy
+
+        for family, count in build():
+            console.print(f"{family}: {count} scenarios")
+    clients = options.only or available_clients()
+    peers = [peer for peer in PEERS if peer.client in clients]
+    scenarios = read_corpus()
+    plays = len(scenarios) * (len(OURS) + len(peers))
+    results = list(track(run(scenarios, peers), "playing", total=plays, console=console))
+    asked = ", ".join(f"{client} {version_of(client)}" for client in clients)
+    text = f"{len(scenarios)} scenarios; {asked}.\n\n{tables(results)}"
+    print(text)
+    if options.docs is not None:
+        rewrite(options.docs, "conformance", text)
+    wrong = [r for r in results if r.ours and not r.verdict.flawless]
+    for result in wrong:
+        console.print(
+            f"{result.assignor} in {result.scenario.family}/{result.scenario.name}: {result.verdict}"
+        )
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

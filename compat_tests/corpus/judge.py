@@ -1,0 +1,161 @@
+"""Plays a group with one assignor until it settles, and judges what came of it.
+
+An eager assignor's answer is what the group gets. A cooperative one is asked again and again, the members
+owning what the round before gave them, until everything is given out. Either is then asked once more, and
+more often if that moves partitions: an assignor that still moves some in round `MOST_ROUNDS` never settles.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from compat_tests.corpus.scenario import Best
+from compat_tests.peers.asking import Answer
+from kafka_assignors.group import Assignment, Group
+from tests.exact_score import Partition, load_histogram, prior_owners, readers, score
+
+__all__ = ["MOST_ROUNDS", "End", "Play", "Verdict", "judge", "play"]
+
+MOST_ROUNDS = 12
+
+Plain = dict[str, dict[str, list[int]]]
+Ask = Callable[[Group], Answer]
+
+
+class End(enum.Enum):
+    """How it ended."""
+
+    SETTLED = "settled"
+    CRASHED = "crashed"
+    INVALID = "invalid"
+    NEVER_SETTLES = "never settles"
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """What one assignor made of a group.
+
+    `owners` are those of the first complete assignment, None if there was none. `moves_again` says that the
+    assignor moved partitions after that, although nothing had changed. `why` says what went wrong, if
+    something did.
+    """
+
+    end: End
+    owners: Mapping[Partition, str] | None
+    rounds: int
+    moves_again: bool = False
+    why: str = ""
+
+
+def play(group: Group, ask: Ask, *, cooperative: bool) -> Play:
+    """Ask until nothing changes any more."""
+    may_get = readers(group)
+    now, answer = group, ask(group)
+    complete: dict[Partition, str] | None = None
+    owned: Plain | None = None
+    again = False
+    for round_number in range(1, MOST_ROUNDS + 1):
+        if answer.assignment is None:
+            return Play(End.CRASHED, complete, round_number, again, answer.error or "")
+        owners, why = _owners(answer.assignment, may_get)
+        if not why and not cooperative:
+            why = _left_out(may_get.keys() - owners.keys())
+        if why:
+            return Play(End.INVALID, complete, round_number, again, why)
+        given = _plain(answer.assignment)
+        if given == owned:
+            if complete is None:
+                return Play(End.INVALID, None, round_number, again, _left_out(may_get.keys() - owners.keys()))
+            return Play(End.SETTLED, complete, round_number, again)
+        if complete is not None:
+            again = True
+        elif len(owners) == len(may_get):
+            complete = owners
+        owned = given
+        now = _owning(now, given)
+        answer = ask(now)
+    return Play(
+        End.NEVER_SETTLES, complete, MOST_ROUNDS, True, f"still moves partitions in round {MOST_ROUNDS}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How an assignment compares with the optimum; each later wish only counts where balance is reached."""
+
+    end: End
+    balanced: bool = False
+    least_moved: bool = False
+    least_misses: bool = False
+    best: bool = False
+    moves_again: bool = False
+    why: str = ""
+
+    @property
+    def flawless(self) -> bool:
+        """Optimal at once, and at rest afterwards."""
+        return self.end is End.SETTLED and self.best and not self.moves_again
+
+
+def judge(group: Group, best: Best, played: Play) -> Verdict:
+    """Hold what was played against the best there is.
+
+    `best` is true of an assignment that no other one beats in balance, movement and rack misses, or none
+    beats in balance, rack misses and movement.
+    """
+    if played.owners is None or played.end in (End.CRASHED, End.INVALID):
+        return Verdict(played.end, moves_again=played.moves_again, why=played.why)
+    balanced = load_histogram(group, played.owners) == best.loads
+    reached = score(group, played.owners, prior_owners(group))
+    moved, misses = reached.moved, reached.rack_misses
+    return Verdict(
+        played.end,
+        balanced,
+        balanced and moved == best.moved_then_misses[0],
+        balanced and misses == best.misses_then_moved[0],
+        balanced and ((moved, misses) == best.moved_then_misses or (misses, moved) == best.misses_then_moved),
+        played.moves_again,
+        played.why,
+    )
+
+
+def _owners(
+    assignment: Assignment, may_get: Mapping[Partition, list[str]]
+) -> tuple[dict[Partition, str], str]:
+    """The owner of each partition, and what is wrong with that; "" if nothing is."""
+    owners: dict[Partition, str] = {}
+    for member_id, by_topic in assignment.members.items():
+        for topic, numbers in by_topic.items():
+            for partition in numbers:
+                where = f"{topic}-{partition}"
+                if member_id not in may_get.get((topic, partition), ()):
+                    return owners, f"gives {where} to {member_id}, who does not read it"
+                if (topic, partition) in owners:
+                    return owners, f"gives {where} to {owners[topic, partition]} and {member_id}"
+                owners[topic, partition] = member_id
+    return owners, ""
+
+
+def _left_out(partitions: set[Partition]) -> str:
+    if not partitions:
+        return ""
+    topic, partition = min(partitions)
+    return f"leaves {len(partitions)} partitions without an owner, the first being {topic}-{partition}"
+
+
+def _plain(assignment: Assignment) -> Plain:
+    return {
+        m: {t: sorted(ps) for t, ps in by_topic.items() if ps} for m, by_topic in assignment.members.items()
+    }
+
+
+def _owning(group: Group, owned: Plain) -> Group:
+    """The group a generation later, when everybody owns what the round gave him."""
+    generation = (group.generation or 0) + 1
+    members = [
+        replace(member, owned=owned.get(member.id, {}), generation=generation - 1)
+        for member in group.members.values()
+    ]
+    return Group.of(group.topics.values(), members, generation)

@@ -1,0 +1,138 @@
+"""Every assignor over every scenario, and the tables of who reaches the optimum where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from compat_tests.corpus.judge import End, Verdict, judge, play
+from compat_tests.corpus.scenario import Scenario
+from compat_tests.peers.asking import PEERS, Answer, Peer, Peers
+from kafka_assignors.group import Group
+from kafka_assignors.leader import lead
+from kafka_assignors.strategies import RebalanceProtocol, Strategy, load_strategy
+
+__all__ = ["OURS", "Result", "by_family", "ended_badly", "markdown", "overall", "play_ours", "run", "tables"]
+
+OURS = ("sticky", "cooperative-sticky", "rack-aware-sticky")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one assignor made of one scenario."""
+
+    assignor: str
+    scenario: Scenario
+    verdict: Verdict
+
+    @property
+    def ours(self) -> bool:
+        return self.assignor.startswith("ours ")
+
+
+def play_ours(name: str, scenario: Scenario) -> Result:
+    """Play a scenario with a strategy of ours, asked as a leader asks it."""
+    strategy: Strategy = load_strategy(name)
+    protocol = strategy.protocols[0]
+
+    def ask(group: Group) -> Answer:
+        return Answer(lead(strategy, group, protocol).assignment, None)
+
+    played = play(scenario.group, ask, cooperative=protocol is RebalanceProtocol.COOPERATIVE)
+    return Result(f"ours {name}", scenario, judge(scenario.group, scenario.best, played))
+
+
+def run(scenarios: Sequence[Scenario], peers: Iterable[Peer] = PEERS) -> Iterator[Result]:
+    """Play every scenario with our strategies and with the peers; results come as they are found."""
+    for name in OURS:
+        for scenario in scenarios:
+            yield play_ours(name, scenario)
+    with Peers() as asked:
+        for peer in peers:
+
+            def ask(group: Group, peer: Peer = peer) -> Answer:
+                return asked.assign(peer, group)
+
+            for scenario in scenarios:
+                played = play(scenario.group, ask, cooperative=peer.cooperative)
+                yield Result(str(peer), scenario, judge(scenario.group, scenario.best, played))
+
+
+def tables(results: Sequence[Result]) -> str:
+    """Markdown: by assignor, by family, by issue, and what went wrong altogether."""
+    return "\n\n".join(
+        [
+            overall(results),
+            "Best, by family:",
+            by_family(results),
+            "Best, by the issue in which the situation went wrong:",
+            _best_by(
+                lambda scenario: [s for s in scenario.sources if s[-1].isdigit() and "KIP" not in s], results
+            ),
+            "What ended badly, and the first scenario in which it did:",
+            ended_badly(results),
+        ]
+    )
+
+
+def overall(results: Sequence[Result]) -> str:
+    """What each assignor reached, over all scenarios."""
+    head = ["assignor", "groups", "balanced", "and least moved", "and least rack misses", "best"]
+    head += ["moves again", "never settles", "crashed", "invalid"]
+    wishes = ("balanced", "least_moved", "least_misses", "best", "moves_again")
+    rows = [
+        [
+            assignor,
+            len(verdicts),
+            *(sum(getattr(verdict, wish) for verdict in verdicts) for wish in wishes),
+            *(sum(v.end is end for v in verdicts) for end in (End.NEVER_SETTLES, End.CRASHED, End.INVALID)),
+        ]
+        for assignor, verdicts in _by_assignor(results).items()
+    ]
+    return markdown(head, rows)
+
+
+def by_family(results: Sequence[Result]) -> str:
+    """In how many groups of each family each assignor reaches an optimum."""
+    return _best_by(lambda scenario: [scenario.family], results)
+
+
+def _best_by(kinds_of: Callable[[Scenario], list[str]], results: Sequence[Result]) -> str:
+    """In how many scenarios of each kind each assignor reaches an optimum."""
+    reached: dict[str, dict[str, list[bool]]] = {}
+    for result in results:
+        for kind in kinds_of(result.scenario):
+            reached.setdefault(result.assignor, {}).setdefault(kind, []).append(result.verdict.best)
+    kinds = sorted(
+        {kind for by_kind in reached.values() for kind in by_kind},
+        key=lambda kind: (kind.rstrip("0123456789"), len(kind), kind),
+    )
+    sizes = {kind: len(best) for by_kind in reached.values() for kind, best in by_kind.items()}
+    rows = [[name, *(sum(by_kind[kind]) for kind in kinds)] for name, by_kind in reached.items()]
+    return markdown(["assignor", *(f"{kind} ({sizes[kind]})" for kind in kinds)], rows)
+
+
+def ended_badly(results: Sequence[Result]) -> str:
+    """Crashes, invalid assignments and rebalances without end: how often, and one scenario of each."""
+    seen: dict[tuple[str, str], list[Result]] = {}
+    for result in results:
+        if result.verdict.end is not End.SETTLED:
+            seen.setdefault((result.assignor, result.verdict.end.value), []).append(result)
+    rows = [
+        [name, end, len(them), f"`{them[0].scenario.family}/{them[0].scenario.name}`: {them[0].verdict.why}"]
+        for (name, end), them in seen.items()
+    ]
+    return markdown(["assignor", "how", "groups", "the first"], rows)
+
+
+def _by_assignor(results: Sequence[Result]) -> dict[str, list[Verdict]]:
+    verdicts: dict[str, list[Verdict]] = {}
+    for result in results:
+        verdicts.setdefault(result.assignor, []).append(result.verdict)
+    return verdicts
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table whose first column is text and whose others are numbers."""
+    lines = [f"| {' | '.join(head)} |", "|---|" + "---:|" * (len(head) - 1)]
+    return "\n".join([*lines, *(f"| {' | '.join(map(str, row))} |" for row in rows)])

@@ -1,0 +1,100 @@
+"""The scenarios of the corpus: groups in a situation that has a name, with the best that can be made of them.
+
+The data files, `data/FAMILY.jsonl`, have a scenario in each line::
+
+    {"name": "join-of-a-third", "situation": "A third member joins …", "from": ["Java's suite"],
+     "group": {…},                                     the JSON form of kafka_assignors.jsonform
+     "best": {"loads": [[4, 3]],                       so many partitions have so many members, ascending
+              "moved_then_misses": [4, 0],             least moved, and least rack misses at that
+              "misses_then_moved": [0, 4]}}            the other order: least rack misses, least moved at that
+
+`loads` is the histogram of every balanced assignment (they all have the same), members without partitions
+included. "Moved" and "rack misses" are least among the balanced assignments, and count as in
+`docs/solver.md`. "from" names the suites in which the situation is covered, and the issues in which it went
+wrong.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kafka_assignors.group import Group
+from kafka_assignors.jsonform import group_to_json, parse_group
+
+__all__ = ["DATA", "Best", "Scenario", "read_corpus", "write_family"]
+
+DATA = Path(__file__).parent / "data"
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """What the best assignments of a group have in common; see the module for the units."""
+
+    loads: Mapping[int, int]
+    moved_then_misses: tuple[int, int]
+    misses_then_moved: tuple[int, int]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "loads": sorted(self.loads.items()),
+            "moved_then_misses": self.moved_then_misses,
+            "misses_then_moved": self.misses_then_moved,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Best:
+        moved, misses_at_that = value["moved_then_misses"]
+        misses, moved_at_that = value["misses_then_moved"]
+        return cls(dict(value["loads"]), (moved, misses_at_that), (misses, moved_at_that))
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A group in a situation. `sources` are names of suites and issues."""
+
+    family: str
+    name: str
+    situation: str
+    sources: tuple[str, ...]
+    group: Group
+    best: Best
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "situation": self.situation,
+            "from": self.sources,
+            "group": group_to_json(self.group),
+            "best": self.best.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, family: str, value: Mapping[str, Any]) -> Scenario:
+        return cls(
+            family,
+            value["name"],
+            value["situation"],
+            tuple(value["from"]),
+            parse_group(value["group"]),
+            Best.from_json(value["best"]),
+        )
+
+
+def read_corpus(folder: Path = DATA) -> list[Scenario]:
+    """All scenarios, family by family."""
+    return [
+        Scenario.from_json(file.stem, json.loads(line))
+        for file in sorted(folder.glob("*.jsonl"))
+        for line in file.read_text(encoding="utf-8").splitlines()
+    ]
+
+
+def write_family(family: str, scenarios: Iterable[Scenario], folder: Path = DATA) -> None:
+    """Write the file of one family anew."""
+    lines = (json.dumps(scenario.to_json(), separators=(",", ":")) for scenario in scenarios)
+    folder.mkdir(exist_ok=True)
+    (folder / f"{family}.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

@@ -1,0 +1,261 @@
+r"""Prices for an assignment, or the way to a better one.
+
+Passing a partition on from one member to another is an edge between them, whose length is what the partition
+costs there less what it costs here. A member's price is the length of its shortest way to a member that takes
+one more, the growth of that one's squared load included. If the price comes out below what the member would
+save by giving a partition up, then going that way is an improvement, and so is going round a circle of
+negative length; if not, these are prices that a certificate can have (`certificate` says why that is enough).
+
+There are as many edges as partitions times subscribers, and few different ones. Partitions of topics with the
+same subscribers, in the same racks, are alike for all but their owner: they meet in a *hub*, from which one
+edge leads to each rack of each cohort of subscribers; an edge of its own leads back to a live owner.
+
+    giver --(less what it costs here)--> hub --(move, miss)--> cohort in a rack --> taker
+      \--------------------(miss, less what it costs here)--------------------> owner
+
+Shortest ways are found round by round (R. Bellman, "On a routing problem", 1958): a round looks at each edge
+once, and as many rounds are needed as the longest of the ways has members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafka_assignors.certificate.criteria import (
+    Certificate,
+    Improvement,
+    Price,
+    Step,
+    require_criteria,
+)
+from kafka_assignors.claims import judge_claims
+from kafka_assignors.group import Assignment, Group
+from kafka_assignors.leader import check_assignment
+from kafka_assignors.strategies.contract import Criterion
+
+__all__ = ["prove"]
+
+
+def prove(group: Group, assignment: Assignment, criteria: Sequence[Criterion]) -> Certificate | Improvement:
+    """A certificate that no assignment of the group is better by these criteria, or steps to one that is.
+
+    Raises `InvalidAssignmentError` if it is no valid assignment of the group, and `ValueError` unless the
+    criteria begin with balance and name each other one once at most.
+    """
+    criteria = require_criteria(criteria)
+    check_assignment(group, assignment)
+    return _Search(_Edges(group, assignment, criteria)).run()
+
+
+class _Units:
+    """Prices as single integers: digits of a base that no sum of lengths along a way reaches."""
+
+    def __init__(self, criteria: tuple[Criterion, ...], members: int) -> None:
+        base = 4 * (members + 4)
+        weights = {one: base ** (len(criteria) - 1 - place) for place, one in enumerate(criteria)}
+        self._base, self._digits = base, len(criteria)
+        self.load = weights[Criterion.BALANCE]
+        self.move = weights.get(Criterion.MOVEMENT, 0)
+        self.miss = weights.get(Criterion.RACKS, 0)
+
+    def price(self, units: int) -> Price:
+        digits = []
+        for _ in range(self._digits - 1):
+            digit = (units + self._base // 2) % self._base - self._base // 2
+            digits.append(digit)
+            units = (units - digit) // self._base
+        return (units, *reversed(digits))
+
+
+_Seat = tuple[int, str | None]
+"""The members of a cohort in one rack."""
+
+
+_Partition = tuple[str, int]
+
+
+class _Edges:
+    """Members are numbers, in the order of their ids; lengths are in `units`.
+
+    `to_hubs` and `to_owners` are by giver: the (hub, length) and the (owner, length) of each edge from there,
+    with one of the partitions that can go that way. `hubs` lists what leads on from each: seats and lengths.
+    """
+
+    def __init__(self, group: Group, assignment: Assignment, criteria: tuple[Criterion, ...]) -> None:
+        assignable = frozenset(name for name, topic in group.topics.items() if topic.partitions)
+        self.criteria = criteria
+        self.members = sorted(id for id, member in group.members.items() if member.topics & assignable)
+        self.units = _Units(criteria, len(self.members))
+        self.loads: list[int] = []
+        self.seats: dict[_Seat, list[int]] = {}
+        self.hubs: list[list[tuple[_Seat, int]]] = []
+        self.to_hubs: list[dict[tuple[int, int], _Partition]] = []
+        self.to_owners: list[dict[tuple[int, int], _Partition]] = []
+        self._readers: dict[str, tuple[int, ...]] = {}
+        """By topic, the cohorts that subscribe to it."""
+        self._add_members(group, assignment, assignable)
+        self._add_partitions(group, assignment)
+
+    def _add_members(self, group: Group, assignment: Assignment, assignable: frozenset[str]) -> None:
+        cohorts: dict[frozenset[str], int] = {}
+        for number, member_id in enumerate(self.members):
+            member = group.members[member_id]
+            cohort = cohorts.setdefault(member.topics & assignable, len(cohorts))
+            self.seats.setdefault((cohort, member.rack or None), []).append(number)
+            self.loads.append(assignment.load(member_id))
+        for topics, cohort in cohorts.items():
+            for name in topics:
+                self._readers[name] = (*self._readers.get(name, ()), cohort)
+
+    def _add_partitions(self, group: Group, assignment: Assignment) -> None:
+        numbers = {member_id: number for number, member_id in enumerate(self.members)}
+        racks = [group.members[member_id].rack or None for member_id in self.members]
+        owners: dict[str, dict[int, int]] = {}
+        for member_id, by_topic in judge_claims(group).prior.items():
+            for name, partitions in by_topic.items():
+                owners.setdefault(name, {}).update(dict.fromkeys(partitions, numbers[member_id]))
+        hubs: dict[tuple[tuple[int, ...], frozenset[str], bool], int] = {}
+        units, nowhere = self.units, frozenset[str]()
+        for giver, member_id in enumerate(self.members):
+            to_hubs: dict[tuple[int, int], _Partition] = {}
+            to_owners: dict[tuple[int, int], _Partition] = {}
+            for name, partitions in assignment.members[member_id].items():
+                replica_racks = group.topics[name].replica_racks
+                owners_here = owners.get(name, {})
+                for partition in partitions:
+                    owner = owners_here.get(partition)
+                    where = nowhere if replica_racks is None else replica_racks[partition]
+                    kind = (self._readers[name], where, owner is not None)
+                    hub = hubs.get(kind)
+                    if hub is None:
+                        hub = hubs[kind] = self._add_hub(*kind)
+                    here = units.move * (owner not in (None, giver)) + units.miss * _misses(
+                        racks[giver], where
+                    )
+                    to_hubs.setdefault((hub, -here), (name, partition))
+                    if owner is not None and owner != giver:
+                        there = units.miss * _misses(racks[owner], where)
+                        to_owners.setdefault((owner, there - here), (name, partition))
+            self.to_hubs.append(to_hubs)
+            self.to_owners.append(to_owners)
+
+    def _add_hub(self, cohorts: tuple[int, ...], racks: frozenset[str], owned: bool) -> int:
+        """A hub of partitions that these cohorts read, with replicas in these racks and an owner or none."""
+        takers, units = set(cohorts), self.units
+        self.hubs.append(
+            [
+                (seat, units.move * owned + units.miss * _misses(seat[1], racks))
+                for seat in self.seats
+                if seat[0] in takers
+            ]
+        )
+        return len(self.hubs) - 1
+
+
+class _Search:
+    """Prices, from the growth of each member's own load downwards."""
+
+    def __init__(self, edges: _Edges) -> None:
+        self._edges = edges
+        self._prices = [edges.units.load * (2 * load + 1) for load in edges.loads]
+        self._steps: list[tuple[int, _Partition] | None] = [None] * len(edges.members)
+
+    def run(self) -> Certificate | Improvement:
+        edges = self._edges
+        while self._round():
+            for member, load in enumerate(edges.loads):
+                if load and self._prices[member] < edges.units.load * (2 * load - 1):
+                    return self._improvement(self._way(member))
+            if circle := self._circle():
+                return self._improvement(circle)
+        prices = map(edges.units.price, self._prices)
+        return Certificate(edges.criteria, dict(zip(edges.members, prices, strict=True)))
+
+    def _round(self) -> bool:
+        """Shorten each way by its first edge, given the others' ways; whether any has become shorter."""
+        edges, before = self._edges, self._prices
+        best_of_seat = {
+            seat: min((before[member], member) for member in members) for seat, members in edges.seats.items()
+        }
+        best_of_hub = [
+            min((best_of_seat[seat][0] + length, best_of_seat[seat][1]) for seat, length in hub)
+            for hub in edges.hubs
+        ]
+        after = list(before)
+        for giver in range(len(before)):
+            for (hub, length), partition in edges.to_hubs[giver].items():
+                price, taker = best_of_hub[hub]
+                if price + length < after[giver]:
+                    after[giver] = price + length
+                    self._steps[giver] = taker, partition
+            for (owner, length), partition in edges.to_owners[giver].items():
+                if before[owner] + length < after[giver]:
+                    after[giver] = before[owner] + length
+                    self._steps[giver] = owner, partition
+        self._prices = after
+        return after != before
+
+    def _way(self, start: int) -> list[int]:
+        """The members along the way from here; where it leads into a circle, that circle alone."""
+        way: dict[int, None] = {}
+        member: int | None = start
+        while member is not None and member not in way:
+            way[member] = None
+            step = self._steps[member]
+            member = None if step is None else step[0]
+        members = list(way)
+        return members if member is None else members[members.index(member) :]
+
+    def _circle(self) -> list[int]:
+        """The members of a circle of steps, which is of negative length; empty if there is none."""
+        harmless: set[int] = set()
+        for start in range(len(self._steps)):
+            way: dict[int, None] = {}
+            member: int | None = start
+            while member is not None and member not in way and member not in harmless:
+                way[member] = None
+                step = self._steps[member]
+                member = None if step is None else step[0]
+            if member is not None and member in way:
+                return self._way(member)
+            harmless.update(way)
+        return []
+
+    def _improvement(self, way: list[int]) -> Improvement:
+        edges = self._edges
+        steps = []
+        for giver in way:
+            step = self._steps[giver]
+            if step is not None:
+                taker, (topic, partition) = step
+                steps.append(Step(topic, partition, edges.members[giver], edges.members[taker]))
+        return Improvement(edges.criteria, tuple(steps), self._change(way))
+
+    def _change(self, way: list[int]) -> Price:
+        """What the group gains by going the way, or round the circle."""
+        edges = self._edges
+        change = 0
+        for giver in way:
+            step = self._steps[giver]
+            if step is None:  # the last, who takes one more
+                change += edges.units.load * (2 * edges.loads[giver] + 1)
+                change -= edges.units.load * (2 * edges.loads[way[0]] - 1)
+            else:
+                change += self._length(giver, *step)
+        return edges.units.price(change)
+
+    def _length(self, giver: int, taker: int, partition: _Partition) -> int:
+        edges = self._edges
+        lengths = [
+            length
+            for (owner, length), one in edges.to_owners[giver].items()
+            if owner == taker and one == partition
+        ]
+        for (hub, length), one in edges.to_hubs[giver].items():
+            if one == partition:
+                lengths += [length + more for seat, more in edges.hubs[hub] if taker in edges.seats[seat]]
+        return min(lengths)
+
+
+def _misses(rack: str | None, racks: frozenset[str]) -> bool:
+    return rack is not None and bool(racks) and rack not in racks

@@ -1,0 +1,259 @@
+"""Why a partition moved: for every partition that is not where it was, one reason.
+
+Nothing here runs while a strategy assigns. What moved, and what it would cost to put it back, can be read off
+the group and the assignment afterwards, whoever made it. So the explanation costs nothing where nobody asks
+for it, and it explains other strategies and other programs' assignments just as well.
+
+A partition that nobody owned had to go somewhere; that is its reason. Of one whose owner is in the group, the
+question is what would be wrong if it had stayed. Taken alone it has no answer: where orders-3 stays with m1,
+m1 may pass on pays-0 instead. So moves are looked at in *chains*. A chain begins at a member that ends with
+less than it owned, or that was given a partition nobody owned; each member passes a partition on to the next;
+it ends at the member that ends with more than it owned. Every move is in one chain, and all of them together
+turn what members owned into what they have. (The moves are a flow; this is its decomposition into paths and,
+if any are left, circles: L. R. Ford and D. R. Fulkerson, "Flows in Networks", 1962, section I.2.)
+
+Of a chain one can say what it is for, by taking it back as a whole: each partition stays with its owner, so
+that the first member has one more and the last one less. If that makes balance worse, it is for balance; if
+it makes balance no better and more partitions miss their racks, it is for racks, provided the strategy puts
+them before movement. If neither is so, the chain was not needed. That is no matter of opinion: without it the
+assignment is valid and better by the strategy's own criteria. A strategy that keeps its word has none such.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from kafka_assignors.claims import judge_claims
+from kafka_assignors.group import Assignment, Group
+from kafka_assignors.strategies.contract import Criterion
+
+__all__ = ["Chain", "Explanation", "Move", "Reason", "explain"]
+
+
+class Reason(enum.Enum):
+    """Why a partition is not where it was, or is somewhere for the first time."""
+
+    NO_OWNER = "no-owner"
+    """Nobody in the group said that it owned it: its owner has left, or the partition is new."""
+
+    UNSUBSCRIBED = "unsubscribed"
+    """The member that owned it no longer subscribes to its topic."""
+
+    CLAIM_DROPPED = "claim-dropped"
+    """Members claimed it, and none of the claims counts: two of the same generation, or a false one."""
+
+    BALANCE = "balance"
+    """Balance would be worse if it had stayed."""
+
+    RACKS = "racks"
+    """Balance would be no worse if it had stayed, but more partitions would be in the wrong rack."""
+
+    NOT_KEPT = "not-kept"
+    """The strategy does not promise to keep partitions with their owners."""
+
+    UNNEEDED = "unneeded"
+    """The strategy promises it, and could have kept it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A partition that `member` has now.
+
+    `owner` owned it and is in the group; None if the reason is that there is no such member. `chain` is the
+    place of its chain in `Explanation.chains`; None where the strategy keeps no owners.
+    """
+
+    topic: str
+    partition: int
+    owner: str | None
+    member: str
+    reason: Reason
+    chain: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Moves that belong together: each member passes one partition on, and the next one takes it.
+
+    `moves` are places in `Explanation.moves`. The first may be of a partition that nobody owned; alone, it
+    needs no other reason. `passed_on` are the others, each from `members[i]` to `members[i + 1]`; in a circle
+    the last member is the first. `loads` are what the first and the last member have now. Had the chain not
+    been, the first would have one more and the last one less, but for a circle.
+
+    `change` says what taking the chain back would add to each of the strategy's criteria; the first that is
+    not 0 decides. Empty if there is nothing to take back.
+    """
+
+    moves: tuple[int, ...]
+    members: tuple[str, ...]
+    loads: tuple[int, int]
+    reason: Reason | None
+    change: Mapping[Criterion, int]
+
+    @property
+    def is_circle(self) -> bool:
+        return len(self.members) > 1 and self.members[0] == self.members[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Every partition that is not with the member that owned it, by topic and number; and their chains."""
+
+    moves: tuple[Move, ...]
+    chains: tuple[Chain, ...]
+
+
+def explain(group: Group, assignment: Assignment, criteria: Sequence[Criterion] | None) -> Explanation:
+    """Why each partition moved. The assignment must be a valid one of the group.
+
+    `criteria` are those the strategy declares, None if it declares none. Cost: linear in the partitions of
+    topics with a moved one, in the claims, and in the moves.
+    """
+    moves = _moves(group, assignment)
+    if criteria is None or Criterion.MOVEMENT not in criteria:
+        kept_by_chance = (
+            move if move.owner is None else _with(move, Reason.NOT_KEPT, None) for move in moves
+        )
+        return Explanation(tuple(kept_by_chance), ())
+    chains = []
+    explained = list(moves)
+    for number, path in enumerate(_paths(group, moves)):
+        chain = _chain(group, assignment, tuple(criteria), moves, path)
+        chains.append(chain)
+        for at in path:
+            reason = moves[at].reason if moves[at].owner is None else chain.reason
+            assert reason is not None
+            explained[at] = _with(moves[at], reason, number)
+    return Explanation(tuple(explained), tuple(chains))
+
+
+def _with(move: Move, reason: Reason, chain: int | None) -> Move:
+    return Move(move.topic, move.partition, move.owner, move.member, reason, chain)
+
+
+# ------------------------------------------------------------------------------------------------ moves
+
+
+def _moves(group: Group, assignment: Assignment) -> list[Move]:
+    """What moved, by topic and partition. Where there was an owner, the reason is still to be found."""
+    claims = judge_claims(group)
+    claimed = _claims_on(group, claims.unowned)
+    moves = []
+    owners: dict[str, dict[int, str]] = defaultdict(dict)
+    for member_id, prior in claims.prior.items():
+        for topic, partitions in prior.items():
+            here = assignment.members[member_id].get(topic, ())
+            if gone := set(partitions).difference(here):
+                owners[topic].update(dict.fromkeys(gone, member_id))
+    unowned = {topic: set(partitions) for topic, partitions in claims.unowned.items()}
+    for member_id, by_topic in assignment.members.items():
+        for topic, partitions in by_topic.items():
+            for partition in unowned.get(topic, set()).intersection(partitions):
+                reason = claimed.get((topic, partition), Reason.NO_OWNER)
+                moves.append(Move(topic, partition, None, member_id, reason))
+            for partition in owners.get(topic, {}).keys() & set(partitions):
+                owner = owners[topic][partition]
+                moves.append(Move(topic, partition, owner, member_id, Reason.NOT_KEPT))
+    return sorted(moves, key=lambda move: (move.topic, move.partition))
+
+
+def _claims_on(group: Group, unowned: Mapping[str, Iterable[int]]) -> dict[tuple[str, int], Reason]:
+    """Why partitions that were claimed count as nobody's."""
+    asked = {topic: set(partitions) for topic, partitions in unowned.items()}
+    found: dict[tuple[str, int], Reason] = {}
+    for member in group.members.values():
+        for topic, partitions in member.owned.items():
+            for partition in asked.get(topic, set()).intersection(partitions):
+                if topic in member.topics:
+                    found[topic, partition] = Reason.CLAIM_DROPPED
+                else:
+                    found.setdefault((topic, partition), Reason.UNSUBSCRIBED)
+    return found
+
+
+# ------------------------------------------------------------------------------------------------ chains
+
+
+def _paths(group: Group, moves: Sequence[Move]) -> Iterator[tuple[int, ...]]:
+    """All moves in paths from who passes something on to who gets more than it owned, then in circles."""
+    passed_on: dict[str, deque[int]] = {member_id: deque() for member_id in group.members}
+    gains = dict.fromkeys(group.members, 0)
+    arrivals = []
+    for at, move in enumerate(moves):
+        gains[move.member] += 1
+        if move.owner is None:
+            arrivals.append(at)
+        else:
+            gains[move.owner] -= 1
+            passed_on[move.owner].append(at)
+
+    circles: list[tuple[int, ...]] = []
+
+    def follow(path: list[int], start: str) -> tuple[int, ...]:
+        """On as far as it goes; where it comes back to a member of its own, that circle is cut out."""
+        member = moves[path[-1]].member
+        on_way = [start, member] if member != start else [start]
+        before = len(path) - len(on_way) + 1  # an arrival comes before the first member
+        while gains[member] <= 0 and passed_on[member]:
+            path.append(passed_on[member].popleft())
+            member = moves[path[-1]].member
+            if member in on_way:
+                at = on_way.index(member)
+                circles.append(tuple(path[before + at :]))
+                del path[before + at :], on_way[at + 1 :]
+            else:
+                on_way.append(member)
+        gains[member] -= gains[member] > 0
+        return tuple(path)
+
+    # Whoever ends with less begins a path for each partition less; the rest of what it passes on came to it.
+    for member_id in sorted(group.members):
+        while gains[member_id] < 0:
+            gains[member_id] += 1
+            yield follow([passed_on[member_id].popleft()], member_id)
+    for at in arrivals:
+        yield follow([at], moves[at].member)
+    # What is left comes to each member as often as it goes on from there: circles, each cut out on the way.
+    for member_id in sorted(group.members):
+        if passed_on[member_id]:
+            follow([passed_on[member_id].popleft()], member_id)
+    yield from circles
+
+
+def _chain(
+    group: Group,
+    assignment: Assignment,
+    criteria: tuple[Criterion, ...],
+    moves: Sequence[Move],
+    path: tuple[int, ...],
+) -> Chain:
+    handed_on = [moves[at] for at in path if moves[at].owner is not None]
+    start, end = handed_on[0].owner if handed_on else moves[path[0]].member, moves[path[-1]].member
+    assert start is not None
+    members = (start, *(move.member for move in handed_on))
+    loads = assignment.load(start), assignment.load(end)
+    if not handed_on:
+        return Chain(path, members, loads, None, {})
+    change = {
+        # (one more)² + (one less)² - both squares as they are
+        Criterion.BALANCE: 0 if start == end else 2 * (loads[0] - loads[1]) + 2,
+        Criterion.MOVEMENT: -len(handed_on),
+        Criterion.RACKS: sum(_misses(group, move, move.owner) for move in handed_on)
+        - sum(_misses(group, move, move.member) for move in handed_on),
+    }
+    decides = next(one for one in criteria if change[one])
+    reason = Reason.UNNEEDED
+    if change[decides] > 0:
+        reason = Reason.BALANCE if decides is Criterion.BALANCE else Reason.RACKS
+    return Chain(path, members, loads, reason, {one: change[one] for one in criteria})
+
+
+def _misses(group: Group, move: Move, member_id: str | None) -> bool:
+    racks = group.topics[move.topic].replica_racks
+    rack = group.members[member_id].rack if member_id is not None else None
+    return (
+        bool(rack) and racks is not None and bool(racks[move.partition]) and rack not in racks[move.partition]
+    )

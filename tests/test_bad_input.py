@@ -1,0 +1,243 @@
+"""What becomes of members and topics that should not be: the table of docs/bad-input.md, row by row.
+
+Every row is tried in the core (each strategy of ours), on the leader's path (bytes in, bytes out) and on the
+command line.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from kafka_assignors.claims import NAMED_PARTITIONS
+from kafka_assignors.cli import main
+from kafka_assignors.group import Group, InvalidGroupError, Member, Topic
+from kafka_assignors.joining import Answer, JoinedMember, answer, read_members
+from kafka_assignors.jsonform import group_to_json
+from kafka_assignors.leader import lead
+from kafka_assignors.protocol import Subscription, decode_assignment, encode_subscription
+from kafka_assignors.strategies import CooperativeSticky, Strategy, load_strategy
+
+STRATEGIES = [
+    load_strategy(name)
+    for name in ("range", "roundrobin", "sticky", "cooperative-sticky", "rack-aware-sticky")
+]
+each_strategy = pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda strategy: strategy.name)
+
+GENERATION = 5
+MILLION = 1_000_000
+
+
+def group_of(*members: Member, partitions: int = 4) -> Group:
+    return Group.of([Topic("orders", partitions)], members, GENERATION)
+
+
+def member(name: str, *owned: int, topics: str = "orders", instance_id: str | None = None) -> Member:
+    claim = {"orders": list(owned)} if owned else {}
+    return Member(name, frozenset(topics.split()), instance_id, owned=claim, generation=GENERATION - 1)
+
+
+def loads(strategy: Strategy, group: Group) -> dict[str, int]:
+    """How many partitions each gets, of an assignment that has been checked."""
+    led = lead(strategy, group, strategy.protocols[0])
+    return {member_id: led.target.load(member_id) for member_id in group.members}
+
+
+def joined(group: Group) -> Answer:
+    """The leader's answer to these members, sent as bytes."""
+    members = [
+        JoinedMember(
+            one.id,
+            one.instance_id,
+            encode_subscription(
+                Subscription(3, tuple(sorted(one.topics)), b"", one.owned, one.generation, one.rack)
+            ),
+        )
+        for one in group.members.values()
+    ]
+    strategy = CooperativeSticky()
+    return answer(strategy, read_members(strategy, members), group.topics.values(), group.generation)
+
+
+def counts(sent: Mapping[str, bytes]) -> dict[str, int]:
+    return {
+        member_id: sum(map(len, decode_assignment(data).partitions.values()))
+        for member_id, data in sent.items()
+    }
+
+
+class CommandLine:
+    """`kafka-assignors assign -` in this process."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch, self._capsys = monkeypatch, capsys
+
+    def assign(self, group: Group | dict[str, Any]) -> dict[str, Any]:
+        code, out, _ = self.run(group)
+        assert code == 0
+        found: dict[str, Any] = json.loads(out)
+        return found
+
+    def refuse(self, group: Group | dict[str, Any]) -> str:
+        code, out, err = self.run(group)
+        assert (code, out) == (2, "")
+        return err
+
+    def run(self, group: Group | dict[str, Any]) -> tuple[int, str, str]:
+        form = group_to_json(group) if isinstance(group, Group) else group
+        self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(form).encode())))
+        code = main(["assign", "-"])
+        return code, *self._capsys.readouterr()
+
+
+@pytest.fixture
+def command_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    return CommandLine(monkeypatch, capsys)
+
+
+class TestClaimsOnPartitionsThatDoNotExist:
+    group = group_of(member("a", -7, 0, 1, 4, 99), member("b", 2, 3))
+
+    @each_strategy
+    def test_core(self, strategy: Strategy) -> None:
+        led = lead(strategy, self.group, strategy.protocols[0])
+        assert [(claim.member_id, claim.partitions) for claim in led.dropped_claims] == [("a", (-7, 4, 99))]
+        assert loads(strategy, self.group) == {"a": 2, "b": 2}
+
+    def test_leader(self) -> None:
+        found = joined(self.group)
+        assert counts(found.assignments) == {"a": 2, "b": 2}
+        assert found.findings == (
+            "member 'a' claims 3 partitions of 'orders' that do not count: the topic has 4 partitions",
+        )
+
+    def test_command_line(self, command_line: CommandLine) -> None:
+        found = command_line.assign(self.group)
+        assert found["assignment"] == {"a": {"orders": [0, 1]}, "b": {"orders": [2, 3]}}
+        assert [claim["partitions"] for claim in found["dropped_claims"]] == [[-7, 4, 99]]
+
+
+class TestTopicsWithoutMetadata:
+    group = group_of(member("a", topics="orders gone"), member("b", topics="gone"))
+
+    @each_strategy
+    def test_core(self, strategy: Strategy) -> None:
+        assert loads(strategy, self.group) == {"a": 4, "b": 0}
+
+    def test_leader(self) -> None:
+        found = joined(self.group)
+        assert counts(found.assignments) == {"a": 4, "b": 0}
+        assert len(found.findings) == 1
+        assert "1 subscribed topics get no consumer, the first being 'gone'" in found.findings[0]
+
+    def test_command_line(self, command_line: CommandLine) -> None:
+        assert command_line.assign(self.group)["assignment"] == {"a": {"orders": [0, 1, 2, 3]}, "b": {}}
+
+
+class TestMembersWithoutSubscriptions:
+    group = group_of(member("a"), member("b", 0, topics=""))
+
+    @each_strategy
+    def test_core(self, strategy: Strategy) -> None:
+        assert loads(strategy, self.group) == {"a": 4, "b": 0}
+        assert loads(strategy, group_of(member("b", topics=""))) == {"b": 0}
+
+    def test_leader(self) -> None:
+        # It has not said that it revoked partition 0, which therefore waits.
+        found = joined(self.group)
+        assert counts(found.assignments) == {"a": 3, "b": 0}
+        assert found.findings == (
+            "member 'b' claims 1 partitions of 'orders' that do not count: "
+            "the member does not subscribe to the topic",
+        )
+
+    def test_command_line(self, command_line: CommandLine) -> None:
+        found = command_line.assign(self.group)
+        assert found["assignment"] == {"a": {"orders": [0, 1, 2, 3]}, "b": {}}
+        assert found["withheld"] == {"a": {"orders": [0]}}
+
+
+class TestDuplicateMemberIds:
+    def test_core(self) -> None:
+        with pytest.raises(InvalidGroupError, match="member id 'a' appears twice"):
+            group_of(member("a"), member("a"))
+
+    def test_leader(self) -> None:
+        # No broker can send this: it keeps members by their ids.
+        twice = [JoinedMember("a", None, encode_subscription(Subscription(0, ("orders",))))] * 2
+        strategy = CooperativeSticky()
+        with pytest.raises(InvalidGroupError, match="member id 'a' appears twice"):
+            answer(strategy, read_members(strategy, twice), [Topic("orders", 4)], GENERATION)
+
+    def test_command_line(self, command_line: CommandLine) -> None:
+        one = {"id": "a", "topics": ["orders"]}
+        said = command_line.refuse({"topics": {"orders": {"partitions": 4}}, "members": [one, one]})
+        assert "members[1].id: 'a' is also the id of members[0]" in said
+
+
+class TestTwoMembersWithOneInstanceId:
+    group = group_of(member("b", instance_id="pod"), member("a", instance_id="pod"), partitions=3)
+
+    @each_strategy
+    def test_core(self, strategy: Strategy) -> None:
+        assert loads(strategy, self.group) == {"a": 2, "b": 1}
+
+    def test_leader(self) -> None:
+        # No broker sends this either: the second one fences the first.
+        assert counts(joined(self.group).assignments) == {"a": 2, "b": 1}
+
+    def test_command_line(self, command_line: CommandLine) -> None:
+        assert command_line.assign(self.group)["quality"]["max_load"] == 2
+
+
+class TestNegativePartitionCounts:
+    def test_core(self) -> None:
+        with pytest.raises(InvalidGroupError, match="topic 'orders' has a negative partition count: -4"):
+            Topic("orders", -4)
+
+    def test_command_line(self, command_line: CommandLine) -> None:
+        said = command_line.refuse({"topics": {"orders": {"partitions": -4}}, "members": []})
+        assert "topics.orders.partitions: a partition count cannot be negative, as -4 is" in said
+
+
+class TestAMillionClaimsByOneMember:
+    real = group_of(member("a", *range(MILLION)), member("b"), partitions=MILLION)
+    false = group_of(member("a", *range(4, MILLION + 4)), member("b", 0))
+
+    @pytest.mark.parametrize("strategy", STRATEGIES[2:], ids=lambda strategy: strategy.name)
+    def test_core(self, strategy: Strategy) -> None:
+        assert loads(strategy, self.real) == {"a": MILLION // 2, "b": MILLION // 2}
+        led = lead(strategy, self.false, strategy.protocols[0])
+        assert [(claim.count, len(claim.partitions)) for claim in led.dropped_claims] == [
+            (MILLION, NAMED_PARTITIONS)
+        ]
+
+    def test_leader(self) -> None:
+        found = joined(self.false)
+        assert counts(found.assignments) == {"a": 2, "b": 2}
+        assert len(found.findings) == 1
+        assert f"claims {MILLION} partitions of 'orders' that do not count" in found.findings[0]
+
+    def test_command_line(self, command_line: CommandLine) -> None:
+        [dropped] = command_line.assign(self.false)["dropped_claims"]
+        assert (dropped["count"], len(dropped["partitions"])) == (MILLION, NAMED_PARTITIONS)
+
+
+class TestAnEmptyGroup:
+    @each_strategy
+    def test_core(self, strategy: Strategy) -> None:
+        assert loads(strategy, group_of()) == {}
+        assert loads(strategy, Group({}, {})) == {}
+
+    def test_leader(self) -> None:
+        assert joined(group_of()) == Answer({}, ())
+
+    def test_command_line(self, command_line: CommandLine) -> None:
+        code, out, err = command_line.run(group_of())
+        assert (code, json.loads(out)["assignment"]) == (0, {})
+        assert "the group has no members, so nothing is assigned" in err

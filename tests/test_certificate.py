@@ -1,0 +1,199 @@
+"""Certificates: what is proven cannot be improved on; what is not proven can, by the steps that are named."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from kafka_assignors.certificate import (
+    Certificate,
+    CertificateError,
+    Criterion,
+    Improvement,
+    Step,
+    check,
+    criteria_of,
+    prove,
+)
+from kafka_assignors.claims import judge_claims
+from kafka_assignors.group import Assignment, Group, Member, Topic
+from kafka_assignors.leader import InvalidAssignmentError
+from kafka_assignors.solver import RackPreference, solve
+from kafka_assignors.strategies import CooperativeSticky, RackAwareSticky, Range, Sticky
+from tests.exact_groups import Limits, random_group
+from tests.exact_oracle import Oracle
+from tests.exact_score import Order, owners_of, score
+
+BALANCE, MOVEMENT, RACKS = Criterion.BALANCE, Criterion.MOVEMENT, Criterion.RACKS
+
+ORDERS = {
+    RackPreference.NONE: ((BALANCE, MOVEMENT), Order.MOVEMENT),
+    RackPreference.AFTER_MOVEMENT: ((BALANCE, MOVEMENT, RACKS), Order.MOVEMENT_RACKS),
+    RackPreference.BEFORE_MOVEMENT: ((BALANCE, RACKS, MOVEMENT), Order.RACKS_MOVEMENT),
+}
+LARGER = Limits(members=25, topics=20, partitions=15)
+
+
+@pytest.mark.parametrize("preference", ORDERS)
+def test_whatever_the_solver_finds_is_proven_and_the_proof_holds(preference: RackPreference) -> None:
+    criteria, _ = ORDERS[preference]
+    for number in range(300):
+        group = random_group(random.Random(f"proven/{number}"), LARGER if number % 10 == 0 else Limits())
+        assignment = solve(group, judge_claims(group), racks=preference)
+        certificate = prove(group, assignment, criteria)
+        assert isinstance(certificate, Certificate)
+        check(group, assignment, certificate)
+
+
+@pytest.mark.parametrize("preference", ORDERS)
+def test_any_assignment_is_either_the_best_or_improved_by_exactly_what_is_said(
+    preference: RackPreference,
+) -> None:
+    criteria, order = ORDERS[preference]
+    improved = 0
+    for number in range(200):
+        rng = random.Random(f"any/{number}")
+        group = random_group(rng)
+        oracle = Oracle(group)
+        owners = {one: rng.choice(list(readers)) for one, readers in oracle.readers.items()}
+        assignment = (Range().assign(group), _assignment(group, owners))[number % 2]
+        owners = dict(owners_of(group, assignment))
+        reached = score(group, owners, oracle.prior).in_order(order)
+        proof = prove(group, assignment, criteria)
+        if isinstance(proof, Certificate):
+            check(group, assignment, proof)
+            assert reached == oracle.best(order).in_order(order)
+            continue
+        for step in proof.steps:
+            assert owners[step.topic, step.partition] == step.giver
+            owners[step.topic, step.partition] = step.taker
+        better = score(group, owners, oracle.prior).in_order(order)
+        assert better < reached
+        assert proof.change == tuple(after - before for before, after in zip(reached, better, strict=True))
+        improved += 1
+    assert improved > 100
+
+
+def test_following_the_improvements_leads_to_the_best() -> None:
+    group = random_group(random.Random("improvements"), LARGER)
+    criteria = (BALANCE, MOVEMENT, RACKS)
+    assignment, steps = Range().assign(group), 0
+    while isinstance(proof := prove(group, assignment, criteria), Improvement):
+        owners = dict(owners_of(group, assignment))
+        owners.update({(step.topic, step.partition): step.taker for step in proof.steps})
+        assignment, steps = _assignment(group, owners), steps + 1
+        assert steps < 1000
+    check(group, assignment, proof)
+    assert steps > 5
+
+
+def _assignment(group: Group, owners: dict[tuple[str, int], str]) -> Assignment:
+    members: dict[str, dict[str, list[int]]] = {member_id: {} for member_id in group.members}
+    for (topic, partition), member_id in sorted(owners.items()):
+        members[member_id].setdefault(topic, []).append(partition)
+    return Assignment(members)
+
+
+# ---- three members, of whom the first and the last share no topic
+
+CHAIN = Group.of(
+    [Topic("orders", 4), Topic("payments", 2)],
+    [
+        Member("m1", frozenset({"orders"})),
+        Member("m2", frozenset({"orders", "payments"})),
+        Member("m3", frozenset({"payments"})),
+    ],
+)
+FAIR = Assignment({"m1": {"orders": [0, 1]}, "m2": {"orders": [2, 3]}, "m3": {"payments": [0, 1]}})
+LOPSIDED = Assignment(
+    {"m1": {"orders": [0, 1, 2]}, "m2": {"orders": [3], "payments": [0]}, "m3": {"payments": [1]}}
+)
+PROOF = Certificate((BALANCE, MOVEMENT, RACKS), dict.fromkeys(("m1", "m2", "m3"), (5, 0, 0)))
+
+
+def test_what_could_be_better_is_shown_member_by_member() -> None:
+    assert prove(CHAIN, FAIR, PROOF.criteria) == PROOF
+    assert prove(CHAIN, LOPSIDED, PROOF.criteria) == Improvement(
+        PROOF.criteria,
+        (Step("orders", 0, "m1", "m2"), Step("payments", 0, "m2", "m3")),
+        (-2, 0, 0),
+    )
+
+
+def test_a_move_that_balance_did_not_need_is_shown_as_an_exchange() -> None:
+    owned = {"m1": {"orders": [0, 1]}, "m2": {"orders": [2, 3]}}
+    group = replace(
+        CHAIN,
+        members={
+            id: replace(member, owned=owned.get(id, {}), generation=3) for id, member in CHAIN.members.items()
+        },
+    )
+    crossed = Assignment({**FAIR.members, "m1": {"orders": [0, 2]}, "m2": {"orders": [1, 3]}})
+    proof = prove(group, crossed, (BALANCE, MOVEMENT))
+    assert isinstance(proof, Improvement)
+    assert set(proof.steps) == {Step("orders", 2, "m1", "m2"), Step("orders", 1, "m2", "m1")}
+    assert proof.change == (0, -2)
+
+
+@pytest.mark.parametrize(
+    ("prices", "why"),
+    [
+        (
+            {"m1": (6, 0, 0)},
+            "the price of 'm1' is 6/0/0, and with 2 partitions it must lie between 3/0/0 and",
+        ),
+        ({"m1": (3, -1, 0)}, "the price of 'm1' is 3/-1/0, and with 2 partitions it must lie between 3/0/0"),
+        ({"m1": (5, 0, 1)}, "the price of 'm1' is 5/0/1"),
+        ({"m2": (4, 0, 0)}, "partition 0 of 'orders' costs 5/0/0 at 'm1', where it is, and 4/0/0 at 'm2'"),
+        ({"m1": (5, 0)}, "the price of 'm1' has 2 numbers and there are 3 criteria"),
+        ({"m1": None}, "there is no price of member 'm1'"),
+        ({"m4": (5, 0, 0)}, "there is a price of 'm4', who is not a member"),
+    ],
+)
+def test_a_certificate_that_was_tampered_with_is_refused_with_the_rule_it_breaks(
+    prices: dict[str, tuple[int, ...] | None], why: str
+) -> None:
+    check(CHAIN, FAIR, PROOF)
+    tampered = {id: price for id, price in {**PROOF.prices, **prices}.items() if price is not None}
+    with pytest.raises(CertificateError, match=why.replace("(", r"\(")):
+        check(CHAIN, FAIR, replace(PROOF, prices=tampered))
+
+
+def test_the_certificate_of_one_assignment_does_not_prove_another() -> None:
+    with pytest.raises(CertificateError):
+        check(CHAIN, LOPSIDED, PROOF)
+    with pytest.raises(InvalidAssignmentError, match="without an owner"):
+        check(CHAIN, Assignment({**FAIR.members, "m3": {}}), PROOF)
+
+
+def test_no_prices_at_all_can_prove_what_is_not_the_best() -> None:
+    """Every price in the bounds of a lopsided assignment breaks the rule of some partition."""
+    for m1 in range(5, 8):
+        for m2 in range(3, 6):
+            for m3 in range(1, 4):
+                prices = {"m1": (m1,), "m2": (m2,), "m3": (m3,)}
+                with pytest.raises(CertificateError):
+                    check(CHAIN, LOPSIDED, Certificate((BALANCE,), prices))
+
+
+def test_members_that_can_get_nothing_need_no_price() -> None:
+    group = replace(CHAIN, members={**CHAIN.members, "idle": Member("idle", frozenset({"unknown"}))})
+    assignment = Assignment({**FAIR.members, "idle": {}})
+    check(group, assignment, PROOF)
+    assert prove(group, assignment, PROOF.criteria) == PROOF
+    empty = Group.of([], [])
+    assert prove(empty, Assignment({}), [BALANCE]) == Certificate((BALANCE,), {})
+
+
+@pytest.mark.parametrize("criteria", [(), (MOVEMENT,), (MOVEMENT, BALANCE), (BALANCE, RACKS, RACKS)])
+def test_balance_comes_first_and_nothing_twice(criteria: tuple[Criterion, ...]) -> None:
+    with pytest.raises(ValueError, match="criteria must begin with balance"):
+        prove(CHAIN, FAIR, criteria)
+
+
+def test_strategies_say_what_they_promise() -> None:
+    assert criteria_of(Sticky()) == criteria_of(CooperativeSticky()) == (BALANCE, MOVEMENT, RACKS)
+    assert criteria_of(RackAwareSticky()) == (BALANCE, RACKS, MOVEMENT)
+    assert criteria_of(Range()) is None

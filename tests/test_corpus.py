@@ -1,0 +1,135 @@
+"""The scenarios of `compat_tests/corpus`: ours reaches the optimum in each, and what they say is true."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from compat_tests.corpus.build import FAMILIES, best_of
+from compat_tests.corpus.judge import End, judge, play
+from compat_tests.corpus.run import OURS, play_ours, tables
+from compat_tests.corpus.scenario import Best, Scenario, read_corpus
+from compat_tests.peers.asking import Answer
+from kafka_assignors.group import Assignment, Group, Member, Topic
+
+CORPUS = read_corpus()
+SMALL = [scenario for scenario in CORPUS if len(scenario.group.members) <= 40]
+
+KNOWN_BUGS = [
+    *(f"KAFKA-{n}" for n in (9987, 12464, 12675, 12984, 13406, 14639, 15106, 15170, 16277, 18688)),
+    "aiokafka 1175",
+    "aiokafka 1176",
+]
+
+
+@pytest.mark.parametrize("strategy", OURS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_ours_is_optimal_and_at_rest_in_every_scenario(strategy: str, family: str) -> None:
+    played = [play_ours(strategy, scenario) for scenario in CORPUS if scenario.family == family]
+    assert played
+    assert [result for result in played if not result.verdict.flawless] == []
+
+
+def test_each_strategy_reaches_the_optimum_of_its_own_order() -> None:
+    for scenario in CORPUS:
+        movement = play_ours("cooperative-sticky", scenario).verdict
+        racks = play_ours("rack-aware-sticky", scenario).verdict
+        assert movement.least_moved, scenario.name
+        assert racks.least_misses, scenario.name
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_optimum_in_the_file_is_what_the_independent_solver_finds(family: str) -> None:
+    for scenario in SMALL:
+        if scenario.family == family:
+            assert best_of(scenario.group) == scenario.best, scenario.name
+
+
+def test_the_corpus_has_what_it_promises() -> None:
+    assert len(CORPUS) >= 300
+    assert {scenario.family for scenario in CORPUS} == set(FAMILIES)
+    names = Counter(scenario.name for scenario in CORPUS)
+    assert [name for name, times in names.items() if times > 1] == []
+    sources = Counter(source for scenario in CORPUS for source in scenario.sources)
+    assert all(sources[bug] >= 3 for bug in KNOWN_BUGS)
+    assert all(
+        sources[f"{suite}'s suite"] >= 30 for suite in ("Java", "franz-go", "librdkafka", "kafka-python")
+    )
+    assert all(scenario.situation.endswith(".") for scenario in CORPUS)
+
+
+# ---- the judge, on a group in which everything can go wrong
+
+GROUP = Group.of(
+    [Topic("a", 4)],
+    [Member("m1", frozenset("a"), owned={"a": [0, 1, 2, 3]}, generation=1), Member("m2", frozenset("a"))],
+    2,
+)
+BEST = Best({2: 2}, (2, 0), (0, 2))
+
+
+def answers(*rounds: dict[str, dict[str, list[int]]] | str) -> list[Answer]:
+    return [
+        Answer(None, given) if isinstance(given, str) else Answer(Assignment(given), None) for given in rounds
+    ]
+
+
+def played(*rounds: dict[str, dict[str, list[int]]] | str, cooperative: bool = False) -> tuple[End, str]:
+    """How a group ends whose assignor gives these answers, and then the last one over and over."""
+    told = answers(*rounds)
+    verdict = judge(
+        GROUP, BEST, play(GROUP, lambda _: told.pop(0) if len(told) > 1 else told[0], cooperative=cooperative)
+    )
+    return verdict.end, verdict.why
+
+
+FAIR = {"m1": {"a": [0, 1]}, "m2": {"a": [2, 3]}}
+CROSSED = {"m1": {"a": [2, 3]}, "m2": {"a": [0, 1]}}
+WITHHELD: dict[str, dict[str, list[int]]] = {"m1": {"a": [0, 1]}, "m2": {}}
+
+
+@pytest.mark.parametrize(
+    ("rounds", "cooperative", "end", "why"),
+    [
+        ([FAIR], False, End.SETTLED, ""),
+        ([WITHHELD, FAIR], True, End.SETTLED, ""),
+        (["out of memory"], False, End.CRASHED, "out of memory"),
+        ([WITHHELD], False, End.INVALID, "leaves 2 partitions without an owner, the first being a-2"),
+        ([WITHHELD], True, End.INVALID, "leaves 2 partitions without an owner, the first being a-2"),
+        ([{**FAIR, "m1": {"a": [0, 1, 2]}}], False, End.INVALID, "gives a-2 to m1 and m2"),
+        ([{**FAIR, "m3": {"a": [1]}}], True, End.INVALID, "gives a-1 to m3, who does not read it"),
+        ([FAIR, CROSSED] * 10, False, End.NEVER_SETTLES, "still moves partitions in round 12"),
+    ],
+)
+def test_the_judge_tells_how_it_ended(
+    rounds: list[dict[str, dict[str, list[int]]] | str], cooperative: bool, end: End, why: str
+) -> None:
+    assert played(*rounds, cooperative=cooperative) == (end, why)
+
+
+def test_the_judge_compares_with_the_optimum() -> None:
+    def verdict(given: dict[str, dict[str, list[int]]]) -> tuple[bool, bool, bool]:
+        reached = judge(GROUP, BEST, play(GROUP, lambda _: answers(given)[0], cooperative=False))
+        return reached.balanced, reached.least_moved, reached.best
+
+    assert verdict(FAIR) == (True, True, True)
+    assert verdict({"m1": {"a": [0, 1, 2]}, "m2": {"a": [3]}}) == (False, False, False)
+    third = Group.of(GROUP.topics.values(), [*GROUP.members.values(), Member("m3", frozenset("a"))], 2)
+    lavish = judge(
+        third,
+        Best({1: 2, 2: 1}, (2, 0), (0, 2)),
+        play(
+            third,
+            lambda _: answers({"m1": {"a": [0]}, "m2": {"a": [1]}, "m3": {"a": [2, 3]}})[0],
+            cooperative=False,
+        ),
+    )
+    assert (lavish.balanced, lavish.least_moved, lavish.best) == (True, False, False)
+
+
+def test_the_tables_count() -> None:
+    scenarios: list[Scenario] = [scenario for scenario in CORPUS if scenario.family == "static"]
+    text = tables([play_ours("sticky", scenario) for scenario in scenarios])
+    assert f"| ours sticky | {len(scenarios)} | {len(scenarios)} |" in text
+    assert f"| assignor | static ({len(scenarios)}) |" in text
