@@ -1,0 +1,332 @@
+"""The words of a rebalance: what an adapter tells the machine (events) and what it is told to do (actions).
+
+All of them are frozen values. Times are seconds of one monotonic clock of the client's process; the machine
+only compares them. A partition is a `(topic, partition)` tuple: the clients' own `TopicPartition` is one.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from kafka_assignors.group import NO_GENERATION
+from kafka_assignors.strategies.contract import RebalanceProtocol
+
+__all__ = [
+    "NOBODY",
+    "AboutToJoin",
+    "Action",
+    "Announce",
+    "Answer",
+    "Assigned",
+    "Checked",
+    "CloseRequested",
+    "CommitAbandoned",
+    "CommitAnswered",
+    "CommitDone",
+    "CommitRefused",
+    "CommitRequested",
+    "Event",
+    "Fail",
+    "HeartbeatAnswered",
+    "Install",
+    "JoinFailed",
+    "Joined",
+    "ListenerReturned",
+    "Lose",
+    "Membership",
+    "Partition",
+    "Partitions",
+    "Polled",
+    "RejoinRequested",
+    "Revoke",
+    "SendCommit",
+    "SendJoin",
+    "SendLeave",
+    "SendSync",
+    "SubscriptionChanged",
+    "SyncFailed",
+]
+
+Partition: TypeAlias = tuple[str, int]
+Partitions: TypeAlias = frozenset[Partition]
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """Who the member is to the coordinator: what goes into its requests.
+
+    `generation` is -1 outside the group; `member_id` is empty until the coordinator has given one.
+    """
+
+    member_id: str
+    generation: int
+
+
+NOBODY = Membership("", NO_GENERATION)
+
+
+class Answer(enum.Enum):
+    """What a response of the coordinator says about the membership of who asked."""
+
+    OK = "accepted"
+    REBALANCE_IN_PROGRESS = "REBALANCE_IN_PROGRESS"
+    ILLEGAL_GENERATION = "ILLEGAL_GENERATION"
+    UNKNOWN_MEMBER_ID = "UNKNOWN_MEMBER_ID"
+    FENCED_INSTANCE_ID = "FENCED_INSTANCE_ID"
+    OTHER = "an error that says nothing about the membership"
+    """Disconnected, timed out, coordinator moved or loading, not authorized …"""
+
+
+# ---------------------------------------------------------------------------------------------- events
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionChanged:
+    """The topics the user wants now, a pattern resolved; none at all means that the member leaves."""
+
+    topics: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class RejoinRequested:
+    """Something the members must be asked about again has changed: the leader's topics got partitions …"""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AboutToJoin:
+    """The adapter is ready to send a JoinGroup request. Only while `Member.must_join`.
+
+    `protocol` is the one that *all* strategies offered in this request have in common
+    (`common_protocol`): which of them the group votes for is not known before the answer.
+    """
+
+    protocol: RebalanceProtocol
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A JoinGroup response without an error; `attempt` is that of the `SendJoin` it answers."""
+
+    attempt: int
+    membership: Membership
+
+
+@dataclass(frozen=True, slots=True)
+class JoinFailed:
+    """A JoinGroup request came to nothing.
+
+    `given_id` is the member id that came with MEMBER_ID_REQUIRED, whose `answer` is OTHER; else empty.
+    """
+
+    attempt: int
+    answer: Answer
+    given_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """A SyncGroup response without an error. `sent_at` is when its request went out."""
+
+    membership: Membership
+    partitions: Partitions
+    sent_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class SyncFailed:
+    """A SyncGroup request, or the leader's own assigning before it, came to nothing."""
+
+    membership: Membership
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatAnswered:
+    """A heartbeat was answered. `sent_at` is when its request went out, `membership` what it said."""
+
+    membership: Membership
+    answer: Answer
+    sent_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRequested:
+    """Somebody wants offsets of these partitions committed. `commit` is a number nobody else uses."""
+
+    commit: int
+    partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True)
+class CommitAnswered:
+    """An OffsetCommit request was answered; `membership` is what it was sent with.
+
+    OTHER asks for another try, so errors that no retry helps (too large, not authorized) are the caller's:
+    report `CommitAbandoned`.
+    """
+
+    commit: int
+    membership: Membership
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class CommitAbandoned:
+    """Who asked for the commit waits no longer, or it failed for a reason of its own."""
+
+    commit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The heartbeat task looks at the clock. `polled_at` is when the user last polled."""
+
+    polled_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """The user polls again. Needed only while `Member.stalled`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerReturned:
+    """The call that `Revoke`, `Lose` or `Announce` asked for is over, with or without an exception."""
+
+
+@dataclass(frozen=True, slots=True)
+class CloseRequested:
+    """The user closes the consumer."""
+
+
+Event: TypeAlias = (
+    SubscriptionChanged
+    | RejoinRequested
+    | AboutToJoin
+    | Joined
+    | JoinFailed
+    | Assigned
+    | SyncFailed
+    | HeartbeatAnswered
+    | CommitRequested
+    | CommitAnswered
+    | CommitAbandoned
+    | Checked
+    | Polled
+    | ListenerReturned
+    | CloseRequested
+)
+
+
+# --------------------------------------------------------------------------------------------- actions
+
+
+@dataclass(frozen=True, slots=True)
+class Revoke:
+    """Deliver nothing more of these; commit their consumed offsets if commits are automatic; then call
+    `on_partitions_revoked`, with positions and commits still working. Answer: `ListenerReturned`."""
+
+    partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True)
+class Lose:
+    """Call `on_partitions_lost`: somebody else may own them already. Answer: `ListenerReturned`."""
+
+    partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True)
+class Install:
+    """These, and no others, are the assignment now. What stays keeps position, buffers and fetches."""
+
+    partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True)
+class Announce:
+    """Call `on_partitions_assigned` with what was added, be it nothing. Answer: `ListenerReturned`."""
+
+    partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True)
+class SendJoin:
+    """Send a JoinGroup request. Answer: `Joined` or `JoinFailed`.
+
+    `owned` and `membership.generation` are the member's claim. `reason` is for the request and the log.
+    """
+
+    attempt: int
+    membership: Membership
+    owned: Partitions
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SendSync:
+    """Send a SyncGroup request, as the leader after assigning. Answer: `Assigned` or `SyncFailed`."""
+
+    membership: Membership
+
+
+@dataclass(frozen=True, slots=True)
+class SendLeave:
+    """Send a LeaveGroup request for this member id. Its answer is of no interest."""
+
+    member_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SendCommit:
+    """Send an OffsetCommit request with the commit's offsets of these partitions.
+
+    Answer: `CommitAnswered` or `CommitAbandoned`.
+    """
+
+    commit: int
+    membership: Membership
+    partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True)
+class CommitDone:
+    """Tell who asked that the commit succeeded (or that a later one stands in for it)."""
+
+    commit: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRefused:
+    """Tell who asked that the commit failed for these partitions, as `CommitFailedError`."""
+
+    commit: int
+    partitions: Partitions
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """Raise this to the user: the member can never join again."""
+
+    reason: str
+
+
+Action: TypeAlias = (
+    Revoke
+    | Lose
+    | Install
+    | Announce
+    | SendJoin
+    | SendSync
+    | SendLeave
+    | SendCommit
+    | CommitDone
+    | CommitRefused
+    | Fail
+)

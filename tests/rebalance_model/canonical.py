@@ -1,0 +1,262 @@
+"""One form for all states that nothing can ever tell apart, so that few states stand for many.
+
+*Plain* forms make the states finitely many. Nobody ever looks at more than they keep:
+
+- generations by their order alone, ages up to the longest timeout, attempts by whether they are current,
+  reasons by whether there is one;
+- the member ids of a process by their order alone, among those that somebody still uses.
+
+*Reduced* forms leave out more. Two states with the same reduced form allow the same steps, and the states
+these lead to have the same form again; or one of them differs by a message whose arrival changes nothing any
+more, and which may as well have arrived. So what can go wrong from one of them can go wrong from the other:
+
+- *Answers that come too late* are dropped. The machine passes over an answer with an attempt or a membership
+  that is not the present one, and neither ever comes again, since both only go up. Likewise a heartbeat that
+  was accepted but brings no news: what it would prove has been proved by a later request.
+- *Fields nobody will read before they are written again*: what the last JoinGroup said of topics, once there
+  is another reason to join; whether and why a closing member would join; what of a commit is refused already;
+  who installed partitions that are in no open commit; the claim in a JoinGroup that has arrived.
+- *What the coordinator keeps of a member.* While it waits for a JoinGroup, the claim of the last one is never
+  read again but for its topics. In a stable group a claim is read only to see whether the same request came
+  again, so it is dropped of the leader (whose JoinGroup always starts a rebalance), of the dead, and of those
+  who know the present generation (they claim with that one from now on). An assignment is read once, unless
+  the same JoinGroup can come again. How long the dead, and those who wait for an answer, have been silent is
+  not looked at; how long a rebalance has gone on, only while it waits for somebody.
+
+That reasoning is checked: `test_rebalance_model.py` explores both ways and compares what was reached.
+
+`View` is what the coordinator's form depends on in a process; by it the forms are found again in a table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import NamedTuple, TypeAlias
+
+from kafka_assignors.group import NO_GENERATION
+from kafka_assignors.rebalance.member import Member, Phase
+from kafka_assignors.rebalance.values import NOBODY, Answer, Membership, Partitions
+from tests.rebalance_model.coordinator import Claim, Coordinator, Entry, GroupState, JoinReply
+from tests.rebalance_model.world import (
+    LETTERS,
+    NOTHING,
+    Commit,
+    Heartbeat,
+    JoinAnswered,
+    JoinSent,
+    Process,
+    SyncAnswered,
+    SyncSent,
+    member_ids,
+)
+
+__all__ = [
+    "Names",
+    "View",
+    "canonical_coordinator",
+    "plain_process",
+    "reduced_process",
+    "rename_process",
+    "view",
+]
+
+NEVER_AGAIN = -2
+"""The generation of a claim that no member can make any more. Unlike -1, it is claimed by nobody."""
+
+
+class View(NamedTuple):
+    """What the coordinator's form depends on in a process."""
+
+    ids: tuple[str, ...]
+    generations: tuple[int, ...]
+    membership: Membership
+    asking: str
+    """The member id of a JoinGroup or SyncGroup request that has not arrived."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """How the ids and generations of a state are written in its form; those not named stay."""
+
+    ids: tuple[tuple[str, str], ...]
+    generations: tuple[tuple[int, int], ...]
+
+    def member_id(self, old: str) -> str:
+        return next((new for name, new in self.ids if name == old), old)
+
+    def generation(self, old: int) -> int:
+        return next((new for generation, new in self.generations if generation == old), old)
+
+    def membership(self, old: Membership) -> Membership:
+        return Membership(self.member_id(old.member_id), self.generation(old.generation))
+
+
+Message: TypeAlias = JoinSent | JoinAnswered | SyncSent | SyncAnswered | Heartbeat | Commit
+
+
+def view(process: Process) -> View:
+    ids = set(member_ids(process)) - {""}
+    generations: set[int] = set()
+    if process.member is not None:
+        generations.update(one.generation for one in _memberships(process.member).values())
+    for message in (process.join, process.heartbeat, process.commit):
+        if message is not None:
+            generations.add(_membership(message).generation)
+    asking = ""
+    if isinstance(process.join, (JoinSent, SyncSent)) and not process.join.arrived:
+        asking = process.join.membership.member_id
+        if isinstance(process.join, JoinSent):
+            generations.add(process.join.claim.generation)
+    present = process.member.membership if process.member is not None else NOBODY
+    return View(tuple(sorted(ids)), tuple(sorted(g for g in generations if g >= 0)), present, asking)
+
+
+def plain_process(process: Process, oldest: int) -> Process:
+    """But for ids and generations."""
+    member, join = process.member, process.join
+    if member is None:
+        return process
+    if isinstance(join, (JoinSent, JoinAnswered)):
+        join = join._replace(attempt=int(join.attempt == member.attempt))
+    member = replace(
+        member,
+        attempt=1,
+        rejoin_reason="x" if member.rejoin_reason else "",
+        heard_at=max(member.heard_at, -oldest),
+        stable_at=max(member.stable_at, -oldest),
+    )
+    return replace(process, member=member, join=join)
+
+
+def reduced_process(process: Process) -> Process:
+    """Of a plain form."""
+    member, join, heartbeat, commit = process.member, process.join, process.heartbeat, process.commit
+    if member is None:
+        return process
+    if isinstance(join, JoinAnswered):
+        join = join if join.attempt and member.phase is Phase.JOINING else None
+    elif isinstance(join, SyncAnswered):
+        join = join if join.membership == member.membership and not member._is_leaving else None
+    elif isinstance(join, JoinSent) and join.arrived:
+        membership = replace(join.membership, generation=NO_GENERATION)
+        join = join._replace(membership=membership, claim=NO_CLAIM)
+    if heartbeat is not None and heartbeat.answer is not None:
+        accepted = heartbeat.answer is Answer.OK
+        old_news = accepted and min(member.heard_at, member.stable_at) >= heartbeat.sent_at
+        if old_news or heartbeat.membership != member.membership:
+            heartbeat = None
+    member = replace(
+        member,
+        rejoin_reason="" if member.closing else member.rejoin_reason,
+        joined_topics=member.topics if member.rejoin_reason or member.closing else member.joined_topics,
+        stalled=member.stalled and not member.closing,
+        outdated=member.outdated and member.phase is Phase.JOINING,
+        commits=tuple(replace(one, refused=NOTHING) for one in member.commits),
+    )
+    wanted: Partitions = commit.partitions if commit is not None else NOTHING
+    for one in member.commits:
+        wanted |= one.resendable | one.sent
+    return Process(member, join, heartbeat, commit, process.leaving, process.overtaken & wanted)
+
+
+def canonical_coordinator(
+    group: Coordinator, views: tuple[View, ...], reduce: bool
+) -> tuple[Coordinator, tuple[Names, ...]]:
+    """The coordinator's form, and how each process has to write ids and generations beside it."""
+    entries = group.entries
+    leader = group.leader if group.get(group.leader) is not None else ""
+    group = replace(group, leader=leader)
+    if reduce:
+        entries = tuple(
+            (name, _reduced_entry(name, entry, group, views[LETTERS.index(name[0])]))
+            for name, entry in group.entries
+        )
+        group = replace(group, entries=entries, began=group.began if group.late() else 0)
+    generations = {group.generation} | {entry.claim.generation for _, entry in entries}
+    generations.update(*(one.generations for one in views))
+    ranks = tuple((old, new) for new, old in enumerate(sorted(g for g in generations if g >= 0)))
+    names = []
+    for letter, seen in zip(LETTERS, views, strict=False):
+        used = {name for name, _ in entries if name[0] == letter} | set(seen.ids)
+        ids = tuple((old, f"{letter}{new}") for new, old in enumerate(sorted(used)))
+        names.append(_changes(ids, ranks))
+    every = Names(tuple(pair for one in names for pair in one.ids), _changes((), ranks).generations)
+    return _rename_coordinator(group, every), tuple(names)
+
+
+def _changes(ids: tuple[tuple[str, str], ...], ranks: tuple[tuple[int, int], ...]) -> Names:
+    return Names(
+        tuple((old, new) for old, new in ids if old != new),
+        tuple((old, new) for old, new in ranks if old != new),
+    )
+
+
+def _reduced_entry(name: str, entry: Entry, group: Coordinator, seen: View) -> Entry:
+    claim, assigned = entry.claim, entry.assigned
+    alive = name in (seen.membership.member_id, seen.asking)
+    if group.state is GroupState.PREPARING and not entry.joining:
+        claim = Claim(claim.topics, NOTHING, NO_GENERATION)
+    elif group.state is GroupState.STABLE:
+        informed = (
+            seen.membership == Membership(name, group.generation)
+            and claim.generation >= 0
+            and seen.asking != name
+        )
+        if informed or not alive or (name == group.leader and seen.asking != name):
+            claim = Claim(claim.topics, NOTHING, NEVER_AGAIN)
+            if entry.synced or not alive:
+                assigned = NOTHING
+    heard = 0 if entry.joining or entry.syncing or not alive else entry.heard
+    return replace(entry, claim=claim, assigned=assigned, heard=heard)
+
+
+def _rename_coordinator(group: Coordinator, names: Names) -> Coordinator:
+    if not names.ids and not names.generations:
+        return group
+    entries = []
+    for name, entry in group.entries:
+        claim = replace(entry.claim, generation=names.generation(entry.claim.generation))
+        entries.append((names.member_id(name), replace(entry, claim=claim)))
+    return replace(
+        group,
+        generation=names.generation(group.generation),
+        leader=names.member_id(group.leader),
+        entries=tuple(entries),
+    )
+
+
+def rename_process(process: Process, names: Names) -> Process:
+    """The process as the form of the state writes it."""
+    member, join, heartbeat, commit = process.member, process.join, process.heartbeat, process.commit
+    if member is not None:
+        changed = {field: names.membership(old) for field, old in _memberships(member).items()}
+        member = replace(member, **changed)  # type: ignore[arg-type]
+    if isinstance(join, JoinSent):
+        claim = replace(join.claim, generation=names.generation(join.claim.generation))
+        join = join._replace(membership=names.membership(join.membership), claim=claim)
+    elif isinstance(join, JoinAnswered):
+        join = join._replace(reply=JoinReply(join.reply.answer, names.membership(join.reply.membership)))
+    elif join is not None:
+        join = join._replace(membership=names.membership(join.membership))
+    if heartbeat is not None:
+        heartbeat = heartbeat._replace(membership=names.membership(heartbeat.membership))
+    if commit is not None:
+        commit = commit._replace(membership=names.membership(commit.membership))
+    leaving = tuple(sorted(map(names.member_id, process.leaving)))
+    return Process(member, join, heartbeat, commit, leaving, process.overtaken)
+
+
+def _membership(message: Message) -> Membership:
+    return message.reply.membership if isinstance(message, JoinAnswered) else message.membership
+
+
+def _memberships(member: Member) -> dict[str, Membership]:
+    """By field: a mutation may have one more."""
+    return {
+        field.name: value
+        for field in fields(member)
+        if isinstance(value := getattr(member, field.name), Membership)
+    }
+
+
+NO_CLAIM = Claim(frozenset(), NOTHING, NO_GENERATION)

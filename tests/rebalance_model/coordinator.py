@@ -1,0 +1,275 @@
+"""The coordinator of one classic group, as a broker runs it: what the model explores the machine against.
+
+After `GroupCoordinator`/`ClassicGroup` of Apache Kafka: it checks member ids and generations, and knows
+nothing of ownership. Everything is an immutable value. Times are ages in ticks, capped by whoever ticks.
+
+A response that the coordinator owes (`replies`) is by member id; who delivers it is `world.py`.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from kafka_assignors.group import Assignment, Group, Member, Topic
+from kafka_assignors.leader import lead
+from kafka_assignors.rebalance.values import Answer, Membership, Partitions
+from kafka_assignors.strategies import CooperativeSticky
+from kafka_assignors.strategies.contract import RebalanceProtocol
+
+NOTHING: Partitions = frozenset()
+
+Leading: TypeAlias = Literal["ours", "older", "eager"]
+"""`ours` is the leader as shipped. `older` drops claims of older generations altogether, as Java's
+cooperative-sticky does: it neither honours them nor waits for who makes them. `eager` waits for nobody."""
+
+
+class GroupState(enum.IntEnum):
+    """The states of a classic group."""
+
+    EMPTY = 0
+    PREPARING = 1
+    COMPLETING = 2
+    STABLE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What the coordinator compares to see whether a member has anything new to say."""
+
+    topics: frozenset[str]
+    owned: Partitions
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A member as the coordinator knows it."""
+
+    claim: Claim
+    joining: bool = False
+    """Its JoinGroup waits for the others."""
+    syncing: bool = False
+    """Its SyncGroup waits for the leader's."""
+    synced: bool = False
+    """It has sent SyncGroup in this generation."""
+    assigned: Partitions = NOTHING
+    heard: int = 0
+    """Ticks since it was last heard."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinReply:
+    answer: Answer
+    membership: Membership
+
+
+@dataclass(frozen=True, slots=True)
+class SyncReply:
+    answer: Answer
+    partitions: Partitions
+
+
+Replies: TypeAlias = tuple[tuple[str, JoinReply | SyncReply], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinator:
+    """The group, and how its leader assigns."""
+
+    state: GroupState = GroupState.EMPTY
+    generation: int = 0
+    leader: str = ""
+    entries: tuple[tuple[str, Entry], ...] = ()
+    began: int = 0
+    """Ticks since the rebalance began (PREPARING) or its JoinGroups were answered (later)."""
+    initial: bool = False
+    """PREPARING from EMPTY: the broker waits a little for others."""
+    leading: Leading = "ours"
+
+    def get(self, member_id: str) -> Entry | None:
+        return next((entry for name, entry in self.entries if name == member_id), None)
+
+    def with_entry(self, member_id: str, entry: Entry | None) -> Coordinator:
+        others = [(name, one) for name, one in self.entries if name != member_id]
+        if entry is not None:
+            others.append((member_id, entry))
+        return replace(self, entries=tuple(sorted(others, key=lambda pair: pair[0])))
+
+    def late(self) -> list[str]:
+        """The members that the rebalance under way waits for."""
+        if self.state is GroupState.PREPARING:
+            return [name for name, entry in self.entries if not entry.joining]
+        return [name for name, entry in self.entries if not entry.synced]
+
+    def _each(self, **changes: object) -> Coordinator:
+        return replace(
+            self,
+            entries=tuple((name, replace(entry, **changes)) for name, entry in self.entries),  # type: ignore[arg-type]
+        )
+
+    # ------------------------------------------------------------------------------------------- requests
+
+    def join(self, member_id: str, claim: Claim, new: bool) -> tuple[Coordinator, Replies]:
+        """`new`: the coordinator gave out this id and waits for the member to join with it."""
+        entry = self.get(member_id)
+        if entry is None and not new:
+            return self, ((member_id, JoinReply(Answer.UNKNOWN_MEMBER_ID, Membership("", -1))),)
+        if (
+            entry is not None
+            and self.state in (GroupState.COMPLETING, GroupState.STABLE)
+            and entry.claim == claim
+            and not (self.state is GroupState.STABLE and member_id == self.leader)
+        ):
+            group = self.with_entry(member_id, replace(entry, heard=0))
+            return group, ((member_id, self._joined(member_id)),)
+        group, replies = self._prepare()
+        entry = replace(group.get(member_id) or Entry(claim), claim=claim, joining=True, heard=0)
+        group = group.with_entry(member_id, entry)
+        group, more = group._complete_if_all_joined()
+        return group, replies + more
+
+    def sync(self, member_id: str, generation: int) -> tuple[Coordinator, Replies]:
+        entry = self.get(member_id)
+        refusal = self._refusal(entry, generation)
+        if self.state is GroupState.PREPARING and refusal is None:
+            refusal = Answer.REBALANCE_IN_PROGRESS
+        if refusal is not None or entry is None:
+            return self, ((member_id, SyncReply(refusal or Answer.UNKNOWN_MEMBER_ID, NOTHING)),)
+        entry = replace(entry, synced=True, heard=0)
+        if self.state is GroupState.STABLE:
+            return self.with_entry(member_id, entry), ((member_id, SyncReply(Answer.OK, entry.assigned)),)
+        group = self.with_entry(member_id, replace(entry, syncing=True))
+        if member_id != self.leader:
+            return group, ()
+        shares = assign(tuple((name, one.claim) for name, one in group.entries), self.leading)
+        replies: Replies = ()
+        entries = []
+        for name, one in group.entries:
+            one = replace(one, assigned=shares[name])
+            if one.syncing:
+                replies += ((name, SyncReply(Answer.OK, shares[name])),)
+                one = replace(one, syncing=False, heard=0)
+            entries.append((name, one))
+        return replace(group, state=GroupState.STABLE, entries=tuple(entries)), replies
+
+    def heartbeat(self, member_id: str, generation: int) -> tuple[Coordinator, Answer]:
+        entry = self.get(member_id)
+        if (refusal := self._refusal(entry, generation)) is not None or entry is None:
+            return self, refusal or Answer.UNKNOWN_MEMBER_ID
+        preparing = self.state is GroupState.PREPARING
+        answer = Answer.REBALANCE_IN_PROGRESS if preparing else Answer.OK
+        return self.with_entry(member_id, replace(entry, heard=0)), answer
+
+    def commit(self, member_id: str, generation: int) -> tuple[Coordinator, Answer]:
+        """Accepted or not; ownership is not looked at."""
+        entry = self.get(member_id)
+        if (refusal := self._refusal(entry, generation)) is not None or entry is None:
+            return self, refusal or Answer.UNKNOWN_MEMBER_ID
+        if self.state is GroupState.COMPLETING:
+            return self, Answer.REBALANCE_IN_PROGRESS
+        return self.with_entry(member_id, replace(entry, heard=0)), Answer.OK
+
+    def remove(self, *member_ids: str) -> tuple[Coordinator, Replies]:
+        """Members leave, expire, or have not rejoined in time."""
+        group = self
+        for member_id in member_ids:
+            group = group.with_entry(member_id, None)
+        if group == self:
+            return self, ()
+        replies: Replies = ()
+        for member_id in member_ids:
+            entry = self.get(member_id)
+            if entry is not None and entry.joining:
+                replies += ((member_id, JoinReply(Answer.UNKNOWN_MEMBER_ID, Membership("", -1))),)
+            elif entry is not None and entry.syncing:
+                replies += ((member_id, SyncReply(Answer.UNKNOWN_MEMBER_ID, NOTHING)),)
+        if group.state in (GroupState.COMPLETING, GroupState.STABLE):
+            group, others = group._prepare()
+            replies += others
+        group, more = group._complete_if_all_joined()
+        return group, replies + more
+
+    # ------------------------------------------------------------------------------------------- inside
+
+    def _refusal(self, entry: Entry | None, generation: int) -> Answer | None:
+        if entry is None:
+            return Answer.UNKNOWN_MEMBER_ID
+        return Answer.ILLEGAL_GENERATION if generation != self.generation else None
+
+    def _joined(self, member_id: str) -> JoinReply:
+        return JoinReply(Answer.OK, Membership(member_id, self.generation))
+
+    def _prepare(self) -> tuple[Coordinator, Replies]:
+        if self.state is GroupState.PREPARING:
+            return self, ()
+        replies: Replies = tuple(
+            (name, SyncReply(Answer.REBALANCE_IN_PROGRESS, NOTHING))
+            for name, entry in self.entries
+            if entry.syncing
+        )
+        initial = self.state is GroupState.EMPTY
+        # Who is answered is waited for anew.
+        entries = tuple(
+            (name, replace(entry, heard=0) if entry.syncing else entry) for name, entry in self.entries
+        )
+        group = replace(self, state=GroupState.PREPARING, entries=entries, began=0, initial=initial)
+        return group._each(joining=False, syncing=False, synced=False, assigned=NOTHING), replies
+
+    def _complete_if_all_joined(self) -> tuple[Coordinator, Replies]:
+        if self.initial and self.entries:
+            return self, ()
+        if self.state is GroupState.PREPARING and all(entry.joining for _, entry in self.entries):
+            return self.complete()
+        return self, ()
+
+    def complete(self) -> tuple[Coordinator, Replies]:
+        """All have joined: a new generation."""
+        generation = self.generation + 1
+        if not self.entries:
+            return Coordinator(generation=generation, leading=self.leading), ()
+        names = [name for name, _ in self.entries]
+        group = replace(
+            self,
+            state=GroupState.COMPLETING,
+            generation=generation,
+            leader=self.leader if self.leader in names else names[0],
+            began=0,
+            initial=False,
+        )._each(joining=False, heard=0)
+        return group, tuple((name, group._joined(name)) for name in names)
+
+
+_ASSIGNED: dict[tuple[tuple[tuple[str, Claim], ...], Leading], dict[str, Partitions]] = {}
+
+
+def assign(claims: tuple[tuple[str, Claim], ...], leading: Leading) -> dict[str, Partitions]:
+    """What the leader sends: `lead` with `CooperativeSticky`, both as shipped.
+
+    The answer depends only on which claims are older than others, so it is computed once for each such case.
+    """
+    ranks = {g: rank for rank, g in enumerate(sorted({claim.generation for _, claim in claims} - {-1}))}
+    ranks[-1] = -1
+    case = tuple((name, replace(claim, generation=ranks[claim.generation])) for name, claim in claims)
+    if (case, leading) not in _ASSIGNED:
+        _ASSIGNED[case, leading] = _assign(case, leading)
+    return _ASSIGNED[case, leading]
+
+
+def _assign(claims: tuple[tuple[str, Claim], ...], leading: Leading) -> dict[str, Partitions]:
+    newest = max(claim.generation for _, claim in claims)
+    members = []
+    for name, claim in claims:
+        owned = NOTHING if leading == "older" and claim.generation < newest else claim.owned
+        by_topic = {topic: [partition] for topic, partition in sorted(owned)}
+        members.append(Member(name, claim.topics, owned=by_topic, generation=claim.generation))
+    topics: frozenset[str] = frozenset().union(*(claim.topics for _, claim in claims))
+    group = Group.of([Topic(name, 1) for name in sorted(topics)], members)
+    protocol = RebalanceProtocol.EAGER if leading == "eager" else RebalanceProtocol.COOPERATIVE
+    led = lead(CooperativeSticky(), group, protocol)
+    return {name: as_set(led.assignment, name) for name, _ in claims}
+
+
+def as_set(assignment: Assignment, member_id: str) -> Partitions:
+    return frozenset((t, p) for t, ps in assignment.members[member_id].items() for p in ps)

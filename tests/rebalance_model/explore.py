@@ -1,0 +1,494 @@
+"""Breadth-first exploration of a model, with the properties that are checked in every state and at rest.
+
+A state is written as a few small numbers: that of the coordinator's form and those of the processes' forms
+(`canonical.py`). A step changes one process, the coordinator, and, of the others, only what they wait for. So
+what leads out of a coordinator with one process is computed once, and found again in every state that has
+both, whatever the others do: the machine itself runs once for many states, the rest is looking up numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
+
+from kafka_assignors.rebalance.member import Member, OutOfOrderError
+from kafka_assignors.rebalance.values import Partitions, Revoke
+from tests.rebalance_model.canonical import (
+    Names,
+    View,
+    canonical_coordinator,
+    plain_process,
+    reduced_process,
+    rename_process,
+    view,
+)
+from tests.rebalance_model.coordinator import Coordinator, Replies
+from tests.rebalance_model.world import (
+    NAMES,
+    NOTHING,
+    NOW,
+    Here,
+    JavaMember,
+    Model,
+    Process,
+    Step,
+    Violation,
+    World,
+    received,
+)
+
+Parts: TypeAlias = tuple[int, ...]
+
+BITS = 20
+MASK = (1 << BITS) - 1
+"""A state is one number, of the coordinator's and then each process's in so many bits."""
+
+
+@dataclass
+class Found:
+    """A property that does not hold, with a shortest way there."""
+
+    what: str
+    trace: list[str]
+
+    def __str__(self) -> str:
+        steps = "\n".join(f"  {number:2}. {label}" for number, label in enumerate(self.trace, 1))
+        return f"{self.what}\n{steps}"
+
+
+@dataclass
+class Result:
+    """What an exploration found.
+
+    `complete` says that nothing was left to explore within `disturbances`; `fixpoint`, that more of them
+    would not lead any further. `depth` counts disturbances if they are bounded, else steps.
+    """
+
+    disturbances: int | None = None
+    states: int = 0
+    steps: int = 0
+    depth: int = 0
+    complete: bool = False
+    fixpoint: bool = False
+    found: Found | None = None
+    rest_states: int = 0
+    rounds: Counter[int] = field(default_factory=Counter)
+    cpu_seconds: float = 0.0
+
+
+def is_told_late(process: Process) -> bool:
+    """Whether the listener is told of a revocation that has already happened."""
+    member = process.member
+    return (
+        member is not None
+        and member.call is not None
+        and isinstance(member.call.asked, Revoke)
+        and not member.call.asked.partitions <= member.owned
+    )
+
+
+def delivered(process: Process) -> Partitions:
+    member = process.member
+    if member is None:
+        return NOTHING
+    # A Java-like member delivers without a lease; of that it can only be said when it would have one.
+    lease = Member.has_lease(member, NOW) if isinstance(member, JavaMember) else member.has_lease(NOW)
+    return member.deliverable if lease else NOTHING
+
+
+def check_rest(world: World) -> None:
+    """What must hold when nothing happens by itself any more."""
+    members: list[Member] = [process.member for process in world.processes if process.member is not None]
+    owners: Counter[tuple[str, int]] = Counter()
+    for member in members:
+        if not member.has_lease(NOW):
+            raise Violation("at rest a member has no lease")
+        if member.membership.generation != world.coordinator.generation:
+            raise Violation("at rest a member is in an old generation")
+        owners.update(member.deliverable)
+    for topic in frozenset().union(*(member.topics for member in members)):
+        if owners[topic, 0] != 1:
+            raise Violation(f"at rest {topic} has {owners[topic, 0]} owners")
+    if any(
+        process.commit is not None or (process.member and process.member.commits)
+        for process in world.processes
+    ):
+        raise Violation("at rest a commit is still open")
+
+
+Value = TypeVar("Value")
+
+
+class Numbers(Generic[Value]):
+    """Values and their numbers, in the order they were first seen."""
+
+    def __init__(self) -> None:
+        self.of: dict[Value, int] = {}
+        self.values: list[Value] = []
+
+    def number(self, value: Value) -> int:
+        number = self.of.setdefault(value, len(self.values))
+        if number == len(self.values):
+            self.values.append(value)
+        return number
+
+
+class Arrow(NamedTuple):
+    """A step, in numbers. `effect` is 0 if it does nothing to other processes."""
+
+    coordinator: int
+    process: int
+    effect: int
+    settling: bool
+    round: bool
+    change: bool
+    disturbance: bool
+    label: str
+
+
+class Exploration:
+    """States are numbered in the order they were found."""
+
+    def __init__(self, model: Model, reduce: bool = True) -> None:
+        self.model = model
+        self.reduce = reduce
+        self._indices = range(model.members)
+        self._coordinators: Numbers[Coordinator] = Numbers()
+        self._processes: Numbers[Process] = Numbers()
+        self._views: Numbers[View] = Numbers()
+        self._names: Numbers[Names] = Numbers()
+        self._names.number(Names((), ()))
+        self._effects: Numbers[tuple[Replies, Partitions]] = Numbers()
+        self._effects.number(((), NOTHING))
+        self._view_of: list[int] = []
+        self._delivers: list[int] = []
+        # Tables: what was computed once.
+        self._arrows: dict[tuple[int, int, int], list[Arrow]] = {}
+        self._own_arrows: dict[int, list[Arrow]] = {}
+        self._received: dict[tuple[int, int, int], int] = {}
+        self._older: dict[int, int] = {}
+        self._older_coordinators: dict[int, int] = {}
+        self._forms: dict[Parts, tuple[int, Parts]] = {}
+        self._renamed: dict[tuple[int, int], int] = {}
+        # States.
+        self._numbers: dict[int, int] = {}
+        self._keys: list[int] = []
+        self._parents = array("q")
+        self._settling = array("q")
+        """Successor by settling steps, times four, with two for a round and one for a change."""
+        self._settling_ends = array("q")
+
+    def run(
+        self,
+        max_depth: int | None = None,
+        max_states: int | None = None,
+        max_cpu_seconds: float = math.inf,
+        max_disturbances: int | None = None,
+        progress: Callable[[Result], None] = lambda result: None,
+    ) -> Result:
+        """Explore to the fixpoint, or to one of the limits, or until a property fails.
+
+        Depth counts steps. With `max_disturbances` it counts disturbances: all states that so many of them
+        can lead to are visited, however many steps there are between and after them.
+        """
+        began = time.process_time()
+        result = Result(disturbances=max_disturbances)
+        try:
+            result.complete = self._explore(result, max_depth, max_states, began + max_cpu_seconds, progress)
+            if result.complete:
+                result.rounds = self._rounds()
+        except _Failed as failed:
+            result.complete = False
+            result.found = Found(failed.what, self._trace(failed.state, failed.label))
+        result.states = len(self._keys)
+        result.cpu_seconds = time.process_time() - began
+        return result
+
+    def _explore(
+        self,
+        result: Result,
+        max_depth: int | None,
+        max_states: int | None,
+        until: float,
+        progress: Callable[[Result], None],
+    ) -> bool:
+        """Whether nothing is left, within the number of disturbances."""
+        start = self.model.start()
+        processes = [self._process(one) for one in start.processes]
+        self._add(self._key(self._coordinators.number(start.coordinator), processes), -1, "")
+        waiting: dict[int, int] = {}  # states that take one disturbance more, and where they were found
+        level_end, at = 1, 0
+        while True:
+            if result.disturbances is None and at == level_end:
+                result.depth += 1
+                level_end = len(self._keys)
+                progress(result)
+                if result.depth == max_depth:
+                    return False
+            if at == len(self._keys):
+                new = {key: parent for key, parent in waiting.items() if key not in self._numbers}
+                waiting = {}
+                if not new:
+                    result.fixpoint = result.disturbances is None or result.depth < result.disturbances
+                    return True
+                result.depth += 1
+                for key, parent in new.items():
+                    self._add(key, parent, "")
+                progress(result)
+            result.states = len(self._keys)
+            if max_states is not None and at >= max_states:
+                return False
+            if at % 1000 == 0 and time.process_time() > until:
+                return False
+            at_rest = True
+            for arrow, key in self._successors(at):
+                result.steps += 1
+                number = self._numbers.get(key)
+                if number is None:
+                    if arrow.disturbance and result.disturbances is not None:
+                        if result.depth < result.disturbances:
+                            waiting.setdefault(key, at)
+                        continue
+                    number = self._add(key, at, arrow.label)
+                if arrow.settling and number != at:
+                    at_rest = False
+                    self._settling.append(number << 2 | arrow.round << 1 | arrow.change)
+            self._settling_ends.append(len(self._settling))
+            if at_rest:
+                result.rest_states += 1
+                try:
+                    check_rest(self._world(at))
+                except Violation as error:
+                    raise _Failed(f"Violation: {error}", at, "rest") from error
+            at += 1
+
+    def _successors(self, state: int) -> Iterator[tuple[Arrow, int]]:
+        coordinator, *processes = self._parts(self._keys[state])
+        for index in self._indices:
+            arrows = self._arrows.get((index, coordinator, processes[index]))
+            if arrows is None:
+                arrows = self._compute_arrows(state, index)
+            for arrow in arrows:
+                after = processes.copy()
+                if arrow.effect:
+                    for other in self._indices:
+                        after[other] = self._receive(arrow.effect, other, after[other])
+                after[index] = arrow.process
+                yield arrow, self._key(arrow.coordinator, after)
+        own = self._own_arrows.get(coordinator)
+        if own is None:
+            own = self._compute_own_arrows(state)
+        for arrow in own:
+            after = processes
+            if arrow.effect:
+                after = [self._receive(arrow.effect, other, processes[other]) for other in self._indices]
+            yield arrow, self._key(arrow.coordinator, after)
+        if "time" in self.model.events:
+            after = [self._age(one) for one in processes]
+            aged = self._older_coordinators.get(coordinator)
+            if aged is None:
+                group = self.model.older_coordinator(self._coordinators.values[coordinator])
+                aged = self._older_coordinators[coordinator] = self._coordinators.number(group)
+            key = self._key(aged, after)
+            if key != self._keys[state]:
+                yield TICK, key
+
+    # ------------------------------------------------------------------------------------------- tables
+
+    def _compute_arrows(self, state: int, index: int) -> list[Arrow]:
+        coordinator, *processes = self._parts(self._keys[state])
+        here = Here(index, self._coordinators.values[coordinator], self._processes.values[processes[index]])
+        arrows = self._computed(state, lambda: self.model.process_steps(here))
+        self._arrows[index, coordinator, processes[index]] = arrows
+        return arrows
+
+    def _compute_own_arrows(self, state: int) -> list[Arrow]:
+        coordinator = self._parts(self._keys[state])[0]
+        group = self._coordinators.values[coordinator]
+        arrows = self._computed(state, lambda: self.model.coordinator_steps(group))
+        self._own_arrows[coordinator] = arrows
+        return arrows
+
+    def _computed(self, state: int, steps: Callable[[], Iterator[Step]]) -> list[Arrow]:
+        arrows = []
+        label = "this happens at once"
+        try:
+            for step in steps():
+                label = step.label
+                here = step.here
+                arrows.append(
+                    Arrow(
+                        self._coordinators.number(here.coordinator),
+                        self._process(here.process),
+                        self._effects.number((here.mail, here.installed)),
+                        step.settling,
+                        step.round,
+                        step.change,
+                        step.disturbance,
+                        label,
+                    )
+                )
+        except (Violation, OutOfOrderError) as error:
+            raise _Failed(f"{type(error).__name__}: {error}", state, label) from error
+        return arrows
+
+    def _process(self, process: Process) -> int:
+        form = plain_process(process, self.model.oldest)
+        number = self._processes.number(reduced_process(form) if self.reduce else form)
+        if number == len(self._view_of):
+            form = self._processes.values[number]
+            self._view_of.append(self._views.number(view(form)))
+            topics = sorted(self.model.topics)
+            bits = sum(1 << topics.index(topic) for topic, _ in delivered(form))
+            self._delivers.append(-1 if is_told_late(form) else bits)
+        return number
+
+    def _receive(self, effect: int, index: int, process: int) -> int:
+        number = self._received.get((effect, index, process))
+        if number is None:
+            mail, installed = self._effects.values[effect]
+            number = self._process(received(self._processes.values[process], index, mail, installed))
+            self._received[effect, index, process] = number
+        return number
+
+    def _age(self, process: int) -> int:
+        number = self._older.get(process)
+        if number is None:
+            number = self._process(self.model.older_process(self._processes.values[process]))
+            self._older[process] = number
+        return number
+
+    def _rename(self, process: int, names: int) -> int:
+        number = self._renamed.get((process, names))
+        if number is None:
+            number = self._process(rename_process(self._processes.values[process], self._names.values[names]))
+            self._renamed[process, names] = number
+        return number
+
+    # ------------------------------------------------------------------------------------------- states
+
+    def _key(self, coordinator: int, processes: list[int]) -> int:
+        seen = (coordinator, *[self._view_of[one] for one in processes])
+        form = self._forms.get(seen)
+        if form is None:
+            form = self._forms[seen] = self._compute_form(seen)
+        coordinator, names = form
+        if any(names):
+            processes = list(map(self._rename, processes, names))
+        for process in processes:
+            coordinator = coordinator << BITS | process
+        return coordinator
+
+    def _compute_form(self, seen: Parts) -> tuple[int, Parts]:
+        views = tuple(self._views.values[one] for one in seen[1:])
+        group, names = canonical_coordinator(self._coordinators.values[seen[0]], views, self.reduce)
+        return self._coordinators.number(group), tuple(map(self._names.number, names))
+
+    def _add(self, key: int, parent: int, label: str) -> int:
+        """Raises `_Failed` if the state is not as it must be."""
+        processes = self._parts(key)[1:]
+        taken = 0
+        for number in processes:
+            taken_here = self._delivers[number]
+            if taken & taken_here or taken_here < 0:
+                what = f"Violation: {self._violation(processes)}"
+                raise _Failed(what, parent, label or self._label(parent, key))
+            taken |= taken_here
+        number = self._numbers[key] = len(self._keys)
+        self._keys.append(key)
+        self._parents.append(parent)
+        return number
+
+    def _violation(self, processes: Parts) -> str:
+        owned = [delivered(self._processes.values[one]) for one in processes]
+        for at, one in enumerate(owned):
+            if is_told_late(self._processes.values[processes[at]]):
+                return f"{NAMES[at]}'s listener is told of a revocation that has already happened"
+            for other in range(at + 1, len(owned)):
+                if both := one & owned[other]:
+                    topics = "+".join(topic for topic, _ in sorted(both))
+                    return f"{NAMES[at]} and {NAMES[other]} both deliver {topics}"
+        raise AssertionError("nothing is wrong")
+
+    def _parts(self, key: int) -> Parts:
+        """The coordinator's number, then those of the processes."""
+        places = reversed(range(self.model.members + 1))
+        return tuple(key >> BITS * place & MASK for place in places)
+
+    def _world(self, state: int) -> World:
+        coordinator, *processes = self._parts(self._keys[state])
+        return World(
+            self._coordinators.values[coordinator], tuple(self._processes.values[one] for one in processes)
+        )
+
+    def worlds(self) -> Iterator[World]:
+        """All states that were found."""
+        return (self._world(state) for state in range(len(self._keys)))
+
+    def find(self, world: World) -> int:
+        """The number of a state. Raises KeyError if it was not found."""
+        processes = [self._process(one) for one in world.processes]
+        return self._numbers[self._key(self._coordinators.number(world.coordinator), processes)]
+
+    def _label(self, parent: int, key: int) -> str:
+        return next(arrow.label for arrow, after in self._successors(parent) if after == key)
+
+    def _trace(self, state: int, label: str) -> list[str]:
+        """The labels are found again on the way, they would take too much room."""
+        labels = [label]
+        while (parent := self._parents[state]) >= 0:
+            labels.append(self._label(parent, self._keys[state]))
+            state = parent
+        return labels[::-1]
+
+    def _rounds(self) -> Counter[int]:
+        """For every state: the most rounds from the last change to rest, on any way. Raises on a cycle.
+
+        A way is made of settling steps. Rounds before the last change on the way do not count.
+        """
+        count, edges, ends = len(self._keys), self._settling, self._settling_ends
+        cursor = array("q", [0]) + ends[:-1]
+        known, on_path = bytearray(count), bytearray(count)
+        plain, after_change = (
+            array("b", bytes(count)),
+            array("b", b"\xff" * count),
+        )  # -1: there is no such way
+        for state in range(count):
+            if cursor[state] < ends[state]:
+                plain[state] = -1
+        for root in range(count):
+            path = [] if known[root] else [root]
+            while path:
+                state = path[-1]
+                on_path[state] = 1
+                if cursor[state] == ends[state]:
+                    known[state], on_path[state] = 1, 0
+                    path.pop()
+                    continue
+                edge = edges[cursor[state]]
+                successor, formed, changed = edge >> 2, edge >> 1 & 1, edge & 1
+                if not known[successor]:
+                    if on_path[successor]:
+                        raise _Failed("Violation: the group never settles", state, "and so on")
+                    path.append(successor)
+                    continue
+                cursor[state] += 1
+                if plain[successor] >= 0:
+                    best = after_change if changed else plain
+                    best[state] = max(best[state], plain[successor] + formed)
+                after_change[state] = max(after_change[state], after_change[successor])
+        return Counter(map(max, plain, after_change))
+
+
+class _Failed(Exception):
+    def __init__(self, what: str, state: int, label: str) -> None:
+        super().__init__(what)
+        self.what, self.state, self.label = what, state, label
+
+
+TICK = Arrow(0, 0, 0, False, False, False, True, "time passes")

@@ -1,0 +1,570 @@
+"""Members and their coordinator, with everything that is on the way between them: one state of the model, and
+the steps that lead out of it.
+
+Requests and responses are apart from each other and from what the user does, so each of them can be early,
+late or lost. A member has at most one JoinGroup or SyncGroup, one heartbeat and one commit on the way, each
+on a connection of its own. Time is a tick: it ages all that has an age, up to the longest timeout, and the
+present is always 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, TypeAlias
+
+from kafka_assignors.rebalance.member import Member, Phase, Settings
+from kafka_assignors.rebalance.values import (
+    AboutToJoin,
+    Action,
+    Announce,
+    Answer,
+    Assigned,
+    Checked,
+    CloseRequested,
+    CommitAnswered,
+    CommitRequested,
+    Event,
+    HeartbeatAnswered,
+    Install,
+    Joined,
+    JoinFailed,
+    ListenerReturned,
+    Membership,
+    Partitions,
+    Polled,
+    Revoke,
+    SendCommit,
+    SendJoin,
+    SendLeave,
+    SendSync,
+    SubscriptionChanged,
+    SyncFailed,
+)
+from kafka_assignors.strategies.contract import RebalanceProtocol
+from tests.rebalance_model.coordinator import (
+    Claim,
+    Coordinator,
+    Entry,
+    JoinReply,
+    Leading,
+    Replies,
+    SyncReply,
+)
+
+NOTHING: Partitions = frozenset()
+NOW = 0
+
+
+class JoinSent(NamedTuple):
+    attempt: int
+    membership: Membership
+    claim: Claim
+    arrived: bool
+
+
+class JoinAnswered(NamedTuple):
+    attempt: int
+    reply: JoinReply
+
+
+class SyncSent(NamedTuple):
+    membership: Membership
+    sent_at: float
+    arrived: bool
+
+
+class SyncAnswered(NamedTuple):
+    membership: Membership
+    sent_at: float
+    reply: SyncReply
+
+
+class Heartbeat(NamedTuple):
+    membership: Membership
+    sent_at: float
+    answer: Answer | None
+
+
+class Commit(NamedTuple):
+    membership: Membership
+    partitions: Partitions
+    answer: Answer | None
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A consumer, its requests and the responses to them. `member` is None while it does not run."""
+
+    member: Member | None = None
+    join: JoinSent | JoinAnswered | SyncSent | SyncAnswered | None = None
+    heartbeat: Heartbeat | None = None
+    commit: Commit | None = None
+    leaving: tuple[str, ...] = ()
+    """Member ids in LeaveGroup requests on the way."""
+    overtaken: Partitions = NOTHING
+    """Of the open commit: what a member of the present generation has installed since it was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    coordinator: Coordinator
+    processes: tuple[Process, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """What a step of one process, or of the coordinator alone, sees and changes: all of the world that is not
+    another process. What it does to the others is `mail` and `installed`; see `received`."""
+
+    index: int
+    coordinator: Coordinator
+    process: Process
+    mail: Replies = ()
+    """Responses of the coordinator to other processes."""
+    installed: Partitions = NOTHING
+    """Partitions that the process has installed as a member of the present generation."""
+
+    @property
+    def letter(self) -> str:
+        return LETTERS[self.index]
+
+    @property
+    def name(self) -> str:
+        return NAMES[self.index]
+
+
+LETTERS, NAMES = "abcde", "ABCDE"
+"""A process, and the first letter of all member ids that it ever has."""
+
+
+class Violation(Exception):
+    """A property does not hold; the message says which and where."""
+
+
+class Step(NamedTuple):
+    """`settling` steps happen by themselves, the others come from outside. Of these, a `disturbance` is one
+    that nothing led to; the others follow from one (a session expires because time has passed, a process that
+    crashed starts again). `round` says that a generation was formed, `change` that the coordinator saw the
+    group's members or subscriptions change."""
+
+    label: str
+    here: Here
+    settling: bool
+    round: bool = False
+    change: bool = False
+    disturbance: bool = False
+
+
+def received(process: Process, index: int, mail: Replies, installed: Partitions) -> Process:
+    """A process after another one, or the coordinator, has done something."""
+    for member_id, reply in mail:
+        waiting = process.join
+        if member_id[0] != LETTERS[index] or not isinstance(waiting, (JoinSent, SyncSent)):
+            continue
+        if not waiting.arrived or waiting.membership.member_id != member_id:
+            continue
+        if isinstance(waiting, JoinSent) and isinstance(reply, JoinReply):
+            process = replace(process, join=JoinAnswered(waiting.attempt, reply))
+        elif isinstance(waiting, SyncSent) and isinstance(reply, SyncReply):
+            process = replace(process, join=SyncAnswered(waiting.membership, waiting.sent_at, reply))
+    if installed and _has_commit(process):
+        process = replace(process, overtaken=process.overtaken | installed)
+    return process
+
+
+Kind: TypeAlias = Literal["ours", "java", "eager"]
+
+
+class JavaMember(Member):
+    """As Java's consumer in what others notice: it has no lease, and knows only loss that it is told of.
+
+    It sends no heartbeats while it joins, commits nothing then, and never sends a commit again.
+    """
+
+    def has_lease(self, now: float) -> bool:
+        return self.in_group
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is explored: how many members of which kind, how many partitions, which events.
+
+    Topics have one partition each, so that a subscription can name any set of partitions.
+    """
+
+    members: int = 2
+    partitions: int = 2
+    kinds: tuple[Kind, ...] = ()
+    leading: Leading = "ours"
+    events: frozenset[str] = frozenset(
+        {"crash", "close", "poll", "subscribe", "lose", "time", "timeout", "commit", "late"}
+    )
+    session_timeout: int = 1
+    rebalance_timeout: int = 1
+    late_requests: bool = False
+    """Whether JoinGroup, SyncGroup and heartbeat requests are on their way for some time too. Otherwise they
+    arrive when they are sent and only their answers are late. Commits are late in any case."""
+    machine: type[Member] = Member
+
+    @property
+    def topics(self) -> frozenset[str]:
+        return frozenset("pqrstu"[: self.partitions])
+
+    def kind(self, index: int) -> Kind:
+        return self.kinds[index] if self.kinds else "ours"
+
+    def protocol(self, index: int) -> RebalanceProtocol:
+        eager = self.kind(index) == "eager"
+        return RebalanceProtocol.EAGER if eager else RebalanceProtocol.COOPERATIVE
+
+    @property
+    def oldest(self) -> int:
+        return max(self.session_timeout, self.rebalance_timeout)
+
+    # ------------------------------------------------------------------------------------------- states
+
+    def start(self) -> World:
+        return World(Coordinator(leading=self.leading), (Process(),) * self.members)
+
+    def _new_member(self, index: int) -> Member:
+        machine = JavaMember if self.kind(index) == "java" else self.machine
+        settings = Settings(self.session_timeout, self.rebalance_timeout, max_poll_interval=1)
+        return machine(settings, heard_at=-self.oldest, stable_at=-self.oldest)
+
+    # ------------------------------------------------------------------------------------------- steps
+
+    def process_steps(self, here: Here) -> Iterator[Step]:
+        """The steps of one process, and of the coordinator with that process."""
+        yield from self._user_steps(here)
+        yield from self._network_steps(here)
+        yield from self._expiries(here)
+
+    def coordinator_steps(self, group: Coordinator) -> Iterator[Step]:
+        """The steps of the coordinator that look at no process. Their `index` and `process` mean nothing."""
+        here = Here(0, group, Process())
+        if group.initial and all(entry.joining for _, entry in group.entries):
+            after, replies = group.complete()
+            yield Step(
+                "the initial delay is over", replace(here, coordinator=after, mail=replies), True, True
+            )
+        if "timeout" in self.events and group.began >= self.rebalance_timeout and (late := group.late()):
+            yield self._remove(here, f"the rebalance times out without {', '.join(late)}", False, *late)
+
+    def _user_steps(self, here: Here) -> Iterator[Step]:
+        process, name = here.process, here.name
+        member = process.member
+        if member is None:
+            if not process.leaving:
+                started = self._put(here, member=self._new_member(here.index))
+                yield Step(f"{name} starts", self._tell(started, SubscriptionChanged(self.topics)), False)
+            return
+        if member.call is not None:
+            asked = type(member.call.asked).__name__
+            after = self._tell(here, ListenerReturned())
+            yield self._at_once(Step(f"{name}'s listener returns from {asked}", after, True))
+        if member.must_join and process.join is None:
+            after = self._tell(here, AboutToJoin(self.protocol(here.index)))
+            yield self._at_once(Step(f"{name} is about to join", after, True))
+        if member.stalled:
+            yield Step(f"{name} polls again", self._tell(here, Polled()), True)
+        if member.closing:
+            return
+        if "crash" in self.events and not self._ghosts(here):
+            yield _disturbance(f"{name} crashes", replace(here, process=Process(leaving=process.leaving)))
+        if "close" in self.events and not self._ghosts(here):
+            yield _disturbance(f"{name} closes", self._tell(here, CloseRequested()))
+        if "poll" in self.events and not self._ghosts(here):
+            after = self._tell(here, Checked(polled_at=-2))
+            if after != here:
+                yield _disturbance(f"{name} exceeds the poll interval", after)
+        if "subscribe" in self.events:
+            topics = self.topics if member.topics != self.topics else frozenset({"p"})
+            after = self._tell(here, SubscriptionChanged(topics))
+            yield _disturbance(f"{name} subscribes to {'+'.join(sorted(topics))}", after)
+        if "commit" in self.events and not member.commits and process.commit is None:
+            wanted = member.deliverable
+            if member.call is not None:
+                wanted |= member.call.asked.partitions & member.owned
+            if wanted and not (self.kind(here.index) == "java" and member.phase is not Phase.IDLE):
+                after = self._tell(here, CommitRequested(0, wanted))
+                yield _disturbance(f"{name} commits {_names(wanted)}", after)
+
+    def _network_steps(self, here: Here) -> Iterator[Step]:
+        yield from self._join_steps(here)
+        process, name = here.process, here.name
+        member, heartbeat = process.member, process.heartbeat
+        if heartbeat is None:
+            if member is not None and self._should_heartbeat(here):
+                sent = Heartbeat(member.membership, NOW, None)
+                after = self._put(here, heartbeat=sent)
+                if self.late_requests:
+                    yield Step(f"{name} sends a heartbeat", after, True)
+                else:
+                    step = self._heartbeat_arrives(after, sent)
+                    if "late" not in self.events:
+                        step = step._replace(here=self._heartbeat_learned(step.here).here)
+                    yield step
+        elif heartbeat.answer is None:
+            yield self._heartbeat_arrives(here, heartbeat)
+        else:
+            yield self._heartbeat_learned(here)
+        yield from self._commit_steps(here)
+        for member_id in process.leaving:
+            left = tuple(one for one in process.leaving if one != member_id)
+            after = self._put(here, leaving=left)
+            yield self._remove(after, f"{name}'s LeaveGroup of {member_id} arrives", True, member_id)
+
+    def _heartbeat_arrives(self, here: Here, sent: Heartbeat) -> Step:
+        group, answer = here.coordinator.heartbeat(sent.membership.member_id, sent.membership.generation)
+        after = self._put(replace(here, coordinator=group), heartbeat=sent._replace(answer=answer))
+        return Step(f"{here.name}'s heartbeat is answered {answer.name}", after, True)
+
+    def _heartbeat_learned(self, here: Here) -> Step:
+        heartbeat = here.process.heartbeat
+        assert heartbeat is not None
+        assert heartbeat.answer is not None
+        event = HeartbeatAnswered(heartbeat.membership, heartbeat.answer, heartbeat.sent_at)
+        after = self._tell(self._put(here, heartbeat=None), event)
+        return Step(f"{here.name} learns of its heartbeat: {heartbeat.answer.name}", after, True)
+
+    def _join_steps(self, here: Here) -> Iterator[Step]:
+        name, sent = here.name, here.process.join
+        if sent is None:
+            return
+        empty = self._put(here, join=None)
+        if isinstance(sent, JoinAnswered):
+            event: Event = Joined(sent.attempt, sent.reply.membership)
+            if sent.reply.answer is not Answer.OK:
+                event = JoinFailed(sent.attempt, sent.reply.answer)
+            yield self._at_once(Step(f"{name} gets its JoinGroup answer", self._tell(empty, event), True))
+        elif isinstance(sent, SyncAnswered):
+            event = Assigned(sent.membership, sent.reply.partitions, sent.sent_at)
+            if sent.reply.answer is not Answer.OK:
+                event = SyncFailed(sent.membership, sent.reply.answer)
+            got = _names(sent.reply.partitions) if sent.reply.answer is Answer.OK else sent.reply.answer.name
+            yield Step(f"{name} gets its SyncGroup answer: {got}", self._tell(empty, event), True)
+        elif not sent.arrived:
+            yield self._arrive(self._put(here, join=sent._replace(arrived=True)), sent)
+        if "lose" in self.events:
+            if isinstance(sent, (JoinSent, JoinAnswered)):
+                failed: Event = JoinFailed(sent.attempt, Answer.OTHER)
+            else:
+                failed = SyncFailed(sent.membership, Answer.OTHER)
+            what = "JoinGroup" if isinstance(failed, JoinFailed) else "SyncGroup"
+            how = "answer" if not isinstance(sent, (JoinSent, SyncSent)) or sent.arrived else "request"
+            yield _disturbance(f"{name}'s {what} {how} is lost", self._tell(empty, failed))
+
+    def _at_once(self, step: Step) -> Step:
+        """The step, and the arrival of the JoinGroup or SyncGroup request that it sends."""
+        sent = step.here.process.join
+        if self.late_requests or not isinstance(sent, (JoinSent, SyncSent)) or sent.arrived:
+            return step
+        arrival = self._arrive(self._put(step.here, join=sent._replace(arrived=True)), sent)
+        return arrival._replace(label=f"{step.label}; {arrival.label}")
+
+    def _arrive(self, here: Here, sent: JoinSent | SyncSent) -> Step:
+        group, member_id, name = here.coordinator, sent.membership.member_id, here.name
+        if isinstance(sent, SyncSent):
+            after, replies = group.sync(member_id, sent.membership.generation)
+            return Step(f"{name}'s SyncGroup arrives", self._reply(here, after, replies), True)
+        entry = group.get(member_id)
+        after, replies = group.join(member_id, sent.claim, new=sent.membership.generation == -1)
+        changed = after.get(member_id) is not None and (
+            entry is None or entry.claim.topics != sent.claim.topics
+        )
+        formed = after.generation != group.generation
+        claim = f"{_names(sent.claim.owned)} of {sent.claim.generation}"
+        label = f"{name}'s JoinGroup arrives, claiming {claim}"
+        return Step(label, self._reply(here, after, replies), True, formed, changed)
+
+    def _commit_steps(self, here: Here) -> Iterator[Step]:
+        process, name = here.process, here.name
+        sent = process.commit
+        if sent is None:
+            return
+        empty = self._put(here, commit=None)
+        if sent.answer is None:
+            group, answer = here.coordinator.commit(sent.membership.member_id, sent.membership.generation)
+            if answer is Answer.OK and (overtaken := sent.partitions & process.overtaken):
+                raise Violation(
+                    f"{name}'s commit of {_names(overtaken)} is accepted after somebody else installed it"
+                )
+            if self.late_requests:
+                after = self._put(here, commit=sent._replace(answer=answer))
+            else:
+                after = self._tell(empty, CommitAnswered(0, sent.membership, answer))
+            yield Step(f"{name}'s commit arrives: {answer.name}", replace(after, coordinator=group), True)
+        else:
+            after = self._tell(empty, CommitAnswered(0, sent.membership, sent.answer))
+            yield Step(f"{name} learns of its commit: {sent.answer.name}", after, True)
+        if "lose" in self.events:
+            after = self._tell(empty, CommitAnswered(0, sent.membership, Answer.OTHER))
+            yield _disturbance(f"{name}'s commit is lost", after)
+
+    def _expiries(self, here: Here) -> Iterator[Step]:
+        member = here.process.member
+        own = member.membership.member_id if member is not None else ""
+        for member_id, entry in here.coordinator.entries:
+            if member_id[0] != here.letter:
+                continue
+            if member_id != own:
+                if member_id not in here.process.leaving:
+                    yield self._remove(here, f"{member_id}, who is dead, expires", True, member_id)
+            elif self._is_silent(entry):
+                yield self._remove(here, f"{member_id}'s session expires", False, member_id)
+
+    def _is_silent(self, entry: Entry) -> bool:
+        # The coordinator does not count the time of members that wait for its answer.
+        waiting = entry.joining or entry.syncing
+        return "time" in self.events and not waiting and entry.heard >= self.session_timeout
+
+    def _remove(self, here: Here, label: str, settling: bool, *member_ids: str) -> Step:
+        group = here.coordinator
+        after, replies = group.remove(*member_ids)
+        formed = after.generation != group.generation
+        return Step(label, self._reply(here, after, replies), settling, formed, after != group)
+
+    # ------------------------------------------------------------------------------------------- parts
+
+    def _tell(self, here: Here, event: Event) -> Here:
+        """The member hears of an event; its actions are carried out at once."""
+        before = here.process.member
+        assert before is not None
+        member, actions = before.handle(event, NOW)
+        if isinstance(event, CommitRequested):
+            here = self._put(here, overtaken=NOTHING)
+        here = self._put(here, member=member)
+        for action in actions:
+            here = self._act(here, action, before.owned)
+        if actions and isinstance(actions[-1], Announce) and "late" not in self.events:
+            return self._tell(here, ListenerReturned())
+        if member.phase is Phase.CLOSED:
+            here = replace(here, process=Process(leaving=here.process.leaving))
+        return here
+
+    def _act(self, here: Here, action: Action, owned: Partitions) -> Here:
+        member = here.process.member
+        assert member is not None
+        match action:
+            case SendJoin(attempt, membership, claimed, _):
+                if not membership.member_id:
+                    # MEMBER_ID_REQUIRED: the coordinator gives an id out, in one step with the request.
+                    failed = JoinFailed(attempt, Answer.OTHER, self._unused_id(here))
+                    return self._tell(self._tell(here, failed), AboutToJoin(self.protocol(here.index)))
+                claim = Claim(member.topics, claimed, membership.generation)
+                return self._put(here, join=JoinSent(attempt, membership, claim, False))
+            case Revoke() if not member.in_group:
+                raise Violation(f"{here.name} calls revoked what was lost")
+            case SendSync(membership):
+                return self._put(here, join=SyncSent(membership, NOW, False))
+            case SendCommit(_, membership, partitions):
+                return self._put(here, commit=Commit(membership, partitions, None))
+            case SendLeave(member_id):
+                return self._put(here, leaving=tuple(sorted({*here.process.leaving, member_id})))
+            case Install(partitions) if (added := partitions - owned) and self._is_current(here):
+                mine = received(here.process, here.index, (), added)
+                return replace(here, process=mine, installed=here.installed | added)
+            case _:
+                return here
+
+    @staticmethod
+    def _unused_id(here: Here) -> str:
+        """One after the highest in use: `canonical.py` makes them small again."""
+        used = {name for name, _ in here.coordinator.entries} | set(member_ids(here.process))
+        numbers = [int(name[1:]) for name in used if name and name[0] == here.letter]
+        return f"{here.letter}{max(numbers, default=-1) + 1}"
+
+    @staticmethod
+    def _ghosts(here: Here) -> bool:
+        """Whether the coordinator still knows an earlier id of the process: one at a time is enough."""
+        process = here.process
+        own = process.member.membership.member_id if process.member else ""
+        return bool(process.leaving) or any(
+            name[0] == here.letter and name != own for name, _ in here.coordinator.entries
+        )
+
+    def _should_heartbeat(self, here: Here) -> bool:
+        """Whether a heartbeat could make a difference: all others leave the state as it is."""
+        member = here.process.member
+        if member is None or not member.in_group:
+            return False
+        if self.kind(here.index) == "java" and member.phase is Phase.JOINING:
+            return False
+        _, answer = here.coordinator.heartbeat(member.membership.member_id, member.membership.generation)
+        if answer is Answer.OK:
+            return member.heard_at < NOW or member.stable_at < NOW
+        if answer is Answer.REBALANCE_IN_PROGRESS:
+            return member.heard_at < NOW or (
+                member.phase is Phase.IDLE and not member.rejoin_reason and not member.closing
+            )
+        return answer is not Answer.ILLEGAL_GENERATION or not member.outdated
+
+    @staticmethod
+    def _reply(here: Here, group: Coordinator, replies: Replies) -> Here:
+        """Put the coordinator's responses on their way to whoever waits for them."""
+        mine = received(here.process, here.index, replies, NOTHING)
+        return replace(here, coordinator=group, process=mine, mail=here.mail + replies)
+
+    @staticmethod
+    def _is_current(here: Here) -> bool:
+        """Whether the coordinator would accept a commit of the member: a late assignment makes no owner."""
+        member, group = here.process.member, here.coordinator
+        return (
+            member is not None
+            and group.get(member.membership.member_id) is not None
+            and member.membership.generation == group.generation
+        )
+
+    @staticmethod
+    def _put(here: Here, **changes: object) -> Here:
+        return replace(here, process=replace(here.process, **changes))  # type: ignore[arg-type]
+
+    # ------------------------------------------------------------------------------------------- time
+
+    def older_coordinator(self, group: Coordinator) -> Coordinator:
+        """After a tick."""
+        entries = tuple(
+            (name, replace(entry, heard=min(entry.heard + 1, self.session_timeout)))
+            for name, entry in group.entries
+        )
+        began = min(group.began + 1, self.rebalance_timeout) if "timeout" in self.events else 0
+        return replace(group, entries=entries, began=began)
+
+    def older_process(self, process: Process) -> Process:
+        """After a tick."""
+        member, join, heartbeat = process.member, process.join, process.heartbeat
+        if member is not None:
+            heard, stable = self._older(member.heard_at), self._older(member.stable_at)
+            member = replace(member, heard_at=heard, stable_at=stable)
+        if isinstance(join, (SyncSent, SyncAnswered)):
+            join = join._replace(sent_at=self._older(join.sent_at))
+        if heartbeat is not None:
+            heartbeat = heartbeat._replace(sent_at=self._older(heartbeat.sent_at))
+        return replace(process, member=member, join=join, heartbeat=heartbeat)
+
+    def _older(self, at: float) -> float:
+        return max(at - 1, -self.oldest)
+
+
+def _disturbance(label: str, here: Here) -> Step:
+    return Step(label, here, settling=False, disturbance=True)
+
+
+def member_ids(process: Process) -> Iterator[str]:
+    """Every id that the process or a message of its still uses."""
+    yield from process.leaving
+    if process.member is not None:
+        yield process.member.membership.member_id
+    for message in (process.join, process.heartbeat, process.commit):
+        if message is not None:
+            membership = message.reply.membership if isinstance(message, JoinAnswered) else message.membership
+            yield membership.member_id
+
+
+def _has_commit(process: Process) -> bool:
+    return process.commit is not None or (process.member is not None and bool(process.member.commits))
+
+
+def _names(partitions: Partitions) -> str:
+    return "+".join(topic for topic, _ in sorted(partitions)) or "nothing"

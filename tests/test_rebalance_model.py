@@ -1,0 +1,107 @@
+"""The rules of a rebalance hold in every state that two members and their coordinator can reach.
+
+The whole exploration is a command, `python -m tests.rebalance_model`; these are the parts that take seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_assignors.rebalance import Member
+from tests.rebalance_model.explore import Exploration, Result
+from tests.rebalance_model.mutations import LEADER_MUTATIONS, MUTATIONS
+from tests.rebalance_model.world import Model
+
+
+def explore(model: Model, max_states: int | None = None) -> Result:
+    result = Exploration(model).run(max_states=max_states)
+    assert result.found is None, str(result.found)
+    return result
+
+
+@pytest.mark.parametrize("events", [(), ("close",), ("subscribe",), ("time", "timeout")], ids="+".join)
+def test_every_rule_holds_to_the_fixpoint_and_two_rounds_are_enough(events: tuple[str, ...]) -> None:
+    result = explore(Model(events=frozenset(events)))
+    assert result.complete
+    assert max(result.rounds) == 2
+
+
+def test_a_message_lost_after_the_last_change_may_cost_one_round_more() -> None:
+    result = explore(Model(events=frozenset({"lose"})))
+    assert result.complete
+    assert max(result.rounds) == 3
+
+
+@pytest.mark.parametrize("events", ["close,commit", "late,close", "lose", "poll", "time,timeout"])
+def test_reduced_forms_stand_for_exactly_the_states_that_plain_ones_reach(events: str) -> None:
+    model = Model(events=frozenset(events.split(",")))
+    reduced, plain = Exploration(model), Exploration(model, reduce=False)
+    few, many = reduced.run(), plain.run()
+    assert few.fixpoint
+    assert many.fixpoint
+    assert {reduced.find(world) for world in plain.worlds()} == set(range(few.states))
+    assert max(few.rounds) == max(many.rounds)
+
+
+def test_every_rule_holds_wherever_one_disturbance_hits() -> None:
+    result = Exploration(Model()).run(max_disturbances=1)
+    assert result.found is None, str(result.found)
+    assert result.complete
+    assert max(result.rounds) == 2
+
+
+def test_when_more_disturbances_lead_no_further_that_is_the_fixpoint() -> None:
+    model = Model(events=frozenset({"close"}))
+    result = Exploration(model).run(max_disturbances=99)
+    assert result.fixpoint
+    assert result.states == explore(model).states
+
+
+def test_every_rule_holds_whatever_happens_first() -> None:
+    assert not explore(Model(), max_states=8_000).complete
+
+
+def test_three_members_share_three_partitions() -> None:
+    explore(Model(members=3, partitions=3, events=frozenset()), max_states=10_000)
+
+
+def test_eager_members_follow_the_same_rules() -> None:
+    eager = Model(kinds=("eager", "eager"), leading="eager", events=frozenset({"close"}))
+    assert explore(eager).complete
+
+
+def test_a_group_in_the_middle_of_an_upgrade_has_eager_and_cooperative_members() -> None:
+    assert explore(Model(kinds=("eager", "ours"), events=frozenset({"close"}))).complete
+
+
+def test_a_java_like_member_may_share_the_group() -> None:
+    assert explore(Model(kinds=("java", "ours"), events=frozenset({"close"}))).complete
+
+
+def test_a_leader_that_drops_older_claims_does_no_harm_while_no_response_is_lost() -> None:
+    assert explore(Model(leading="older", events=frozenset({"subscribe"}))).complete
+
+
+@pytest.mark.parametrize("model", MUTATIONS, ids=lambda model: model.machine.__name__)
+def test_a_broken_rule_is_caught(model: Model) -> None:
+    found = Exploration(model).run(max_states=30_000).found
+    assert found is not None
+    assert found.what.startswith("Violation")
+
+
+@pytest.mark.parametrize("model", LEADER_MUTATIONS, ids=lambda model: model.leading)
+def test_a_leader_that_does_not_withhold_is_caught(model: Model) -> None:
+    found = Exploration(model).run(max_states=30_000).found
+    assert found is not None
+    assert "both deliver" in found.what
+
+
+@pytest.mark.parametrize(
+    "model",
+    [one for one in MUTATIONS if not {"time", "poll"} & one.events],
+    ids=lambda model: model.machine.__name__,
+)
+def test_the_machine_as_it_is_passes_where_broken_ones_are_caught(model: Model) -> None:
+    explore(replace(model, machine=Member), max_states=2_000)
