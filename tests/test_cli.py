@@ -174,7 +174,7 @@ def test_strategies_are_listed_with_their_protocols() -> None:
     done = run("strategies")
     assert done.returncode == 0
     rows = {line.split("\t")[0]: line.split("\t")[1:] for line in done.stdout.splitlines()}
-    assert {"range", "roundrobin", "sticky", "cooperative-sticky"} <= rows.keys()
+    assert {"range", "roundrobin", "sticky", "cooperative-sticky", "rack-aware-sticky"} <= rows.keys()
     assert rows["range"][0] == "eager"
     assert rows["cooperative-sticky"][0] == "cooperative,eager"
     assert all(summary for _, summary in rows.values())
@@ -205,6 +205,19 @@ def test_a_reader_that_stops_reading_ends_it_quietly() -> None:
         process.stdin.close()
         assert process.wait(120) == 141
         assert process.stderr.read() == b""
+
+
+@pytest.mark.parametrize("command", [[], ["groups"], ["lint"]])
+def test_help_that_nobody_reads_ends_like_any_output(command: list[str]) -> None:
+    reader, stdout = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [*COMMAND, *command, "--help"], stdout=stdout, stderr=subprocess.PIPE, timeout=120, check=False
+        )
+    finally:
+        os.close(stdout)
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 def read_all(terminal: int) -> bytes:

@@ -24,7 +24,7 @@ EMPTY = '{"topics": {}, "members": []}'
 STRATEGIES_OF_OTHERS = """
 from dataclasses import dataclass
 from kafka_assignors.group import Assignment
-from kafka_assignors.strategies import RebalanceProtocol
+from kafka_assignors.strategies import Criterion, RebalanceProtocol
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,9 @@ class Greedy(Base):
         first = min(group.members)
         everything = {name: range(topic.partitions) for name, topic in group.topics.items()}
         return Assignment({member: everything if member == first else {} for member in group.members})
+
+class Boaster(Greedy):
+    criteria = (Criterion.BALANCE,)
 
 class Idle(Base):
     def assign(self, group):
@@ -252,3 +255,76 @@ def test_a_strategy_that_fails_is_told_with_its_group(
     assign: Assign, others: str, name: str, message: str
 ) -> None:
     refused(assign(MOVING, "--strategy", f"{others}:{name}"), message)
+
+
+def test_a_certificate_comes_with_the_answer(assign: Assign) -> None:
+    [answer] = assign(MOVING, "--certify").lines
+    assert answer["certificate"]["criteria"] == ["balance", "movement", "racks"]
+    assert answer["certificate"]["prices"].keys() == {"m1", "m2"}
+
+
+def test_a_strategy_that_promises_the_best_and_does_not_find_it_is_told_what_would_be_better(
+    assign: Assign, others: str
+) -> None:
+    outcome = assign(MOVING, "--strategy", f"{others}:Boaster", "--certify")
+    assert outcome.code == 1
+    [answer] = outcome.lines
+    assert answer["improvement"]["change"]["balance"] == -4
+    assert [step["to"] for step in answer["improvement"]["steps"]] == ["m2"]
+
+
+def test_only_what_is_promised_is_certified(assign: Assign) -> None:
+    refused(
+        assign(MOVING, "--strategy", "range", "--certify"),
+        "--certify: strategy 'range' does not promise the best assignment, for it declares no criteria; "
+        "`kafka-assignors check` judges its assignments by criteria of yours",
+    )
+
+
+def test_groups_without_members_are_answered_and_noted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "groups.jsonl"
+    file.write_text(f"{json.dumps(MOVING)}\n{EMPTY}\n{EMPTY}\n")
+    assert main(["assign", str(file)]) == 0
+    captured = capsys.readouterr()
+    assert len(captured.out.splitlines()) == 3
+    assert captured.err.count("\n") == 1
+    assert "groups.jsonl:2: the group has no members, so nothing is assigned (1 more like it)" in captured.err
+
+
+def test_an_explanation_is_in_the_answer_and_in_words(assign: Assign) -> None:
+    outcome = assign(MOVING, "--explain")
+    assert outcome.lines[0]["explanation"] == {
+        "moves": [
+            {"topic": "orders", "partition": 2, "from": "m1", "to": "m2", "reason": "balance", "chain": 0}
+        ],
+        "chains": [
+            {
+                "members": ["m1", "m2"],
+                "reason": "balance",
+                "loads": [2, 1],
+                "change_if_taken_back": {"balance": 4, "movement": -1, "racks": 0},
+            }
+        ],
+    }
+    assert outcome.err == (
+        "kafka-assignors: orders-2: m1 -> m2; for balance: m1 has 2 and m2 1, and would have 3 and 0 if one "
+        "of them had not moved\n"
+    )
+
+
+def test_a_strategy_of_somebody_elses_that_keeps_no_owners_is_explained_by_that(
+    assign: Assign, others: str
+) -> None:
+    moving = {**MOVING, "members": [{**MOVING["members"][1], "id": "m0"}, MOVING["members"][0]]}
+    outcome = assign(moving, "--strategy", f"{others}:Greedy", "--explain")
+    assert outcome.err == (
+        "kafka-assignors: orders-0, orders-1, orders-2: m1 -> m0; mine does not promise to keep owners\n"
+    )
+
+
+def test_where_nothing_moved_the_explanation_says_so(assign: Assign) -> None:
+    outcome = assign({**MOVING, "members": MOVING["members"][:1]}, "--explain")
+    assert outcome.lines[0]["explanation"] == {"moves": [], "chains": []}
+    assert outcome.err == "kafka-assignors: nothing moved\n"

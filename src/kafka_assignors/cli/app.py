@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 import kafka_assignors
-from kafka_assignors.cli import assign, replay, strategies
-from kafka_assignors.cli.console import flush, note
+from kafka_assignors.cli import assign, check, groups, lint, replay, strategies
+from kafka_assignors.cli.console import emit, flush, note, stdout_failed
 from kafka_assignors.cli.errors import CannotRun, ExitCode, PipeClosed
 
 __all__ = ["app", "run"]
@@ -28,6 +29,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command(epilog=assign.EPILOG)(assign.assign)
+app.command("check", epilog=check.EPILOG)(check.check_assignments)
+app.add_typer(groups.groups)
+app.command("lint", epilog=lint.EPILOG)(lint.lint_members)
 app.command(epilog=replay.EPILOG)(replay.replay)
 app.command(epilog=strategies.EPILOG)(strategies.strategies)
 
@@ -37,7 +41,7 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 def _print_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"kafka-assignors {kafka_assignors.__version__}")
+        emit(f"kafka-assignors {kafka_assignors.__version__}")
         raise typer.Exit
 
 
@@ -50,14 +54,15 @@ def _main(
 ) -> None:
     """Partition assignment for Kafka consumer groups.
 
-    See what a strategy does with a group, and replay the history of your groups under other strategies.
+    See what a strategy does with a group, look at the groups of a running cluster, judge a change of strategy
+    before you roll it out, and replay the history of your groups under other strategies.
     """
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command to its end and return its exit code."""
     try:
-        code = app(args=list(arguments), prog_name="kafka-assignors", standalone_mode=False)
+        code = _run(arguments)
         flush()
         if (
             code == ExitCode.INTERRUPTED
@@ -75,6 +80,22 @@ def run(arguments: Sequence[str]) -> int:
         return ExitCode.PIPE_CLOSED
 
 
+def _run(arguments: Sequence[str]) -> int | None:
+    try:
+        code: int | None = app(args=list(arguments), prog_name="kafka-assignors", standalone_mode=False)
+        return code
+    except OSError as error:
+        # Help is not written by us, so nobody has asked yet why that failed.
+        if error.errno not in (errno.ENOSPC, errno.EPIPE):
+            raise
+        raise stdout_failed(error) from None
+    except SystemExit as error:
+        # What rich and typer make of a closed pipe, with an exit code that is a verdict here.
+        if not isinstance(error.__context__, BrokenPipeError):
+            raise
+        raise stdout_failed(error.__context__) from None
+
+
 def _fail(message: str) -> int:
     note(f"error: {' '.join(message.split())}")
     return ExitCode.CANNOT_RUN
@@ -82,7 +103,10 @@ def _fail(message: str) -> int:
 
 def _message(error: Exception) -> str:
     message = str(getattr(error, "format_message", error.__str__)())
-    return message[:1].lower() + message[1:].rstrip(".")
+    message = message[:1].lower() + message[1:].rstrip(".")
+    if message.startswith("no such command") and _command_path(error).endswith(" groups"):
+        message += "; to look at a group: kafka-assignors groups describe GROUP"
+    return message
 
 
 def _command_path(error: Exception) -> str:

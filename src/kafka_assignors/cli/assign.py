@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import statistics
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any
 
 import typer
 
-from kafka_assignors.cli.console import ProgressReport, emit
-from kafka_assignors.cli.errors import CannotRun
-from kafka_assignors.cli.jsontext import read_groups
+from kafka_assignors.certificate import criteria_of, prove
+from kafka_assignors.cli.console import ProgressReport, emit, note
+from kafka_assignors.cli.errors import CannotRun, ExitCode
+from kafka_assignors.cli.explained import sentences
+from kafka_assignors.cli.jsontext import opened, read_groups
 from kafka_assignors.cli.named import load_named_strategy
+from kafka_assignors.explain import Explanation, explain
 from kafka_assignors.group import Group, InvalidGroupError
-from kafka_assignors.jsonform import assignment_to_json
+from kafka_assignors.jsonform import assignment_to_json, explanation_to_json, proof_to_json
 from kafka_assignors.leader import InvalidAssignmentError, lead
 from kafka_assignors.quality import measure
-from kafka_assignors.strategies import RebalanceProtocol, Strategy
+from kafka_assignors.strategies import Criterion, RebalanceProtocol, Strategy
 
 __all__ = ["EPILOG", "assign"]
 
@@ -33,6 +33,10 @@ kafka-assignors assign group.json --strategy range
 generate-groups | kafka-assignors assign - --time > assignments.jsonl
 
 kafka-assignors assign group.json --strategy my_package.strategies:Weighted
+
+kafka-assignors assign group.json --certify > answer.json && kafka-assignors check group.json answer.json
+
+kafka-assignors assign group.json --strategy cooperative-sticky --explain
 
 A group in JSON:  {"topics": {"orders": {"partitions": 3}}, "members": [{"id": "m1", "topics": ["orders"], \
 "owned": {"orders": [0, 1]}, "generation": 7}, {"id": "m2", "topics": ["orders"]}]}
@@ -63,6 +67,21 @@ def assign(
         bool,
         typer.Option("--time", help="Add assign_ns: CPU nanoseconds of the assign call alone."),
     ] = False,
+    certify: Annotated[
+        bool,
+        typer.Option(
+            "--certify",
+            help="Add the certificate that no assignment is better by the criteria of the strategy. Exit "
+            "code 1, and the improvement in its place, if one is.",
+        ),
+    ] = False,
+    explained: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="Add why each partition moved, and say it in words on stderr.",
+        ),
+    ] = False,
 ) -> None:
     """Assign the partitions of groups given in JSON, and measure the result."""
     chosen = load_named_strategy(strategy)
@@ -71,24 +90,58 @@ def assign(
     elif protocol not in chosen.protocols:
         can = " and ".join(each.value for each in chosen.protocols)
         raise CannotRun(f"strategy {strategy!r} does not run under {protocol.value}, only under {can}")
-    with _opened(file) as (lines, source), ProgressReport("assigning: groups done") as progress:
+    criteria = criteria_of(chosen)
+    if certify and criteria is None:
+        raise CannotRun(
+            f"--certify: strategy {strategy!r} does not promise the best assignment, for it declares no "
+            "criteria; `kafka-assignors check` judges its assignments by criteria of yours"
+        )
+    verdict = ExitCode.OK
+    without_members: list[str] = []
+    with opened(file) as (lines, source), ProgressReport("assigning: groups done") as progress:
         for done, (where, group) in enumerate(read_groups(lines, source), 1):
-            answer = json.dumps(_answer(chosen, group, protocol, timed, where))
+            answer, explanation = _answer(chosen, group, protocol, timed, where, criteria, certify, explained)
+            if "improvement" in answer:
+                verdict = ExitCode.VERDICT_FAILED
+            if not group.members:
+                without_members.append(where)
             if sys.stdout.isatty():
                 progress.close()  # From here on the answers themselves show how far it has come.
-            emit(answer)
+            emit(json.dumps(answer))
+            if explanation is not None:
+                progress.close()
+                for sentence in sentences(explanation, chosen.name):
+                    note(sentence)
             progress.update("assigning: groups done", done)
+    if without_members:
+        others = f" ({len(without_members) - 1} more like it)" if len(without_members) > 1 else ""
+        note(f"{without_members[0]}: the group has no members, so nothing is assigned{others}")
+    if verdict:
+        raise typer.Exit(verdict)
 
 
 def _answer(
-    strategy: Strategy, group: Group, protocol: RebalanceProtocol, timed: bool, where: str
-) -> dict[str, Any]:
+    strategy: Strategy,
+    group: Group,
+    protocol: RebalanceProtocol,
+    timed: bool,
+    where: str,
+    criteria: tuple[Criterion, ...] | None,
+    certify: bool,
+    explained: bool,
+) -> tuple[dict[str, Any], Explanation | None]:
+    explanation = None
     try:
         led = lead(strategy, group, protocol)
         answer: dict[str, Any] = {
             "assignment": assignment_to_json(led.target),
             "quality": dataclasses.asdict(measure(group, led.target)),
         }
+        if certify and criteria is not None:
+            answer.update(proof_to_json(prove(group, led.target, criteria)))
+        if explained:
+            explanation = explain(group, led.target, criteria)
+            answer["explanation"] = explanation_to_json(explanation)
         if timed:
             answer["assign_ns"] = _assign_ns(strategy, group)
     except (InvalidAssignmentError, InvalidGroupError) as error:
@@ -105,7 +158,7 @@ def _answer(
         }
     if led.dropped_claims:
         answer["dropped_claims"] = [dataclasses.asdict(claim) for claim in led.dropped_claims]
-    return answer
+    return answer, explanation
 
 
 def _assign_ns(strategy: Strategy, group: Group) -> int:
@@ -119,19 +172,3 @@ def _assign_ns(strategy: Strategy, group: Group) -> int:
         strategy.assign(group)
         runs.append(time.thread_time_ns() - start)
     return int(statistics.median(runs))
-
-
-@contextlib.contextmanager
-def _opened(file: str) -> Iterator[tuple[BinaryIO, str]]:
-    if file == "-":
-        yield sys.stdin.buffer, "stdin"
-        return
-    try:
-        stream = Path(file).open("rb")  # noqa: SIM115
-    except OSError as error:
-        raise CannotRun(f"{file}: {error.strerror}") from None
-    with stream:
-        try:
-            yield stream, file
-        except IsADirectoryError:
-            raise CannotRun(f"{file}: is a directory") from None

@@ -22,7 +22,7 @@ from rich.progress import (
 
 from kafka_assignors.cli.errors import CannotRun, PipeClosed
 
-__all__ = ["ProgressReport", "emit", "emit_renderable", "flush", "note", "printable"]
+__all__ = ["ProgressReport", "emit", "emit_renderable", "flush", "note", "printable", "stdout_failed"]
 
 PLAIN_INTERVAL_S = 5.0
 """Without a terminal, one line of progress at most this often."""
@@ -45,11 +45,16 @@ def _stdout_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        # Python would try to flush stdout once more when it exits, and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(error, BrokenPipeError):
-            raise PipeClosed from None
-        raise CannotRun(f"cannot write to stdout: {error.strerror}") from None
+        raise stdout_failed(error) from None
+
+
+def stdout_failed(error: OSError) -> CannotRun | PipeClosed:
+    """What to raise after `error` in writing to stdout, which nothing can be written to any more."""
+    # Python would try to flush stdout once more when it exits, and complain.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):
+        return PipeClosed()
+    return CannotRun(f"cannot write to stdout: {error.strerror}")
 
 
 def emit_renderable(*renderables: RenderableType) -> None:

@@ -1,46 +1,82 @@
-"""Groups out of JSON text, with errors that name the line as well as the field.
+"""Groups and the like out of JSON text, with errors that name the line as well as the field.
 
 `kafka_assignors.jsonform` knows the fields but has never seen the text; here is the text.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any, NoReturn
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import Any, BinaryIO, Generic, NoReturn, TypeVar
 
 from kafka_assignors.cli.errors import CannotRun
 from kafka_assignors.group import Group
 from kafka_assignors.jsonform import InvalidFieldError, Path, format_path, parse_group
 
-__all__ = ["read_groups"]
+__all__ = ["Form", "opened", "read_forms", "read_groups"]
+
+Value = TypeVar("Value")
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 
 
-def read_groups(lines: Iterable[bytes], source: str) -> Iterator[tuple[str, Group]]:
-    """The groups in `lines`: one JSON object over any number of lines, or JSON lines, one object on each.
+@contextlib.contextmanager
+def opened(file: str) -> Iterator[tuple[BinaryIO, str]]:
+    """The file, or stdin for "-", and what to call it."""
+    if file == "-":
+        yield sys.stdin.buffer, "stdin"
+        return
+    try:
+        stream = FilePath(file).open("rb")  # noqa: SIM115
+    except OSError as error:
+        raise CannotRun(f"{file}: {error.strerror}") from None
+    with stream:
+        try:
+            yield stream, file
+        except IsADirectoryError:
+            raise CannotRun(f"{file}: is a directory") from None
 
-    With each group comes where it was found, as `source:line`. It is JSON lines as soon as the first line
+
+@dataclass(frozen=True, slots=True)
+class Form(Generic[Value]):
+    """What the objects are called, such as "group", and what makes a value of what `json` returns."""
+
+    name: str
+    parse: Callable[[object], Value]
+
+
+def read_groups(lines: Iterable[bytes], source: str) -> Iterator[tuple[str, Group]]:
+    """The groups in `lines`; see `read_forms`."""
+    return read_forms(Form("group", parse_group), lines, source)
+
+
+def read_forms(form: Form[Value], lines: Iterable[bytes], source: str) -> Iterator[tuple[str, Value]]:
+    """The values in `lines`: one JSON object over any number of lines, or JSON lines, one object on each.
+
+    With each value comes where it was found, as `source:line`. It is JSON lines as soon as the first line
     is a value of its own; then each line is read when it is asked for. Raises `CannotRun`.
     """
     numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
     first = next(numbered, None)
     if first is None:
-        raise CannotRun(f"{source}: there is no group in it, it is empty")
+        raise CannotRun(f"{source}: there is no {form.name} in it, it is empty")
     number, line = first
     text = _text(line, source, number).removeprefix("\ufeff")
     if _is_json(text):
-        yield f"{source}:{number}", _group(text, source, number)
+        yield f"{source}:{number}", _value(form, text, source, number)
         for number, line in numbered:
-            yield f"{source}:{number}", _group(_text(line, source, number), source, number)
+            yield f"{source}:{number}", _value(form, _text(line, source, number), source, number)
     else:
         # Blank lines were passed over: count the lines anew from what was really there.
         rest = {at: _text(line, source, at) for at, line in numbered}
         last = max(rest, default=number)
         document = text + "".join(rest.get(at, "\n") for at in range(number + 1, last + 1))
-        yield f"{source}:{number}", _group(document, source, number)
+        yield f"{source}:{number}", _value(form, document, source, number)
 
 
 _CONSTANT = re.compile(r"NaN|-?Infinity")
@@ -68,8 +104,8 @@ def _text(line: bytes, source: str, number: int) -> str:
         ) from None
 
 
-def _group(text: str, source: str, first_line: int) -> Group:
-    """The group that `text` describes; `first_line` is the number of its first line in `source`."""
+def _value(form: Form[Value], text: str, source: str, first_line: int) -> Value:
+    """The value that `text` describes; `first_line` is the number of its first line in `source`."""
 
     def refusal(problem: str, offset: int, path: Path) -> CannotRun:
         where = f"{source}:{first_line + text.count(chr(10), 0, offset)}"
@@ -80,7 +116,9 @@ def _group(text: str, source: str, first_line: int) -> Group:
         value = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_duplicates)
     except json.JSONDecodeError as error:
         if error.msg == "Extra data":
-            problem = "there is more after the end of the group: write one group, or one group per line"
+            problem = (
+                f"there is more after the end of the {form.name}: write one {form.name}, or one per line"
+            )
             raise refusal(problem, error.pos, ()) from None
         problem = f"not JSON at column {error.colno}: {error.msg[0].lower()}{error.msg[1:]}"
         raise refusal(problem, error.pos, _path_at(text, error.pos)) from None
@@ -89,11 +127,11 @@ def _group(text: str, source: str, first_line: int) -> Group:
     except _DuplicateKey:
         raise refusal("appears twice", *_second_of_its_path(text)) from None
     except RecursionError:
-        raise refusal("not a group: it is nested too deeply", 0, ()) from None
+        raise refusal(f"not a {form.name}: it is nested too deeply", 0, ()) from None
     except ValueError:  # Python's own limit on the digits of a number.
         raise refusal("a number of thousands of digits", *_first_value(text, _HUGE_NUMBER)) from None
     try:
-        return parse_group(value)
+        return form.parse(value)
     except InvalidFieldError as error:
         raise refusal(error.problem, _offset_of(text, error.path), error.path) from None
 

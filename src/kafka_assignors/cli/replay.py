@@ -33,7 +33,7 @@ client.properties holds librdkafka's properties, one name=value per line: passwo
 command line.
 """
 
-_ALL = "range,roundrobin,sticky,cooperative-sticky"
+_ALL = "range,roundrobin,sticky,cooperative-sticky,rack-aware-sticky"
 _SPARK_EXTRA = {"pyspark", "pyarrow", "confluent_kafka", "plotly", "jinja2"}
 
 

@@ -1,0 +1,30 @@
+"""Consumer groups of a running cluster, read with confluent-kafka's admin client.
+
+    with Cluster("broker:9092") as cluster:
+        for group in cluster.read_groups(["orders"]):
+            print(group.id, group.state, group.loads, group.lag)
+
+The values are those of `kafka_assignors.livegroup`. Nothing here joins a group, commits or creates a topic;
+only `Cluster.delete_groups` changes anything.
+"""
+
+from kafka_assignors_confluent._cluster import Cluster, GroupListing, Listing, Progress
+from kafka_assignors_confluent._connection import (
+    AuthenticationError,
+    ClusterError,
+    ConfigurationError,
+    NotAuthorizedError,
+    UnreachableError,
+)
+
+__all__ = [
+    "AuthenticationError",
+    "Cluster",
+    "ClusterError",
+    "ConfigurationError",
+    "GroupListing",
+    "Listing",
+    "NotAuthorizedError",
+    "Progress",
+    "UnreachableError",
+]

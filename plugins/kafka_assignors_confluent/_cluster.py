@@ -1,0 +1,288 @@
+"""What can be asked of a cluster: which groups there are, what they are like, and to delete some."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kafka_assignors.group import Topic
+from kafka_assignors.livegroup import LiveGroup, Offsets
+from kafka_assignors_confluent._connection import Connection, reason
+from kafka_assignors_confluent._describe import describe_groups, state_name, type_name
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
+
+__all__ = ["Cluster", "GroupListing", "Listing", "Progress"]
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being read, how many are done, and of how many."""
+
+_T = TypeVar("_T")
+
+_GROUPS_AT_ONCE = 100
+_TOPICS_AT_ONCE = 200
+_PARTITIONS_AT_ONCE = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListing:
+    """A group as a list of all groups shows it; `group_type` and `state` are those of `LiveGroup`."""
+
+    id: str
+    group_type: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The consumer groups that we may see, sorted by id, and brokers that did not tell theirs."""
+
+    groups: tuple[GroupListing, ...]
+    problems: tuple[str, ...] = ()
+
+
+class Cluster:
+    """A connection to a running cluster. No method waits longer than about `timeout_s` for any one request.
+
+    Args:
+        servers: `host:port` of brokers to ask first, separated by commas.
+        config: librdkafka's properties, such as `security.protocol`; secrets among them are never shown.
+
+    `ConfigurationError` for a property that librdkafka refuses. All methods raise `UnreachableError` if
+    nobody answers in time, and `AuthenticationError` if it is a matter of passwords or certificates.
+    """
+
+    def __init__(
+        self, servers: str, config: Mapping[str, str] | None = None, *, timeout_s: float = 10.0
+    ) -> None:
+        self._config = dict(config or {})
+        self._connection = Connection(servers, self._config, timeout_s)
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # The client ends when the last reference to it goes.
+        del self._connection
+
+    def list_groups(self) -> Listing:
+        """All consumer groups. `ClusterError` if no broker at all answers."""
+        connection = self._ready()
+        future = connection.admin.list_consumer_groups(request_timeout=connection.timeout_s)
+        result = connection.gather({"groups": future})["groups"]
+        if not hasattr(result, "valid"):
+            raise connection.failure("cannot list groups", result)
+        errors = [_kafka_error(error) for error in result.errors or ()]
+        groups = sorted(
+            (GroupListing(one.group_id, type_name(one), state_name(one)) for one in result.valid or ()),
+            key=lambda group: group.id,
+        )
+        if errors and not groups:
+            raise connection.failure("cannot list groups", errors[0])
+        problems = tuple(sorted({f"not all groups are listed: {reason(error)}" for error in errors}))
+        return Listing(tuple(groups), tuple(map(connection.without_secrets, problems)))
+
+    def read_groups(
+        self,
+        ids: Iterable[str],
+        *,
+        topics: bool = True,
+        offsets: bool = True,
+        on_progress: Progress | None = None,
+    ) -> tuple[LiveGroup, ...]:
+        """These groups as they are now, in the order given; a group that does not exist is `Dead`.
+
+        `topics` and `offsets` say whether to ask for these too. What of a group cannot be read is among its
+        `problems`; `NotAuthorizedError` if we may not describe the group at all.
+        """
+        progress = on_progress or (lambda *_: None)
+        connection = self._ready()
+        wanted = list(dict.fromkeys(ids))
+        groups: list[LiveGroup] = []
+        for batch in _batches(wanted, _GROUPS_AT_ONCE):
+            progress("reading groups", len(groups), len(wanted))
+            groups += describe_groups(connection, batch)
+        if topics:
+            groups = self._with_topics(groups, progress)
+        if offsets:
+            groups = self._with_offsets(groups, progress)
+        return tuple(groups)
+
+    def delete_groups(self, ids: Iterable[str]) -> dict[str, str | None]:
+        """Delete groups. For each None, or why the cluster refused: it has members, does not exist, …"""
+        wanted = list(dict.fromkeys(ids))
+        connection = self._ready()
+        outcome: dict[str, str | None] = {}
+        for batch in _batches(wanted, _GROUPS_AT_ONCE):
+            futures = connection.admin.delete_consumer_groups(batch, request_timeout=connection.timeout_s)
+            for group, error in connection.gather(futures).items():
+                outcome[group] = None if error is None else connection.without_secrets(reason(error))
+        return outcome
+
+    def _ready(self) -> Connection:
+        """The connection for the next task, a new one if nobody answered the last.
+
+        A client that has lost its brokers backs off for longer than a short timeout lasts, and would miss
+        them when they are back.
+        """
+        if self._connection.unanswered:
+            lost = self._connection
+            self._connection = Connection(lost.servers, self._config, lost.timeout_s)
+        self._connection.forget_complaints()
+        return self._connection
+
+    # ---- topics
+
+    def _with_topics(self, groups: Sequence[LiveGroup], progress: Progress) -> list[LiveGroup]:
+        names = sorted(set().union(*(group.subscribed for group in groups)))
+        topics: dict[str, Topic] = {}
+        refused: dict[str, str] = {}
+        for batch in _batches(names, _TOPICS_AT_ONCE):
+            progress("reading topics", len(topics), len(names))
+            self._describe_topics(batch, topics, refused)
+        return [
+            replace(
+                group,
+                topics={name: topics[name] for name in group.subscribed if name in topics},
+                problems=group.problems
+                + tuple(
+                    f"topic {name!r} is not shown: {refused[name]}"
+                    for name in sorted(group.subscribed & refused.keys())
+                ),
+            )
+            for group in groups
+        ]
+
+    def _describe_topics(
+        self, names: Sequence[str], topics: dict[str, Topic], refused: dict[str, str]
+    ) -> None:
+        from confluent_kafka import TopicCollection
+
+        connection = self._connection
+        try:
+            futures = connection.admin.describe_topics(
+                TopicCollection(list(names)), request_timeout=connection.timeout_s
+            )
+        except ValueError as error:
+            # A member may subscribe to a name that cannot even be asked for, such as an empty one.
+            if len(names) > 1:
+                for name in names:
+                    self._describe_topics([name], topics, refused)
+            else:
+                refused[names[0]] = str(error)
+            return
+        for name, result in connection.gather(futures).items():
+            if hasattr(result, "partitions"):
+                topics[name] = _topic(name, result)
+            elif _is_timeout(result):
+                raise connection.failure("cannot describe topics", result)
+            else:
+                refused[name] = reason(result)
+
+    # ---- offsets
+
+    def _with_offsets(self, groups: Sequence[LiveGroup], progress: Progress) -> list[LiveGroup]:
+        committed: dict[str, dict[str, dict[int, int]]] = {}
+        refused: dict[str, str] = {}
+        for batch in _batches([group.id for group in groups], _GROUPS_AT_ONCE):
+            progress("reading committed offsets", len(committed), len(groups))
+            self._committed(batch, committed, refused)
+        wanted: dict[str, set[int]] = {}
+        for topics in committed.values():
+            for topic, partitions in topics.items():
+                wanted.setdefault(topic, set()).update(partitions)
+        ends = self._ends(wanted, progress)
+        found = []
+        for group in groups:
+            offsets = committed.get(group.id)
+            if offsets is None:
+                problem = f"committed offsets are not shown: {refused[group.id]}"
+                found.append(replace(group, problems=(*group.problems, problem)))
+                continue
+            own_ends: Offsets = {
+                topic: {
+                    number: end
+                    for number in partitions
+                    if (end := ends.get(topic, {}).get(number)) is not None
+                }
+                for topic, partitions in offsets.items()
+            }
+            found.append(replace(group, committed=offsets, ends=own_ends))
+        return found
+
+    def _committed(
+        self,
+        groups: Sequence[str],
+        committed: dict[str, dict[str, dict[int, int]]],
+        refused: dict[str, str],
+    ) -> None:
+        from confluent_kafka import ConsumerGroupTopicPartitions
+
+        connection = self._connection
+        # One request for each group is all the client can do; they are under way at the same time.
+        futures: dict[str, Any] = {}
+        for group in groups:
+            futures |= connection.admin.list_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(group)], request_timeout=connection.timeout_s
+            )
+        for group, result in connection.gather(futures).items():
+            if not hasattr(result, "topic_partitions"):
+                if _is_timeout(result):
+                    raise connection.failure(f"cannot read the offsets of group {group!r}", result)
+                refused[group] = reason(result)
+                continue
+            offsets: dict[str, dict[int, int]] = {}
+            for one in result.topic_partitions or ():
+                if one.offset >= 0 and one.error is None:
+                    offsets.setdefault(one.topic, {})[one.partition] = one.offset
+            committed[group] = offsets
+
+    def _ends(self, wanted: Mapping[str, Iterable[int]], progress: Progress) -> dict[str, dict[int, int]]:
+        """The end offset of each partition that has one."""
+        from confluent_kafka import IsolationLevel, TopicPartition
+        from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+
+        connection = self._connection
+        partitions = [(topic, number) for topic, numbers in wanted.items() for number in numbers]
+        ends: dict[str, dict[int, int]] = {}
+        done = 0
+        for batch in _batches(partitions, _PARTITIONS_AT_ONCE):
+            progress("reading end offsets", done, len(partitions))
+            futures = connection.admin.list_offsets(
+                {TopicPartition(*one): OffsetSpec.latest() for one in batch},  # type: ignore[no-untyped-call]
+                isolation_level=IsolationLevel.READ_UNCOMMITTED,
+                request_timeout=connection.timeout_s,
+            )
+            for asked, result in connection.gather(futures).items():
+                if hasattr(result, "offset"):
+                    ends.setdefault(asked.topic, {})[asked.partition] = result.offset
+            done += len(batch)
+        return ends
+
+
+def _topic(name: str, description: Any) -> Topic:
+    racks = tuple(
+        frozenset(node.rack for node in partition.replicas if node.rack)
+        for partition in sorted(description.partitions, key=lambda partition: int(partition.id))
+    )
+    return Topic(name, len(racks), racks if any(racks) else None)
+
+
+def _is_timeout(error: KafkaError) -> bool:
+    from confluent_kafka import KafkaError
+
+    return error.code() in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT)
+
+
+def _kafka_error(error: Any) -> KafkaError:
+    found: KafkaError = error.args[0] if isinstance(error, Exception) else error
+    return found
+
+
+def _batches(items: Sequence[_T], size: int) -> Iterator[list[_T]]:
+    return (list(items[start : start + size]) for start in range(0, len(items), size))

@@ -1,0 +1,86 @@
+"""The members of a live group, as far as a broker shows how they are configured.
+
+It shows little: the strategy that has won the vote, not the lists; the client id, from which the library can
+be told where nobody chose another; instance ids and racks. The session and rebalance timeouts are in the
+group's record. Heartbeat and poll intervals, and the clients' request timeouts, it never learns.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from kafka_assignors.lint.clients import client_of_id, own_strategy
+from kafka_assignors.lint.members import Client, MemberConfig, NotJudged, StrategyUse
+from kafka_assignors.livegroup import CONSUMER, LiveGroup
+from kafka_assignors.protocol import GroupMetadata
+
+__all__ = ["live_members"]
+
+
+def live_members(
+    group: LiveGroup, record: GroupMetadata | None, listed: Sequence[StrategyUse] = (), no_record: str = ""
+) -> tuple[tuple[MemberConfig, ...], tuple[NotJudged, ...]]:
+    """The members as they run now, and what cannot be known of them.
+
+    `listed` is what they list according to whoever runs them; without it, nothing but the strategy in use.
+    `no_record` says why there is no record.
+    """
+    timeouts = {member.member_id: member for member in record.members} if record is not None else {}
+    members = []
+    for member in group.members:
+        client, version = client_of_id(member.client_id)
+        stored = timeouts.get(member.id)
+        uses = tuple(listed)
+        # Where the broker assigns, the group's "protocol" is the broker's, and nobody's choice.
+        if not uses and group.protocol and group.group_type != CONSUMER:
+            use = own_strategy(client, version, group.protocol)
+            # The Python clients' own strategies join with version 0 or 1, ours with 3.
+            joined = member.subscription.version if member.subscription is not None else 0
+            uses = (dataclasses.replace(use, ours=client.runs_our_strategies and joined > 1),)
+        members.append(
+            MemberConfig(
+                member.id,
+                client,
+                version,
+                strategies=uses or None,
+                session_timeout_ms=stored.session_timeout_ms if stored else None,
+                rebalance_timeout_ms=stored.rebalance_timeout_ms if stored else None,
+                instance_id=member.instance_id,
+                rack=member.rack,
+            )
+        )
+    return tuple(members), tuple(_not_judged(group, members, no_record))
+
+
+def _not_judged(group: LiveGroup, members: Sequence[MemberConfig], no_record: str) -> list[NotJudged]:
+    if not members:
+        return [
+            NotJudged(
+                f"group {group.id}", f"it has no members now ({group.state}): nothing shows their settings"
+            )
+        ]
+    left_open = [
+        NotJudged(
+            "heartbeat, poll and request timeouts",
+            "a broker does not learn them; give the members' files",
+        )
+    ]
+    unknown = [member for member in members if member.client is Client.UNKNOWN]
+    if unknown:
+        left_open.append(
+            NotJudged(
+                f"what the clients of {len(unknown)} members can do",
+                "their client ids do not tell the library; give the members' files",
+            )
+        )
+    if group.group_type == CONSUMER:
+        left_open.append(
+            NotJudged("which strategies the members list", "the broker assigns, and does not tell")
+        )
+    else:
+        if any(member.session_timeout_ms is None for member in members):
+            left_open.append(
+                NotJudged("session and rebalance timeouts", no_record or "the record is of other members")
+            )
+    return left_open

@@ -1,0 +1,66 @@
+"""Which releases of a client an adapter is made for.
+
+Adapters depend on the insides of clients, which nobody promises to keep. So the release is looked at before
+any of them is imported, and one that is unsuitable is named, instead of a module or an attribute that it
+lacks.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from importlib import metadata
+from logging import Logger
+
+__all__ = ["installed_release", "numbers_of", "require_release"]
+
+
+def numbers_of(version: str) -> tuple[int, ...]:
+    """The numbers that a version begins with: (3, 1, 0) of "3.1.0rc1", none of "unknown".
+
+    So candidates and builds from a checkout count as the release that they lead to.
+    """
+    found = re.match(r"\d+(\.\d+)*", version)
+    return tuple(int(number) for number in found.group().split(".")) if found else ()
+
+
+def installed_release(client: str, module: str) -> str:
+    """The version of a client; ImportError that says how to install one if there is none.
+
+    `client` is the name of the distribution. A copy without one, on the path, tells by its `module`.
+    """
+    try:
+        return metadata.version(client)
+    except metadata.PackageNotFoundError:
+        try:
+            return str(importlib.import_module(module).__version__)
+        except ImportError:
+            raise ImportError(f'{client} is not installed: pip install "kafka-assignors[{client}]"') from None
+
+
+def require_release(
+    client: str, installed: str, oldest: tuple[int, ...], newest: tuple[int, ...], log: Logger
+) -> None:
+    """Raise ImportError if the installed release of a client is too old; warn if it may be too new.
+
+    `oldest` is the oldest release or series that the tests of the adapter pass with, `newest` the newest
+    series (0.14 is one); all between them pass. `client` is the name of the distribution.
+    """
+    release = numbers_of(installed)
+    if release and release < oldest:
+        raise ImportError(
+            f"kafka_assignors_{client.replace('-', '_')} needs {client} {_dotted(oldest)} or newer, "
+            f"and {installed} is installed"
+        )
+    if not release or release[: len(newest)] > newest:
+        log.warning(
+            "%s %s is not among the releases checked with this plugin (%s to %s)",
+            client,
+            installed,
+            _dotted(oldest),
+            _dotted(newest),
+        )
+
+
+def _dotted(numbers: tuple[int, ...]) -> str:
+    return ".".join(map(str, numbers))

@@ -1,0 +1,44 @@
+"""Members for the tests of lint's rules, from the settings that a file would hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka_assignors.lint import Facts, MemberConfig, Severity, lint, member_config
+from kafka_assignors.strategies import load_strategy
+
+__all__ = ["aiokafka", "findings", "java", "kafka_python", "librdkafka", "member"]
+
+
+def member(source: str = "a.toml", **settings: Any) -> MemberConfig:
+    return member_config(source, settings, load_strategy)
+
+
+def aiokafka(*strategies: str, source: str = "aiokafka.toml", **settings: Any) -> MemberConfig:
+    return _of("aiokafka", strategies, source, settings)
+
+
+def kafka_python(*strategies: str, source: str = "kafka-python.toml", **settings: Any) -> MemberConfig:
+    return _of("kafka-python", strategies, source, settings)
+
+
+def java(*strategies: str, source: str = "java.properties", **settings: Any) -> MemberConfig:
+    return _of("java", strategies, source, settings)
+
+
+def librdkafka(*strategies: str, source: str = "librdkafka.conf", **settings: Any) -> MemberConfig:
+    return _of("librdkafka", strategies, source, settings)
+
+
+def _of(client: str, strategies: tuple[str, ...], source: str, settings: dict[str, Any]) -> MemberConfig:
+    if strategies:
+        settings["partition_assignment_strategy"] = list(strategies)
+    return member(source, client=client, **settings)
+
+
+def findings(
+    *after: MemberConfig, before: tuple[MemberConfig, ...] = (), **facts: Any
+) -> dict[str, Severity]:
+    """The severity of each rule that found something; the worst, if it found several things."""
+    report = lint(Facts(after, before, **facts))
+    return {finding.rule: finding.severity for finding in reversed(report.findings)}

@@ -1,0 +1,159 @@
+"""`kafka-assignors groups`: what needs no cluster."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kafka_assignors.cli import main
+from kafka_assignors.cli.console import ProgressReport
+from kafka_assignors.cli.errors import CannotRun
+from kafka_assignors.cli.groupfigures import describe_json, summarize
+from kafka_assignors.cli.watch import Snapshot, show
+from kafka_assignors.group import Topic
+from kafka_assignors.jsonform import parse_group
+from kafka_assignors.livegroup import LiveGroup, LiveMember, as_group
+from kafka_assignors.outlook import outlook
+from kafka_assignors.strategies import Sticky
+
+LIVE = LiveGroup(
+    "g",
+    "consumer",
+    "Stable",
+    "uniform",
+    members=(
+        LiveMember("a", "a", "127.0.0.1", assigned={"orders": [0, 1, 2]}),
+        LiveMember("b", "b", "127.0.0.1", assigned={}),
+    ),
+    topics={"orders": Topic("orders", 3)},
+)
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["groups", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    return captured.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        ([], "give --bootstrap-server"),
+        (["describe", "g"], "give --bootstrap-server"),
+        (["describe"], "missing argument"),
+        (["describe", "g", "--strategy", "rnge", "--bootstrap-server", "b:1"], "did you mean 'range'"),
+        (["delete"], "either the ids of groups or --all-empty"),
+        (["delete", "g", "--all-empty"], "either the ids of groups or --all-empty"),
+        (["delete", "g", "--matching", "*"], "--matching goes with --all-empty"),
+        (["--bootstrap-server", "b:1", "--command-config", "/nowhere/x"], "/nowhere/x: No such file"),
+        (["--bootstrap-server", "b:1", "--interval", "soon"], "--interval"),
+        (["--bootstrap-server", "b:1", "--interval", "1"], "--interval goes with --watch"),
+        (["describe", "g", "--bootstrap-server", "b:1", "--count", "1"], "--count goes with --watch"),
+        (["orders"], "to look at a group: kafka-assignors groups describe GROUP"),
+    ],
+)
+def test_wrong_arguments_end_in_one_line(
+    arguments: list[str], part: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert part in refusal(capsys, *arguments)
+
+
+@pytest.mark.parametrize(
+    "option", [["--matching", "old-*"], ["--json"], ["--watch"], ["--interval", "1"], ["--count", "1"]]
+)
+@pytest.mark.parametrize("command", [["describe", "g"], ["delete", "--all-empty", "--yes"]])
+def test_options_of_the_list_are_refused_before_a_subcommand(
+    option: list[str], command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = refusal(capsys, "--bootstrap-server", "127.0.0.1:1", *option, *command)
+    assert (
+        f"{option[0]} belongs after the command: kafka-assignors groups {command[0]} {option[0]} …" in error
+    )
+
+
+@pytest.mark.parametrize("command", [(), ("describe",), ("delete",)])
+def test_every_command_explains_itself_with_examples(
+    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["groups", *command, "--help"]) == 0
+    examples = capsys.readouterr().out.partition("Examples")[2]
+    assert " ".join(["kafka-assignors groups", *command]) in examples
+
+
+def test_without_the_admin_extra_it_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['confluent_kafka'] = None; from kafka_assignors.cli import main; "
+        "sys.exit(main(['groups', '--bootstrap-server', 'b:1']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 2
+    assert 'pip install "kafka-assignors[cli,admin]"' in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which Linux has")
+@pytest.mark.parametrize("arguments", [("--version",), ("--help",), ("groups", "--help")])
+def test_help_and_version_on_a_full_disk_are_one_line(arguments: tuple[str, ...]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "kafka_assignors.cli", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr == "kafka-assignors: error: cannot write to stdout: No space left on device\n"
+
+
+def test_a_summary_counts_idle_members_and_the_imbalance() -> None:
+    summary = summarize(LIVE)
+    assert (summary.members, summary.idle, summary.partitions, summary.max_over_mean) == (2, 1, 3, 2.0)
+
+
+def test_a_group_that_rebalances_has_no_figures_rather_than_wrong_ones() -> None:
+    summary = summarize(LiveGroup("g", "classic", "PreparingRebalance", members=(LiveMember("a", "a", "h"),)))
+    assert (summary.members, summary.idle, summary.partitions, summary.max_over_mean) == (1, None, None, None)
+
+
+def test_the_json_form_of_a_running_group_is_read_back_as_the_same_group() -> None:
+    form = json.loads(json.dumps(describe_json(LIVE, outlook(as_group(LIVE), [("sticky", Sticky())]))))
+    assert parse_group(form) == as_group(LIVE)
+    assert form["about"]["strategies"]["sticky"]["moved"] == form["about"]["least_moved"] == 1
+    assert "KIP-848" in form["about"]["notes"][0]
+
+
+def test_a_watch_survives_a_failure_but_not_at_first(capsys: pytest.CaptureFixture[str]) -> None:
+    answers = iter(["one", None, "two"])
+
+    def read(_: ProgressReport) -> Snapshot:
+        answer = next(answers)
+        if answer is None:
+            raise CannotRun("no answer from b:1")
+        return Snapshot(lines=[answer])
+
+    show(read, interval_s=0.01, count=3)
+    captured = capsys.readouterr()
+    assert captured.out == "one\ntwo\n"
+    assert captured.err == "kafka-assignors: no answer from b:1; trying again\n"
+
+    def fail(_: ProgressReport) -> Snapshot:
+        raise CannotRun("no answer from b:1")
+
+    with pytest.raises(CannotRun):
+        show(fail, interval_s=0.01, count=3)
+
+
+def test_a_group_without_members_has_no_strategies_in_json() -> None:
+    live = LiveGroup("g", "classic", "Empty", None, members=(), topics={})
+    about = describe_json(live, outlook(as_group(live), [("sticky", Sticky())]))["about"]
+    assert about["members"] == 0
+    assert not {"now", "least_moved", "strategies"} & set(about)

@@ -1,0 +1,229 @@
+"""`kafka-assignors lint` on files: what it reads, what it prints, how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_assignors.cli import main
+from kafka_assignors.lint import RULES
+from tools.lint_docs import PAGE, page_with_rules
+
+JAVA = "partition.assignment.strategy=org.apache.kafka.clients.consumer.RangeAssignor\n"
+AIOKAFKA = 'client = "aiokafka"\npartition_assignment_strategy = ["range"]\n'
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(["lint", *map(str, arguments)])
+    return code, out.getvalue(), err.getvalue()
+
+
+def rules(*arguments: object) -> set[str]:
+    code, out, err = run(*arguments, "--json")
+    assert code in (0, 1), err
+    return {finding["rule"] for finding in json.loads(out)["findings"]}
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def refusal(*arguments: object) -> str:
+    code, out, err = run(*arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1), (out, err)
+    return err.removeprefix("kafka-assignors: error: ").rstrip("\n")
+
+
+# ---- how it ends
+
+
+def test_information_is_no_failure_and_an_error_is(tmp_path: Path) -> None:
+    java = write(tmp_path, "a.properties", JAVA)
+    code, out, _ = run(java)
+    assert (code, out.splitlines()[-1]) == (0, "0 errors, 0 warnings, 2 good to know.")
+    sticky = write(tmp_path, "b.properties", "client=java\npartition.assignment.strategy=sticky\n")
+    code, out, _ = run(java, sticky)
+    assert code == 1
+    assert out.split()[:2] == ["Errors", "no-common-strategy"]
+
+
+def test_warnings_fail_if_one_is_strict_and_do_not_if_they_are_ignored(tmp_path: Path) -> None:
+    late = write(tmp_path, "a.properties", JAVA + "heartbeat.interval.ms=20000\n")
+    assert run(late)[0] == 0
+    assert run(late, "--strict")[0] == 1
+    assert run(late, "--strict", "--ignore", "heartbeat-interval")[0] == 0
+    assert "there is no rule 'heartbeats'" in refusal(late, "--ignore", "heartbeats")
+
+
+def test_json_holds_the_same(tmp_path: Path) -> None:
+    late = write(tmp_path, "a.properties", JAVA + "heartbeat.interval.ms=20000\n")
+    code, out, _ = run(late, "--json", "--strict")
+    report: dict[str, Any] = json.loads(out)
+    assert (code, report["format"], report["verdict"], report["not_judged"]) == (1, 1, "fail", [])
+    found = next(finding for finding in report["findings"] if finding["rule"] == "heartbeat-interval")
+    assert found == {
+        "rule": "heartbeat-interval",
+        "severity": "warning",
+        "members": [str(late)],
+        "what": "A heartbeat every 20 s in a session of 45 s.",
+        "why": RULES["heartbeat-interval"].why,
+        "to_do": "Set heartbeat.interval.ms to 15000 or less.",
+    }
+
+
+# ---- changes
+
+
+def test_a_change_is_judged_against_today(tmp_path: Path) -> None:
+    old = write(tmp_path, "old.toml", AIOKAFKA)
+    new = write(tmp_path, "new.toml", AIOKAFKA.replace("range", "cooperative-sticky"))
+    both = write(tmp_path, "both.toml", AIOKAFKA.replace('["range"]', '["cooperative-sticky", "range"]'))
+    assert "no-common-strategy" not in rules(new)
+    assert "no-common-strategy" in rules(new, "--before", old)
+    assert "no-common-strategy" not in rules(both, "--before", old) | rules(new, "--before", both)
+    assert "no-common-strategy" in rules(old, "--change-to", "cooperative-sticky")
+    assert "no-common-strategy" not in rules(old, "--change-to", "cooperative-sticky,range")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        ([], "give files, or --bootstrap-server and --group"),
+        (["--group", "g"], "give files"),
+        (["--bootstrap-server", "b:9092"], "--bootstrap-server needs --group"),
+        (["FILE", "--group", "g"], "need --bootstrap-server"),
+        (["FILE", "--before", "FILE", "--change-to", "range"], "--before needs files to compare with"),
+        (["FILE", "--change-to", "stiky"], "did you mean 'sticky'?"),
+        (["missing.toml"], "missing.toml: No such file or directory"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(arguments: list[str], part: str, tmp_path: Path) -> None:
+    file = str(write(tmp_path, "a.properties", JAVA))
+    assert part in refusal(*(file if argument == "FILE" else argument for argument in arguments))
+
+
+# ---- files
+
+
+def test_properties_toml_and_json_say_the_same(tmp_path: Path) -> None:
+    # Each has a session that is too short and a name that does not stay.
+    files = [
+        write(
+            tmp_path,
+            "a.properties",
+            "# a comment\nclient = librdkafka\nbootstrap.servers = b:9092\nsession.timeout.ms: 5000\n"
+            "group.instance.id = a-7d9f8b6c5-\\\n    x2x4z\n",
+        ),
+        write(
+            tmp_path,
+            "a.toml",
+            'client = "librdkafka"\nsession.timeout.ms = 5000\ngroup.instance.id = "a-7d9f8b6c5-x2x4z"\n',
+        ),
+        write(
+            tmp_path,
+            "a.json",
+            '{"client": "librdkafka", "session_timeout_ms": 5000, "group.instance.id": "a-7d9f8b6c5-x2x4z"}',
+        ),
+    ]
+    expected = {"session-timeout-bounds", "passing-instance-id", "heartbeat-interval", "vote"}
+    assert [rules(file) for file in files] == [expected] * 3
+
+
+@pytest.mark.parametrize(
+    ("text", "strategies"),
+    [
+        ("org.apache.kafka.clients.consumer.StickyAssignor", {"java"}),
+        ("kafka_assignors_aiokafka.StickyAssignor", {"aiokafka"}),
+        ("kafka.coordinator.assignors.sticky.sticky_assignor.StickyPartitionAssignor", {"kafka-python"}),
+    ],
+)
+def test_a_class_tells_the_client(text: str, strategies: set[str], tmp_path: Path) -> None:
+    file = write(tmp_path, "a.properties", f"partition.assignment.strategy={text}\ngroup.protocol=consumer\n")
+    _, out, _ = run(file, "--json")
+    (found,) = (one for one in json.loads(out)["findings"] if one["rule"] == "refused-under-kip848")
+    assert found["what"].split()[0] in strategies
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.properties", "a=b\nclient\n", "a.properties:2: expected name=value"),
+        ("a.properties", "client=java\nclient=java\n", "a.properties:2: client appears twice"),
+        ("a.properties", "a=b\nclient=ruby\n", "a.properties:2: client: expected one of"),
+        (
+            "a.properties",
+            'client = "java"\n',
+            "librdkafka; found '\"java\"'; no quotes in properties",
+        ),
+        ("a.properties", 'client=java\nsession.timeout.ms="9"\n', "no quotes in properties"),
+        ("a.properties", "a=b\n", "a.properties: which client is it?"),
+        ("a.properties", "client=java\nsession.timout.ms=1\n", "a.properties:2: session.timout.ms: there is"),
+        ("a.properties", "client=java\nsession.timeout.ms=45s\n", "a.properties:2: session.timeout.ms: exp"),
+        (
+            "a.properties",
+            "client=java\nrebalance.timeout.ms=9\n",
+            "a.properties:2: rebalance.timeout.ms: java",
+        ),
+        ("a.properties", "client=java\ngroup.protocol=new\n", "a.properties:2: group.protocol: expected"),
+        ("a.toml", 'client = "aiokafka"\nclient_version = 3.10\n', "a.toml:2: client_version: expected"),
+        ("a.toml", 'client = "java"\nclient.rack = "a"\n', "belongs in quotes"),
+        ("a.toml", 'client = "java"\nsession_timeout_ms = true\n', "a.toml:2: session_timeout_ms: expected"),
+        ("a.toml", "client = java\n", "a.toml:1: not TOML"),
+        (
+            "a.toml",
+            AIOKAFKA.replace("range", "stiky"),
+            "a.toml:2: partition_assignment_strategy: there is no strategy 'stiky': did you mean 'sticky'?",
+        ),
+        ("a.json", '{"client": "java",\n "members": 0}', "a.json:2: members: expected a positive whole"),
+        ("a.json", '{"client": "java",\n', "a.json:2: not JSON"),
+        ("a.json", '{"client": "java", "client": "java"}', "a.json: client appears twice"),
+        ("a.json", "[]", "a.json:1: expected an object of settings"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(name: str, text: str, message: str, tmp_path: Path) -> None:
+    assert message in refusal(write(tmp_path, name, text))
+
+
+def test_nothing_in_a_file_steers_the_terminal(tmp_path: Path) -> None:
+    text = json.dumps({"client": "librdkafka", "partition.assignment.strategy": "\x1b[31mred"})
+    _, out, _ = run(write(tmp_path, "a.json", text))
+    assert "\x1b" not in out
+    assert "�[31mred" in out
+
+
+def test_a_strategy_of_your_own_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = (
+        "from kafka_assignors.strategies import RoundRobin\n"
+        "class Weighted(RoundRobin):\n    name = 'weighted'\n"
+    )
+    write(tmp_path, "lint_of_mine.py", module)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    own = write(tmp_path, "a.toml", AIOKAFKA.replace("range", "lint_of_mine:Weighted"))
+    _, out, _ = run(own, write(tmp_path, "b.properties", JAVA), "--json")
+    found = {finding["rule"]: finding["what"] for finding in json.loads(out)["findings"]}
+    assert "[weighted]" in found["no-common-strategy"]
+
+
+# ---- the documentation
+
+
+def test_the_sample_file_is_clean(tmp_path: Path) -> None:
+    (sample,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert rules(write(tmp_path, "sample.toml", sample)) == {"vote"}
+
+
+def test_every_rule_is_documented() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert page == page_with_rules(page), "run: python -m tools.lint_docs"

@@ -1,0 +1,375 @@
+"""What each rule finds and what it leaves alone; compat_tests/live shows on a broker that it is true."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_assignors.group import Topic
+from kafka_assignors.lint import BrokerBounds, Facts, MemberConfig, NotJudged, Severity, lint, live_members
+from kafka_assignors.livegroup import LiveGroup, LiveMember
+from kafka_assignors.protocol import GroupMember, GroupMetadata, Subscription, encode_subscription
+from tests.lint_members import aiokafka, findings, java, kafka_python, librdkafka
+
+ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
+
+
+# ---- votes
+
+
+def test_members_without_a_common_strategy_cannot_form_a_group() -> None:
+    assert findings(aiokafka("range"), java("sticky"))["no-common-strategy"] is ERROR
+    assert "no-common-strategy" not in findings(aiokafka("range"), java("sticky", "range"))
+
+
+def test_a_change_without_overlap_takes_two_rolls() -> None:
+    report = lint(Facts((aiokafka("cooperative-sticky"),), (aiokafka("range"),)))
+    (found,) = (finding for finding in report.findings if finding.rule == "no-common-strategy")
+    assert found.to_do == (
+        "Roll twice. First restart every member with [cooperative-sticky, range]. When all have it, "
+        "restart every member with [cooperative-sticky]."
+    )
+    first_roll, second_roll = aiokafka("cooperative-sticky", "range"), aiokafka("cooperative-sticky")
+    assert "no-common-strategy" not in findings(first_roll, before=(aiokafka("range"),))
+    assert "no-common-strategy" not in findings(second_roll, before=(first_roll,))
+
+
+def test_a_client_that_cannot_list_both_is_stopped_instead() -> None:
+    report = lint(Facts((librdkafka("cooperative-sticky"),), (librdkafka("range"),)))
+    (found,) = (finding for finding in report.findings if finding.rule == "no-common-strategy")
+    assert found.to_do == (
+        "Stop the whole group and start it with the new strategy: librdkafka.conf cannot list both "
+        "cooperative-sticky and range."
+    )
+
+
+def test_a_client_that_lacks_the_old_strategy_is_stopped_as_well() -> None:
+    report = lint(Facts((librdkafka("cooperative-sticky"),), (aiokafka("sticky"),)))
+    (found,) = (finding for finding in report.findings if finding.rule == "no-common-strategy")
+    assert found.to_do.startswith("Stop the whole group")
+
+
+def test_the_vote_advises_only_where_it_is_a_tie() -> None:
+    def advice(*after: MemberConfig) -> tuple[bool, bool]:
+        (found,) = (one for one in lint(Facts(after)).findings if one.rule == "vote")
+        return bool(found.why), bool(found.to_do)
+
+    assert advice(java("range")) == (False, False)
+    assert advice(java("range", "sticky"), java("sticky", "range")) == (True, True)
+
+
+def test_a_strategy_that_some_member_lacks_never_wins() -> None:
+    assert findings(aiokafka("sticky", "range"), java("range"))["first-choice-loses"] is WARNING
+    assert "first-choice-loses" not in findings(aiokafka("sticky", "range"), java("sticky", "range"))
+
+
+def test_the_vote_counts_members_and_not_files() -> None:
+    def outcome(*after: object) -> str:
+        report = lint(Facts(after))  # type: ignore[arg-type]
+        return next(finding.what for finding in report.findings if finding.rule == "vote")
+
+    few, many = java("sticky", "range"), java("range", "sticky", members=3)
+    assert outcome(few, many) == "Now: range wins with 3 of 4 votes."
+    assert outcome(few, java("range", "sticky")) == "Now: a tie between range and sticky."
+
+
+@pytest.mark.parametrize(
+    "member",
+    [librdkafka("range", "cooperative-sticky"), kafka_python("stock:cooperative-sticky", "stock:range")],
+)
+def test_a_list_of_eager_and_cooperative_strategies_is_refused(member: object) -> None:
+    assert findings(member)["mixed-rebalance-protocols"] is ERROR  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        librdkafka("range", "roundrobin"),
+        librdkafka("cooperative-sticky"),
+        kafka_python("cooperative-sticky", "stock:range"),
+        java("cooperative-sticky", "range"),
+        aiokafka("cooperative-sticky", "range"),
+    ],
+)
+def test_other_lists_are_taken(member: object) -> None:
+    assert "mixed-rebalance-protocols" not in findings(member)  # type: ignore[arg-type]
+
+
+def test_java_stays_eager_until_the_second_roll() -> None:
+    assert findings(java("cooperative-sticky", "range"))["second-roll-due"] is INFO
+    assert findings(java())["second-roll-due"] is INFO
+    assert "second-roll-due" not in findings(java("cooperative-sticky"))
+
+
+# ---- clients
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        librdkafka("sticky"),
+        librdkafka("rack-aware-sticky"),
+        aiokafka("stock:cooperative-sticky"),
+        kafka_python("stock:cooperative-sticky", client_version="2.3.3"),
+        java("uniform"),
+    ],
+)
+def test_a_strategy_that_the_client_lacks_is_an_error(member: object) -> None:
+    assert findings(member)["strategy-not-in-client"] is ERROR  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "member",
+    [aiokafka("cooperative-sticky"), kafka_python("stock:cooperative-sticky"), java("com.acme.OwnAssignor")],
+)
+def test_a_strategy_that_the_client_has_is_none(member: object) -> None:
+    assert "strategy-not-in-client" not in findings(member)  # type: ignore[arg-type]
+
+
+def test_our_cooperative_sticky_is_eager_in_the_stock_consumers() -> None:
+    assert findings(kafka_python("cooperative-sticky"))["eager-under-cooperative"] is INFO
+    assert findings(aiokafka("rack-aware-sticky"))["eager-under-cooperative"] is INFO
+    assert "eager-under-cooperative" not in findings(librdkafka("cooperative-sticky"))
+
+
+def test_the_sticky_data_of_kafka_python_3_is_for_itself_alone() -> None:
+    own = kafka_python("stock:sticky", client_version="3.0.12")
+    assert findings(own, java("sticky"))["unreadable-sticky-data"] is WARNING
+    assert "unreadable-sticky-data" not in findings(own)
+    assert "unreadable-sticky-data" not in findings(kafka_python("sticky"), java("sticky"))
+    assert "unreadable-sticky-data" not in findings(
+        kafka_python("stock:sticky", client_version="2.3.3"), java("sticky")
+    )
+
+
+def test_aiokafka_joins_once_for_each_strategy() -> None:
+    assert findings(aiokafka("sticky", "range"))["join-per-strategy"] is WARNING
+    assert "join-per-strategy" not in findings(aiokafka("sticky"), java("sticky", "range"))
+
+
+def test_aiokafka_lists_that_begin_differently_never_settle() -> None:
+    assert findings(aiokafka("sticky", "range"), aiokafka("range", "sticky"))["never-settles"] is ERROR
+    assert (
+        findings(aiokafka("sticky", "range"), before=(aiokafka("range", "roundrobin"),))["never-settles"]
+        is ERROR
+    )
+    assert "never-settles" not in findings(aiokafka("sticky", "range"), before=(aiokafka("range"),))
+    assert "never-settles" not in findings(aiokafka("sticky", "range"), java("range", "sticky"))
+
+
+def test_a_rack_that_only_the_fetcher_learns_of_is_a_warning() -> None:
+    assert findings(aiokafka("stock:range", client_rack="a"))["rack-not-told"] is WARNING
+    assert "rack-not-told" not in findings(aiokafka("sticky", client_rack="a"))
+    assert "rack-not-told" not in findings(java("range", client_rack="a"))
+    assert findings(aiokafka("sticky", client_rack="a", client_version="0.13"))["rack-not-told"] is ERROR
+
+
+# ---- timeouts
+
+
+@pytest.mark.parametrize(("heartbeat_ms", "severity"), [(2000, None), (2001, WARNING), (6000, ERROR)])
+def test_heartbeats_are_held_against_a_third_of_the_session(
+    heartbeat_ms: int, severity: Severity | None
+) -> None:
+    member = java("range", session_timeout_ms=6000, heartbeat_interval_ms=heartbeat_ms)
+    assert findings(member).get("heartbeat-interval") is severity
+
+
+def test_the_default_heartbeat_counts_where_none_is_configured() -> None:
+    assert findings(aiokafka("range", session_timeout_ms=6000))["heartbeat-interval"] is WARNING
+    assert "heartbeat-interval" not in findings(aiokafka("range"))
+
+
+@pytest.mark.parametrize("session_ms", [5999, 1_800_001])
+def test_a_session_outside_the_bounds_is_an_error_if_a_broker_said_so(session_ms: int) -> None:
+    member = java("range", session_timeout_ms=session_ms)
+    assert findings(member)["session-timeout-bounds"] is WARNING
+    assert findings(member, bounds=BrokerBounds(read=True))["session-timeout-bounds"] is ERROR
+    wide = BrokerBounds(1000, 3_600_000, read=True)
+    assert "session-timeout-bounds" not in findings(member, bounds=wide)
+
+
+def test_a_poll_interval_below_the_session_is_refused_by_librdkafka_alone() -> None:
+    below = {"session_timeout_ms": 10_000, "max_poll_interval_ms": 9_999}
+    assert findings(librdkafka("range", **below))["poll-interval-below-session"] is ERROR
+    assert findings(java("range", **below))["poll-interval-below-session"] is WARNING
+    assert "poll-interval-below-session" not in findings(java("range", max_poll_interval_ms=45_000))
+
+
+def test_aiokafka_is_waited_for_as_long_as_its_session_unless_others_ask_for_more() -> None:
+    assert findings(aiokafka("range"))["rebalance-timeout"] is INFO
+    assert findings(aiokafka("range", rebalance_timeout_ms=9_999))["rebalance-timeout"] is WARNING
+    assert "rebalance-timeout" not in findings(aiokafka("range", rebalance_timeout_ms=60_000))
+    assert "rebalance-timeout" not in findings(aiokafka("range"), java("range"))
+    assert findings(aiokafka("range", session_timeout_ms=20_000))["rebalance-timeout"] is INFO
+    assert "rebalance-timeout" not in findings(aiokafka("range", rebalance_timeout_ms=10_000))
+
+
+def test_aiokafka_must_wait_as_long_as_the_slowest_member_may_take() -> None:
+    assert findings(aiokafka("range"), java("range"))["request-timeout"] is WARNING
+    assert "request-timeout" not in findings(aiokafka("range", request_timeout_ms=300_001), java("range"))
+    assert "request-timeout" not in findings(aiokafka("range"))
+
+
+def test_kafka_python_2_refuses_a_request_timeout_below_the_session() -> None:
+    short = {"request_timeout_ms": 10_000, "client_version": "2.3.3"}
+    assert findings(kafka_python("range", **short))["request-timeout"] is ERROR
+    assert "request-timeout" not in findings(kafka_python("range", **{**short, "client_version": "3.0.12"}))
+
+
+# ---- static members
+
+
+@pytest.mark.parametrize(
+    "instance_id",
+    [
+        "deployment-7d9f8b6c5-x2x4z",
+        "orders-5c689d88bb-qh9tz",
+        "nightly-job-x7k2p",
+        "orders-123e4567-e89b-12d3-a456-426614174000",
+        "123E4567E89B12D3A456426614174000",
+        "3f4e8a91bc02",
+    ],
+)
+def test_names_that_a_restart_changes_are_warned_about(instance_id: str) -> None:
+    assert findings(java("range", group_instance_id=instance_id))["passing-instance-id"] is WARNING
+
+
+@pytest.mark.parametrize(
+    "instance_id",
+    ["orders-0", "orders-worker-12", "eu-west-1a", "host-01.example.org", "orders-plain", "consumer-24567"],
+)
+def test_names_that_stay_are_not(instance_id: str) -> None:
+    assert "passing-instance-id" not in findings(java("range", group_instance_id=instance_id))
+
+
+@pytest.mark.parametrize("instance_id", ["${POD_NAME}", "$(POD_NAME)", "{{ pod }}", "%HOST%"])
+def test_names_that_are_filled_in_later_are_left_open(instance_id: str) -> None:
+    report = lint(
+        Facts((java("range", group_instance_id=instance_id), java("range", group_instance_id=instance_id)))
+    )
+    assert not {"passing-instance-id", "instance-id-twice"} & {finding.rule for finding in report.findings}
+    assert any(instance_id in left_open.what for left_open in report.not_judged)
+
+
+def test_one_instance_id_belongs_to_one_member() -> None:
+    one = java("range", group_instance_id="orders-0")
+    assert findings(one, aiokafka("range", group_instance_id="orders-0"))["instance-id-twice"] is ERROR
+    assert findings(java("range", group_instance_id="orders-0", members=2))["instance-id-twice"] is ERROR
+    assert "instance-id-twice" not in findings(one, java("range", group_instance_id="orders-1"))
+
+
+# ---- KIP-848
+
+
+def test_settings_that_kip848_has_no_use_for_are_refused() -> None:
+    modern = {"group_protocol": "consumer"}
+    assert findings(java("range", **modern))["refused-under-kip848"] is ERROR
+    assert findings(librdkafka(session_timeout_ms=6000, **modern))["refused-under-kip848"] is ERROR
+    assert findings(aiokafka("range", **modern))["refused-under-kip848"] is ERROR
+    assert "refused-under-kip848" not in findings(librdkafka(**modern))
+
+
+def test_one_member_of_kip848_ends_the_strategies_of_all() -> None:
+    modern = librdkafka(group_protocol="consumer")
+    assert findings(aiokafka("sticky"), modern)["kip848-group"] is ERROR
+    assert "kip848-group" not in findings(modern)
+    live = LiveGroup("orders", "consumer", "Stable", "uniform")
+    assert findings(aiokafka("sticky"), live=live)["kip848-group"] is ERROR
+    assert "kip848-group" not in findings(
+        aiokafka("sticky"), live=LiveGroup("orders", "classic", "Stable", "sticky")
+    )
+
+
+def test_where_the_broker_assigns_nothing_is_said_of_strategies_but_that_none_runs() -> None:
+    group = LiveGroup(
+        "orders", "consumer", "Stable", "uniform", members=(LiveMember("m1", "aiokafka-0.14.0", "/10.0.0.1"),)
+    )
+    members, left_open = live_members(group, None)
+    found = findings(*members, live=group)
+    assert found["kip848-group"] is ERROR
+    assert not {"vote", "strategy-not-in-client", "first-choice-loses", "idle-members"} & found.keys()
+    assert "which strategies the members list" in {one.what for one in left_open}
+
+
+def test_nobody_votes_in_a_group_whose_broker_assigns() -> None:
+    live = LiveGroup("orders", "consumer", "Stable", "uniform")
+    report = lint(Facts((librdkafka("sticky"),), (aiokafka("range"),), live=live))
+    (found,) = report.findings
+    assert (found.rule, found.to_do) == (
+        "kip848-group",
+        "Restart every member with group.protocol=classic; the group is classic again when the last other "
+        "one has left.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "told", "severity"),
+    [
+        (None, False, INFO),
+        ("4.4.0", False, INFO),
+        ("4.4.0", True, None),
+        ("5.0.0", False, ERROR),
+        ("5.1.0", True, None),
+        ("6.0.0", True, ERROR),
+    ],
+)
+def test_java_leaves_the_classic_protocol_step_by_step(
+    version: str | None, told: bool, severity: Severity | None
+) -> None:
+    settings = {"client_version": version} if version else {}
+    if told:
+        settings["group_protocol"] = "classic"
+    assert findings(aiokafka("range"), java("range", **settings)).get("java-leaves-classic") is severity
+
+
+# ---- live groups
+
+
+def live_member(number: int, *, client_id: str = "own-name", version: int = 3) -> LiveMember:
+    subscription = encode_subscription(Subscription(version, ("orders",)))
+    return LiveMember(f"m{number}", client_id, "/10.0.0.1").with_metadata(subscription)
+
+
+def live_group(*members: LiveMember, partitions: int = 4) -> LiveGroup:
+    return LiveGroup(
+        "orders",
+        "classic",
+        "Stable",
+        "range",
+        members=members,
+        topics={"orders": Topic("orders", partitions)},
+    )
+
+
+def test_more_members_than_partitions_are_idle() -> None:
+    three = [live_member(number) for number in range(3)]
+    assert findings(live=live_group(*three, partitions=2))["idle-members"] is INFO
+    assert "idle-members" not in findings(live=live_group(*three, partitions=3))
+
+
+def test_a_subscription_of_version_0_keeps_its_leader_in_the_dark() -> None:
+    assert findings(live=live_group(live_member(1, version=0)))["old-subscription"] is INFO
+    assert "old-subscription" not in findings(live=live_group(live_member(1, version=1)))
+
+
+def test_the_record_of_a_group_tells_its_timeouts() -> None:
+    group = live_group(live_member(1, client_id="aiokafka-0.14.0"))
+    stored = GroupMember("m1", "aiokafka-0.14.0", "/10.0.0.1", 500, b"", b"", rebalance_timeout_ms=400)
+    record = GroupMetadata(3, "consumer", 7, "range", "m1", (stored,))
+    members, left_open = live_members(group, record)
+    assert findings(*members, live=group)["session-timeout-bounds"] is WARNING
+    assert findings(*members, live=group)["rebalance-timeout"] is WARNING
+    assert [one.what for one in left_open] == ["heartbeat, poll and request timeouts"]
+
+
+def test_what_a_broker_does_not_tell_is_left_open() -> None:
+    _, left_open = live_members(live_group(live_member(1)), None, no_record="not authorized")
+    assert NotJudged("session and rebalance timeouts", "not authorized") in left_open
+    assert any("clients of 1 members" in one.what for one in left_open)
+
+
+def test_the_same_of_many_members_is_said_once() -> None:
+    old = [live_member(number, version=0) for number in range(50)]
+    report = lint(Facts((), live=live_group(*old, partitions=50)))
+    (found,) = (finding for finding in report.findings if finding.rule == "old-subscription")
+    assert len(found.members) == 50

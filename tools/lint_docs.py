@@ -1,0 +1,39 @@
+"""Writes the rules of `kafka-assignors lint` into docs/lint.md, out of the rules themselves.
+
+python -m tools.lint_docs
+"""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+from kafka_assignors.lint import RULES, Rule
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "lint.md"
+BEGIN, END = "<!-- rules: begin -->\n", "<!-- rules: end -->\n"
+_WIDTH = 120
+
+
+def page_with_rules(page: str) -> str:
+    """The page, with what is between the two marks made anew."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the page lacks {BEGIN.strip()} or {END.strip()}")
+    return before + BEGIN + _table() + "".join(map(_section, RULES.values())) + END + after
+
+
+def _table() -> str:
+    rows = "".join(f"| [`{rule.id}`](#{rule.id}) | {rule.severity.value} |\n" for rule in RULES.values())
+    return f"| rule | severity |\n|---|---|\n{rows}\n"
+
+
+def _section(rule: Rule) -> str:
+    parts = {"What happens": rule.happens, "Why": rule.why, "What to do": rule.to_do}
+    text = "\n\n".join(textwrap.fill(f"**{name}.** {words}", _WIDTH) for name, words in parts.items())
+    return f"### `{rule.id}`\n\n{rule.severity.value.capitalize()}, since {rule.since}.\n\n{text}\n\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page_with_rules(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
