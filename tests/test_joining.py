@@ -113,6 +113,21 @@ def test_a_topic_that_cannot_exist_is_not_asked_for(name: str) -> None:
     assert "'m' subscribes to 1 topics that cannot exist" in group.findings[0]
 
 
+def test_of_a_member_with_more_topics_than_a_group_can_have_only_those_of_others_are_asked_for() -> None:
+    names = [f"t{number}" for number in range(50_000)]
+    data = encode_subscription(Subscription(version=0, topics=("orders", *names)))
+    group = read_members(Range(), [JoinedMember("many", None, data), joined(Range(), "m")])
+    assert group.topics == {"orders"}
+    assert group.findings[0].startswith("member 'many' subscribes to 50001 topics, which is more than 50000")
+
+
+def test_topics_without_metadata_are_one_finding() -> None:
+    data = encode_subscription(Subscription(version=0, topics=("orders", "gone", "hidden")))
+    group = read_members(Range(), [JoinedMember("m", None, data)])
+    (finding,) = answer(Range(), group, [ORDERS], 1).findings
+    assert finding.startswith("2 subscribed topics get no consumer, the first being 'gone'")
+
+
 def test_a_claim_of_a_generation_that_has_not_been_is_found_and_named() -> None:
     liar = joined(Sticky(), "liar", LastAssignment({"orders": [0, 1, 2, 3]}, 2**31 - 1))
     owner = joined(Sticky(), "owner", LastAssignment({"orders": [0, 1]}, 8))
@@ -182,14 +197,26 @@ def test_a_class_where_a_strategy_belongs_is_refused() -> None:
         require_strategy(Sticky)
 
 
-def test_something_that_is_no_strategy_is_refused_with_what_it_lacks() -> None:
-    with pytest.raises(
-        TypeError, match="'sticky' is not a strategy: it has no name, version, protocols, assign"
-    ):
+def test_a_name_where_a_strategy_belongs_is_refused_with_the_way_to_find_it() -> None:
+    with pytest.raises(TypeError, match=r"'sticky' is a name and .*load_strategy\('sticky'\) finds the one"):
         require_strategy("sticky")
+
+
+def test_something_that_is_no_strategy_is_refused_with_what_it_lacks() -> None:
+    with pytest.raises(TypeError, match="3 is not a strategy: it has no name, version, protocols and assign"):
+        require_strategy(3)
+    with pytest.raises(TypeError, match=r"Told.* is not a strategy: its name is '', not a non-empty string"):
+        require_strategy(Told(name=""))
 
 
 @pytest.mark.parametrize("value", ["", 3, b"a", ["a"]])
 def test_a_rack_is_a_name_or_none(value: object) -> None:
     with pytest.raises(TypeError, match="rack must be a non-empty str or None"):
         optional_name("rack", value)
+
+
+def test_a_rack_fits_into_what_is_sent() -> None:
+    assert optional_name("rack", "ä" * 16_383) == "ä" * 16_383
+    for unsendable in ("ä" * 16_384, "\ud800"):
+        with pytest.raises(TypeError, match="rack must be text of at most 32767 bytes"):
+            optional_name("rack", unsendable)

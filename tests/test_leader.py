@@ -9,6 +9,9 @@ import pytest
 from kafka_assignors.group import Assignment, Group, Member, Topic, TopicPartitions
 from kafka_assignors.leader import InvalidAssignmentError, check_assignment, lead
 from kafka_assignors.strategies.contract import RebalanceProtocol
+from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
+from kafka_assignors.strategies.rack_aware_sticky import RackAwareSticky
+from kafka_assignors.strategies.sticky import Sticky
 
 COOPERATIVE, EAGER = RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER
 ORDERS = frozenset({"orders"})
@@ -90,13 +93,43 @@ class TestWithholding:
         assert led.assignment is led.target
 
 
+class Reversed(CooperativeSticky):
+    """Changes what the strategy it is made of assigns."""
+
+    def assign(self, group: Group) -> Assignment:
+        first, second = sorted(group.members)
+        target = super().assign(group).members
+        return Assignment({first: target[second], second: target[first]})
+
+
+class TestTarget:
+    def test_a_strategy_that_builds_on_judged_claims_says_the_same_with_and_without_them(self) -> None:
+        group = orders(5, member("a", 0, 1, generation=2), member("b", 1, 2), member("c"))
+        for strategy in (Sticky(), CooperativeSticky(), RackAwareSticky()):
+            assert lead(strategy, group, EAGER).target == strategy.assign(group)
+
+    def test_a_subclass_that_changes_the_assignment_is_asked(self) -> None:
+        group = orders(4, member("a", 0, 1), member("b", 2, 3))
+        assert lead(Reversed(), group, EAGER).target == of_orders(a=[2, 3], b=[0, 1])
+
+
 class TestCheck:
     @pytest.mark.parametrize(
         ("answer", "complaint"),
         [
             (None, "returned NoneType instead of an Assignment"),
+            (Assignment(None), "its members are None, not a mapping"),  # type: ignore[arg-type]
+            (Assignment({"a": [0, 1, 2], "b": {}}), "gave member 'a' a list, not a mapping of topics"),  # type: ignore[dict-item]
+            (of_orders(a=(p for p in (0, 1, 2)), b=[]), "gave member 'a' a generator, not a sequence"),  # type: ignore[arg-type]
             (of_orders(a=[0, 1, 2]), "has no entry for member 'b'"),
             (of_orders(a=[0, 1, 2], b=[], c=[]), "'c', who is not a member"),
+            (Assignment({"a": {"orders": [0, 1, 2]}, "b": {}, None: {}, 7: {}}), "assigned to 7, who is not"),  # type: ignore[dict-item]
+            (Assignment({"a": {"orders": [0, 1, 2], 1: [0], "x": []}, "b": {}}), "of 'x', to which it"),  # type: ignore[dict-item]
+            (
+                Assignment({"a": {"orders": [0, 1, 2]}, "b": {"orders": None}}),  # type: ignore[dict-item]
+                "gave member 'b' a NoneType, not a sequence",
+            ),
+            (of_orders(a=[0, 1, 2.0], b=[]), "something of 'orders' that is not a partition number"),  # type: ignore[list-item]
             (of_orders(a=[0, 1], b=[1, 2]), "partition 1 of 'orders' to both 'a' and 'b'"),
             (of_orders(a=[0, 0], b=[1, 2]), "partition 0 of 'orders' to 'a' twice"),
             (

@@ -8,7 +8,8 @@ logger of the adapter.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from logging import Logger
 from types import FrameType
 from typing import ClassVar, TypeVar
@@ -17,9 +18,10 @@ from weakref import WeakKeyDictionary
 from kafka_assignors import joining
 from kafka_assignors.group import Topic, TopicPartitions
 from kafka_assignors.joining import Joined, JoinedMember, LastAssignment
+from kafka_assignors.racks import must_follow_racks
 from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy
 
-__all__ = ["EagerAssignor", "caller_of"]
+__all__ = ["EagerAssignor", "caller_of", "require_cooperative"]
 
 Caller = TypeVar("Caller")
 
@@ -53,6 +55,8 @@ class EagerAssignor:
         self, strategy: Strategy, *, rack: str | None = None, instance_id: str | None = None
     ) -> None:
         """Raises TypeError or ValueError for anything that could only fail at the first rebalance."""
+        if isinstance(strategy, EagerAssignor):
+            raise TypeError(f"{strategy!r} is an assignor already: pass it as it is")
         self._strategy = joining.require_strategy(strategy)
         if RebalanceProtocol.EAGER not in strategy.protocols:
             raise ValueError(
@@ -70,14 +74,42 @@ class EagerAssignor:
         """What the members of the group vote on."""
         return self._strategy.name
 
-    def subscription_of(self, coordinator: object, topics: Iterable[str], instance_id: str | None) -> bytes:
-        """The bytes that a consumer joins with; `instance_id` is what the client knows of it."""
+    @property
+    def strategy(self) -> Strategy:
+        """What decides who gets which partitions."""
+        return self._strategy
+
+    def subscription_of(
+        self,
+        coordinator: object,
+        topics: Iterable[str],
+        instance_id: str | None,
+        rack: str | None = None,
+    ) -> bytes:
+        """The bytes that a consumer joins with.
+
+        `instance_id` and `rack` are the consumer's own settings; what the assignor was given goes first.
+        """
+        last = self._last.get(coordinator, joining.NEVER_ASSIGNED)
+        return self.subscription_with(last, topics, instance_id, rack, held=False)
+
+    def subscription_with(
+        self,
+        last: LastAssignment,
+        topics: Iterable[str],
+        instance_id: str | None,
+        rack: str | None = None,
+        *,
+        held: bool,
+    ) -> bytes:
+        """The same for a consumer that knows itself what it was assigned, and whether it still holds that."""
         return joining.subscription_bytes(
             self._strategy,
             topics,
-            self._last.get(coordinator, joining.NEVER_ASSIGNED),
+            last,
             instance_id=self._instance_id or instance_id,
-            rack=self._rack,
+            rack=self._rack or rack,
+            held=held,
         )
 
     def remember(self, coordinator: object, partitions: TopicPartitions, generation: int) -> None:
@@ -88,9 +120,50 @@ class EagerAssignor:
         """Decode what the members sent; never fails because of one of them."""
         return joining.read_members(self._strategy, joined)
 
+    def must_follow_racks(self, racks: Iterable[str | None]) -> bool:
+        """Whether a consumer has to join again when replicas move to other racks.
+
+        `racks` are those of all members, if it leads them, else its own setting.
+        """
+        return must_follow_racks(self._strategy, (self._rack, *racks))
+
     def answer(self, joined: Joined, topics: Iterable[Topic], generation: int | None) -> Mapping[str, bytes]:
         """The bytes of every member's assignment, as the leader of `generation` (None if unknown)."""
         answer = joining.answer(self._strategy, joined, topics, generation)
         for finding in answer.findings:
             self.log.warning("%s: %s", self.name, finding)
         return answer.assignments
+
+
+def require_cooperative(assignors: Sequence[object], package: str, stock_consumer: str) -> None:
+    """TypeError or ValueError for a list of assignors that a cooperative consumer cannot work with.
+
+    `package` has the assignors for its client, `stock_consumer` is what it takes the place of.
+    """
+    usable = [_require_ours(one, package) for one in assignors]
+    for name, count in Counter(one.name for one in usable).items():
+        if count > 1:
+            raise ValueError(
+                f"partition_assignment_strategy has {count} assignors with the name {name!r}: the group "
+                "votes on names, so leave one of them"
+            )
+    if not any(RebalanceProtocol.COOPERATIVE in one.strategy.protocols for one in usable):
+        names = ", ".join(one.name for one in usable) or "none"
+        raise ValueError(
+            f"no strategy in partition_assignment_strategy is cooperative ({names}): add "
+            f"CooperativeStickyAssignor(), or use {stock_consumer}"
+        )
+
+
+def _require_ours(one: object, package: str) -> EagerAssignor:
+    if isinstance(one, EagerAssignor):
+        return one
+    if isinstance(one, type) and issubclass(one, EagerAssignor):
+        raise TypeError(
+            f"{one.__name__} is a class and partition_assignment_strategy needs an instance: "
+            f"pass [{one.__name__}()]"
+        )
+    raise TypeError(
+        f"{one!r} in partition_assignment_strategy is not an assignor of {package}: others do not know about "
+        "partitions that members hold while they join"
+    )

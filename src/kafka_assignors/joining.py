@@ -9,8 +9,8 @@ client and decides nothing.
 
 A group lives as long as its leader can answer, so no member can take the leader down. One whose bytes do not
 decode is kept as a member that subscribes to nothing; a topic name that no topic can have is not asked for
-(some clients refuse to ask, and that would be the end of the generation). Both are *findings*, which the
-adapter logs.
+(some clients refuse to ask, and that would be the end of the generation), and no more are asked for than a
+group can have. All of these are *findings*, which the adapter logs.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from kafka_assignors.claims import DroppedClaim
 from kafka_assignors.group import NO_GENERATION, Group, Member, Topic, TopicPartitions
 from kafka_assignors.leader import lead
 from kafka_assignors.protocol import (
     ConsumerAssignment,
+    Names,
     ProtocolError,
     decode_member,
     encode_assignment,
     encode_member,
 )
+from kafka_assignors.strategies.conformance import LONGEST_NAME, contract_problem, fits_kafka_string
 from kafka_assignors.strategies.contract import MemberContext, RebalanceProtocol, Strategy
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "JoinedMember",
     "LastAssignment",
     "answer",
+    "broker_assigns",
     "optional_name",
     "read_members",
     "require_strategy",
@@ -48,6 +51,11 @@ __all__ = [
 
 _LEGAL_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 """`org.apache.kafka.common.internals.Topic`; "." and ".." are reserved besides."""
+
+_MOST_TOPICS = 50_000
+"""Of one member. A broker's record of a group, of which 1 MB is the default limit, has no room for as many
+names of the usual length. The leader would ask for the metadata of all of them, and ask again and again for
+those that do not exist; brokers that create topics on demand would create them."""
 
 _ASSIGNMENT_VERSION = 0
 """All versions of the assignment have the same fields, and the oldest clients take 0 alone for granted."""
@@ -82,7 +90,8 @@ class JoinedMember:
 class Joined:
     """The members of a group, decoded.
 
-    `topics` are the subscribed topics that can exist, whose metadata the leader needs before it answers.
+    `topics` are the subscribed topics that can exist, whose metadata the leader needs before it answers;
+    those that are named by nobody but members with absurdly many are left out.
     """
 
     members: tuple[Member, ...]
@@ -104,20 +113,43 @@ def require_strategy(strategy: object) -> Strategy:
         raise TypeError(
             f"{strategy.__name__} is a class and a strategy is an instance: pass {strategy.__name__}()"
         )
-    if not isinstance(strategy, Strategy):
-        missing = [name for name in ("name", "version", "protocols", "assign") if not hasattr(strategy, name)]
+    if isinstance(strategy, str):
         raise TypeError(
-            f"{strategy!r} is not a strategy: it has no {', '.join(missing)} "
-            "(see kafka_assignors.strategies.contract.Strategy)"
+            f"{strategy!r} is a name and a strategy is an object: "
+            f"kafka_assignors.strategies.load_strategy({strategy!r}) finds the one of that name"
         )
-    return strategy
+    if problem := contract_problem(strategy):
+        raise TypeError(
+            f"{strategy!r} is not a strategy: {problem} (see kafka_assignors.strategies.contract.Strategy)"
+        )
+    return cast("Strategy", strategy)
 
 
 def optional_name(argument: str, value: object) -> str | None:
     """The value of an argument that is a name or None; TypeError for anything else."""
-    if value is None or (isinstance(value, str) and value):
-        return value
-    raise TypeError(f"{argument} must be a non-empty str or None, not {value!r}")
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value:
+        raise TypeError(f"{argument} must be a non-empty str or None, not {value!r}")
+    if not fits_kafka_string(value):
+        raise TypeError(f"{argument} must be text of at most {LONGEST_NAME} bytes")
+    return value
+
+
+def broker_assigns(group_id: str, strategies: Iterable[str]) -> str:
+    """The warning to a member whose JoinGroup was answered without naming a leader.
+
+    A coordinator does so in a group that was migrated online to KIP-848. It then assigns by itself and hands
+    the result to members of the classic protocol in the SyncGroup response (`classicGroupJoinToConsumerGroup`
+    in Kafka's `GroupMetadataManager`).
+    """
+    return (
+        f"no strategy of this consumer ({', '.join(strategies)}) runs in group {group_id!r}: one of its "
+        "members uses the protocol of KIP-848 (group.protocol=consumer), and as long as there is one, the "
+        "broker assigns the partitions of all. The strategy runs again once the last such member has left: "
+        "find them with kafka-consumer-groups.sh --describe --members --verbose, and give them "
+        "group.protocol=classic"
+    )
 
 
 def subscription_bytes(
@@ -127,16 +159,18 @@ def subscription_bytes(
     *,
     instance_id: str | None = None,
     rack: str | None = None,
+    held: bool = False,
 ) -> bytes:
-    """What an eager member joins with.
+    """What a member joins with.
 
-    It owns nothing at this moment. What it owned until now counts for stickiness and makes nobody wait.
+    An eager one owns nothing at this moment: what it owned until now counts for stickiness and makes nobody
+    wait. A cooperative one has `held` what it was assigned last, and goes on holding it while it joins.
     """
     subscribed = frozenset(topics)
     # Dropping a claim on a topic that is no longer subscribed is the leader's job too, but it would log it.
     owned = {name: partitions for name, partitions in last.partitions.items() if name in subscribed}
     context = MemberContext(subscribed, owned, last.generation, instance_id, rack)
-    return encode_member(strategy, context, held=False)
+    return encode_member(strategy, context, held=held)
 
 
 def read_members(strategy: Strategy, joined: Iterable[JoinedMember]) -> Joined:
@@ -144,21 +178,34 @@ def read_members(strategy: Strategy, joined: Iterable[JoinedMember]) -> Joined:
     members: list[Member] = []
     topics: set[str] = set()
     findings: list[str] = []
+    names = Names()
+    illegal_of: dict[frozenset[str], list[str]] = {}  # subscription: what of it cannot exist
+    legal: set[str] = set()
     for one in joined:
         try:
-            member = decode_member(strategy, one.member_id, one.metadata, one.instance_id)
+            member = decode_member(strategy, one.member_id, one.metadata, one.instance_id, names=names)
         except ProtocolError as error:
             findings.append(
                 f"member {one.member_id!r} gets no partitions, what it joined with does not decode: {error}"
             )
             member = Member(one.member_id, frozenset(), one.instance_id)
-        illegal = sorted(name for name in member.topics if not _is_legal(name))
+        first_of_its_kind = member.topics not in illegal_of
+        if first_of_its_kind:
+            illegal_of[member.topics] = sorted(name for name in member.topics - legal if not _is_legal(name))
+            legal |= member.topics.difference(illegal_of[member.topics])
+        illegal = illegal_of[member.topics]
         if illegal:
             findings.append(
                 f"member {one.member_id!r} subscribes to {len(illegal)} topics that cannot exist, "
                 f"the first being {illegal[0]!r}"
             )
-        topics.update(member.topics.difference(illegal))
+        if len(member.topics) > _MOST_TOPICS:
+            findings.append(
+                f"member {one.member_id!r} subscribes to {len(member.topics)} topics, which is more than "
+                f"{_MOST_TOPICS}: it gets partitions of those only that members with fewer subscribe to"
+            )
+        elif first_of_its_kind:
+            topics.update(member.topics.difference(illegal))
         members.append(member)
     return Joined(tuple(members), frozenset(topics), tuple(findings))
 
@@ -196,11 +243,23 @@ def answer(strategy: Strategy, joined: Joined, topics: Iterable[Topic], generati
     """
     group = Group.of(topics, joined.members, generation)
     led = lead(strategy, group, _protocol_of(strategy))
+    names = Names()
     assignments = {
-        member_id: encode_assignment(ConsumerAssignment(_ASSIGNMENT_VERSION, partitions, b""))
+        member_id: encode_assignment(ConsumerAssignment(_ASSIGNMENT_VERSION, partitions, b""), names=names)
         for member_id, partitions in led.assignment.members.items()
     }
-    return Answer(assignments, joined.findings + tuple(_claim_findings(led.dropped_claims)))
+    findings = *_unknown_topics(joined, group), *_claim_findings(led.dropped_claims)
+    return Answer(assignments, joined.findings + findings)
+
+
+def _unknown_topics(joined: Joined, group: Group) -> Iterator[str]:
+    """One line, however many topics it is about."""
+    unknown = sorted(joined.topics - group.topics.keys())
+    if unknown:
+        yield (
+            f"{len(unknown)} subscribed topics get no consumer, the first being {unknown[0]!r}: the leader "
+            "has no metadata of them, so they do not exist, or it may not describe them"
+        )
 
 
 def _claim_findings(dropped: Iterable[DroppedClaim]) -> Iterator[str]:

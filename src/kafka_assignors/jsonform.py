@@ -1,4 +1,4 @@
-"""The JSON form of a group and of an assignment: values from and to what `json` reads and writes.
+"""The JSON forms of a group, an assignment and its proof: values from and to what `json` reads and writes.
 
 A group, with every key (those marked ? may be absent or null)::
 
@@ -13,7 +13,13 @@ A group, with every key (those marked ? may be absent or null)::
                   "owned": {"orders": [0, 1]},                       ? what it claims to own
                   "generation": 7,                                   ? in which; -1 for a newcomer
                   "revoked": false,                                  ? gave it up before it joined
-                  "data": "base64…"}]}                               ? what member_data returned
+                  "data": "base64…"}],                               ? what member_data returned
+     "about": {…}}                                                   ? anything: not read here
+
+An assignment is partitions by member and topic, ``{"m1": {"orders": [0, 1]}, "m2": {}}``. A certificate has a
+price for each member, a number for each criterion (see `kafka_assignors.certificate`)::
+
+    {"criteria": ["balance", "movement", "racks"], "prices": {"m1": [3, 0, 0], "m2": [1, 1, 0]}}
 
 An unknown key is refused, for a misspelt `owned` would silently become a group of newcomers. Types are taken
 strictly: `true` is not a number, nor is `"12"`. What a member claims to own is not judged here (see
@@ -30,9 +36,25 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from kafka_assignors.certificate import Certificate, Improvement
+from kafka_assignors.certificate.criteria import require_criteria
+from kafka_assignors.explain import Explanation
 from kafka_assignors.group import NO_GENERATION, Assignment, Group, InvalidGroupError, Member, Topic
+from kafka_assignors.strategies.contract import Criterion
 
-__all__ = ["FORMAT", "InvalidFieldError", "assignment_to_json", "group_to_json", "parse_group"]
+__all__ = [
+    "FORMAT",
+    "InvalidFieldError",
+    "assignment_to_json",
+    "certificate_to_json",
+    "explanation_to_json",
+    "group_to_json",
+    "improvement_to_json",
+    "parse_assignment",
+    "parse_certificate",
+    "parse_group",
+    "proof_to_json",
+]
 
 FORMAT = 1
 """The version of this form. A higher one is refused."""
@@ -44,8 +66,9 @@ Path = tuple["str | int", ...]
 
 _MIN_INT32, _MAX_INT32 = -(2**31), 2**31 - 1
 
-_GROUP_KEYS = ("format", "generation", "topics", "members")
+_GROUP_KEYS = ("format", "generation", "topics", "members", "about")
 _TOPIC_KEYS = ("partitions", "replica_racks")
+_CERTIFICATE_KEYS = ("criteria", "prices")
 _MEMBER_KEYS = ("id", "topics", "instance_id", "rack", "owned", "generation", "revoked", "data")
 
 
@@ -117,6 +140,93 @@ def assignment_to_json(assignment: Assignment) -> dict[str, dict[str, list[int]]
     }
 
 
+def parse_assignment(obj: object, path: Path = ()) -> Assignment:
+    """The assignment that `obj`, as `json.loads` returned it, describes; `path` leads to it.
+
+    Raises `InvalidFieldError`. Whether it is an assignment of some group is not judged here.
+    """
+    return Assignment(
+        {
+            member_id: {
+                topic: _integers(partitions, (*path, member_id, topic))
+                for topic, partitions in _mapping(topics, (*path, member_id)).items()
+            }
+            for member_id, topics in _mapping(obj, path).items()
+        }
+    )
+
+
+def parse_certificate(obj: object, path: Path = ()) -> Certificate:
+    """The certificate that `obj`, as `json.loads` returned it, describes; raises `InvalidFieldError`."""
+    fields = _object(obj, path, _CERTIFICATE_KEYS)
+    names = _array(_required(fields, "criteria", path), (*path, "criteria"))
+    prices = _mapping(_required(fields, "prices", path), (*path, "prices"))
+    try:
+        criteria = require_criteria([Criterion(name) for name in names])
+    except ValueError as error:
+        raise InvalidFieldError((*path, "criteria"), str(error)) from None
+    return Certificate(
+        criteria,
+        {
+            member_id: tuple(_integers(price, (*path, "prices", member_id)))
+            for member_id, price in prices.items()
+        },
+    )
+
+
+def certificate_to_json(certificate: Certificate) -> dict[str, Any]:
+    """The JSON form of a certificate; members are sorted."""
+    return {
+        "criteria": [criterion.value for criterion in certificate.criteria],
+        "prices": {member_id: list(price) for member_id, price in sorted(certificate.prices.items())},
+    }
+
+
+def proof_to_json(proof: Certificate | Improvement) -> dict[str, Any]:
+    """What `prove` found, under the key `certificate` or `improvement`."""
+    if isinstance(proof, Certificate):
+        return {"certificate": certificate_to_json(proof)}
+    return {"improvement": improvement_to_json(proof)}
+
+
+def improvement_to_json(improvement: Improvement) -> dict[str, Any]:
+    """What could be better: the steps, and what each criterion changes by."""
+    changes = zip(improvement.criteria, improvement.change, strict=True)
+    return {
+        "change": {criterion.value: change for criterion, change in changes},
+        "steps": [
+            {"topic": step.topic, "partition": step.partition, "from": step.giver, "to": step.taker}
+            for step in improvement.steps
+        ],
+    }
+
+
+def explanation_to_json(explanation: Explanation) -> dict[str, Any]:
+    """Each move with its reason, and the chains; a move's `chain` is the place of its chain in the list."""
+    moves = []
+    for move in explanation.moves:
+        fields: dict[str, Any] = {
+            "topic": move.topic,
+            "partition": move.partition,
+            "from": move.owner,
+            "to": move.member,
+            "reason": move.reason.value,
+        }
+        if move.chain is not None:
+            fields["chain"] = move.chain
+        moves.append(fields)
+    chains = [
+        {
+            "members": list(chain.members),
+            "reason": chain.reason.value if chain.reason is not None else None,
+            "loads": list(chain.loads),
+            "change_if_taken_back": {criterion.value: change for criterion, change in chain.change.items()},
+        }
+        for chain in explanation.chains
+    ]
+    return {"moves": moves, "chains": chains}
+
+
 def _topic(name: str, value: object, path: Path) -> Topic:
     fields = _object(value, path, _TOPIC_KEYS)
     partitions = _integer(_required(fields, "partitions", path), (*path, "partitions"))
@@ -149,7 +259,7 @@ def _member(value: object, path: Path) -> Member:
         instance_id=_optional_string(fields, "instance_id", path),
         rack=_optional_string(fields, "rack", path),
         owned={
-            topic: _partitions(partitions, (*path, "owned", topic))
+            topic: _integers(partitions, (*path, "owned", topic))
             for topic, partitions in _mapping(_or(fields, "owned", {}), (*path, "owned")).items()
         },
         generation=_integer(_or(fields, "generation", NO_GENERATION), (*path, "generation")),
@@ -249,7 +359,7 @@ def _integer(value: object, path: Path) -> int:
     return value
 
 
-def _partitions(value: object, path: Path) -> list[int]:
+def _integers(value: object, path: Path) -> list[int]:
     items: list[Any] = _array(value, path)
     # Ownership is the bulk of a large group, so the common case is decided without a loop in Python.
     if set(map(type, items)) == {int} and min(items) >= _MIN_INT32 and max(items) <= _MAX_INT32:

@@ -17,12 +17,13 @@ The three steps are here once, and every adapter, the command line and the repla
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence, Sized
 from dataclasses import dataclass
+from itertools import chain
 
 from kafka_assignors.claims import Claims, DroppedClaim, judge_claims
 from kafka_assignors.group import Assignment, Group, Topic, TopicPartitions
-from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy
+from kafka_assignors.strategies.contract import AssignsJudged, RebalanceProtocol, Strategy
 
 __all__ = ["InvalidAssignmentError", "Led", "check_assignment", "lead"]
 
@@ -52,15 +53,27 @@ def lead(strategy: Strategy, group: Group, protocol: RebalanceProtocol) -> Led:
     `protocol` is the one the group runs. Raises `InvalidAssignmentError` if the strategy's answer breaks its
     contract; whatever the strategy itself raises passes through.
     """
-    target = strategy.assign(group)
+    claims = judge_claims(group)
+    target = _target(strategy, group, claims)
     try:
         check_assignment(group, target)
     except InvalidAssignmentError as error:
         raise InvalidAssignmentError(f"strategy {strategy.name!r}: {error}") from None
-    claims = judge_claims(group)
     withheld = _still_held(group, target, claims) if protocol is RebalanceProtocol.COOPERATIVE else {}
     assignment = _without(target, withheld) if withheld else target
     return Led(assignment, target, withheld, claims.dropped)
+
+
+def _target(strategy: Strategy, group: Group, claims: Claims) -> Assignment:
+    if isinstance(strategy, AssignsJudged):
+        # A subclass may have changed `assign` and inherited the other: the same class must have made both.
+        assigns, assigns_judged = (
+            next((kind for kind in type(strategy).__mro__ if name in vars(kind)), None)
+            for name in ("assign", "assign_judged")
+        )
+        if assigns is assigns_judged:
+            return strategy.assign_judged(group, claims)
+    return strategy.assign(group)
 
 
 def check_assignment(group: Group, assignment: Assignment) -> None:
@@ -73,43 +86,53 @@ def check_assignment(group: Group, assignment: Assignment) -> None:
     if not isinstance(assignment, Assignment):
         raise InvalidAssignmentError(f"returned {type(assignment).__name__} instead of an Assignment")
     members = group.members
+    if not isinstance(assignment.members, Mapping):
+        raise InvalidAssignmentError(f"its members are {_kind(assignment.members)}, not a mapping")
     if assignment.members.keys() != members.keys():
         if strangers := assignment.members.keys() - members.keys():
-            raise InvalidAssignmentError(f"assigned to {min(strangers)!r}, who is not a member of the group")
+            # By their text: they may be anything, and of several kinds.
+            stranger = min(strangers, key=repr)
+            raise InvalidAssignmentError(f"assigned to {stranger!r}, who is not a member of the group")
         missing = min(members.keys() - assignment.members.keys())
         raise InvalidAssignmentError(
             f"has no entry for member {missing!r}: give an empty one if it gets nothing"
         )
 
-    shares: dict[str, list[array[int]]] = {}
+    shares: dict[str, list[Collection[int]]] = {topic_name: [] for topic_name in group.topics}
     for member_id, assigned in assignment.members.items():
+        if not isinstance(assigned, Mapping):
+            raise InvalidAssignmentError(
+                f"gave member {member_id!r} {_kind(assigned)}, not a mapping of topics"
+            )
+        for kind in set(map(type, assigned.values())):
+            if not issubclass(kind, Sized):  # A generator would be empty by the time it is sent.
+                raise InvalidAssignmentError(f"gave member {member_id!r} a {kind.__name__}, not a sequence")
         if not assigned.keys() <= members[member_id].topics:
-            topic_name = min(assigned.keys() - members[member_id].topics)
+            topic_name = min(assigned.keys() - members[member_id].topics, key=repr)
             raise InvalidAssignmentError(
                 f"gave member {member_id!r} partitions of {topic_name!r}, to which it does not subscribe"
             )
         for topic_name, partitions in assigned.items():
-            try:
-                share = array("i", partitions)
-            except (TypeError, OverflowError) as error:
-                raise InvalidAssignmentError(
-                    f"gave member {member_id!r} something of {topic_name!r} "
-                    f"that is not a partition number: {error}"
-                ) from None
-            shares.setdefault(topic_name, []).append(share)
-
-    for topic_name in set().union(*(member.topics for member in members.values())):
-        topic = group.topics.get(topic_name)
-        if topic is None:
-            if topic_name in shares:
+            if topic_name not in shares:
                 raise InvalidAssignmentError(f"gave out partitions of {topic_name!r}, which has no metadata")
-            continue
-        _check_topic(topic, shares.get(topic_name, []), assignment)
+            shares[topic_name].append(partitions)
+
+    for topic_name in set().union(*{member.topics for member in members.values()}):
+        if topic_name in group.topics:
+            _check_topic(group.topics[topic_name], shares[topic_name], assignment)
 
 
-def _check_topic(topic: Topic, shares: list[array[int]], assignment: Assignment) -> None:
-    given = set().union(*shares)
-    if len(given) == topic.partitions == sum(map(len, shares)) and (
+def _kind(value: object) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"
+
+
+def _check_topic(topic: Topic, shares: Sequence[Collection[int]], assignment: Assignment) -> None:
+    try:
+        numbers = array("i", chain.from_iterable(shares))
+    except (TypeError, OverflowError):
+        raise _not_a_number(topic.name, assignment) from None
+    given = set(numbers)
+    if len(given) == topic.partitions == len(numbers) and (
         not given or (min(given) == 0 and max(given) == topic.partitions - 1)
     ):
         return
@@ -135,26 +158,39 @@ def _check_topic(topic: Topic, shares: list[array[int]], assignment: Assignment)
     )
 
 
+def _not_a_number(topic_name: str, assignment: Assignment) -> InvalidAssignmentError:
+    for member_id, assigned in assignment.members.items():
+        try:
+            array("i", assigned.get(topic_name, ()))
+        except (TypeError, OverflowError) as error:
+            return InvalidAssignmentError(
+                f"gave member {member_id!r} something of {topic_name!r} "
+                f"that is not a partition number: {error}"
+            )
+    raise AssertionError("all of them are numbers")
+
+
 def _still_held(group: Group, target: Assignment, claims: Claims) -> dict[str, dict[str, list[int]]]:
     """By member, what the target gives it while another member has not revoked it yet."""
     held_now = {member.id: member.owned for member in group.members.values() if not member.revoked}
-    holders: dict[str, list[str]] = {}
+    holders: dict[str, list[str]] = {topic_name: [] for topic_name in group.topics}
     for member_id, owned in held_now.items():
         for topic_name in owned:
-            holders.setdefault(topic_name, []).append(member_id)
-    held = {
-        name: set().union(*(held_now[member_id][name] for member_id in member_ids))
-        for name, member_ids in holders.items()
-    }
+            if topic_name in holders:
+                holders[topic_name].append(member_id)
+    held: dict[str, set[int]] = {}
 
     withheld: dict[str, dict[str, list[int]]] = {}
     for member_id, assigned in target.members.items():
         own = held_now.get(member_id, {})
         counting = claims.prior.get(member_id, {}) if own else {}
         for topic_name, partitions in assigned.items():
-            if topic_name not in held:
+            keeps = counting.get(topic_name, ())
+            if partitions is keeps or not holders[topic_name]:
                 continue
-            moving = held[topic_name].intersection(partitions).difference(counting.get(topic_name, ()))
+            if topic_name not in held:
+                held[topic_name] = set().union(*(held_now[each][topic_name] for each in holders[topic_name]))
+            moving = held[topic_name].intersection(partitions).difference(keeps)
             if moving and topic_name in own:
                 # Its own claim does not count; it need not wait for itself, but for everybody else.
                 others = (held_now[each][topic_name] for each in holders[topic_name] if each != member_id)
