@@ -5,24 +5,34 @@
 
     consumer = AIOKafkaConsumer("orders", group_id="g", partition_assignment_strategy=[StickyAssignor()])
 
-Instances are passed, not classes. `assignor(strategy)` does the same with a strategy of your own.
+Instances are passed, not classes. `assignor(strategy)` does the same with a strategy of your own. With
+`CooperativeAIOKafkaConsumer` in the place of aiokafka's consumer, partitions that stay are consumed all
+through a rebalance.
 """
 
 import logging
-from importlib import metadata
 
+from kafka_assignors.releases import installed_release
 from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
+from kafka_assignors.strategies.rack_aware_sticky import RackAwareSticky
 from kafka_assignors.strategies.range import Range
 from kafka_assignors.strategies.roundrobin import RoundRobin
 from kafka_assignors.strategies.sticky import Sticky
 from kafka_assignors_aiokafka import _versions
 
-_versions.require_supported(metadata.version("aiokafka"), logging.getLogger(__name__))
+_versions.require_supported(installed_release("aiokafka", "aiokafka"), logging.getLogger(__name__))
 
 from kafka_assignors_aiokafka._assignor import StrategyAssignor, assignor  # noqa: E402  # not before the check
+from kafka_assignors_aiokafka.cooperative import (  # noqa: E402
+    CooperativeAIOKafkaConsumer,
+    FencedInstanceIdError,
+)
 
 __all__ = [
+    "CooperativeAIOKafkaConsumer",
     "CooperativeStickyAssignor",
+    "FencedInstanceIdError",
+    "RackAwareStickyAssignor",
     "RangeAssignor",
     "RoundRobinAssignor",
     "StickyAssignor",
@@ -57,3 +67,10 @@ class CooperativeStickyAssignor(StrategyAssignor):
 
     def __init__(self, *, rack: str | None = None, instance_id: str | None = None) -> None:
         super().__init__(CooperativeSticky(), rack=rack, instance_id=instance_id)
+
+
+class RackAwareStickyAssignor(StrategyAssignor):
+    """`rack-aware-sticky`: balanced exactly, then as little as possible across racks, then few moves."""
+
+    def __init__(self, *, rack: str | None = None, instance_id: str | None = None) -> None:
+        super().__init__(RackAwareSticky(), rack=rack, instance_id=instance_id)

@@ -15,12 +15,8 @@ from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, Cons
 from kafka_assignors.assignor import EagerAssignor
 from kafka_assignors.joining import JoinedMember
 from kafka_assignors.strategies.contract import Strategy
-from kafka_assignors_aiokafka._client import (
-    calling_coordinator,
-    lead_with_our_assignors,
-    topics_of,
-    watch_topics_if_static,
-)
+from kafka_assignors_aiokafka._client import adopt, calling_coordinator, rack_of_consumer
+from kafka_assignors_aiokafka._topics import rejoin_if_topics_changed, topics_of, watch_topics_if_static
 
 __all__ = ["StrategyAssignor", "assignor"]
 
@@ -64,8 +60,10 @@ class StrategyAssignor(EagerAssignor, AbstractPartitionAssignor):  # type: ignor
     ) -> bytes:
         """The bytes that the calling consumer joins with."""
         coordinator = calling_coordinator()
-        lead_with_our_assignors(coordinator)
-        return self.subscription_of(coordinator, topics, coordinator._group_instance_id)
+        adopt(coordinator)
+        return self.subscription_of(
+            coordinator, topics, coordinator._group_instance_id, rack_of_consumer(coordinator)
+        )
 
     def on_assignment(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, assignment: ConsumerProtocolMemberAssignment
@@ -73,7 +71,8 @@ class StrategyAssignor(EagerAssignor, AbstractPartitionAssignor):  # type: ignor
         """Remember what the calling consumer was assigned: it says so when it joins again."""
         coordinator = calling_coordinator()
         self.remember(coordinator, dict(assignment.assignment), coordinator.generation)
-        watch_topics_if_static(coordinator)
+        watch_topics_if_static(coordinator, racks=self.must_follow_racks([rack_of_consumer(coordinator)]))
+        rejoin_if_topics_changed(coordinator)
 
     def assign(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, cluster: ClusterMetadata, members: Mapping[str, ConsumerProtocolMemberMetadata]
@@ -95,7 +94,8 @@ def assignor(
 
         AIOKafkaConsumer("orders", group_id="g", partition_assignment_strategy=[assignor(MyStrategy())])
 
-    `rack` is where this process runs, for strategies that look at racks: give what you give as `client_rack`.
+    `rack` is where this process runs, for strategies that look at racks; by default the consumer's
+    `client_rack`, which aiokafka has from 0.14 on.
     `instance_id` is what the strategy's `member_data` is told; by default the consumer's `group_instance_id`.
     """
     return StrategyAssignor(strategy, rack=rack, instance_id=instance_id)

@@ -1,31 +1,43 @@
-"""Every place where we depend on how aiokafka works inside.
+"""Every place where the assignors depend on how aiokafka works inside.
+
+What `CooperativeAIOKafkaConsumer` uses besides is listed in `cooperative.inside`.
 
 aiokafka decodes what the members sent as version 0 of the protocol before it asks an assignor, so the bytes
 that follow (owned partitions, generation, rack) are lost, a member that sends garbage takes the leader down,
 and neither the generation nor the instance ids reach the assignor. All of that is in the coordinator's hands.
 An assignor is never given the coordinator, but it is only ever called by it: `calling_coordinator` finds it
-in the call stack, and `lead_with_our_assignors` replaces one method of that one object.
+in the call stack, and `adopt` replaces two methods of that one object. What a leader does then is in
+`_leading`, and how it learns of topics in `_topics`.
 
 Checked with aiokafka 0.10.0, 0.11.0, 0.12.0, 0.13.0 and 0.14.0 (`_versions.CHECKED`). What is listed below is
 the same in all of them. They differ in how a JoinGroupResponse tells its version (by its class up to 0.12, by
-API_VERSION from 0.13 on), which is why the length of a member is asked here and neither of these.
+API_VERSION from 0.13 on), which is why the length of a member is asked and neither of these.
 
-Touched, with what it is used for; in a release that lacks any of the coordinator's, `lead_with_our_assignors`
+Touched in these three, with what it is used for; in a release that lacks any of the coordinator's, `adopt`
 says so when the consumer first joins:
 
     GroupCoordinator
         generation                  the generation last joined, -1 after it was lost
-        _group_instance_id          the consumer's group.instance.id
+        group_id, _group_instance_id, _heartbeat_interval_ms, _session_timeout_ms, _rebalance_timeout_ms
+                                    settings of the consumer
         _assignors                  what the user configured
         _perform_assignment         replaced on the instance: JoinGroupResponse -> {member id: bytes}
+        _send_req                   replaced on the instance, to see the responses: request -> response
+        ensure_coordinator_known, _do_heartbeat
+                                    one heartbeat: whether the coordinator still counts this member in
         _group_subscription         set of the topics whose partition counts the leader watches, else None
         _subscription.subscribed_pattern, _subscription.subscription.topics
-        _client.set_topics, _client._maybe_wait_metadata
+        _client.set_topics, _client._maybe_wait_metadata, _client.force_metadata_update
         _cluster
         _metadata_snapshot, _get_metadata_snapshot
+        request_rejoin
+        _closing                    future that is done once the consumer is being stopped
     JoinGroupResponse
-        group_protocol
+        error_code, leader_id, generation_id, group_protocol
         members                     (id, metadata), from version 5 on (id, instance id, metadata)
+    Fetcher
+        _subscriptions              the object that is the coordinator's _subscription too
+        _client_rack                the consumer's client_rack, from 0.14 on
     ClusterMetadata
         brokers()                   nodeId, rack
         _partitions                 {topic: {partition: PartitionMetadata}}, replaced as a whole
@@ -34,38 +46,49 @@ says so when the consumer first joins:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable
 from importlib import metadata
 from operator import attrgetter
 from typing import Any
 
+from aiokafka.consumer.fetcher import Fetcher
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 
 from kafka_assignors.assignor import EagerAssignor, caller_of
-from kafka_assignors.group import Topic
-from kafka_assignors.joining import JoinedMember, topics_from
+from kafka_assignors.joining import broker_assigns, optional_name
+from kafka_assignors_aiokafka._leading import lead
 
 __all__ = [
+    "adopt",
     "calling_coordinator",
-    "lead_with_our_assignors",
-    "topics_of",
-    "watch_topics_if_static",
+    "rack_of_consumer",
 ]
 
 _TOUCHED_OF_COORDINATOR = (
     "generation",
+    "group_id",
     "_group_instance_id",
+    "_heartbeat_interval_ms",
+    "_session_timeout_ms",
+    "_rebalance_timeout_ms",
     "_assignors",
     "_perform_assignment",
+    "_send_req",
+    "ensure_coordinator_known",
+    "_do_heartbeat",
     "_group_subscription",
     "_subscription.subscribed_pattern",
     "_subscription.subscription",
     "_client.set_topics",
     "_client._maybe_wait_metadata",
+    "_client.force_metadata_update",
     "_cluster.brokers",
     "_cluster._partitions",
     "_metadata_snapshot",
     "_get_metadata_snapshot",
+    "request_rejoin",
+    "_closing",
 )
 
 
@@ -76,24 +99,28 @@ def calling_coordinator() -> Any:
     raise RuntimeError("an assignor of kafka_assignors_aiokafka works inside a started AIOKafkaConsumer only")
 
 
-def lead_with_our_assignors(coordinator: Any) -> None:
+def adopt(coordinator: Any) -> None:
     """Have `coordinator`, whenever it leads the group, hand the untouched bytes to an assignor of ours.
 
     Generations that the group runs with another assignor stay with aiokafka. Calling this again does nothing.
+
+    This is the first that we hear of a consumer, so what is wrong with it is raised here: TypeError or
+    ValueError for what was configured, RuntimeError for a release of aiokafka that lacks what we need.
     """
     if "_perform_assignment" in vars(coordinator):
         return
     _require_touched(coordinator)
+    _require_distinct_instances(coordinator._assignors)
     stock_perform_assignment = coordinator._perform_assignment
 
-    async def perform_assignment(response: Any) -> Mapping[str, Any]:
+    async def perform_assignment(response: Any) -> Any:
         for assignor in coordinator._assignors:
             if isinstance(assignor, EagerAssignor) and assignor.name == response.group_protocol:
-                return await _perform_assignment(coordinator, assignor, response)
-        stock: Mapping[str, Any] = await stock_perform_assignment(response)
-        return stock
+                return await lead(coordinator, assignor, response)
+        return await stock_perform_assignment(response)
 
     coordinator._perform_assignment = perform_assignment
+    _warn_where_the_broker_assigns(coordinator)
 
 
 def _require_touched(coordinator: Any) -> None:
@@ -108,50 +135,49 @@ def _require_touched(coordinator: Any) -> None:
             ) from None
 
 
-async def _perform_assignment(
-    coordinator: Any, assignor: EagerAssignor, response: Any
-) -> Mapping[str, bytes]:
-    # Reading and assigning run in a thread: the event loop also serves the application and the heartbeats of
-    # other consumers.
-    joined = await asyncio.to_thread(assignor.read_members, _joined_members(response))
-
-    # As aiokafka does: from here on the leader watches all topics of the group.
-    coordinator._group_subscription = set(joined.topics)
-    if not coordinator._subscription.subscribed_pattern:
-        coordinator._client.set_topics(coordinator._group_subscription)
-    await coordinator._client._maybe_wait_metadata()
-
-    def answer() -> Mapping[str, bytes]:
-        topics = topics_of(coordinator._cluster, joined.topics)
-        return assignor.answer(joined, topics, coordinator.generation)
-
-    assignments = await asyncio.to_thread(answer)
-    # `set_topics` does not fetch metadata when topics were only removed, so nobody else takes this snapshot.
-    coordinator._metadata_snapshot = coordinator._get_metadata_snapshot()
-    return assignments
+def _require_distinct_instances(assignors: Iterable[Any]) -> None:
+    # aiokafka asks for them one by one, with a rebalance after each, and of two with one name it uses one.
+    for assignor in assignors:
+        if isinstance(assignor, type) and issubclass(assignor, EagerAssignor):
+            raise TypeError(
+                f"{assignor.__name__} is a class and partition_assignment_strategy needs an instance: "
+                f"pass [{assignor.__name__}()]"
+            )
+    names = Counter(assignor.name for assignor in assignors)
+    for name, count in names.items():
+        if count > 1:
+            raise ValueError(
+                f"partition_assignment_strategy has {count} assignors with the name {name!r}: the group "
+                "votes on names, so leave one of them"
+            )
 
 
-def _joined_members(response: Any) -> list[JoinedMember]:
-    return [
-        JoinedMember(member[0], member[1] if len(member) == 3 else None, member[-1])
-        for member in response.members
-    ]
+def _warn_where_the_broker_assigns(coordinator: Any) -> None:
+    stock_send = coordinator._send_req
+    warned = False
+
+    async def send(request: Any) -> Any:
+        nonlocal warned
+        response = await stock_send(request)
+        # Only a JoinGroup response has a leader; one with an error never names it.
+        if not warned and getattr(response, "leader_id", None) == "" and response.error_code == 0:
+            warned = True
+            ours = [one for one in coordinator._assignors if isinstance(one, EagerAssignor)]
+            ours[0].log.warning("%s", broker_assigns(coordinator.group_id, [one.name for one in ours]))
+        return response
+
+    coordinator._send_req = send
 
 
-def watch_topics_if_static(coordinator: Any) -> None:
-    """Have a static member, once it was assigned, rejoin when partitions are added to its topics.
+def rack_of_consumer(coordinator: Any) -> str | None:
+    """The `client_rack` of the consumer whose coordinator this is; before 0.14 there is no such setting.
 
-    A static member that was the leader still is after a restart, but the versions of JoinGroup that
-    aiokafka speaks do not tell it. It takes itself for a follower, nobody watches, and added partitions
-    would have no consumer until the next rebalance. So every static member watches its own topics.
+    The consumer tells its fetcher alone. What leads there from a coordinator is the fetcher's running task.
     """
-    if coordinator._group_instance_id is None or coordinator._group_subscription is not None:
-        return
-    coordinator._group_subscription = set(coordinator._subscription.subscription.topics)
-    coordinator._metadata_snapshot = coordinator._get_metadata_snapshot()
-
-
-def topics_of(cluster: Any, names: Iterable[str]) -> list[Topic]:
-    """Those of the named topics that the client has metadata of."""
-    racks = {broker.nodeId: broker.rack for broker in cluster.brokers() if broker.rack}
-    return topics_from(cluster._partitions, racks, lambda partition: partition.replicas, names)
+    for task in asyncio.all_tasks():
+        frame = getattr(task.get_coro(), "cr_frame", None)
+        fetcher = None if frame is None else frame.f_locals.get("self")
+        if isinstance(fetcher, Fetcher) and fetcher._subscriptions is coordinator._subscription:
+            # aiokafka takes "" for none.
+            return optional_name("client_rack", getattr(fetcher, "_client_rack", None) or None)
+    return None

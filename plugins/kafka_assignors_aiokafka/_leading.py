@@ -1,0 +1,121 @@
+"""What a leader does between the answer to its JoinGroup and its SyncGroup request.
+
+    read the members        in a thread: theirs are other people's bytes, and there may be many
+    refresh the metadata    of all topics of the group
+    assign                  in a thread
+    all the while           heartbeats
+
+aiokafka sends heartbeats only after the join. A coordinator counts the session of a member that it has
+answered from that answer on, and accepts heartbeats while it waits for the leader, so one that thinks for
+longer than `session_timeout_ms` without them is expelled. (Its followers have sent their SyncGroup, and a
+member that awaits the answer to it is never expelled: `hasSatisfiedHeartbeat` in Kafka's
+`ClassicGroupMember`.)
+
+Heartbeats do not buy time without end. After the longest `rebalance_timeout_ms` of all members the
+coordinator expels whoever has not sent its SyncGroup (`expirePendingSync` in Kafka's
+`GroupMetadataManager`). A leader that is told so drops what it computes and joins again. A follower that
+waits for longer than its `request_timeout_ms` is no bound: it joins again with the same bytes, and is sent
+back to wait in the same generation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any, TypeAlias
+
+from aiokafka.errors import KafkaError
+
+from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.joining import JoinedMember
+from kafka_assignors.leader import InvalidAssignmentError
+from kafka_assignors_aiokafka._topics import follow_racks, known_topics, refresh
+
+__all__ = ["lead"]
+
+
+Refresh: TypeAlias = Callable[[Any, Iterable[str]], Awaitable[None]]
+"""Has a coordinator get the metadata of all topics of the group."""
+
+
+async def lead(
+    coordinator: Any, assignor: EagerAssignor, response: Any, refresh_topics: Refresh = refresh
+) -> Mapping[str, bytes]:
+    """The assignment of every member, given the JoinGroup response; {} if the group went on without us.
+
+    Raises what the strategy raises, and KafkaError, of which nobody hears, if the consumer is being stopped.
+    """
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    assigning = asyncio.ensure_future(_assign(coordinator, assignor, response, refresh_topics))
+    try:
+        while True:
+            await asyncio.wait(
+                [assigning, coordinator._closing],
+                timeout=_heartbeat_pause_s(coordinator),
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if assigning.done():
+                return assigning.result()
+            if coordinator._closing.done():
+                raise KafkaError("the consumer is being stopped")
+            # If a heartbeat cannot be sent, neither can the SyncGroup request, and that one handles it. A
+            # group that is preparing the next rebalance waits for us, until then as before.
+            with suppress(KafkaError):
+                await coordinator.ensure_coordinator_known()
+                await coordinator._do_heartbeat()
+            if coordinator.generation != response.generation_id:
+                assignor.log.warning(
+                    "group %r went on without this consumer, the leader of generation %d, whose strategy %r "
+                    "has not finished after %.1f s. The coordinator waits for the longest of all members' "
+                    "rebalance_timeout_ms, which is %d here: raise it, or use a faster strategy",
+                    coordinator.group_id,
+                    response.generation_id,
+                    assignor.name,
+                    loop.time() - began,
+                    coordinator._rebalance_timeout_ms,
+                )
+                # aiokafka has forgotten its member id, so nobody takes this for an answer, and it rejoins.
+                return {}
+    finally:
+        assigning.cancel()
+
+
+async def _assign(
+    coordinator: Any, assignor: EagerAssignor, response: Any, refresh_topics: Refresh
+) -> Mapping[str, bytes]:
+    joined = await asyncio.to_thread(assignor.read_members, _joined_members(response))
+    racks = (member.rack for member in joined.members)
+    watch = follow_racks(coordinator, assignor.must_follow_racks(racks))
+    await refresh_topics(coordinator, joined.topics)
+    snapshot = coordinator._get_metadata_snapshot()
+    known = known_topics(coordinator._cluster, watch)
+
+    def answer() -> Mapping[str, bytes]:
+        try:
+            return assignor.answer(joined, known(joined.topics), response.generation_id)
+        except InvalidAssignmentError:
+            raise
+        except Exception:
+            # aiokafka makes a KafkaError of it that has neither a cause nor a line.
+            assignor.log.exception("strategy %r failed in group %r", assignor.name, coordinator.group_id)
+            raise
+
+    try:
+        return await asyncio.to_thread(answer)
+    finally:
+        # What the assignment rests on, whatever has arrived since: see `rejoin_if_topics_changed`.
+        coordinator._metadata_snapshot = snapshot
+
+
+def _joined_members(response: Any) -> list[JoinedMember]:
+    return [
+        JoinedMember(member[0], member[1] if len(member) == 3 else None, member[-1])
+        for member in response.members
+    ]
+
+
+def _heartbeat_pause_s(coordinator: Any) -> float:
+    pause_ms: float = min(coordinator._heartbeat_interval_ms, coordinator._session_timeout_ms / 3)
+    return pause_ms / 1000

@@ -1,0 +1,109 @@
+"""Metadata of topics: how a leader gets and reads them, and what makes a member rejoin when they change.
+
+aiokafka compares the partition counts of what a member watches. Under a strategy that follows racks those of
+all replicas are compared as well: see `kafka_assignors.racks`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+from kafka_assignors.group import Topic
+from kafka_assignors.joining import topics_from
+from kafka_assignors.racks import RackWatch
+
+__all__ = [
+    "follow_racks",
+    "known_topics",
+    "refresh",
+    "rejoin_if_topics_changed",
+    "topics_of",
+    "watch_topics_if_static",
+]
+
+_REFRESH_TIMEOUT_S = 1.0
+"""How long the group waits for newer metadata of topics that the leader knows already.
+
+A broker that does not answer is no reason to let the group stand still. What arrives later makes the leader
+rejoin.
+"""
+
+
+async def refresh(coordinator: Any, topics: Iterable[str]) -> None:
+    """Get the metadata of all topics of the group, which the leader watches from here on."""
+    client = coordinator._client
+    coordinator._group_subscription = set(topics)
+    if coordinator._subscription.subscribed_pattern:
+        # Such a member has asked for the metadata of all topics just before it joined.
+        await client._maybe_wait_metadata()
+        return
+    learning = client.set_topics(coordinator._group_subscription)
+    if learning.done():  # It knows them all: perhaps since five minutes ago, and partitions were added since.
+        await asyncio.wait([client.force_metadata_update()], timeout=_REFRESH_TIMEOUT_S)
+    else:
+        await learning
+
+
+def known_topics(cluster: Any, watch: RackWatch) -> Callable[[Iterable[str]], list[Topic]]:
+    """What the client knows of topics at this moment, by their names; may be asked in another thread."""
+    racks = watch.see((broker.nodeId, broker.rack) for broker in cluster.brokers())
+    partitions = cluster._partitions
+    return lambda names: topics_from(partitions, racks, attrgetter("replicas"), names)
+
+
+def topics_of(cluster: Any, names: Iterable[str]) -> list[Topic]:
+    """Those of the named topics that the client has metadata of."""
+    return known_topics(cluster, RackWatch())(names)
+
+
+def follow_racks(coordinator: Any, following: bool) -> RackWatch:
+    """Have changed replica racks count as changed metadata, or no longer; what it knows of racks is kept."""
+    watch: RackWatch | None = getattr(coordinator, "_kafka_assignors_racks", None)
+    if watch is None:
+        watch = coordinator._kafka_assignors_racks = RackWatch()
+        coordinator._get_metadata_snapshot = partial(
+            _snapshot, coordinator, coordinator._get_metadata_snapshot, watch
+        )
+    watch.following = following
+    return watch
+
+
+def _snapshot(coordinator: Any, stock_snapshot: Callable[[], Mapping[str, int]], watch: RackWatch) -> Any:
+    """Of each topic that the member watches, what makes it rejoin if it changes."""
+    partition_counts = stock_snapshot()
+    if not watch.following:
+        return partition_counts
+    topics = known_topics(coordinator._cluster, watch)(partition_counts)
+    racks = {topic.name: topic.replica_racks for topic in topics}
+    return {name: racks.get(name) or count for name, count in partition_counts.items()}
+
+
+def watch_topics_if_static(coordinator: Any, *, racks: bool) -> None:
+    """Have a static member, once it was assigned, rejoin when partitions are added to its topics.
+
+    A static member that was the leader still is after a restart, but the versions of JoinGroup that
+    aiokafka speaks do not tell it. It takes itself for a follower, nobody watches, and added partitions
+    would have no consumer until the next rebalance. So every static member watches its own topics, and with
+    `racks` those of their replicas.
+    """
+    if coordinator._group_instance_id is None or coordinator._group_subscription is not None:
+        return
+    coordinator._group_subscription = set(coordinator._subscription.subscription.topics)
+    follow_racks(coordinator, racks)
+    coordinator._metadata_snapshot = coordinator._get_metadata_snapshot()
+
+
+def rejoin_if_topics_changed(coordinator: Any) -> None:
+    """Have a leader, once it was assigned, rejoin if it learned of partitions while it thought.
+
+    aiokafka asks for a rejoin as soon as the metadata change, and forgets it when SyncGroup is sent.
+    """
+    if coordinator._group_subscription is not None:
+        snapshot = coordinator._get_metadata_snapshot()
+        if snapshot != coordinator._metadata_snapshot:
+            coordinator._metadata_snapshot = snapshot
+            coordinator.request_rejoin()

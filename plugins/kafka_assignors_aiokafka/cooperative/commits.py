@@ -1,0 +1,122 @@
+"""Commits under way: the offsets and who waits for them. The machine decides what is sent, and when."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import aiokafka.errors as Errors
+from aiokafka.structs import OffsetAndMetadata, TopicPartition
+from aiokafka.util import wait_for
+
+from kafka_assignors.rebalance.values import (
+    Answer,
+    CommitAbandoned,
+    CommitAnswered,
+    CommitDone,
+    CommitRefused,
+    CommitRequested,
+    SendCommit,
+)
+from kafka_assignors_aiokafka.cooperative import requests
+
+__all__ = ["Commits"]
+
+
+@dataclass(slots=True)
+class _Open:
+    offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ended: asyncio.Future[None]
+    refused_by_rebalance: bool = False
+
+
+class Commits:
+    """The open commits of one coordinator."""
+
+    def __init__(self, coordinator: Any) -> None:
+        self._coordinator = coordinator
+        self._numbers = itertools.count()
+        self._open: dict[int, _Open] = {}
+
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Commit, however often that has to be tried.
+
+        Raises CommitFailedError if a partition was given up before the commit was accepted, and the error of
+        the coordinator if that says that trying again is of no use.
+        """
+        if not offsets:
+            return
+        number = next(self._numbers)
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._open[number] = _Open(offsets, ended)
+        self._coordinator.handle(CommitRequested(number, frozenset(offsets)))
+        try:
+            await ended
+        finally:
+            del self._open[number]
+            if ended.cancelled() or ended.exception() is not None:
+                # Nobody waits for it any more; the machine does not mind if it knows.
+                self._coordinator.handle(CommitAbandoned(number))
+
+    def finish(self, outcome: CommitDone | CommitRefused) -> None:
+        """Tell who waits for a commit how it ended."""
+        found = self._open.get(outcome.commit)
+        if found is None or found.ended.done():
+            return
+        if isinstance(outcome, CommitDone):
+            found.ended.set_result(None)
+            return
+        refused = ", ".join(f"{topic}-{number}" for topic, number in sorted(outcome.partitions))
+        found.ended.set_exception(Errors.CommitFailedError(f"not committed for {refused}: {outcome.reason}"))
+
+    async def send(self, sending: SendCommit) -> None:
+        """Send one request of a commit."""
+        coordinator = self._coordinator
+        found = self._open.get(sending.commit)
+        if found is None:
+            return
+        if found.refused_by_rebalance:
+            await coordinator.back_off()
+        answer = Answer.OTHER
+        offsets = {tp: offset for tp, offset in found.offsets.items() if tp in sending.partitions}
+        try:
+            if coordinator.coordinator_id is None:
+                # A consumer that is being stopped waits for its coordinator for so long only.
+                await wait_for(coordinator.ensure_coordinator_known(), coordinator._session_timeout_ms / 1000)
+            response = await coordinator._send_req(
+                requests.offset_commit(
+                    coordinator.group_id, sending.membership, coordinator._group_instance_id, offsets
+                )
+            )
+        except (Errors.KafkaError, asyncio.TimeoutError) as error:
+            if coordinator.is_closing or not getattr(error, "retriable", True):
+                self._fail(sending.commit, error)
+                return
+        else:
+            code = _first_error(response)
+            answer = coordinator.settle(code)
+            if answer is Answer.OTHER and not requests.is_transient(code):
+                self._fail(sending.commit, requests.error_of(code, coordinator.group_id))
+                return
+        if answer is Answer.OTHER:
+            await coordinator.back_off()
+        found.refused_by_rebalance = answer is Answer.REBALANCE_IN_PROGRESS
+        coordinator.handle(CommitAnswered(sending.commit, sending.membership, answer))
+
+    def _fail(self, number: int, error: Exception) -> None:
+        found = self._open.get(number)
+        if found is not None and not found.ended.done():
+            if not isinstance(error, Errors.KafkaError):
+                error = Errors.GroupCoordinatorNotAvailableError()
+            found.ended.set_exception(error)
+
+
+def _first_error(response: Any) -> int:
+    """The error of the partitions: those about the membership are the same for all of them."""
+    codes = [code for _, partitions in response.topics for _, code in partitions if code]
+    return next(
+        (code for code in codes if requests.answer_of(code) is not Answer.OTHER), min(codes, default=0)
+    )

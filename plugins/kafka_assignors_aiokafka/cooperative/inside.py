@@ -1,0 +1,96 @@
+"""Every place where the cooperative consumer depends on how aiokafka works inside.
+
+Three objects of aiokafka have a class of ours here, which is put in their place before anybody has used them:
+the consumer, which exchanges its `_subscription` and `_coordinator` as they are assigned; its
+`SubscriptionState`, with the assignment and the partitions' states in it; and its `GroupCoordinator`. The
+fetcher and the client are aiokafka's own. What `_client` lists of the coordinator is used here too, by
+`_leading` and `_topics`.
+
+Checked with aiokafka 0.10.0, 0.11.0, 0.12.0, 0.13.0 and 0.14.0. What is touched beside the public interface:
+
+    AIOKafkaConsumer
+        _subscription, _coordinator     assigned in its constructor and in `start`
+        _client, _fetcher
+        _group_id … _max_poll_interval_ms
+                                        the settings that it hands to its coordinator
+    GroupCoordinator
+        _coordination_routine           the task that does everything; ours is another
+        _coordination_task, _handle_metadata_update, _cluster
+                                        to end the one that is replaced
+        generation, member_id, coordinator_id
+        _closing                        future that is done once the consumer is stopped
+        _group_subscription             the topics a leader watches
+        _subscription, _client, _assignors, _lookup_assignor
+        _enable_auto_commit, _auto_commit_interval_ms, _heartbeat_interval_ms, _session_timeout_ms,
+        _rebalance_timeout_ms, _retry_backoff_ms, _max_poll_interval, _group_instance_id
+        ensure_coordinator_known, coordinator_dead
+        check_errors                    replaced: what it raises in the user's next call
+        _push_error_to_user             replaced: raises in the user's call, and waits for the next
+        _commit_refresh_task, start_commit_offsets_refresh_task, _stop_commit_offsets_refresh_task
+                                        the task that looks up committed offsets for the fetcher
+        _do_heartbeat, _send_req, commit_offsets, request_rejoin, reset_generation, maybe_leave_group,
+        close                           replaced
+    SubscriptionState
+        _subscription, _listener, _assignment_waiters, _fetch_waiters, _notify_assignment_waiters
+        _change_subscription, _assigned_state, reassignment_in_progress, wait_for_assignment,
+        paused_partitions, unsubscribe, fetch_context
+                                        replaced
+        subscribed_pattern, partitions_auto_assigned, fetcher_idle_time, _fetch_count, _last_fetch_ended
+    Subscription._assignment
+    Assignment
+        _topic_partitions, _tp_state    changed in place
+    TopicPartitionState
+        _position, _position_fut, update_committed
+        pause, resume, fetch_committed, reset_to
+                                        replaced
+    Fetcher
+        _records                        {partition: records not delivered yet}
+        _wait_consume_future, _notify   what makes it look for something to fetch
+    AIOKafkaClient
+        send(group=…)                   any number names a connection; 0 and 1 are aiokafka's
+        _conns                          {(node, connection): …}, whose `close` fails what waits on it
+        force_metadata_update
+    util
+        wait_for                        asyncio's, without a task of its own
+    protocol.api
+        RequestStruct or Request, Response
+                                        what the structs of `structs` are made of
+"""
+
+from __future__ import annotations
+
+from importlib import metadata
+from operator import attrgetter
+from typing import Any
+
+__all__ = ["require_inside"]
+
+_OF_COORDINATOR = (
+    "_coordination_task",
+    "_handle_metadata_update",
+    "_cluster.remove_listener",
+    "_closing",
+    "_group_subscription",
+    "_lookup_assignor",
+    "_max_poll_interval",
+    "_commit_refresh_task",
+    "_stop_commit_offsets_refresh_task",
+    "_subscription._assignment_waiters",
+    "_subscription._fetch_waiters",
+    "_subscription._notify_assignment_waiters",
+    "_subscription.fetcher_idle_time",
+)
+_OF_FETCHER = ("_records", "_wait_consume_future", "_notify")
+
+
+def require_inside(coordinator: Any, fetcher: Any) -> None:
+    """RuntimeError for a release of aiokafka that lacks what we need."""
+    for owner, names in ((coordinator, _OF_COORDINATOR), (fetcher, _OF_FETCHER)):
+        for name in names:
+            try:
+                attrgetter(name)(owner)
+            except AttributeError:
+                raise RuntimeError(
+                    "CooperativeAIOKafkaConsumer does not work with aiokafka "
+                    f"{metadata.version('aiokafka')}, whose {type(owner).__name__} has no {name}"
+                ) from None

@@ -1,0 +1,235 @@
+"""What aiokafka keeps for each assigned partition, kept through rebalances.
+
+In aiokafka every rebalance makes a new `Assignment`, at which its fetcher drops all buffers and fetches. Here
+a consumer has one `Assignment` for as long as it is subscribed, which partitions enter and leave. The fetcher
+may still hold a partition that has left, in a fetch under way; what it finds then is the state of a departed
+partition, which takes everything and gives nothing.
+
+Whether records may be delivered is never decided here: the machine says what is `deliverable`, and until when
+(`lease_until`). The fetcher asks for both before each record: `reassignment_in_progress` before it looks at
+the records it has, and `paused` before it gives out or fetches those of a partition. So the answers lie
+ready; they are renewed when the machine has moved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+import math
+from collections.abc import Callable, Iterable, Iterator
+from time import monotonic
+from typing import Any, TypeVar
+
+from aiokafka.consumer.subscription_state import (
+    Assignment,
+    Subscription,
+    SubscriptionState,
+    TopicPartitionState,
+)
+from aiokafka.errors import IllegalStateError
+from aiokafka.structs import OffsetAndMetadata, TopicPartition
+
+from kafka_assignors.rebalance.values import Partitions
+
+__all__ = ["CooperativeAssignment", "CooperativeSubscriptionState", "again"]
+
+Error = TypeVar("Error", bound=Exception)
+
+
+class _PartitionState(TopicPartitionState):  # type: ignore[misc]  # aiokafka has no types
+    """A partition while it is assigned, and for those who still look for it, after that.
+
+    To aiokafka it is paused while the user or the machine wants it.
+
+    Attributes:
+        paused_by_user: what aiokafka calls `paused`.
+    """
+
+    _position: int | None
+
+    def __init__(self, assignment: Assignment, *, held: bool) -> None:
+        super().__init__(assignment)
+        self.paused_by_user = False
+        self._departed = False
+        self.hold(held)
+
+    def hold(self, held: bool) -> None:
+        """Give nothing out, or give out again, for the machine."""
+        self._held = held or self._departed
+        self._pause_or_resume()
+
+    def pause(self) -> None:
+        self.paused_by_user = True
+        self._pause_or_resume()
+
+    def resume(self) -> None:
+        self.paused_by_user = False
+        self._pause_or_resume()
+
+    def _pause_or_resume(self) -> None:
+        if self._held or self.paused_by_user:
+            super().pause()
+        else:
+            super().resume()
+
+    def depart(self) -> None:
+        """Have no position any more, and let everybody go who waits for something of this partition."""
+        self._departed = True
+        self._position = None
+        self.hold(True)
+        self._dismiss()
+
+    def fetch_committed(self) -> asyncio.Future[OffsetAndMetadata]:
+        committed: asyncio.Future[OffsetAndMetadata] = super().fetch_committed()
+        if self._departed:
+            self._dismiss()
+        return committed
+
+    def reset_to(self, position: int) -> None:
+        if not self._departed:
+            super().reset_to(position)
+
+    def _dismiss(self) -> None:
+        # Any offset does: `reset_to` ignores it.
+        self.update_committed(OffsetAndMetadata(0, ""))
+        if not self._position_fut.done():
+            self._position_fut.set_result(None)
+
+
+class CooperativeAssignment(Assignment):  # type: ignore[misc]  # aiokafka has no types
+    """The partitions of a consumer, which come and go while those that stay notice nothing.
+
+    Departed ones keep their state for those who still ask for it.
+    """
+
+    _topic_partitions: frozenset[TopicPartition]
+    _tp_state: dict[TopicPartition, _PartitionState]
+
+    def __init__(self) -> None:
+        super().__init__(())
+        self._deliverable: Partitions = frozenset()
+
+    def become(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+        """Have these partitions and no others from now on; returns those that have left."""
+        now = frozenset(partitions)
+        before = self._topic_partitions
+        for tp in before - now:
+            self._tp_state[tp].depart()
+        for tp in now - before:
+            self._tp_state[tp] = _PartitionState(self, held=tp not in self._deliverable)
+        self._topic_partitions = now
+        return before - now
+
+    def deliver(self, partitions: Partitions) -> None:
+        """Give out records of these partitions and no others from now on."""
+        for tp in partitions ^ self._deliverable:
+            if (state := self._tp_state.get(TopicPartition(*tp))) is not None:
+                state.hold(tp not in partitions)
+        self._deliverable = partitions
+
+
+class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # aiokafka has no types
+    """Changes of the subscription leave the assignment alone: that is for the machine to change.
+
+    Attributes:
+        on_change: called with the topics whenever the user, or a pattern, wants others.
+        lease_until: when the machine's lease ends, in seconds of the monotonic clock.
+    """
+
+    _subscription: Any
+    _listener: Any
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        super().__init__(loop=loop)
+        self.lease_until = -math.inf
+        self.on_change: Callable[[frozenset[str]], None] | None = None
+        self._needs_lease = False
+
+    @property
+    def reassignment_in_progress(self) -> bool:
+        """Whether nothing at all may be delivered at this moment."""
+        if self._subscription is None:
+            return True
+        return self._needs_lease and monotonic() >= self.lease_until
+
+    async def wait_for_assignment(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+    ) -> None:
+        """Wait until something may be delivered. Raises what the coordinator has to tell the user."""
+        with self.fetch_context():  # Who waits in `start` is not stuck either.
+            while self.reassignment_in_progress:
+                await super().wait_for_assignment()
+
+    def wake(self) -> None:
+        """Let those look again who wait for an assignment."""
+        if self._assignment_waiters and not self.reassignment_in_progress:
+            self._notify_assignment_waiters()
+
+    def abort(self, error: Exception) -> bool:
+        """Raise an error in the calls that wait for records; whether there was any."""
+        waiting = [each for each in (*self._assignment_waiters, *self._fetch_waiters) if not each.done()]
+        for waiter in waiting:
+            waiter.set_exception(again(error))
+        self._assignment_waiters.clear()
+        return bool(waiting)
+
+    @contextlib.contextmanager
+    def fetch_context(self) -> Iterator[None]:
+        """A call for records. aiokafka's never ends if the call raises or is cancelled."""
+        self._fetch_count += 1
+        try:
+            yield
+        finally:
+            self._fetch_count -= 1
+            self._last_fetch_ended = monotonic()
+
+    def paused_partitions(self) -> set[TopicPartition]:
+        """Those that the user has paused."""
+        return {tp for tp in self.assigned_partitions() if _is_paused_by_user(self._assigned_state(tp))}
+
+    def unsubscribe(self) -> None:
+        """Want nothing any more; the partitions stay until the machine has revoked them.
+
+        So does the listener, which has to hear of it.
+        """
+        if not self.partitions_auto_assigned():
+            super().unsubscribe()
+            return
+        listener = self._listener
+        self._change_subscription(Subscription(()))
+        emptied = self._subscription
+        self._subscription = None
+        super().unsubscribe()
+        self._subscription, self._listener = emptied, listener
+
+    def _change_subscription(self, subscription: Subscription) -> None:
+        managed = self.partitions_auto_assigned()
+        if managed:
+            previous = self._subscription
+            assignment = None if previous is None else previous.assignment
+            if previous is not None and isinstance(assignment, CooperativeAssignment):
+                previous._assignment = None  # Otherwise it would end with the subscription.
+            else:
+                assignment = CooperativeAssignment()
+            subscription._assignment = assignment
+        self._needs_lease = managed and bool(subscription.topics)
+        super()._change_subscription(subscription)
+        if self.on_change is not None:
+            self.on_change(frozenset(subscription.topics) if managed else frozenset())
+
+    def _assigned_state(self, tp: TopicPartition) -> Any:
+        if not self.is_assigned(tp):
+            raise IllegalStateError(f"No current assignment for partition {tp}")
+        return super()._assigned_state(tp)
+
+
+def again(error: Error) -> Error:
+    """An error that was raised, or may be, to be raised once more: its traceback begins anew."""
+    copied = copy.copy(error)
+    copied.__cause__ = error.__cause__
+    return copied
+
+
+def _is_paused_by_user(state: Any) -> bool:
+    return bool(state.paused_by_user if isinstance(state, _PartitionState) else state.paused)

@@ -1,0 +1,154 @@
+"""Requests to the coordinator of a group, and what their answers say to the machine.
+
+Up to aiokafka 0.12 a request is a list of its versions; the newest is taken, which brokers have since Kafka
+2.3. From 0.13 on it is one class that settles the version with the broker. Those that have no version with an
+instance id are in `structs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import aiokafka.errors as Errors
+from aiokafka.coordinator.protocol import ConsumerProtocol
+from aiokafka.protocol import group
+from aiokafka.structs import OffsetAndMetadata, TopicPartition
+
+from kafka_assignors.rebalance.answers import (
+    MEMBER_ID_REQUIRED,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    answer_of,
+    coordinator_moved,
+)
+from kafka_assignors.rebalance.values import Membership
+from kafka_assignors_aiokafka.cooperative.structs import HeartbeatRequest_v3, OffsetCommitRequest_v7
+
+__all__ = [
+    "JOINING",
+    "MEMBER_ID_REQUIRED",
+    "answer_of",
+    "connection_of",
+    "coordinator_moved",
+    "error_of",
+    "heartbeat",
+    "is_transient",
+    "join_group",
+    "leave_group",
+    "offset_commit",
+    "offset_fetch_error",
+    "sync_group",
+]
+
+JOINING = 2
+"""The connection of its own that joins use, beside `aiokafka.client.ConnectionGroup`'s.
+
+A broker answers the requests of a connection one by one, and JoinGroup when the last member has joined: what
+is sent after it on the same connection, heartbeats and commits, waits for as long.
+"""
+
+_GROUP_MAX_SIZE_REACHED = 81
+_UNKNOWN_LEADER_EPOCH = -1
+_COORDINATOR_LOADING = 14
+_OFFSET_FETCH = 9
+
+
+def is_transient(error_code: int) -> bool:
+    """Whether the same request may succeed in a moment."""
+    if error_code == UNKNOWN_TOPIC_OR_PARTITION:
+        return False
+    if error_code == _COORDINATOR_LOADING or coordinator_moved(error_code):
+        return True
+    return bool(Errors.for_code(error_code).retriable)
+
+
+def error_of(error_code: int, group_id: str) -> Errors.KafkaError:
+    """The exception for an error code that no waiting mends."""
+    kind = Errors.for_code(error_code)
+    if kind is Errors.GroupAuthorizationFailedError:
+        return kind(group_id)
+    if error_code == _GROUP_MAX_SIZE_REACHED:
+        return Errors.KafkaError(f"group {group_id!r} has group.max.size members already")
+    return kind(f"the coordinator of group {group_id!r} answered error {error_code}")
+
+
+def connection_of(request: Any, usual: int) -> int:
+    """The connection on which a request to the coordinator travels."""
+    return JOINING if isinstance(request, _JOINS) else usual
+
+
+def join_group(
+    group_id: str,
+    session_timeout_ms: int,
+    rebalance_timeout_ms: int,
+    member_id: str,
+    instance_id: str | None,
+    protocols: Iterable[tuple[str, bytes]],
+) -> Any:
+    """A JoinGroup request that offers all strategies at once.
+
+    `protocols` are (name, subscription), the preferred one first.
+    """
+    return _JOIN_GROUP(
+        group_id,
+        session_timeout_ms,
+        rebalance_timeout_ms,
+        member_id,
+        instance_id,
+        ConsumerProtocol.PROTOCOL_TYPE,
+        list(protocols),
+    )
+
+
+def sync_group(
+    group_id: str, membership: Membership, instance_id: str | None, assignments: Mapping[str, bytes]
+) -> Any:
+    """A SyncGroup request; only a leader has assignments, by member id."""
+    return _SYNC_GROUP(
+        group_id, membership.generation, membership.member_id, instance_id, list(assignments.items())
+    )
+
+
+def heartbeat(group_id: str, membership: Membership, instance_id: str | None) -> Any:
+    """A Heartbeat request."""
+    return HeartbeatRequest_v3(group_id, membership.generation, membership.member_id, instance_id)
+
+
+def leave_group(group_id: str, member_id: str) -> Any:
+    """A LeaveGroup request of a dynamic member; static ones do not leave."""
+    return _LEAVE_GROUP(group_id, member_id)
+
+
+def offset_commit(
+    group_id: str,
+    membership: Membership,
+    instance_id: str | None,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+) -> Any:
+    """An OffsetCommit request."""
+    by_topic: dict[str, list[tuple[int, int, int, str]]] = {}
+    for tp, offset in offsets.items():
+        of_partition = (tp.partition, offset.offset, _UNKNOWN_LEADER_EPOCH, offset.metadata)
+        by_topic.setdefault(tp.topic, []).append(of_partition)
+    return OffsetCommitRequest_v7(
+        group_id, membership.generation, membership.member_id, instance_id, list(by_topic.items())
+    )
+
+
+def offset_fetch_error(response: Any) -> int:
+    """The error of an OffsetFetch response as a whole, such as that the broker is not the coordinator.
+
+    It says nothing of the partitions then. aiokafka, which from 0.13 on uses a version that has it, does not
+    look at it; 0 for other responses.
+    """
+    return int(getattr(response, "error_code", 0)) if response.API_KEY == _OFFSET_FETCH else 0
+
+
+def _newest(request: Any) -> Any:
+    return request[-1] if isinstance(request, list) else request
+
+
+_JOIN_GROUP = _newest(group.JoinGroupRequest)
+_SYNC_GROUP = _newest(group.SyncGroupRequest)
+_LEAVE_GROUP = _newest(group.LeaveGroupRequest)
+_JOINS = (_JOIN_GROUP, _SYNC_GROUP)
