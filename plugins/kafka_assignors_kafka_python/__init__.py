@@ -9,13 +9,17 @@ Instances are passed, not classes. `assignor(strategy)` does the same with a str
 """
 
 from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
+from kafka_assignors.strategies.rack_aware_sticky import RackAwareSticky
 from kafka_assignors.strategies.range import Range
 from kafka_assignors.strategies.roundrobin import RoundRobin
 from kafka_assignors.strategies.sticky import Sticky
 from kafka_assignors_kafka_python._assignor import StrategyAssignor, assignor
+from kafka_assignors_kafka_python.cooperative import CooperativeKafkaConsumer
 
 __all__ = [
+    "CooperativeKafkaConsumer",
     "CooperativeStickyAssignor",
+    "RackAwareStickyAssignor",
     "RangeAssignor",
     "RoundRobinAssignor",
     "StickyAssignor",
@@ -50,3 +54,10 @@ class CooperativeStickyAssignor(StrategyAssignor):
 
     def __init__(self, *, rack: str | None = None, instance_id: str | None = None) -> None:
         super().__init__(CooperativeSticky(), rack=rack, instance_id=instance_id)
+
+
+class RackAwareStickyAssignor(StrategyAssignor):
+    """`rack-aware-sticky`: balanced exactly, then as little as possible across racks, then few moves."""
+
+    def __init__(self, *, rack: str | None = None, instance_id: str | None = None) -> None:
+        super().__init__(RackAwareSticky(), rack=rack, instance_id=instance_id)

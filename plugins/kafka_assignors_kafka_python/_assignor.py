@@ -5,8 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.assignor import EagerAssignor, caller_of
+from kafka_assignors.joining import optional_name
+from kafka_assignors.racks import RackWatch
 from kafka_assignors.strategies.contract import Strategy
 from kafka_assignors_kafka_python._client import (
     calling_coordinator,
@@ -14,11 +17,13 @@ from kafka_assignors_kafka_python._client import (
     instance_id_of,
     interface,
     lead_with_our_assignors,
+    refuse_twins,
     watch_topics_if_static,
 )
 
 # Only now: of a release that is too old the import above says so, and that one would not.
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor  # isort: skip
+from kafka.coordinator.consumer import ConsumerCoordinator  # isort: skip
 
 __all__ = ["StrategyAssignor", "assignor"]
 
@@ -32,18 +37,40 @@ class StrategyAssignor(EagerAssignor, AbstractPartitionAssignor):  # type: ignor
 
     log = logging.getLogger("kafka_assignors_kafka_python")
 
+    def __init__(
+        self, strategy: Strategy, *, rack: str | None = None, instance_id: str | None = None
+    ) -> None:
+        super().__init__(strategy, rack=rack, instance_id=instance_id)
+        self._client_racks: WeakKeyDictionary[object, str | None] = WeakKeyDictionary()
+
     # ---- kafka-python's interface
 
     def supported_protocols(self) -> list[Any]:
-        """Eager alone: members revoke everything before they join."""
+        """Eager alone: members revoke everything before they join.
+
+        kafka-python 3 asks this while it constructs the consumer, so mistakes that only the consumer's
+        settings show come to light here.
+        """
+        coordinator = caller_of(ConsumerCoordinator)
+        if coordinator is not None:
+            refuse_twins(coordinator)
+            self._client_racks[coordinator] = optional_name("client_rack", interface.rack_of_caller())
         return interface.eager_protocols()
 
-    def metadata(self, topics: Iterable[str]) -> bytes:
+    def metadata(self, topics: Iterable[str] = ()) -> bytes:
         """The bytes that the calling consumer joins with."""
+        if not isinstance(self, StrategyAssignor):  # kafka-python 2 calls it on whatever it was given
+            raise TypeError(
+                "partition_assignment_strategy has a class of kafka_assignors_kafka_python in it; "
+                "kafka-python 2 needs an instance, as in [StickyAssignor()]"
+            )
         coordinator = calling_coordinator()
+        refuse_twins(coordinator)
         lead_with_our_assignors(coordinator)
         come_back_for_this_join(coordinator)
-        return self.subscription_of(coordinator, topics, instance_id_of(coordinator))
+        return self.subscription_of(
+            coordinator, topics, instance_id_of(coordinator), self._client_racks.get(coordinator)
+        )
 
     def on_assignment(self, assignment: Any, generation: int | None = None) -> None:
         """Remember what the calling consumer was assigned: it says so when it joins again.
@@ -52,8 +79,11 @@ class StrategyAssignor(EagerAssignor, AbstractPartitionAssignor):  # type: ignor
         """
         coordinator = calling_coordinator()
         joined: int = coordinator._generation.generation_id if generation is None else generation
-        self.remember(coordinator, interface.partitions_of(assignment), joined)
-        watch_topics_if_static(coordinator)
+        partitions = interface.partitions_of(assignment)
+        self.remember(coordinator, partitions, joined)
+        racks = self.must_follow_racks([self._client_racks.get(coordinator)])
+        watch_topics_if_static(coordinator, partitions.keys(), racks=racks)
+        interface.keep_heartbeats(coordinator)
 
     def on_generation_assignment(self, generation: int) -> None:
         """Nothing: kafka-python 2 calls this, after `on_assignment`, on whatever has the name `sticky`."""
@@ -65,7 +95,7 @@ class StrategyAssignor(EagerAssignor, AbstractPartitionAssignor):  # type: ignor
         does not decode ends the generation before this method is reached.
         """
         joined = self.read_members(interface.decoded_members(members))
-        assignments = self.answer(joined, interface.topics_of(cluster, joined.topics), None)
+        assignments = self.answer(joined, interface.topics_of(cluster, RackWatch(), joined.topics), None)
         return {id: interface.assignment_of(bytes_) for id, bytes_ in assignments.items()}
 
 

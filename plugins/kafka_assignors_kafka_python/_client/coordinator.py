@@ -1,24 +1,29 @@
 """The consumer's coordinator, in what all versions of kafka-python share.
 
-Touched, with what it is used for (checked with the versions that `version` lists):
+Touched here and in `leading`, with what it is used for (checked with the versions that `version` lists):
 
     ConsumerCoordinator
         request_rejoin              see `come_back_for_this_join`
-        group_instance_id           the consumer's group.instance.id; 2.2 and older have no static members
+        group_id, group_instance_id the consumer's settings; 2.2 and older have no static members
+        config                      heartbeat_interval_ms, session_timeout_ms, assignors
         _generation.generation_id   the generation last joined
         _lookup_assignor            assignor by name, as the user configured it
         _perform_assignment         replaced on the instance: (leader, protocol, members) -> {id: bytes}
         _subscription.group_subscribe, group_subscription: whose metadata the leader watches
-        _cluster
+        _cluster.add_listener, request_update, _last_successful_refresh_ms
+        _build_metadata_snapshot    what of the metadata matters to the leader: partitions by topic;
+                                    replaced on the instance, see `following`
         _is_leader, _metadata_snapshot, _assignment_snapshot: when the snapshots differ, the member rejoins
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from typing import Any
 
 from kafka_assignors.assignor import EagerAssignor, caller_of
+from kafka_assignors_kafka_python._client.following import follow_racks
+from kafka_assignors_kafka_python._client.leading import Leadership
 from kafka_assignors_kafka_python._client.version import interface
 
 # Only now: of a release that is too old the import above says so, and that one would not.
@@ -29,6 +34,7 @@ __all__ = [
     "come_back_for_this_join",
     "instance_id_of",
     "lead_with_our_assignors",
+    "refuse_twins",
     "watch_topics_if_static",
 ]
 
@@ -44,6 +50,18 @@ def instance_id_of(coordinator: Any) -> str | None:
     """The group.instance.id of the coordinator's consumer, if it has one."""
     instance_id: str | None = getattr(coordinator, "group_instance_id", None)
     return instance_id
+
+
+def refuse_twins(coordinator: Any) -> None:
+    """Raise ValueError if two configured assignors have one name: kafka-python would silently use one."""
+    ours = {one.name for one in interface.assignors_of(coordinator) if isinstance(one, EagerAssignor)}
+    names = interface.configured_names(coordinator)
+    twins = sorted(name for name in ours if names.count(name) > 1)
+    if twins:
+        raise ValueError(
+            f"partition_assignment_strategy has two assignors with the name {twins[0]!r}: the group votes on "
+            "names, so leave one of them out"
+        )
 
 
 def come_back_for_this_join(coordinator: Any) -> None:
@@ -65,37 +83,34 @@ def lead_with_our_assignors(coordinator: Any) -> None:
     """
     if "_perform_assignment" in vars(coordinator):
         return
-    stock_perform_assignment = coordinator._perform_assignment
-
-    def perform_assignment(leader_id: str, protocol_name: str, members: Any) -> Mapping[str, Any]:
-        assignor = coordinator._lookup_assignor(protocol_name)
-        if isinstance(assignor, EagerAssignor):
-            return _perform_assignment(coordinator, assignor, members)
-        stock: Mapping[str, Any] = stock_perform_assignment(leader_id, protocol_name, members)
-        return stock
-
-    coordinator._perform_assignment = perform_assignment
+    leadership = Leadership(coordinator)
+    coordinator._perform_assignment = leadership.perform_assignment
+    interface.hold_back_answers(coordinator, leadership)
 
 
-def _perform_assignment(coordinator: Any, assignor: EagerAssignor, members: Any) -> Mapping[str, bytes]:
-    joined = assignor.read_members(interface.joined_members(members))
-    # As kafka-python does: from here on the leader watches all topics of the group. The metadata of topics
-    # that are new to it comes after this assignment, differs from the snapshot, and makes the leader rejoin.
-    coordinator._subscription.group_subscribe(joined.topics)
-    interface.watch(coordinator, coordinator._subscription.group_subscription())
-    coordinator._cluster.request_update()
-    coordinator._is_leader = True
-    coordinator._assignment_snapshot = coordinator._metadata_snapshot
-    topics = interface.topics_of(coordinator._cluster, joined.topics)
-    return assignor.answer(joined, topics, coordinator._generation.generation_id)
-
-
-def watch_topics_if_static(coordinator: Any) -> None:
+def watch_topics_if_static(coordinator: Any, assigned: Collection[str], *, racks: bool) -> None:
     """Have a static member, once it was assigned, rejoin when partitions are added to its topics.
 
     A static member that was the leader still is after a restart, but the versions of JoinGroup that
     kafka-python speaks do not tell it. It takes itself for a follower, nobody watches, and added partitions
     would have no consumer until the next rebalance. So every static member watches its own topics.
+
+    `assigned` are the topics that it has partitions of. With `racks` it watches the racks of their replicas
+    as well.
     """
-    if instance_id_of(coordinator) is not None and not coordinator._is_leader:
-        coordinator._assignment_snapshot = coordinator._metadata_snapshot
+    if instance_id_of(coordinator) is None or coordinator._is_leader:
+        return
+    follow_racks(coordinator, racks)
+    snapshot = coordinator._build_metadata_snapshot(coordinator._subscription, coordinator._cluster)
+    if all(snapshot.get(topic) for topic in assigned):
+        coordinator._metadata_snapshot = coordinator._assignment_snapshot = snapshot
+        return
+
+    # A process that has just started gets its partitions back sooner than the metadata of its topics. That
+    # this arrives is no change, and must not cost the rebalance that static membership is there to save.
+    def start_watching(cluster: Any) -> None:
+        snapshot = coordinator._build_metadata_snapshot(coordinator._subscription, cluster)
+        if coordinator._assignment_snapshot is None and all(snapshot.get(topic) for topic in assigned):
+            coordinator._metadata_snapshot = coordinator._assignment_snapshot = snapshot
+
+    coordinator._cluster.add_listener(start_watching)

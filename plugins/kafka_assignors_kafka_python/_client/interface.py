@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kafka_assignors.group import Topic
 from kafka_assignors.joining import JoinedMember
+from kafka_assignors.racks import RackWatch
+
+if TYPE_CHECKING:
+    from kafka_assignors_kafka_python._client.leading import Leadership
 
 __all__ = ["Interface"]
 
@@ -16,6 +20,18 @@ class Interface(Protocol):
 
     def eager_protocols(self) -> list[Any]:
         """What `supported_protocols` of an assignor answers."""
+        ...
+
+    def rack_of_caller(self) -> str | None:
+        """The rack of the consumer that is being constructed, if its client has such a setting."""
+        ...
+
+    def assignors_of(self, coordinator: Any) -> list[Any]:
+        """The assignors that the coordinator chooses from."""
+        ...
+
+    def configured_names(self, coordinator: Any) -> list[str]:
+        """The names of all assignors that the user has configured."""
         ...
 
     def joined_members(self, members: Any) -> Iterable[JoinedMember]:
@@ -38,6 +54,18 @@ class Interface(Protocol):
         """Have the client fetch the metadata of these topics too."""
         ...
 
-    def topics_of(self, cluster: Any, names: Iterable[str]) -> list[Topic]:
+    def watch_only(self, coordinator: Any, topics: Iterable[str]) -> None:
+        """Have the client fetch the metadata of these topics and of no others."""
+        ...
+
+    def topics_of(self, cluster: Any, watch: RackWatch, names: Iterable[str]) -> list[Topic]:
         """Those of the named topics that the client has metadata of."""
+        ...
+
+    def hold_back_answers(self, coordinator: Any, leadership: Leadership) -> None:
+        """Have the coordinator, where it leads, get the answer to JoinGroup when the assignment is ready."""
+        ...
+
+    def keep_heartbeats(self, coordinator: Any) -> None:
+        """See to it that a member that has joined sends heartbeats."""
         ...

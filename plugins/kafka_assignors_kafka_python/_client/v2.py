@@ -6,36 +6,70 @@ Touched, besides what `coordinator` lists:
         _perform_assignment         members: GroupMember(member_id, group_instance_id, metadata_bytes) in 2.3,
                                     (member_id, metadata_bytes) before
         _client.set_topics
+        _client._pending_completion, wakeup, _closed: see `PollThread`
+        _client._metadata_refresh_in_progress
+        _handle_join_group_response replaced on the instance: (future, sent at, response)
+        _on_join_leader             replaced on the instance: response -> future of the assigned bytes
+        _send_heartbeat_request
+        _heartbeat_thread           see `keep_heartbeats`
+    JoinGroupResponse               error_code, leader_id, group_protocol, members
     ConsumerProtocol                a list by version in 2.3, the one there is before: ASSIGNMENT
     ClusterMetadata
         brokers()                   nodeId, rack
         _partitions                 {topic: {partition: PartitionMetadata}}: replaced as a whole
+        request_update
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from time import monotonic
+from typing import TYPE_CHECKING, Any
 
 from kafka.coordinator import protocol  # pyright: ignore[reportMissingModuleSource]  # 3.x has none
+from kafka.coordinator.base import UnjoinedGroupException
+from kafka.future import Future
 
 from kafka_assignors.group import Topic
 from kafka_assignors.joining import JoinedMember, topics_from
 from kafka_assignors.protocol import Subscription, encode_subscription
+from kafka_assignors.racks import RackWatch
+
+if TYPE_CHECKING:
+    from kafka_assignors_kafka_python._client.leading import Leadership, Leading
 
 __all__ = [
     "assignment_of",
+    "assignors_of",
+    "configured_names",
     "decoded_members",
     "eager_protocols",
+    "hold_back_answers",
     "joined_members",
+    "keep_heartbeats",
     "partitions_of",
+    "rack_of_caller",
     "topics_of",
     "watch",
+    "watch_only",
 ]
 
 
 def eager_protocols() -> list[Any]:
     return []  # There is no other protocol, so there are no names for them, and nobody asks.
+
+
+def rack_of_caller() -> str | None:
+    return None  # The consumer has no such setting.
+
+
+def assignors_of(coordinator: Any) -> list[Any]:
+    return list(coordinator.config["assignors"])
+
+
+def configured_names(coordinator: Any) -> list[str]:
+    return [one.name for one in assignors_of(coordinator)]
 
 
 def joined_members(members: Any) -> Iterable[JoinedMember]:
@@ -72,6 +106,124 @@ def watch(coordinator: Any, topics: Iterable[str]) -> None:
     coordinator._client.set_topics(topics)
 
 
-def topics_of(cluster: Any, names: Iterable[str]) -> list[Topic]:
-    racks = {broker.nodeId: broker.rack for broker in cluster.brokers() if broker.rack}
+def watch_only(coordinator: Any, topics: Iterable[str]) -> None:
+    coordinator._client.set_topics(topics)
+
+
+def topics_of(cluster: Any, watch: RackWatch, names: Iterable[str]) -> list[Topic]:
+    racks = watch.see((broker.nodeId, broker.rack) for broker in cluster.brokers())
     return topics_from(cluster._partitions, racks, lambda partition: partition.replicas, names)
+
+
+def keep_heartbeats(coordinator: Any) -> None:
+    """Have heartbeats sent, now that the consumer has joined.
+
+    2.1 switches them off in every `poll` during a join, and on when the answer comes. If the answer came
+    between two polls, the next one switches them off again and finds the join completed.
+    """
+    with coordinator._lock:
+        thread = coordinator._heartbeat_thread
+        if thread is not None and not thread.enabled:
+            thread.enable()
+
+
+def hold_back_answers(coordinator: Any, leadership: Leadership) -> None:
+    stock_handle_response = coordinator._handle_join_group_response
+    stock_on_join_leader = coordinator._on_join_leader
+
+    def handle_join_group_response(future: Any, sent_at: float, response: Any) -> None:
+        if response.error_code == 0:
+            leadership.notice_leader(response.leader_id, response.group_protocol)
+        stock_handle_response(future, sent_at, response)
+
+    def on_join_leader(response: Any) -> Any:
+        generation = coordinator._generation.generation_id
+        leading = leadership.begin(response.group_protocol, response.members, generation)
+        if leading is None:
+            return stock_on_join_leader(response)
+        return HeldBack(coordinator, leading, lambda: stock_on_join_leader(response)).assigned
+
+    coordinator._handle_join_group_response = handle_join_group_response
+    coordinator._on_join_leader = on_join_leader
+
+
+class PollThread:
+    """The thread that polls the consumer, whichever that is at the time: all I/O is done in it."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def run(self, call: Callable[[], None]) -> None:
+        """Have `call` called there soon, like the handler of a response; from any thread."""
+        if self._client._closed:
+            return
+        called = Future()
+        called.add_callback(lambda _: call())
+        self._client._pending_completion.append((None, called))
+        try:
+            self._client.wakeup()
+        except OSError:
+            # The consumer was closed just now, and nobody waits for us any more.
+            return
+
+
+class HeldBack:
+    """The answer to a leader's JoinGroup, with which kafka-python goes on when the assignment is ready.
+
+    All methods are called in the thread that polls. The one that `_beat` runs in only asks for that.
+    """
+
+    def __init__(self, coordinator: Any, leading: Leading, go_on: Callable[[], Any]) -> None:
+        self.assigned = Future()
+        self._coordinator = coordinator
+        self._leading = leading
+        self._go_on = go_on
+        self._poll_thread = PollThread(coordinator._client)
+        self._thinking = False
+        self._ready = threading.Event()
+        self._beat_is_due = False
+        self._think_at_latest = monotonic() + leading.metadata_timeout_s
+        # By then the broker has given us up.
+        self._beat_until = monotonic() + coordinator.config["max_poll_interval_ms"] / 1000
+        self._refresh_metadata()
+        threading.Thread(target=self._beat, name="kafka-assignors-heartbeat", daemon=True).start()
+
+    def _refresh_metadata(self) -> None:
+        client, cluster = self._coordinator._client, self._coordinator._cluster
+
+        def refreshed(_: Any) -> None:
+            # Not at once: the snapshots of kafka-python are not taken yet.
+            self._poll_thread.run(self._think)
+
+        if client._metadata_refresh_in_progress:
+            # Asked before the group's topics were known, and what it brings completes the next future.
+            cluster.request_update().add_both(lambda _: cluster.request_update().add_both(refreshed))
+        else:
+            cluster.request_update().add_both(refreshed)
+
+    def _think(self) -> None:
+        if not self._thinking:
+            self._thinking = True
+            self._leading.read_metadata()
+            self._leading.think_in_background(lambda: self._poll_thread.run(self._finish))
+
+    def _finish(self) -> None:
+        self._ready.set()
+        if self._coordinator._generation.generation_id == self._leading.generation:
+            self._go_on().chain(self.assigned)
+        else:
+            self.assigned.failure(UnjoinedGroupException())
+
+    def _beat(self) -> None:
+        while not self._ready.wait(self._leading.heartbeat_pause_s) and monotonic() < self._beat_until:
+            # Where nobody polls, they do not pile up.
+            if not self._beat_is_due:
+                self._beat_is_due = True
+                self._poll_thread.run(self._heartbeat)
+
+    def _heartbeat(self) -> None:
+        self._beat_is_due = False
+        if not self._ready.is_set():
+            self._coordinator._send_heartbeat_request()
+            if monotonic() > self._think_at_latest:
+                self._think()

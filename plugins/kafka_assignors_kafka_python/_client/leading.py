@@ -1,0 +1,145 @@
+"""What our assignors do between the answer to a leader's JoinGroup and its SyncGroup.
+
+kafka-python has its assignors assign in the middle of its I/O, with the metadata that happens to be there. As
+long as that takes nothing is received, no heartbeat is sent, and a leader that thinks for longer than its
+session lasts is expelled. So the answer is held back (how, is in `v2` and in `v3`) while I/O goes on:
+
+    Leadership.begin        from here on the client watches all topics of the group
+                            (the client fetches their metadata, for `metadata_timeout_s` at most)
+    Leading.read_metadata
+    Leading.think           the strategy, in a thread of its own
+    Leading.finish          kafka-python goes on with the answer, asks its assignor, and gets what is ready
+
+Until the SyncGroup request the leader has to send heartbeats, which the broker accepts from a member of a
+group that waits for its leader. kafka-python has switched its own off.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.group import Topic
+from kafka_assignors.joining import broker_assigns
+from kafka_assignors_kafka_python._client.following import follow_racks
+from kafka_assignors_kafka_python._client.version import interface
+
+__all__ = ["Leadership", "Leading"]
+
+_MOST_MISSING_TOPICS = 1000
+"""A topic that does not exist yet is watched, so that it has a consumer as soon as it does. But for what is
+missing kafka-python 3 asks twice a second, and each version logs an error for each name each time. So more
+missing names than this wait for the next rebalance."""
+
+
+class Leading:
+    """One generation that our consumer leads with an assignor of ours."""
+
+    metadata_timeout_s: ClassVar = 5.0
+    """After this time a leader assigns what it knows of, and once more when it knows more."""
+
+    def __init__(self, coordinator: Any, assignor: EagerAssignor, members: Any, generation: int) -> None:
+        self.generation = generation
+        config = coordinator.config
+        # A third is what Kafka recommends, for those who have set something else.
+        pause_ms: float = min(config["heartbeat_interval_ms"], config["session_timeout_ms"] / 3)
+        self.heartbeat_pause_s = pause_ms / 1000
+        self._coordinator = coordinator
+        self._assignor = assignor
+        self._joined = assignor.read_members(interface.joined_members(members))
+        racks = (member.rack for member in self._joined.members)
+        self._watch = follow_racks(coordinator, assignor.must_follow_racks(racks))
+        self._topics: list[Topic] = []
+        self._snapshot: Any = None
+        self._refreshed_ms = coordinator._cluster._last_successful_refresh_ms
+        self._assignments: Mapping[str, bytes] = {}
+        self._error: BaseException | None = None
+        # As kafka-python does: from here on the leader watches all topics of the group.
+        coordinator._subscription.group_subscribe(self._joined.topics)
+        interface.watch(coordinator, coordinator._subscription.group_subscription())
+
+    def read_metadata(self) -> None:
+        """Take what the client knows of the topics now. Metadata must not change during this call."""
+        coordinator, cluster = self._coordinator, self._coordinator._cluster
+        self._topics = interface.topics_of(cluster, self._watch, self._joined.topics)
+        missing = self._joined.topics - {topic.name for topic in self._topics}
+        # What is missing because the answer is late may well exist.
+        answered = cluster._last_successful_refresh_ms != self._refreshed_ms
+        if answered and len(missing) > _MOST_MISSING_TOPICS:
+            watched = coordinator._subscription.group_subscription() - missing
+            interface.watch_only(coordinator, watched | coordinator._subscription.subscription)
+        self._snapshot = coordinator._build_metadata_snapshot(coordinator._subscription, cluster)
+
+    def think(self) -> None:
+        """Run the strategy. Never raises, and may run in any thread."""
+        try:
+            self._assignments = self._assignor.answer(self._joined, self._topics, self.generation)
+        except BaseException as error:  # It is raised in `finish`, whatever it is: the group waits for us.
+            self._error = error
+
+    def think_in_background(self, then: Any) -> None:
+        """Run the strategy in a thread of its own, and then, in the same thread, `then()`."""
+
+        def run() -> None:
+            self.think()
+            then()
+
+        # A strategy that never ends must not keep the process from ending.
+        threading.Thread(target=run, name="kafka-assignors-leader", daemon=True).start()
+
+    def finish(self) -> Mapping[str, bytes]:
+        """The assignment of each member; raises what the strategy raised."""
+        # kafka-python rejoins when its snapshots differ. From here on they do when the metadata changes.
+        self._coordinator._is_leader = True
+        self._coordinator._metadata_snapshot = self._snapshot
+        self._coordinator._assignment_snapshot = self._snapshot
+        if self._error is not None:
+            raise self._error
+        return self._assignments
+
+
+class Leadership:
+    """What one coordinator does whenever it turns out to be the leader of its group."""
+
+    def __init__(self, coordinator: Any) -> None:
+        self._coordinator = coordinator
+        self._stock_perform_assignment = coordinator._perform_assignment
+        self._leading: Leading | None = None
+        self._told_that_broker_assigns = False
+
+    def notice_leader(self, leader_id: str, protocol_name: str) -> None:
+        """Warn, once, in a group that has no leader: in such a one the broker assigns."""
+        assignor = self._coordinator._lookup_assignor(protocol_name)
+        if leader_id or self._told_that_broker_assigns or not isinstance(assignor, EagerAssignor):
+            return
+        self._told_that_broker_assigns = True
+        strategies = [
+            one.name for one in interface.assignors_of(self._coordinator) if isinstance(one, EagerAssignor)
+        ]
+        assignor.log.warning("%s", broker_assigns(self._coordinator.group_id, strategies))
+
+    def begin(self, protocol_name: str, members: Any, generation: int) -> Leading | None:
+        """Start to lead a generation; None if the group runs it with an assignor of kafka-python."""
+        assignor = self._coordinator._lookup_assignor(protocol_name)
+        if not isinstance(assignor, EagerAssignor):
+            return None
+        self._leading = Leading(self._coordinator, assignor, members, generation)
+        return self._leading
+
+    def perform_assignment(self, leader_id: str, protocol_name: str, members: Any) -> Mapping[str, Any]:
+        """What stands in for the coordinator's own method."""
+        generation = self._coordinator._generation.generation_id
+        leading, self._leading = self._leading, None
+        if leading is None or leading.generation != generation:
+            # Nobody held the answer back: an assignor of kafka-python, or a version that we do not know.
+            leading = self.begin(protocol_name, members, generation)
+            if leading is None:
+                stock: Mapping[str, Any] = self._stock_perform_assignment(leader_id, protocol_name, members)
+                return stock
+            self._leading = None
+            self._coordinator._cluster.request_update()
+            leading.read_metadata()
+            leading.think()
+        return leading.finish()

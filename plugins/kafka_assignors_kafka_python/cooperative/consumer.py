@@ -1,0 +1,129 @@
+"""A KafkaConsumer that goes on consuming while its group rebalances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any
+
+from kafka.structs import TopicPartition
+from kafka.util import WeakMethod
+
+from kafka_assignors.assignor import EagerAssignor, require_cooperative
+from kafka_assignors.joining import optional_name
+from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
+from kafka_assignors_kafka_python._assignor import assignor
+from kafka_assignors_kafka_python.cooperative.coordinator import CooperativeCoordinator
+from kafka_assignors_kafka_python.cooperative.fetching import CooperativeFetcher
+from kafka_assignors_kafka_python.cooperative.inside import KafkaConsumer, require_inside
+from kafka_assignors_kafka_python.cooperative.partitions import CooperativeSubscriptionState
+
+__all__ = ["CooperativeKafkaConsumer"]
+
+
+def _exchanged(stored_as: str, exchange: Callable[[Any, Any], Any]) -> Any:
+    """An attribute that is given one object and has another. Reading it runs no Python code."""
+
+    def assign(self: object, stock: object) -> None:
+        setattr(self, stored_as, exchange(self, stock))
+
+    return property(attrgetter(stored_as), assign)
+
+
+class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
+    """A KafkaConsumer with incremental cooperative rebalancing (KIP-429).
+
+        consumer = CooperativeKafkaConsumer("orders", group_id="g")
+
+    Partitions that stay with this consumer are fetched, delivered and committed all through a rebalance. The
+    listener hears of the others alone, in `poll`, on the thread that polls: `on_partitions_revoked` of those
+    that go, while they can still be committed; `on_partitions_assigned` of those that were added;
+    `on_partitions_lost` of those that others may own already. What a listener raises comes out of `poll`, as
+    a KafkaError. See docs/kafka-python.md.
+    """
+
+    def __init__(
+        self,
+        *topics: str,
+        group_id: str,
+        partition_assignment_strategy: Sequence[EagerAssignor] | None = None,
+        client_rack: str | None = None,
+        **settings: Any,
+    ) -> None:
+        """The arguments of KafkaConsumer.
+
+        `partition_assignment_strategy` has assignors of this package, the preferred one first, by default
+        `CooperativeStickyAssignor()` alone. While one of them is eager, so is the consumer: that is for the
+        first step of an upgrade.
+
+        TypeError or ValueError for anything that could only fail later.
+        """
+        if not isinstance(group_id, str) or not group_id:
+            raise TypeError(
+                f"group_id must be a non-empty str, not {group_id!r}: without a group, use KafkaConsumer"
+            )
+        if partition_assignment_strategy is None:
+            partition_assignment_strategy = (assignor(CooperativeSticky()),)
+        require_cooperative(partition_assignment_strategy, "kafka_assignors_kafka_python", "KafkaConsumer")
+        self._rack_of_member = optional_name("client_rack", client_rack or None)
+        super().__init__(
+            *topics,
+            group_id=group_id,
+            partition_assignment_strategy=partition_assignment_strategy,
+            client_rack=client_rack or "",
+            **settings,
+        )
+
+    # kafka-python makes these by itself, where no argument leads. They are exchanged as soon as they are
+    # assigned, before anybody has used them.
+
+    def _own_subscription(self, stock: Any) -> CooperativeSubscriptionState:
+        return CooperativeSubscriptionState(self.config["auto_offset_reset"])
+
+    def _own_fetcher(self, stock: Any) -> CooperativeFetcher:
+        return CooperativeFetcher(stock, **self.config)
+
+    def _own_coordinator(self, stock: Any) -> CooperativeCoordinator:
+        require_inside(stock, self._fetcher)
+        stock._cluster.remove_listener(WeakMethod(stock._handle_metadata_update))
+        return CooperativeCoordinator(
+            stock,
+            fetcher=self._fetcher,
+            rack=self._rack_of_member,
+            assignors=self.config["partition_assignment_strategy"],
+            **self.config,
+        )
+
+    _subscription = _exchanged("_cooperative_subscription", _own_subscription)
+    _fetcher = _exchanged("_cooperative_fetcher", _own_fetcher)
+    _coordinator = _exchanged("_cooperative_coordinator", _own_coordinator)
+
+    # ---- what is different for the user
+
+    def subscribe(self, *arguments: Any, **options: Any) -> None:
+        """As KafkaConsumer's. Partitions of topics that are not wanted any more are delivered no more."""
+        super().subscribe(*arguments, **options)
+        self._coordinator.subscription_may_have_changed()
+
+    def unsubscribe(self) -> None:
+        """As KafkaConsumer's; the listener is called, and can commit."""
+        if self._subscription.partitions_auto_assigned():
+            self._coordinator.give_everything_up()
+        super().unsubscribe()
+
+    def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int | None:
+        """As KafkaConsumer's."""
+        super()._refresh_committed_offsets(timeout_ms)
+        position: int | None = super().position(partition, timeout_ms)
+        return position
+
+    def _refresh_committed_offsets(self, timeout_ms: float | None = None) -> bool:
+        # For `poll`, which must not stop the partitions that have a position for those that have none.
+        if self._subscription.partitions_auto_assigned():
+            return bool(self._coordinator.look_up_positions())
+        return bool(super()._refresh_committed_offsets(timeout_ms))
+
+    def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
+        """As KafkaConsumer's. What the listener raises meanwhile is raised when everything is closed."""
+        super().close(autocommit=autocommit, timeout_ms=timeout_ms)
+        self._coordinator.listening.raise_error()

@@ -1,0 +1,512 @@
+"""The coordinator of a cooperative consumer: it carries out what the machine decides.
+
+`kafka_assignors.rebalance` says when to join, what to claim, what to revoke and which commits may be sent.
+Here its actions become requests and calls of the listener, and what comes back becomes its events. Nothing in
+this file asks whether something is allowed.
+
+There are two threads. On kafka-python's *I/O thread* live the machine, all requests and the assignment:
+
+    the joining task    begins a join when the machine wants one and the coordinator is known
+    heartbeats          all the time, joins included, with the membership that the machine has
+    a task per action   a join, a sync, a commit
+
+So a join goes on between two polls, and a poll never waits for one. On the *user's thread*, inside `poll`,
+`unsubscribe` and `close`, the listener is called and automatic commits are begun: then the user has dealt
+with all that earlier polls returned. A member that has to call the listener cannot join again before the next
+poll, and the group waits for it, at most `max_poll_interval_ms`.
+
+The fetcher's `knock` ends the wait of a poll when there is something to do. Joins have a connection of their
+own (`inside.joining_node`).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kafka import errors as Errors
+from kafka.coordinator.base import Generation
+from kafka.net.wakeup_notifier import (  # pyright: ignore[reportMissingImports]  # its stubs are of 2.x
+    WakeupNotifier,
+)
+from kafka.structs import (
+    MemberState,  # pyright: ignore[reportAttributeAccessIssue]  # its stubs are of 2.x
+    OffsetAndMetadata,
+    TopicPartition,
+)
+from kafka.util import WeakMethod
+
+from kafka_assignors.rebalance import Member, Phase, Settings
+from kafka_assignors.rebalance.answers import answer_of, coordinator_moved
+from kafka_assignors.rebalance.values import (
+    AboutToJoin,
+    Action,
+    Announce,
+    Answer,
+    Checked,
+    CloseRequested,
+    CommitDone,
+    CommitRefused,
+    Event,
+    Fail,
+    HeartbeatAnswered,
+    Install,
+    Lose,
+    Partition,
+    Polled,
+    RejoinRequested,
+    Revoke,
+    SendCommit,
+    SendJoin,
+    SendLeave,
+    SendSync,
+    SubscriptionChanged,
+)
+from kafka_assignors_kafka_python.cooperative import requests
+from kafka_assignors_kafka_python.cooperative.commits import Commits
+from kafka_assignors_kafka_python.cooperative.errors import ErrorsOfUser
+from kafka_assignors_kafka_python.cooperative.inside import ConsumerCoordinator, joining_node
+from kafka_assignors_kafka_python.cooperative.joins import Joins
+from kafka_assignors_kafka_python.cooperative.listening import Listening
+from kafka_assignors_kafka_python.cooperative.positions import Positions
+
+__all__ = ["CooperativeCoordinator"]
+
+log = logging.getLogger("kafka_assignors_kafka_python")
+
+_EARLY_HEARTBEAT_S = 0.05
+"""After an assignment. A second round often follows, of which a member learns by a heartbeat alone."""
+
+_NEVER = float("-inf")
+
+
+class CooperativeCoordinator(ConsumerCoordinator):  # type: ignore[misc]
+    """One member of one group."""
+
+    _is_built = False
+    _assignment_snapshot: Any
+
+    def __init__(self, stock: Any, *, fetcher: Any, rack: str | None, **settings: Any) -> None:
+        """`stock` is the coordinator that this one replaces, before anybody has used it.
+
+        `settings` are those of kafka-python's coordinator; `rack` is what the group is told.
+        """
+        super().__init__(stock._client, stock._subscription, **{**settings, "metrics": None})
+        # A metric can be registered once, and one of them looks at `heartbeat`.
+        self._sensors, self._consumer_sensors = stock._sensors, stock._consumer_sensors
+        self.heartbeat = stock.heartbeat
+        self._fetcher = fetcher
+        self._member = Member(
+            Settings(
+                session_timeout=self.config["session_timeout_ms"] / 1000,
+                rebalance_timeout=self.config["max_poll_interval_ms"] / 1000,
+                max_poll_interval=self.config["max_poll_interval_ms"] / 1000,
+                static=self.group_instance_id is not None,
+            )
+        )
+        self._subscription.may_deliver = self._may_deliver
+        self.errors = ErrorsOfUser(fetcher.knock, self.start)
+        self.commits = Commits(self)
+        self._joins = Joins(self, self._assignors.values(), rack)
+        self._positions = Positions(self, self._subscription)
+        self.listening = Listening(self, self._subscription, commit=self.config["enable_auto_commit"])
+        self._join_wanted = WakeupNotifier(self._net)
+        self._pulse = WakeupNotifier(self._net)
+        self._expects_another_round = False
+        self._subscribed: object = None
+        self._polled_at = _NEVER
+        self._leaving: Any = None
+        self._joining_id = ""
+        self._is_built = True
+
+    # ---- the machine, on the I/O thread
+
+    def handle(self, event: Event) -> None:
+        """Tell the machine what happened, and carry out what it says."""
+        now = time.monotonic()
+        had_lease = self._member.has_lease(now)
+        self._member, actions = self._member.handle(event, now)
+        self._show_membership()
+        for action in actions:
+            self._carry_out(action)
+        if self._member.must_join:
+            self._join_wanted.notify()
+        if not had_lease and self._member.has_lease(now):
+            self._fetcher.knock()
+
+    def _carry_out(self, action: Action) -> None:
+        match action:
+            case Install(partitions):
+                self._subscription.install(partitions)
+                # What was asked about partitions that leave must not answer for them when they come back.
+                self._offset_fetch_futures.clear()
+                self._fetcher.knock()
+            case Revoke() | Lose() | Announce():
+                self.listening.ask(action)
+                self._fetcher.knock()
+            case SendJoin():
+                self._joins.under_way = self._begin(self._joins.join, action, self._member.topics)
+                self._joins.under_way.add_both(self._join_ended)
+            case SendSync(membership):
+                self._joins.under_way = self._begin(self._joins.sync, membership)
+                self._joins.under_way.add_both(self._join_ended)
+            case SendLeave(member_id, reason):
+                self._leaving = self._begin(self._leave, member_id, reason)
+            case SendCommit():
+                self._begin(self.commits.send, action)
+            case CommitDone() | CommitRefused():
+                self.commits.finish(action)
+            case Fail(reason):
+                self.errors.raise_for_ever(Errors.FencedInstanceIdError(f"group {self.group_id!r}: {reason}"))
+
+    @property
+    def in_group(self) -> bool:
+        """Whether the coordinator counts this member in, as far as we know."""
+        return self._member.in_group
+
+    def start(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Run something on the I/O thread, from any thread; a future."""
+        return self._manager.call_soon(function, *arguments)
+
+    def start_and_knock(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """The same; when it is done, the user's thread looks."""
+        return self.start(function, *arguments).add_both(lambda _: self._fetcher.knock())
+
+    def _begin(self, task: Callable[..., Any], *arguments: Any) -> Any:
+        """The same as `start` for what reports all errors by itself: another one is the end of us."""
+        return self.start(task, *arguments).add_errback(self._broken)
+
+    def _join_ended(self, _: object) -> None:
+        if not self._member.closing:  # Afterwards there is nothing left that could be notified.
+            self._join_wanted.notify()
+
+    def _broken(self, error: BaseException) -> None:
+        if not self._member.closing:
+            log.error("group %r: the consumer cannot go on", self.group_id, exc_info=error)
+            self.errors.raise_for_ever(Errors.KafkaError(f"unexpected error in the coordinator: {error!r}"))
+
+    def _show_membership(self) -> None:
+        # kafka-python's names, for `group_metadata`, for its metrics and for those who look.
+        member, membership = self._member, self._member.membership
+        with self._lock:
+            if member.phase in (Phase.JOINING, Phase.SYNCING):
+                self.state = MemberState.REBALANCING
+            else:
+                self.state = MemberState.STABLE if member.in_group else MemberState.UNJOINED
+            # Who has lost partitions and was not told yet shows what he was: offsets that he sends in a
+            # transaction are refused for it. A broker takes them from somebody who is no member at all.
+            if member.in_group or not member.owned:
+                strategy = self._joins.strategy
+                self._generation = Generation(membership.generation, membership.member_id, strategy)
+
+    def _may_deliver(self, partition: Partition) -> bool:
+        # `_member` is replaced as a whole, so any thread may look.
+        return self._member.may_deliver(partition, time.monotonic())
+
+    # ---- the user's thread
+
+    def poll(self, timeout_ms: float | None = None) -> bool:
+        """What the user's thread has to do before it fetches. Never waits for the group.
+
+        Raises what the user has to know, what the listener raised included.
+        """
+        if not self._subscription.partitions_auto_assigned() and self.listening.asked is None:
+            by_hand: bool = super().poll(timeout_ms)
+            return by_hand
+        is_first = self._polled_at == _NEVER
+        self._polled_at = time.monotonic()
+        self._fetcher.answer_the_door()
+        if is_first:
+            self._begin(self._heartbeat_task)
+            self._begin(self._joining_task)
+        self.errors.raise_next()
+        self.subscription_may_have_changed()
+        if self._member.stalled:
+            self.on_io_thread(self.handle, Polled())
+        self.listening.call()
+        self.listening.raise_error()
+        self._invoke_completed_offset_commit_callbacks()
+        self._maybe_auto_commit_offsets_async()
+        return True
+
+    def time_to_next_poll(self) -> float:
+        """Seconds that the user's thread may wait for records, unless somebody knocks."""
+        if not self._subscription.partitions_auto_assigned():
+            by_hand: float = super().time_to_next_poll()
+            return by_hand
+        # Half of the poll interval: this wait is not the user's, and does not count.
+        wait_ms = min(self.config["heartbeat_interval_ms"], self.config["max_poll_interval_ms"] / 2)
+        if self._fetcher.is_validating:
+            wait_ms = min(wait_ms, self.config["retry_backoff_ms"])
+        wait_s: float = wait_ms / 1000
+        if self.config["enable_auto_commit"]:
+            wait_s = min(wait_s, max(0.0, self.next_auto_commit_deadline - time.monotonic()))
+        return wait_s
+
+    def subscription_may_have_changed(self, *, resolved: bool = False) -> None:
+        """Tell the machine which topics the user wants, if they are others than before.
+
+        Until it is `resolved` with metadata, a pattern has no topics, and that means nothing.
+        """
+        state = self._subscription
+        topics = state.subscription
+        unresolved = state.subscribed_pattern is not None and not topics and not resolved
+        if topics is not self._subscribed and not unresolved:
+            self._subscribed = topics
+            self.on_io_thread(self.handle, SubscriptionChanged(frozenset(topics or ())))
+
+    def give_everything_up(self) -> None:
+        """The user wants nothing any more: commit if commits are automatic, tell the listener, and leave."""
+        self._maybe_auto_commit_offsets_sync(timeout_ms=self.config["session_timeout_ms"])
+        self._subscribed = None
+        self.on_io_thread(self.handle, SubscriptionChanged(frozenset()))
+        self.listening.call(is_committed=True)
+
+    def maybe_leave_group(self, reason: str | None = None, timeout_ms: float | None = None) -> None:
+        """The machine leaves as soon as what the user does not want any more is revoked."""
+
+    def look_up_positions(self) -> bool:
+        """Look up where to begin, without waiting; whether nothing is left to look up."""
+        if not self._subscription.has_all_fetch_positions():
+            self._positions.look_up(self._member.deliverable)
+        return bool(self._subscription.has_all_fetch_positions())
+
+    def on_io_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Run something there and wait for it."""
+        if threading.current_thread() is self._net._io_thread:
+            return function(*arguments)
+        return self._net.run(function, *arguments)
+
+    # ---- commits
+
+    def commit_offsets_sync(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: float | None = None
+    ) -> None:
+        """Commit; `CommitFailedError` for partitions that were not owned all the while."""
+        if not self._subscription.partitions_auto_assigned():
+            super().commit_offsets_sync(offsets, timeout_ms=timeout_ms)
+            return
+        _require_offsets(offsets)
+        self._invoke_completed_offset_commit_callbacks()
+        if timeout_ms is None:
+            timeout_ms = self.config["request_timeout_ms"]
+        self._net.run(self.commits.commit, offsets, timeout_ms)
+
+    def commit_offsets_async(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], callback: Any = None
+    ) -> Any:
+        """The same without waiting: a future, and `callback(offsets, None or error)` in a later poll."""
+        if not self._subscription.partitions_auto_assigned():
+            return super().commit_offsets_async(offsets, callback)
+        _require_offsets(offsets)
+        callback = callback or self.config["default_offset_commit_callback"]
+        committing = self.start(self.commits.commit, offsets, self.config["request_timeout_ms"])
+        ended = self.completed_offset_commits.append
+        return committing.add_both(lambda outcome: ended((callback, offsets, outcome)))
+
+    def _commit_offsets_async_on_complete(self, offsets: object, outcome: object) -> None:
+        # An automatic one: kafka-python tells the user's callback, and by default nobody.
+        if isinstance(outcome, Exception):
+            log.warning("group %r: automatic commit: %s", self.group_id, outcome)
+        super()._commit_offsets_async_on_complete(offsets, outcome)
+
+    # ---- what goes on all the time, on the I/O thread
+
+    async def _joining_task(self) -> None:
+        while not self._member.closing:
+            await self._join_wanted()
+            try:
+                await self._begin_join_if_due()
+            except Errors.KafkaError as error:
+                if error.retriable:
+                    await self.back_off()
+                else:
+                    await self.errors.raise_in_poll(error)
+                self._join_wanted.notify()
+
+    async def _begin_join_if_due(self) -> None:
+        if not self._is_join_due:
+            return
+        await self.ensure_coordinator_ready_async()
+        if self._subscription.subscribed_pattern:
+            await self.wait_for(self._cluster.request_update(), self.config["request_timeout_ms"])
+        if self._is_join_due:
+            self.handle(AboutToJoin(self._joins.protocol))
+
+    @property
+    def _is_join_due(self) -> bool:
+        # An earlier join may still be unanswered, given up by the machine: a broker has to see the end of it.
+        return self._member.must_join and self._joins.are_answered
+
+    def was_assigned(self) -> None:
+        """Look whether topics have changed meanwhile, and send heartbeats sooner for a second round."""
+        self._rejoin_if_topics_changed()
+        self._expects_another_round = True
+        self._pulse.notify()
+
+    async def _heartbeat_task(self) -> None:
+        usual = pause = self.config["heartbeat_interval_ms"] / 1000
+        while self._member.phase is not Phase.CLOSED:
+            await self._pulse(self._until_check(pause))
+            if self._expects_another_round:
+                self._expects_another_round = False
+                pause = min(_EARLY_HEARTBEAT_S, usual)
+                continue
+            pause = min(2 * pause, usual)
+            self.handle(Checked(self._polled_at))
+            if self._member.in_group and not await self._send_heartbeat():
+                pause = min(self.config["retry_backoff_ms"] / 1000, usual)
+
+    def _until_check(self, pause: float) -> float:
+        until_stalled = self._polled_at + self.config["max_poll_interval_ms"] / 1000 - time.monotonic()
+        return min(pause, until_stalled + 0.001) if until_stalled > 0 else pause
+
+    async def _send_heartbeat(self) -> bool:
+        patience_ms = self.config["session_timeout_ms"]
+        try:
+            if not await self.ensure_coordinator_ready_async(timeout_ms=patience_ms):
+                return False
+            membership, sent_at = self._member.membership, time.monotonic()
+            self.heartbeat.sent_heartbeat()
+            sending = self.start(
+                self.send, requests.heartbeat(self.group_id, membership, self.group_instance_id)
+            )
+            response = await self.wait_for(sending, patience_ms)
+        except Errors.KafkaTimeoutError as error:
+            self.coordinator_dead(error)
+            return False
+        except Errors.KafkaError as error:
+            if not error.retriable:
+                self.errors.raise_in_poll(error)
+            return False
+        answer = self.settle(response.error_code)
+        self.handle(HeartbeatAnswered(membership, answer, sent_at))
+        if answer is Answer.OTHER and not requests.is_transient(response.error_code):
+            self.errors.raise_in_poll(requests.error_of(response.error_code, self.group_id))
+        return answer is not Answer.OTHER
+
+    def _handle_metadata_update(self, cluster: Any) -> None:
+        if not self._is_built:  # The I/O thread is faster than the constructor.
+            super()._handle_metadata_update(cluster)
+            return
+        try:
+            super()._handle_metadata_update(cluster)  # Resolves a pattern.
+        except Errors.KafkaError as error:
+            self.errors.raise_in_poll(error)
+        if self._subscription.subscribed_pattern:
+            self.subscription_may_have_changed(resolved=True)
+        # What a leader learns before its SyncGroup is held against its assignment when that is there.
+        if self._member.phase is not Phase.SYNCING:
+            self._rejoin_if_topics_changed()
+
+    def _rejoin_if_topics_changed(self) -> None:
+        if self._assignment_snapshot is None:
+            return
+        self._metadata_snapshot = self._build_metadata_snapshot(self._subscription, self._cluster)
+        if self._metadata_snapshot != self._assignment_snapshot:
+            self._assignment_snapshot = self._metadata_snapshot
+            self.handle(RejoinRequested("topics of the group have changed"))
+
+    def knows_topics_of_group(self) -> bool:
+        """Whether there are metadata of all topics that this leader watches."""
+        topics = self._subscription.group_subscription()
+        return all(self._cluster.partitions_for_topic(topic) is not None for topic in topics)
+
+    def stop_leading(self) -> None:
+        """A join begins: only who leads again watches the topics of others."""
+        self._is_leader = False
+        self._assignment_snapshot = None
+        self._subscription.reset_group_subscription()
+
+    # ---- requests, on the I/O thread
+
+    async def ensure_coordinator_ready_async(self, timeout_ms: float | None = None) -> bool:
+        """Wait until the coordinator is known; whether it is. KafkaError if waiting is of no use.
+
+        kafka-python does the same, but asks again at once, and again, while brokers name a coordinator that
+        cannot be reached.
+        """
+        deadline = float("inf") if timeout_ms is None else time.monotonic() + timeout_ms / 1000
+        while self.coordinator_unknown():
+            if time.monotonic() >= deadline:
+                return False
+            left_ms = None if timeout_ms is None else (deadline - time.monotonic()) * 1000
+            try:
+                await self.wait_for(self.lookup_coordinator(), left_ms)
+            except Errors.KafkaError as error:
+                if not error.retriable:
+                    raise
+                # Perhaps all brokers that are known have gone.
+                self._cluster.request_update()
+            if self.coordinator_unknown():
+                await self.back_off()
+        return True
+
+    async def send(self, request: Any, *, joining: bool = False) -> Any:
+        """The answer of the coordinator. KafkaError if there is none."""
+        if self.coordinator_unknown():
+            raise Errors.CoordinatorNotAvailableError(self.group_id)
+        node_id, timeout_ms = self.coordinator_id, None
+        if joining:
+            node_id = self._joining_id = joining_node(self._cluster, node_id)
+            # The broker holds it until all have joined, or the leader has assigned.
+            timeout_ms = max(self.config["request_timeout_ms"], self.config["max_poll_interval_ms"] + 5000)
+        try:
+            return await self._manager.send(request, node_id=node_id, request_timeout_ms=timeout_ms)
+        except Errors.KafkaError as error:
+            if not isinstance(error, Errors.Cancelled):  # That is ours, see `_leave`.
+                self._failed_request(node_id, request, error)
+            raise
+
+    def settle(self, error_code: int) -> Answer:
+        """What an error code says, the coordinator looked for elsewhere if it is not there any more."""
+        if coordinator_moved(error_code):
+            self.coordinator_dead(Errors.for_code(error_code)())
+        return answer_of(error_code)
+
+    async def back_off(self) -> None:
+        """Wait before the next try."""
+        await self._net.sleep(self.config["retry_backoff_ms"] / 1000)
+
+    async def wait_for(self, future: Any, timeout_ms: float | None) -> Any:
+        """Its value; KafkaTimeoutError if that takes longer."""
+        return await self._manager.wait_for(future, timeout_ms)
+
+    # ---- leaving
+
+    async def _leave(self, member_id: str, reason: str) -> None:
+        log.info("group %r: leaving: %s", self.group_id, reason)
+        join_given_up = self._joins.under_way
+        try:
+            await self.send(requests.leave_group(self.group_id, member_id, self.group_instance_id, reason))
+        except Errors.KafkaError as error:
+            log.info("group %r: could not leave, the session will end by itself: %s", self.group_id, error)
+        if self._joins.under_way is join_given_up and not self._joins.are_answered:
+            # Kafka 4.4 never answers the SyncGroup of a member that leaves while it waits for it.
+            self._manager.close(node_id=self._joining_id)
+
+    def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
+        """Commit if commits are automatic, revoke what is owned (or lose it), and leave the group."""
+        if autocommit:
+            self._maybe_auto_commit_offsets_sync(timeout_ms=timeout_ms)
+        self.on_io_thread(self.handle, CloseRequested())
+        self.listening.call(is_committed=True)
+        if self._leaving is not None:
+            try:
+                self._net.run(self.wait_for, self._leaving, timeout_ms)
+            except Errors.KafkaTimeoutError as error:
+                log.info("group %r: leaving was not answered: %s", self.group_id, error)
+        self._join_wanted.notify()
+        self._pulse.notify()
+        self._cluster.remove_listener(WeakMethod(self._handle_metadata_update))
+
+
+def _require_offsets(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    for tp, offset in offsets.items():
+        if not isinstance(tp, TopicPartition) or not isinstance(offset, OffsetAndMetadata):
+            raise TypeError(
+                f"offsets must be {{TopicPartition: OffsetAndMetadata}}, not {{{tp!r}: {offset!r}}}"
+            )

@@ -1,0 +1,205 @@
+"""JoinGroup and SyncGroup: what is sent when the machine says so, and what it is told of the answers.
+
+All of it runs on kafka-python's I/O thread, but for the strategy of a leader, which has a thread of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from kafka import errors as Errors
+from kafka.future import Future
+
+from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.joining import NEVER_ASSIGNED, LastAssignment, broker_assigns
+from kafka_assignors.protocol import ProtocolError, decode_assignment
+from kafka_assignors.rebalance import common_protocol
+from kafka_assignors.rebalance.answers import MEMBER_ID_REQUIRED
+from kafka_assignors.rebalance.values import (
+    Answer,
+    Assigned,
+    Joined,
+    JoinFailed,
+    Membership,
+    Partitions,
+    SendJoin,
+    SyncFailed,
+)
+from kafka_assignors.strategies.contract import RebalanceProtocol
+from kafka_assignors_kafka_python._client import watch_topics_if_static
+from kafka_assignors_kafka_python._client.leading import Leading
+from kafka_assignors_kafka_python._client.v3 import refresh_metadata
+from kafka_assignors_kafka_python.cooperative import requests
+
+__all__ = ["Joins"]
+
+log = logging.getLogger("kafka_assignors_kafka_python")
+
+
+class Joins:
+    """The joins of one coordinator, of which one is under way at most.
+
+    Attributes:
+        protocol: what all strategies that are offered have in common.
+        under_way: done when the last request of a join was answered, and its answer reported.
+        strategy: the name that the group voted for last.
+    """
+
+    def __init__(self, coordinator: Any, assignors: Iterable[EagerAssignor], rack: str | None) -> None:
+        self._coordinator = coordinator
+        self._assignors = {assignor.name: assignor for assignor in assignors}
+        self._rack = rack
+        self.protocol = common_protocol(one.strategy for one in self._assignors.values())
+        self.under_way: Any = None
+        self.strategy = ""
+        self._joined: Any = None
+        self._last = NEVER_ASSIGNED
+        self._warned = False
+
+    @property
+    def are_answered(self) -> bool:
+        """Whether no join is under way, one that the machine has given up included."""
+        return self.under_way is None or bool(self.under_way.is_done)
+
+    async def join(self, join: SendJoin, topics: frozenset[str]) -> None:
+        """Send JoinGroup, with all strategies at once."""
+        coordinator = self._coordinator
+        log.info("group %r: joining: %s", coordinator.group_id, join.reason)
+        coordinator.stop_leading()
+        request = requests.join_group(
+            join,
+            coordinator.group_id,
+            coordinator.group_instance_id,
+            coordinator.config["session_timeout_ms"],
+            coordinator.config["max_poll_interval_ms"],
+            [(name, self._subscription(one, join, topics)) for name, one in self._assignors.items()],
+        )
+        try:
+            response = await coordinator.send(request, joining=True)
+        except Errors.KafkaError:
+            await coordinator.back_off()
+            coordinator.handle(JoinFailed(join.attempt, Answer.OTHER))
+            return
+        if response.error_code == 0:
+            self._joined = response
+            self.strategy = response.protocol_name
+            self._warn_if_broker_assigns(response)
+            membership = Membership(response.member_id, response.generation_id)
+            coordinator.handle(Joined(join.attempt, membership))
+        elif response.error_code == MEMBER_ID_REQUIRED:
+            coordinator.handle(JoinFailed(join.attempt, Answer.OTHER, response.member_id))
+        else:
+            coordinator.handle(JoinFailed(join.attempt, await self._refusal(response.error_code)))
+
+    def _subscription(self, assignor: EagerAssignor, join: SendJoin, topics: frozenset[str]) -> bytes:
+        held = self.protocol is RebalanceProtocol.COOPERATIVE
+        last = LastAssignment(_by_topic(join.owned), join.membership.generation) if held else self._last
+        instance_id = self._coordinator.group_instance_id
+        return assignor.subscription_with(last, topics, instance_id, self._rack, held=held)
+
+    async def sync(self, membership: Membership) -> None:
+        """Send SyncGroup, as the leader after having assigned."""
+        coordinator, joined = self._coordinator, self._joined
+        log.info(
+            "group %r: joined generation %d as %s",
+            coordinator.group_id,
+            membership.generation,
+            membership.member_id,
+        )
+        assignments: Mapping[str, bytes] = {}
+        if joined.leader and joined.leader == joined.member_id:
+            try:
+                assignments = await self._lead(joined)
+            except Exception as error:
+                await self._fail(membership, Errors.KafkaError(repr(error)), error)
+                return
+        sent_at = time.monotonic()
+        try:
+            response = await coordinator.send(
+                requests.sync_group(
+                    coordinator.group_id,
+                    membership,
+                    coordinator.group_instance_id,
+                    joined.protocol_name,
+                    assignments,
+                ),
+                joining=True,
+            )
+        except Errors.KafkaError:
+            await coordinator.back_off()
+            coordinator.handle(SyncFailed(membership, Answer.OTHER))
+            return
+        if response.error_code != 0:
+            coordinator.handle(SyncFailed(membership, await self._refusal(response.error_code)))
+            return
+        # A coordinator has no bytes for a member that the leader left out.
+        data = response.assignment
+        try:
+            partitions = decode_assignment(bytes(data)).partitions if data else {}
+        except ProtocolError as error:
+            undecodable = Errors.KafkaError(f"what the leader assigned does not decode: {error}")
+            await self._fail(membership, undecodable, error)
+            return
+        self._last = LastAssignment(partitions, membership.generation)
+        assigned = frozenset((topic, number) for topic, numbers in partitions.items() for number in numbers)
+        coordinator.handle(Assigned(membership, assigned, sent_at))
+        assignor = self._assignors.get(self.strategy)
+        racks = assignor is not None and assignor.must_follow_racks([self._rack])
+        watch_topics_if_static(coordinator, partitions.keys(), racks=racks)
+        coordinator.was_assigned()
+
+    async def _lead(self, joined: Any) -> Mapping[str, bytes]:
+        """What every member gets. Raises what the strategy raises."""
+        coordinator = self._coordinator
+        assignor = self._assignors[joined.protocol_name]
+        leading = Leading(coordinator, assignor, joined.members, joined.generation_id)
+        # While everybody goes on consuming, newer metadata of known topics need not be waited for: their
+        # request comes after a fetch, which may take `fetch_max_wait_ms`. If they differ, the leader rejoins.
+        refreshed = coordinator.start(refresh_metadata, coordinator._cluster)
+        if self.protocol is RebalanceProtocol.EAGER or not coordinator.knows_topics_of_group():
+            with suppress(Errors.KafkaError):
+                await coordinator.wait_for(refreshed, leading.metadata_timeout_s * 1000)
+        leading.read_metadata()
+        thought: Any = Future()
+        leading.think_in_background(lambda: self._tell(thought))
+        await thought
+        return leading.finish()
+
+    def _tell(self, thought: Any) -> None:
+        with suppress(Exception):  # The I/O thread has ended: the consumer was closed, and nobody waits.
+            self._coordinator.start(thought.success, None)
+
+    async def _fail(self, membership: Membership, error: Errors.KafkaError, cause: Exception) -> None:
+        error.__cause__ = cause
+        log.error("group %r: %s", self._coordinator.group_id, error, exc_info=cause)
+        await self._coordinator.errors.raise_in_poll(error)
+        self._coordinator.handle(SyncFailed(membership, Answer.OTHER))
+
+    async def _refusal(self, error_code: int) -> Answer:
+        """What an error says, as soon as it makes sense to join again.
+
+        That is at once, or in a moment, or when the user has been told.
+        """
+        coordinator = self._coordinator
+        answer: Answer = coordinator.settle(error_code)
+        if answer is Answer.OTHER and requests.is_transient(error_code):
+            await coordinator.back_off()
+        elif answer is Answer.OTHER:
+            await coordinator.errors.raise_in_poll(requests.error_of(error_code, coordinator.group_id))
+        return answer
+
+    def _warn_if_broker_assigns(self, response: Any) -> None:
+        if response.leader == "" and not self._warned:
+            self._warned = True
+            log.warning("%s", broker_assigns(self._coordinator.group_id, self._assignors))
+
+
+def _by_topic(partitions: Partitions) -> Mapping[str, list[int]]:
+    grouped: dict[str, list[int]] = {}
+    for topic, number in sorted(partitions):
+        grouped.setdefault(topic, []).append(number)
+    return grouped
