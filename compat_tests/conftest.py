@@ -1,13 +1,25 @@
-"""Real brokers for every test below. A test that needs one fails, and does not skip, when none can start."""
+"""Real brokers for every test below. A test that needs one fails, and does not skip, when none can start.
+
+In an environment of tox, the run leaves a result for `compat_tests.matrix`.
+"""
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
+import platform
+import re
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from compat_tests.jvm import kafka_version
 from compat_tests.kafka_cluster import Kafka, KafkaCluster
+from compat_tests.matrix import Result
+
+STARTED = pytest.StashKey[float]()
 
 
 @pytest.fixture(scope="session")
@@ -28,3 +40,41 @@ def kafka3() -> Iterator[KafkaCluster]:
     """Three brokers of our own in racks a, b, c; a test that stops one starts it again."""
     with KafkaCluster(brokers=3) as cluster:
         yield cluster
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[STARTED] = time.monotonic()
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
+) -> None:
+    folder, environment = os.environ.get("MATRIX_RESULTS"), os.environ.get("TOX_ENV_NAME")
+    if not folder or not environment:
+        return
+
+    def count(*kinds: str) -> int:
+        return sum(len(terminalreporter.stats.get(kind, ())) for kind in kinds)
+
+    Result(
+        environment,
+        platform.python_version(),
+        client_of(environment),
+        "a given cluster" if os.environ.get("KAFKA_BOOTSTRAP_SERVERS") else kafka_version(),
+        count("passed"),
+        count("failed", "error"),
+        count("skipped", "xfailed", "xpassed"),
+        count("deselected"),
+        round(time.monotonic() - config.stash[STARTED], 1),
+        int(exitstatus),
+        may_fail=bool(os.environ.get("MATRIX_MAY_FAIL")),
+    ).write(Path(folder))
+
+
+def client_of(environment: str) -> str:
+    """Name and version of the one client that an environment is named after; "" if there is none."""
+    found = re.search(r"-(aiokafka|kafkapython)\d", environment)
+    if found is None:
+        return ""
+    package = {"aiokafka": "aiokafka", "kafkapython": "kafka-python"}[found[1]]
+    return f"{package} {importlib.metadata.version(package)}"

@@ -16,7 +16,7 @@ from compat_tests.group_of_members import GroupOfMembers, Settled
 from compat_tests.kafka_cluster import Kafka
 from kafka_assignors.strategies import load_strategy
 
-__all__ = ["EagerScenarios", "StaticMemberScenarios"]
+__all__ = ["EagerScenarios", "StaticMemberScenarios", "owned_twice"]
 
 OTHERS = "compat_tests.strategies_of_others"
 LIBRDKAFKA = "compat_tests.librdkafka_member"
@@ -358,10 +358,13 @@ class StaticMemberScenarios:
 def owned_twice(group: GroupOfMembers) -> Sequence[str]:
     """Partitions that two members had at the same time, by what they reported and when."""
     changes = sorted(
-        (report["at"], name, report)
-        for name, member in group.members.items()
-        for report in member.reports()
-        if report["event"] in ("assigned", "revoked", "stopped")
+        (
+            (report["at"], name, report)
+            for name, member in group.members.items()
+            for report in member.reports()
+            if report["event"] in ("assigned", "revoked", "stopped")
+        ),
+        key=lambda change: change[:2],  # of one moment and member in the order in which it told
     )
     owners: dict[tuple[str, int], set[str]] = collections.defaultdict(set)
     found = []

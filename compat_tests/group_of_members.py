@@ -89,13 +89,16 @@ class MemberProcess:
 class GroupOfMembers:
     """One group, its topics, and the processes that are its members. Leaving the block kills them."""
 
-    def __init__(self, kafka: Kafka, program: str, topics: Mapping[str, int]) -> None:
+    def __init__(
+        self, kafka: Kafka, program: str, topics: Mapping[str, int], *, replication_factor: int = 1
+    ) -> None:
         self.kafka = kafka
+        self._replication_factor = replication_factor
         self._program = program
         # Unique names, because a broker is shared by many tests and may outlive them all.
-        self._run = uuid.uuid4().hex[:8]
-        self.id = f"group-{self._run}"
-        self.topics = {f"{name}-{self._run}": partitions for name, partitions in topics.items()}
+        self.run = uuid.uuid4().hex[:8]
+        self.id = f"group-{self.run}"
+        self.topics = {f"{name}-{self.run}": partitions for name, partitions in topics.items()}
         self._processes = Processes()
         self._numbers = itertools.count()
         self.members: dict[str, MemberProcess] = {}
@@ -106,7 +109,7 @@ class GroupOfMembers:
         self._folder = Path(tempfile.mkdtemp(prefix="members-"))
         self._processes.own_folder(self._folder)
         for topic, partitions in self.topics.items():
-            self.kafka.create_topic(topic, partitions)
+            self.kafka.create_topic(topic, partitions, replication_factor=self._replication_factor)
         return self
 
     def __exit__(
@@ -123,9 +126,15 @@ class GroupOfMembers:
 
     def create_topic(self, name: str, partitions: int) -> None:
         """One topic more; members have to find it by themselves."""
-        full = f"{name}-{self._run}"
+        full = f"{name}-{self.run}"
         self.kafka.create_topic(full, partitions)
         self.topics[full] = partitions
+
+    def delete_topic(self, name: str) -> None:
+        """One topic less."""
+        full = self.topic(name)
+        self.kafka.delete_topic(full)
+        del self.topics[full]
 
     def add_partitions(self, name: str, total: int) -> None:
         """Let a topic grow."""
@@ -148,12 +157,17 @@ class GroupOfMembers:
         spec = MemberSpec(name, self.kafka.bootstrap, self.id, subscribed, assignors, **options)
         log = self._folder / f"{next(self._numbers)}-{name}.log"
         process = self._processes.start(
-            [sys.executable, "-m", program or self._program, spec.to_json()],
+            self._command(program or self._program, spec),
             log,
             cwd=_ROOT,
+            stdin=subprocess.PIPE,
         )
         self.members[name] = MemberProcess(spec, process, log)
         return self.members[name]
+
+    def _command(self, program: str, spec: MemberSpec) -> list[str]:
+        """What runs a member program."""
+        return [sys.executable, "-m", program, spec.to_json()]
 
     def stop(self, *names: str) -> None:
         """Let members leave the group in an orderly way."""
@@ -172,6 +186,19 @@ class GroupOfMembers:
     def thaw(self, name: str) -> None:
         self.members[name].process.send_signal(signal.SIGCONT)
 
+    def tell(self, name: str, **order: Any) -> None:
+        """Hand an order to a member's application (see `member_reports.Orders`)."""
+        stdin = self.members[name].process.stdin
+        assert stdin is not None
+        stdin.write(json.dumps(order).encode() + b"\n")
+        stdin.flush()
+
+    def subscribe(self, name: str, topics: Sequence[str]) -> None:
+        """Let a member change its subscription, to `topics` as the test named them."""
+        member = self.members[name]
+        member.spec = dataclasses.replace(member.spec, topics=[self.topic(topic) for topic in topics])
+        self.tell(name, topics=member.spec.topics)
+
     # ---- what the test waits for
 
     def wait_for(self, what: str, condition: Callable[[], Any], timeout_s: float = _TIMEOUT_S) -> Any:
@@ -185,19 +212,20 @@ class GroupOfMembers:
                 raise TimeoutError(f"waited {timeout_s:.0f} s for {what}")
             time.sleep(0.05)
 
-    def settle(self, *names: str, after: Settled | None = None) -> Settled:
+    def settle(self, *names: str, after: Settled | None = None, elsewhere: int = 0) -> Settled:
         """Wait until these members, all that run by default, share a generation that leaves nothing out.
 
-        `after`: it must be a later one.
+        `after`: it must be a later one. `elsewhere`: so many partitions belong to members that are not
+        processes of this group.
         """
         waiting_for = names or tuple(name for name, member in self.members.items() if member.running)
         settled: Settled = self.wait_for(
             f"{', '.join(waiting_for)} to settle",
-            lambda: self._settled(waiting_for, -1 if after is None else after.generation),
+            lambda: self._settled(waiting_for, -1 if after is None else after.generation, elsewhere),
         )
         return settled
 
-    def _settled(self, names: Sequence[str], later_than: int) -> Settled | None:
+    def _settled(self, names: Sequence[str], later_than: int, elsewhere: int) -> Settled | None:
         last: dict[str, dict[str, Any]] = {}
         for name in names:
             changes = [one for one in self.members[name].reports() if one["event"] in ("assigned", "revoked")]
@@ -215,7 +243,9 @@ class GroupOfMembers:
             for partition in partitions
         )
         everything = {(topic, number) for topic, count in self.topics.items() for number in range(count)}
-        if owners.keys() != everything or max(owners.values()) > 1:
+        if not owners.keys() <= everything or len(owners) + elsewhere != len(everything):
+            return None
+        if max(owners.values(), default=0) > 1:
             return None
         return Settled(
             generation=generations.pop(),

@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-__all__ = ["JvmError", "classpath", "compile_java", "java_command", "java_home_binary"]
+__all__ = ["JvmError", "classpath", "compile_java", "java_command", "java_home_binary", "kafka_version"]
 
 MINIMUM_JAVA = 17
 """Brokers of Kafka 4 need it."""
@@ -41,23 +41,37 @@ class JvmError(RuntimeError):
     """Java or Maven is missing or too old, or one of them failed; the message says which, and what to do."""
 
 
-def classpath() -> str:
+def kafka_version() -> str:
+    """The release of the brokers: what the environment variable KAFKA_VERSION says, else the pom."""
+    wanted = os.environ.get("KAFKA_VERSION")
+    if wanted:
+        return wanted
+    named = re.search(r"<kafka\.version>(.+)</kafka\.version>", _POM.read_text(encoding="utf-8"))
+    if named is None:
+        raise JvmError(f"{_POM} names no kafka.version")
+    return named[1]
+
+
+def classpath(kafka: str | None = None) -> str:
     """The jars of `compat_tests/java/pom.xml`, as one string for `java -cp`.
 
     The first call asks Maven (some seconds, and half a minute when the jars are not in its local repository
     yet); later ones, of any process, read the answer from the cache.
 
+    Args:
+        kafka: another release of Kafka than the pom names, such as "3.9.2".
+
     Raises:
         JvmError: Maven is missing, or cannot resolve the pom.
     """
-    target = _CACHE / f"classpath-{_digest(_POM.read_bytes())}.txt"
+    target = _CACHE / f"classpath-{_digest(_POM.read_bytes(), (kafka or '').encode())}.txt"
     known = _complete_classpath(target)
     if known is not None:
         return known
     with _locked("classpath"):
         known = _complete_classpath(target)
         if known is None:
-            known = _resolve(target)
+            known = _resolve(target, kafka)
     return known
 
 
@@ -93,6 +107,7 @@ def java_command(
     classes: Path | None = None,
     log_level: str = "WARN",
     options: Sequence[str] = (),
+    kafka: str | None = None,
 ) -> list[str]:
     """The command that runs a class of the class path, or of `classes` (see `compile_java`), in a small JVM.
 
@@ -103,8 +118,10 @@ def java_command(
         classes: a folder that comes before the jars on the class path.
         log_level: of Log4j; what is logged goes to standard error.
         options: more options for the JVM.
+        kafka: the release of Kafka whose jars these are; that of the pom by default.
     """
-    path = classpath() if classes is None else f"{classes}{os.pathsep}{classpath()}"
+    jars = classpath(kafka)
+    path = jars if classes is None else f"{classes}{os.pathsep}{jars}"
     return [
         _checked_java(),
         f"-Xmx{heap}",
@@ -159,7 +176,7 @@ def _complete_classpath(file: Path) -> str | None:
     return path if all(os.path.exists(jar) for jar in path.split(os.pathsep)) else None
 
 
-def _resolve(target: Path) -> str:
+def _resolve(target: Path, kafka: str | None) -> str:
     maven = shutil.which("mvn")
     if maven is None:
         raise JvmError("no mvn in the PATH: Maven fetches Kafka's jars; install Maven 3.6 or later")
@@ -172,7 +189,9 @@ def _resolve(target: Path) -> str:
             "-DincludeScope=runtime",
             f"-Dmdep.outputFile={output}",
         ]
-        _run([*command, *goal], f"Maven could not resolve {_POM}", _MAVEN_TIMEOUT_S)
+        other = [] if kafka is None else [f"-Dkafka.version={kafka}"]
+        what = _POM if kafka is None else f"{_POM} for Kafka {kafka}"
+        _run([*command, *goal, *other], f"Maven could not resolve {what}", _MAVEN_TIMEOUT_S)
         path = output.read_text(encoding="utf-8").strip()
         output.write_text(path, encoding="utf-8")
         output.rename(target)

@@ -1,9 +1,10 @@
-"""Real Apache Kafka brokers (KRaft, the release named in `java/pom.xml`) for the tests and the recorder.
+"""Real Apache Kafka brokers (KRaft) for the tests and the recorder.
 
     with KafkaCluster(brokers=3) as kafka:
         kafka.create_topic("orders", 12)
         AIOKafkaConsumer("orders", bootstrap_servers=kafka.bootstrap, ...)
 
+The release is the one that `java/pom.xml` names, or the one in the environment variable KAFKA_VERSION.
 Each broker is a JVM of its own that is its own controller too; the racks are a, b, c. Whatever happens to the
 owner, the brokers end with it and their folder goes (see `processes`). `Kafka` is what a test can do with any
 cluster; `KafkaCluster` adds what needs brokers of our own, such as killing one.
@@ -14,9 +15,11 @@ from __future__ import annotations
 import base64
 import concurrent.futures
 import contextlib
+import os
 import random
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import time
@@ -131,6 +134,34 @@ class Kafka:
             admin.create_partitions([new], operation_timeout=_ADMIN_TIMEOUT_S)[topic].result(_ADMIN_TIMEOUT_S)
         self._wait_for_leaders(topic, total)
 
+    def reassign(self, topic: str, replicas: Sequence[Sequence[int]]) -> None:
+        """Move the partitions of a topic to these brokers, and wait until they lie there and nowhere else."""
+        host, port = self.bootstrap.split(",")[0].rsplit(":", 1)
+        with socket.create_connection((host, int(port)), _ADMIN_TIMEOUT_S) as connection:
+            connection.sendall(_reassignment(topic, replicas))
+            answer = connection.makefile("rb")
+            error_code, *_ = struct.unpack_from(">h", answer.read(int.from_bytes(answer.read(4), "big")), 9)
+        if error_code:
+            raise KafkaError(f"cannot reassign topic {topic}: error code {error_code}")
+        racks = self.racks()
+        wanted = [{racks[broker] for broker in brokers} for brokers in replicas]
+        deadline = time.monotonic() + _ADMIN_TIMEOUT_S
+        while [set(found) for found in self.describe_topics([topic])[0].replica_racks] != wanted:
+            if time.monotonic() > deadline:
+                raise KafkaError(f"topic {topic} was not reassigned within {_ADMIN_TIMEOUT_S:g} s")
+            time.sleep(0.1)
+
+    def leaders(self, topic: str) -> list[int]:
+        """The broker that leads each partition."""
+        with self._admin(f"read the metadata of topic {topic}") as admin:
+            found = admin.list_topics(topic, timeout=_ADMIN_TIMEOUT_S).topics[topic].partitions
+        return [found[number].leader for number in sorted(found)]
+
+    def topics(self) -> list[str]:
+        """The names of all topics, internal ones among them."""
+        with self._admin("list the topics") as admin:
+            return sorted(admin.list_topics(timeout=_ADMIN_TIMEOUT_S).topics)
+
     def delete_topic(self, topic: str) -> None:
         with self._admin(f"delete topic {topic}") as admin:
             admin.delete_topics([topic], operation_timeout=_ADMIN_TIMEOUT_S)[topic].result(_ADMIN_TIMEOUT_S)
@@ -185,6 +216,24 @@ class Kafka:
         except (KafkaException, TimeoutError, concurrent.futures.TimeoutError) as error:
             reason = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
             raise KafkaError(f"cannot {what} at {servers}: {reason}") from None
+
+
+def _reassignment(topic: str, replicas: Sequence[Sequence[int]]) -> bytes:
+    """AlterPartitionReassignments, version 0, with its size. (confluent-kafka has no call for it.)"""
+
+    def compact(items: Sequence[bytes]) -> bytes:
+        return bytes([len(items) + 1]) + b"".join(items)
+
+    no_tags = b"\0"
+    partitions = [
+        struct.pack(">i", number) + compact([struct.pack(">i", broker) for broker in brokers]) + no_tags
+        for number, brokers in enumerate(replicas)
+    ]
+    name = topic.encode()
+    topics = compact([bytes([len(name) + 1]) + name + compact(partitions) + no_tags])
+    header = struct.pack(">hhih", 45, 0, 1, -1) + no_tags
+    request = header + struct.pack(">i", int(_ADMIN_TIMEOUT_S * 1000)) + topics + no_tags
+    return struct.pack(">i", len(request)) + request
 
 
 @dataclass(slots=True)
@@ -242,6 +291,7 @@ class KafkaCluster(Kafka):
         self._count = brokers
         self._settings = dict(settings or {})
         self._heap = heap
+        self._version = os.environ.get("KAFKA_VERSION") or None
         self._choose_ports = ports or free_ports
         self._brokers: dict[int, _Broker] = {}
         self._processes = Processes()
@@ -260,6 +310,11 @@ class KafkaCluster(Kafka):
             for broker in self._brokers.values()
             if broker.process is not None and broker.process.poll() is None
         }
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """The port of each broker, in the order of their ids."""
+        return tuple(broker.port for broker in self._brokers.values())
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -346,7 +401,7 @@ class KafkaCluster(Kafka):
             lines = (f"{name}={value}\n" for name, value in self._properties(broker).items())
             broker.properties.write_text("".join(lines), encoding="utf-8")
             arguments = ("format", "--cluster-id", cluster_id, "--config", broker.properties)
-            command = java_command("kafka.tools.StorageTool", *arguments, heap="128m")
+            command = java_command("kafka.tools.StorageTool", *arguments, heap="128m", kafka=self._version)
             runs.append((broker, self._processes.start(command, broker.log)))
         for broker, process in runs:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -355,7 +410,9 @@ class KafkaCluster(Kafka):
                 raise KafkaError(f"broker {broker.id} cannot be formatted:\n{broker.last_words()}")
 
     def _launch(self, broker: _Broker) -> None:
-        command = java_command("kafka.Kafka", broker.properties, heap=self._heap, log_level="INFO")
+        command = java_command(
+            "kafka.Kafka", broker.properties, heap=self._heap, log_level="INFO", kafka=self._version
+        )
         broker.process = self._processes.start(command, broker.log, cwd=broker.folder)
 
     def _wait_ready(self, deadline: float) -> None:

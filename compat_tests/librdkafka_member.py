@@ -1,4 +1,4 @@
-"""A member program (see `compat_tests.member_reports`): librdkafka, which is cooperative where we are eager.
+"""A member program (see `compat_tests.member_reports`): a consumer of librdkafka, eager or cooperative.
 
 Reports frame what is owned: a partition is reported before it is taken up, and revoked after it was given up.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 from confluent_kafka import Consumer
@@ -16,7 +17,10 @@ from compat_tests.member_reports import MemberSpec, Reporter
 UNKNOWN_GENERATION = -1
 
 
-def consume(spec: MemberSpec, reporter: Reporter) -> None:
+def consume(
+    spec: MemberSpec, reporter: Reporter, protocol: Mapping[str, object], *, cooperative: bool
+) -> None:
+    """Be a member until SIGTERM; `protocol` are the settings that say who assigns, and how."""
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     consumer = Consumer(
@@ -24,10 +28,8 @@ def consume(spec: MemberSpec, reporter: Reporter) -> None:
             "bootstrap.servers": spec.bootstrap,
             "group.id": spec.group,
             "client.id": spec.name,
-            "partition.assignment.strategy": ",".join(spec.assignors),
             "auto.offset.reset": "earliest",
-            "session.timeout.ms": spec.session_timeout_ms,
-            "heartbeat.interval.ms": 300,
+            **protocol,
         }
     )
     owned: set[tuple[str, int]] = set()
@@ -35,14 +37,21 @@ def consume(spec: MemberSpec, reporter: Reporter) -> None:
     def assigned(_: Consumer, partitions: list[Any]) -> None:
         owned.update((tp.topic, tp.partition) for tp in partitions)
         reporter.assigned(consumer.memberid(), UNKNOWN_GENERATION, owned)
-        consumer.incremental_assign(partitions)
+        if cooperative:
+            consumer.incremental_assign(partitions)
+        else:
+            consumer.assign(partitions)
 
     def revoked(_: Consumer, partitions: list[Any]) -> None:
-        consumer.incremental_unassign(partitions)
+        if cooperative:
+            consumer.incremental_unassign(partitions)
+        else:
+            consumer.unassign()
         gone = {(tp.topic, tp.partition) for tp in partitions}
         owned.difference_update(gone)
         reporter.revoked(gone)
-        reporter.assigned(consumer.memberid(), UNKNOWN_GENERATION, owned)
+        if cooperative:
+            reporter.assigned(consumer.memberid(), UNKNOWN_GENERATION, owned)
 
     consumer.subscribe(list(spec.topics), on_assign=assigned, on_revoke=revoked)
     try:
@@ -56,4 +65,10 @@ def consume(spec: MemberSpec, reporter: Reporter) -> None:
 
 
 if __name__ == "__main__":
-    consume(MemberSpec.from_arguments(), Reporter())
+    spec = MemberSpec.from_arguments()
+    classic = {
+        "partition.assignment.strategy": ",".join(spec.assignors),
+        "session.timeout.ms": spec.session_timeout_ms,
+        "heartbeat.interval.ms": 300,
+    }
+    consume(spec, Reporter(), classic, cooperative="cooperative-sticky" in spec.assignors)

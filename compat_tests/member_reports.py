@@ -9,13 +9,19 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import resource
 import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["MemberSpec", "Reporter", "by_topic"]
+from compat_tests.received_bytes import received_by_port
+
+__all__ = ["STRATEGIES", "MemberSpec", "Orders", "Reporter", "by_topic"]
+
+STRATEGIES = "compat_tests.strategies"
+"""The logger of the tests' own strategies."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,9 +43,22 @@ class MemberSpec:
     rack: str | None = None
     instance_id: str | None = None
     session_timeout_ms: int = 6000
+    rebalance_timeout_ms: int | None = None
+    """What the client does by default if None; kafka-python has none, and takes its longest poll interval."""
+
+    max_poll_interval_ms: int | None = None
+    """What the client does by default, five minutes, if None."""
+
+    metadata_max_age_ms: int = 2000
     poll_ms: int = 500
     pattern: str | None = None
     """Subscribe to all topics whose names match this, instead of `topics`."""
+
+    isolation_level: str = "read_uncommitted"
+    auto_commit: bool = True
+
+    address_space_mb: int | None = None
+    """No more than this many megabytes of addresses for the process: what asks for more fails at once."""
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))
@@ -47,11 +66,52 @@ class MemberSpec:
     @classmethod
     def from_arguments(cls) -> MemberSpec:
         """The specification that this process was started with."""
-        return cls(**json.loads(sys.argv[1]))
+        spec = cls(**json.loads(sys.argv[1]))
+        if spec.address_space_mb is not None:
+            resource.setrlimit(resource.RLIMIT_AS, (spec.address_space_mb << 20, resource.RLIM_INFINITY))
+        return spec
+
+
+class Orders:
+    """What the test wants of the application while it runs, told on standard input, a JSON object a line.
+
+    Attributes:
+        busy: the application has its hands full, and asks the client for nothing.
+        pause_s: how long the listener takes, in seconds.
+
+    Told to `count`, it reports how many bytes the process has received from each port since it started.
+    """
+
+    def __init__(self, reporter: Reporter) -> None:
+        self.busy = False
+        self.pause_s = 0.0
+        self._reporter = reporter
+        self._topics: list[str] | None = None
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        for line in sys.stdin:
+            self.obey(json.loads(line))
+
+    def obey(self, order: Mapping[str, Any]) -> None:
+        """Called for each order, by a thread of its own."""
+        self._topics = order.get("topics", self._topics)
+        self.busy = order.get("busy", self.busy)
+        self.pause_s = order.get("pause_s", self.pause_s)
+        if "count" in order:
+            self._reporter.report("received", count=order["count"], by_port=received_by_port())
+
+    def new_topics(self) -> list[str] | None:
+        """What to subscribe to from now on; None if that has not changed since the last call."""
+        topics, self._topics = self._topics, None
+        return topics
 
 
 class Reporter(logging.Handler):
-    """Writes reports, one JSON object a line. As a logging handler it reports what our loggers warn of."""
+    """Writes reports, one JSON object a line. As a logging handler it reports what our loggers warn of.
+
+    A strategy of the tests can say something too, through the logger `STRATEGIES`.
+    """
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -59,7 +119,7 @@ class Reporter(logging.Handler):
         logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
         for talkative in ("kafka.cluster", "kafka.net"):
             logging.getLogger(talkative).setLevel(logging.WARNING)
-        for name in ("kafka_assignors_aiokafka", "kafka_assignors_kafka_python"):
+        for name in ("kafka_assignors_aiokafka", "kafka_assignors_kafka_python", STRATEGIES):
             logging.getLogger(name).addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -108,6 +108,8 @@ class Processes:
         return process.returncode
 
     def _forget(self, process: subprocess.Popen[bytes]) -> None:
+        if process.stdin is not None:
+            process.stdin.close()
         if self._running.pop(process.pid, None) is not None:
             self._tell("-pid", process.pid)
 

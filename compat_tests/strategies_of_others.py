@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import logging
+import time
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
+from compat_tests.member_reports import STRATEGIES
 from kafka_assignors.group import Assignment, Group, Member
 from kafka_assignors.strategies.contract import MemberContext, RebalanceProtocol
 
@@ -89,3 +94,72 @@ class Forgetful:
                 for member_id, share in whole.items()
             }
         )
+
+
+THINKING_S = 7.0
+"""Longer than a session of four seconds, and not twice as long."""
+
+
+@dataclass(frozen=True)
+class ThinksAsleep:
+    """`Reversed`, after a long wait once the group has three members: somebody asks a service, or a disk."""
+
+    name: str = "test-thinks-asleep"
+    version: int = 1
+    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
+
+    def assign(self, group: Group) -> Assignment:
+        if len(group.members) >= 3:
+            time.sleep(THINKING_S)
+        return Reversed().assign(group)
+
+
+@dataclass(frozen=True)
+class ThinksHard:
+    """`Reversed`, after a long computation in Python once the group has three members."""
+
+    name: str = "test-thinks-hard"
+    version: int = 1
+    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
+
+    def assign(self, group: Group) -> Assignment:
+        if len(group.members) >= 3:
+            until = time.monotonic() + THINKING_S
+            while time.monotonic() < until:
+                sum(range(1000))
+        return Reversed().assign(group)
+
+
+@dataclass(frozen=True)
+class Witness:
+    """`Reversed`, and tells in the log which group it was asked about, as JSON."""
+
+    log: ClassVar = logging.getLogger(STRATEGIES)
+
+    name: str = "test-witness"
+    version: int = 1
+    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
+
+    def assign(self, group: Group) -> Assignment:
+        self.log.warning("%s", json.dumps(self._seen(group)))
+        return Reversed().assign(group)
+
+    def _seen(self, group: Group) -> dict[str, Any]:
+        return {
+            "generation": group.generation,
+            "topics": {
+                topic.name: [sorted(racks) for racks in topic.replica_racks or [()] * topic.partitions]
+                for topic in group.topics.values()
+            },
+            "members": {
+                member.id: {
+                    "topics": sorted(member.topics),
+                    "instance_id": member.instance_id,
+                    "rack": member.rack,
+                    "owned": {topic: list(partitions) for topic, partitions in member.owned.items()},
+                    "generation": member.generation,
+                    "data": member.data.hex(),
+                }
+                for member in group.members.values()
+            },
+        }

@@ -12,10 +12,11 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
-from compat_tests.member_reports import MemberSpec, Reporter
+from compat_tests.member_reports import MemberSpec, Orders, Reporter
 from kafka_assignors.strategies import load_strategy
 from kafka_assignors_aiokafka import (
     CooperativeStickyAssignor,
+    RackAwareStickyAssignor,
     RangeAssignor,
     RoundRobinAssignor,
     StickyAssignor,
@@ -27,6 +28,7 @@ OURS = {
     "roundrobin": RoundRobinAssignor,
     "sticky": StickyAssignor,
     "cooperative-sticky": CooperativeStickyAssignor,
+    "rack-aware-sticky": RackAwareStickyAssignor,
 }
 STOCK = {
     "range": RangePartitionAssignor,
@@ -76,33 +78,51 @@ class Listener(ConsumerRebalanceListener):
         self._reporter.assigned(coordinator.member_id, coordinator.generation, assigned)
 
 
-def rack_of_fetcher(spec: MemberSpec) -> dict[str, Any]:
-    """`client_rack` as users give it, where the release of aiokafka has it (0.14)."""
+def optional_settings(spec: MemberSpec) -> dict[str, Any]:
+    """The settings that a member may leave out, and `client_rack` where aiokafka has it (from 0.14 on)."""
     known = inspect.signature(AIOKafkaConsumer).parameters
-    return {"client_rack": spec.rack} if "client_rack" in known else {}
+    settings: dict[str, Any] = {"client_rack": spec.rack} if "client_rack" in known else {}
+    if spec.max_poll_interval_ms is not None:
+        settings["max_poll_interval_ms"] = spec.max_poll_interval_ms
+    return settings
 
 
-async def consume(spec: MemberSpec, reporter: Reporter) -> None:
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=spec.bootstrap,
-        group_id=spec.group,
-        group_instance_id=spec.instance_id,
-        client_id=spec.name,
-        partition_assignment_strategy=[assignor_of(spec, name) for name in spec.assignors],
-        auto_offset_reset="earliest",
-        session_timeout_ms=spec.session_timeout_ms,
-        heartbeat_interval_ms=300,
-        auto_commit_interval_ms=500,
-        metadata_max_age_ms=2000,
-        **rack_of_fetcher(spec),
-    )
-    topics = () if spec.pattern else spec.topics
-    consumer.subscribe(topics, pattern=spec.pattern, listener=Listener(reporter, consumer))
+def settings_of(spec: MemberSpec) -> dict[str, Any]:
+    """What the consumer of a member is constructed with."""
+    return {
+        "bootstrap_servers": spec.bootstrap,
+        "group_id": spec.group,
+        "group_instance_id": spec.instance_id,
+        "client_id": spec.name,
+        "partition_assignment_strategy": [assignor_of(spec, name) for name in spec.assignors],
+        "auto_offset_reset": "earliest",
+        "session_timeout_ms": spec.session_timeout_ms,
+        "heartbeat_interval_ms": 300,
+        "enable_auto_commit": spec.auto_commit,
+        "auto_commit_interval_ms": 500,
+        "metadata_max_age_ms": spec.metadata_max_age_ms,
+        "rebalance_timeout_ms": spec.rebalance_timeout_ms,
+        "isolation_level": spec.isolation_level,
+        **optional_settings(spec),
+    }
+
+
+async def consume(
+    consumer: AIOKafkaConsumer, listener: ConsumerRebalanceListener, spec: MemberSpec, reporter: Reporter
+) -> None:
+    """Consume, and do what the test orders, until SIGTERM."""
+    consumer.subscribe(() if spec.pattern else spec.topics, pattern=spec.pattern, listener=listener)
+    orders = Orders(reporter)
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
     try:
         await consumer.start()
         while not stopping.is_set():
+            if (topics := orders.new_topics()) is not None:
+                consumer.subscribe(topics, listener=listener)
+            if orders.busy:
+                await asyncio.sleep(0.05)
+                continue
             for tp, records in (await consumer.getmany(timeout_ms=100)).items():
                 reporter.consumed(tp.topic, tp.partition, [record.offset for record in records])
     except Exception as error:
@@ -113,5 +133,11 @@ async def consume(spec: MemberSpec, reporter: Reporter) -> None:
         await consumer.stop()
 
 
+async def main() -> None:
+    spec, reporter = MemberSpec.from_arguments(), Reporter()
+    consumer = AIOKafkaConsumer(**settings_of(spec))
+    await consume(consumer, Listener(reporter, consumer), spec, reporter)
+
+
 if __name__ == "__main__":
-    asyncio.run(consume(MemberSpec.from_arguments(), Reporter()))
+    asyncio.run(main())

@@ -15,13 +15,14 @@ import kafka_assignors_aiokafka as plugin
 from compat_tests.strategies_of_others import Reversed
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.strategies.contract import RebalanceProtocol
-from kafka_assignors_aiokafka._client import topics_of
+from kafka_assignors_aiokafka._topics import topics_of
 
 ASSIGNORS = {
     "range": plugin.RangeAssignor,
     "roundrobin": plugin.RoundRobinAssignor,
     "sticky": plugin.StickyAssignor,
     "cooperative-sticky": plugin.CooperativeStickyAssignor,
+    "rack-aware-sticky": plugin.RackAwareStickyAssignor,
 }
 
 
@@ -55,7 +56,7 @@ def test_an_assignor_is_what_aiokafka_takes_for_one_and_has_the_name_all_clients
     ("make", "message"),
     [
         (lambda: plugin.assignor(Reversed), r"Reversed is a class .*: pass Reversed\(\)"),
-        (lambda: plugin.assignor("sticky"), "'sticky' is not a strategy"),
+        (lambda: plugin.assignor("sticky"), "'sticky' is a name and a strategy is an object"),
         (lambda: plugin.StickyAssignor(rack=1), "rack must be a non-empty str or None, not 1"),
         (lambda: plugin.StickyAssignor(instance_id=""), "instance_id must be a non-empty str or None"),
     ],

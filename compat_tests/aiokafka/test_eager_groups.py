@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import inspect
 from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import KafkaError
 
+from compat_tests.aiokafka.consumers import consumer_of, settle, stopping
 from compat_tests.eager_scenarios import EagerScenarios, StaticMemberScenarios
 from compat_tests.group_of_members import GroupOfMembers
 from compat_tests.kafka_cluster import Kafka
-from kafka_assignors_aiokafka import StickyAssignor
+from compat_tests.leader_scenarios import LeaderScenarios, MigratedGroupScenarios
+from compat_tests.rack_scenarios import RackScenarios
+from kafka_assignors_aiokafka import RangeAssignor, StickyAssignor
 
 PROGRAM = "compat_tests.aiokafka.member"
 
@@ -22,33 +26,46 @@ class TestEagerGroups(EagerScenarios):
     program = PROGRAM
 
 
+class TestLeaders(LeaderScenarios):
+    program = PROGRAM
+
+
+class TestMigratedGroups(MigratedGroupScenarios):
+    program = PROGRAM
+
+
+class TestRacks(RackScenarios):
+    program = PROGRAM
+    other_program = "compat_tests.aiokafka.cooperative_member"
+    reads_followers = "client_rack" in inspect.signature(AIOKafkaConsumer).parameters
+
+
 class TestStaticMembers(StaticMemberScenarios):
     program = PROGRAM
 
 
-def consumer_of(group: GroupOfMembers, assignor: Any) -> AIOKafkaConsumer:
-    return AIOKafkaConsumer(
-        *group.topics,
-        bootstrap_servers=group.kafka.bootstrap,
-        group_id=group.id,
-        partition_assignment_strategy=[assignor],
-        heartbeat_interval_ms=200,
-    )
-
-
-def test_a_class_where_an_instance_belongs_is_refused_when_the_consumer_starts(kafka: Kafka) -> None:
+@pytest.mark.parametrize(
+    ("assignors", "message"),
+    [
+        ([StickyAssignor], r"StickyAssignor is a class .* pass \[StickyAssignor\(\)\]"),
+        ([RangeAssignor(), StickyAssignor], r"StickyAssignor is a class"),
+        ([StickyAssignor(), StickyAssignor(rack="a")], "2 assignors with the name 'sticky'"),
+        ([StickyAssignor(), StickyPartitionAssignor], "2 assignors with the name 'sticky'"),
+    ],
+)
+def test_what_a_consumer_cannot_work_with_is_refused_when_it_starts(
+    kafka: Kafka, assignors: list[Any], message: str
+) -> None:
     async def start() -> None:
         # aiokafka raises the error here and keeps it in a task as well, where nobody retrieves it.
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
-        consumer = consumer_of(group, StickyAssignor)
-        try:
+        consumer = consumer_of(group, *assignors)
+        async with stopping(consumer):
             await asyncio.wait_for(consumer.start(), 20)
-        finally:
-            await consumer.stop()
 
     with (
         GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group,
-        pytest.raises(KafkaError, match=r"StickyAssignor is a class .* pass \[StickyAssignor\(\)\]"),
+        pytest.raises(KafkaError, match=message),
     ):
         asyncio.run(start())
 
@@ -57,7 +74,7 @@ def test_one_instance_in_two_consumers_of_a_process_keeps_them_apart(kafka: Kafk
     async def share() -> tuple[set[Any], set[Any], set[Any], set[Any]]:
         shared = StickyAssignor()
         first, second, third = (consumer_of(group, shared) for _ in range(3))
-        try:
+        async with stopping(first, second, third):
             await first.start()
             await second.start()
             await settle(group, first, second)
@@ -65,9 +82,6 @@ def test_one_instance_in_two_consumers_of_a_process_keeps_them_apart(kafka: Kafk
             await third.start()
             await settle(group, first, second, third)
             return *before, first.assignment(), second.assignment()
-        finally:
-            for consumer in (first, second, third):
-                await consumer.stop()
 
     with GroupOfMembers(kafka, PROGRAM, {"orders": 6}) as group:
         first_before, second_before, first_after, second_after = asyncio.run(share())
@@ -76,14 +90,24 @@ def test_one_instance_in_two_consumers_of_a_process_keeps_them_apart(kafka: Kafk
     assert second_after < second_before
 
 
-async def settle(group: GroupOfMembers, *consumers: AIOKafkaConsumer) -> None:
-    """Wait until the consumers have everything between them, in equal shares."""
+def test_one_instance_in_consumers_of_two_groups_keeps_the_groups_apart(kafka: Kafka) -> None:
+    async def share() -> list[set[Any]]:
+        shared = StickyAssignor()
+        here = [consumer_of(group, shared) for _ in range(2)]
+        there = [consumer_of(group, shared, group_id=f"{group.id}-other") for _ in range(3)]
+        async with stopping(*here, *there):
+            seen = []
+            for members in (here, there):
+                await members[0].start()
+                await members[1].start()
+                await settle(group, *members[:2])
+                seen.append(members[0].assignment())
+            await there[2].start()
+            await settle(group, *there)
+            await settle(group, *here)
+            return [*seen, here[0].assignment(), there[0].assignment()]
 
-    def shares() -> list[int]:
-        return [len(consumer.assignment()) for consumer in consumers]
-
-    fair = sum(group.topics.values()) // len(consumers)
-    deadline = time.monotonic() + 60
-    while shares() != [fair] * len(consumers):
-        assert time.monotonic() < deadline, shares()
-        await asyncio.sleep(0.05)
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 6}) as group:
+        here_before, there_before, here_after, there_after = asyncio.run(share())
+    assert here_after == here_before
+    assert there_after < there_before

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kafka_assignors_aiokafka._client import lead_with_our_assignors
+from kafka_assignors_aiokafka._client import adopt
 from kafka_assignors_aiokafka._versions import CHECKED, require_supported
 
 LOG = logging.getLogger("test_versions")
@@ -64,5 +64,5 @@ def test_the_import_warns_once_where_aiokafka_is_newer_than_what_was_checked() -
 
 
 def test_a_release_whose_insides_have_changed_is_refused_when_a_consumer_first_joins() -> None:
-    with pytest.raises(RuntimeError, match="SimpleNamespace has no _group_instance_id"):
-        lead_with_our_assignors(SimpleNamespace(generation=-1))
+    with pytest.raises(RuntimeError, match="SimpleNamespace has no group_id"):
+        adopt(SimpleNamespace(generation=-1))

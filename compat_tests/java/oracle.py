@@ -6,10 +6,11 @@ One JVM (`src/AssignorOracle.java`) answers for all groups, so asking about thou
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -45,17 +46,25 @@ class LineProcess:
     """A program that answers each line of JSON with a line of JSON; a context manager.
 
     It never outlives its user: it ends when its standard input is closed, and is killed by its own process id
-    if it does not, or if an answer takes longer than `timeout_s` seconds.
+    if it does not, or if an answer takes longer than `timeout_s` seconds. `environment` adds to ours.
     """
 
-    def __init__(self, command: Sequence[str], *, timeout_s: float = 60) -> None:
+    def __init__(
+        self, command: Sequence[str], *, timeout_s: float = 60, environment: Mapping[str, str] | None = None
+    ) -> None:
         self._command = list(command)
         self._timeout_s = timeout_s
+        self._environment = {**os.environ, **(environment or {})}
 
     def __enter__(self) -> LineProcess:
         self._errors = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            env=self._environment,
         )
         return self
 
@@ -124,9 +133,24 @@ class JavaOracle:
     ) -> None:
         self._java.__exit__(kind, error, trace)
 
-    def assign(self, group: Group) -> dict[str, JavaAnswer]:
-        """What each assignor makes of the group, by its name."""
-        answers: dict[str, dict[str, Any]] = self._java.ask(group_to_json(group))
+    def subscriptions(self, group: Group) -> dict[str, dict[str, bytes]]:
+        """What Java members with this state join with, by the name of the assignor and by member id."""
+        answers: dict[str, dict[str, str]] = self._java.ask({**group_to_json(group), "subscriptions": True})
+        return {
+            name: {member_id: bytes.fromhex(joined) for member_id, joined in members.items()}
+            for name, members in answers.items()
+        }
+
+    def assign(self, group: Group, joined: Mapping[str, bytes] | None = None) -> dict[str, JavaAnswer]:
+        """What each assignor makes of the group, by its name.
+
+        `joined` are the bytes that some members joined with, by member id; the others join as Java's do.
+        """
+        question = group_to_json(group)
+        for member in question["members"]:
+            if joined is not None and member["id"] in joined:
+                member["joined"] = joined[member["id"]].hex()
+        answers: dict[str, dict[str, Any]] = self._java.ask(question)
         return {
             name: JavaAnswer(answer.get("assignment"), answer.get("assign_ns"), answer.get("error"))
             for name, answer in answers.items()

@@ -20,10 +20,11 @@ older one
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from kafka_assignors.group import Group, Member, Topic
 
-__all__ = ["features", "random_group"]
+__all__ = ["features", "misread_by_java", "random_group", "without_racks"]
 
 ODD_LETTERS = (
     "a",
@@ -150,6 +151,23 @@ def _random_subscriptions(rng: random.Random, names: list[str], members: int) ->
         camps = (frozenset(names[:cut]), frozenset(names[min(cut, back) :]))
         return [rng.choice(camps) for _ in range(members)]
     return [frozenset(rng.sample(names, rng.randint(0, len(names)))) for _ in range(members)]
+
+
+def without_racks(group: Group) -> Group:
+    """The group on a cluster that knows no racks."""
+    topics = [replace(topic, replica_racks=None) for topic in group.topics.values()]
+    return Group.of(
+        topics, [replace(member, rack=None) for member in group.members.values()], group.generation
+    )
+
+
+def misread_by_java(group: Group) -> bool:
+    """Whether members that subscribe to nothing may get partitions from Java's sticky assignors.
+
+    To them a first subscription to nothing equals any other; a test in `test_sticky_beside_java` shows it.
+    """
+    subscriptions = {member.topics for member in group.members.values()}
+    return len(subscriptions) == 2 and frozenset() in subscriptions
 
 
 def features(group: Group) -> set[str]:

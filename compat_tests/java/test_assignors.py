@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from compat_tests.java.oracle import JavaOracle
-from compat_tests.java.random_groups import features, random_group
+from compat_tests.java.random_groups import features, random_group, without_racks
 from kafka_assignors.group import Group, Member, Topic
 from kafka_assignors.jsonform import assignment_to_json, group_to_json
 from kafka_assignors.strategies import Strategy
@@ -41,13 +41,6 @@ def assert_equal_to_java(java: JavaOracle, group: Group, what: object) -> None:
         assert ours == answer.assignment, (
             f"{what}: {strategy.name} differs from Java's for\n{json.dumps(group_to_json(group))}"
         )
-
-
-def without_racks(group: Group) -> Group:
-    topics = [replace(topic, replica_racks=None) for topic in group.topics.values()]
-    return Group.of(
-        topics, [replace(member, rack=None) for member in group.members.values()], group.generation
-    )
 
 
 @pytest.mark.timeout(600)

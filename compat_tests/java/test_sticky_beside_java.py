@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from compat_tests.java.oracle import JavaOracle
-from compat_tests.java.random_groups import random_group
+from compat_tests.java.random_groups import misread_by_java, random_group, without_racks
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import check_assignment
 from kafka_assignors.quality import measure
@@ -35,23 +35,13 @@ def java() -> Iterator[JavaOracle]:
 def groups(*, racks: bool) -> Iterator[tuple[str, Group]]:
     for seed in range(GROUPS):
         group = random_group(seed)
-        if not racks:
-            topics = [replace(topic, replica_racks=None) for topic in group.topics.values()]
-            members = [replace(member, rack=None) for member in group.members.values()]
-            group = Group.of(topics, members, group.generation)
-        yield f"random_group({seed})", group
+        yield f"random_group({seed})", group if racks else without_racks(group)
 
 
 def answer(java: JavaOracle, name: str, group: Group) -> Assignment:
     told = java.assign(group)[name]
     assert told.assignment is not None, f"Java's {name} threw {told.error}"
     return Assignment(told.assignment)
-
-
-def misread_by_java(group: Group) -> bool:
-    """Whether members that subscribe to nothing may get partitions from Java (see the last test)."""
-    subscriptions = {member.topics for member in group.members.values()}
-    return len(subscriptions) == 2 and frozenset() in subscriptions
 
 
 def imbalance(assignment: Assignment) -> int:

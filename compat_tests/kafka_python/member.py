@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
+import time
 from typing import Any
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer
@@ -12,10 +14,11 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
-from compat_tests.member_reports import MemberSpec, Reporter
+from compat_tests.member_reports import MemberSpec, Orders, Reporter
 from kafka_assignors.strategies import load_strategy
 from kafka_assignors_kafka_python import (
     CooperativeStickyAssignor,
+    RackAwareStickyAssignor,
     RangeAssignor,
     RoundRobinAssignor,
     StickyAssignor,
@@ -27,16 +30,21 @@ OURS = {
     "roundrobin": RoundRobinAssignor,
     "sticky": StickyAssignor,
     "cooperative-sticky": CooperativeStickyAssignor,
+    "rack-aware-sticky": RackAwareStickyAssignor,
 }
 STOCK = {
     "range": RangePartitionAssignor,
     "roundrobin": RoundRobinPartitionAssignor,
     "sticky": StickyPartitionAssignor,
 }
+with contextlib.suppress(ImportError):  # from 3.0 on
+    from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor as StockCooperative
 
+    STOCK["cooperative-sticky"] = StockCooperative
 
 KNOWS_STATIC_MEMBERS = "group_instance_id" in KafkaConsumer.DEFAULT_CONFIG
 KNOWS_RACKS = "client_rack" in KafkaConsumer.DEFAULT_CONFIG
+KNOWS_TRANSACTIONS = "isolation_level" in KafkaConsumer.DEFAULT_CONFIG
 
 
 class Garbage(AbstractPartitionAssignor):
@@ -72,16 +80,23 @@ def assignor_of(spec: MemberSpec, name: str) -> Any:
     if kind == "garbage":
         votes_for, _, metadata = rest.partition(":")
         return Garbage(votes_for, bytes.fromhex(metadata))
-    # Where the consumer does not know the instance id, it is told to the assignor alone.
+    # Where the consumer has no such setting, the assignor is told; else it finds out by itself.
     instance_id = None if KNOWS_STATIC_MEMBERS else spec.instance_id
+    rack = None if KNOWS_RACKS else spec.rack
     if rest:
-        return assignor(load_strategy(name), rack=spec.rack, instance_id=instance_id)
-    return OURS[name](rack=spec.rack, instance_id=instance_id)
+        return assignor(load_strategy(name), rack=rack, instance_id=instance_id)
+    return OURS[name](rack=rack, instance_id=instance_id)
 
 
-def where_known(spec: MemberSpec) -> dict[str, Any]:
-    """The settings that only some versions of the consumer have."""
+def optional_settings(spec: MemberSpec) -> dict[str, Any]:
+    """The settings that a member may leave out, or that only some versions of the consumer have."""
     settings: dict[str, Any] = {}
+    if spec.rebalance_timeout_ms is not None:
+        settings["max_poll_interval_ms"] = spec.rebalance_timeout_ms
+    if spec.max_poll_interval_ms is not None:
+        settings["max_poll_interval_ms"] = spec.max_poll_interval_ms
+    if KNOWS_TRANSACTIONS:
+        settings["isolation_level"] = spec.isolation_level
     if KNOWS_STATIC_MEMBERS:
         settings["group_instance_id"] = spec.instance_id
     if KNOWS_RACKS:
@@ -90,27 +105,34 @@ def where_known(spec: MemberSpec) -> dict[str, Any]:
 
 
 class Listener(ConsumerRebalanceListener):
-    def __init__(self, reporter: Reporter, consumer: KafkaConsumer) -> None:
+    def __init__(self, spec: MemberSpec, reporter: Reporter, consumer: KafkaConsumer) -> None:
         self._reporter = reporter
         self._consumer = consumer
 
     def on_partitions_revoked(self, revoked: Any) -> None:
         self._reporter.revoked(revoked)
+        # Stock cooperative members keep the rest, and are told only of what comes and goes.
+        if kept := self._consumer.assignment() - set(revoked):
+            self.on_partitions_assigned(kept)
 
     def on_partitions_lost(self, lost: Any) -> None:
         self._reporter.revoked(lost)
 
     def on_partitions_assigned(self, assigned: Any) -> None:
         generation = self._consumer._coordinator._generation
-        self._reporter.assigned(generation.member_id, generation.generation_id, assigned)
+        everything = self._consumer.assignment() | set(assigned)
+        self._reporter.assigned(generation.member_id, generation.generation_id, everything)
 
 
-def consume(spec: MemberSpec, reporter: Reporter) -> None:
+def consume(
+    spec: MemberSpec, reporter: Reporter, consumer_class: Any = KafkaConsumer, listener_class: Any = Listener
+) -> None:
+    """Consume, and do what the test orders, until SIGTERM."""
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     consumer = None
     try:
-        consumer = KafkaConsumer(
+        consumer = consumer_class(
             bootstrap_servers=spec.bootstrap,
             group_id=spec.group,
             client_id=spec.name,
@@ -118,13 +140,20 @@ def consume(spec: MemberSpec, reporter: Reporter) -> None:
             auto_offset_reset="earliest",
             session_timeout_ms=spec.session_timeout_ms,
             heartbeat_interval_ms=300,
+            enable_auto_commit=spec.auto_commit,
             auto_commit_interval_ms=500,
-            metadata_max_age_ms=2000,
-            **where_known(spec),
+            metadata_max_age_ms=spec.metadata_max_age_ms,
+            **optional_settings(spec),
         )
-        topics = () if spec.pattern else spec.topics
-        consumer.subscribe(topics, pattern=spec.pattern, listener=Listener(reporter, consumer))
+        listener = listener_class(spec, reporter, consumer)
+        consumer.subscribe(() if spec.pattern else spec.topics, pattern=spec.pattern, listener=listener)
+        orders = Orders(reporter)
         while not stopping.is_set():
+            if (topics := orders.new_topics()) is not None:
+                consumer.subscribe(topics, listener=listener)
+            if orders.busy:
+                time.sleep(0.05)
+                continue
             for tp, records in consumer.poll(timeout_ms=spec.poll_ms).items():
                 reporter.consumed(tp.topic, tp.partition, [record.offset for record in records])
     except Exception as error:

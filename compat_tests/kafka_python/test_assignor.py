@@ -12,8 +12,9 @@ import kafka_assignors_kafka_python as plugin
 from compat_tests.kafka_python.decoded import cluster_of, members_of
 from compat_tests.strategies_of_others import Reversed
 from kafka_assignors.group import Assignment, Group
+from kafka_assignors.racks import RackWatch
 from kafka_assignors.strategies.contract import RebalanceProtocol
-from kafka_assignors_kafka_python._client import interface
+from kafka_assignors_kafka_python._client import MODULE, interface
 from kafka_assignors_kafka_python._client.version import CHECKED, module_for
 
 ASSIGNORS = {
@@ -21,6 +22,7 @@ ASSIGNORS = {
     "roundrobin": plugin.RoundRobinAssignor,
     "sticky": plugin.StickyAssignor,
     "cooperative-sticky": plugin.CooperativeStickyAssignor,
+    "rack-aware-sticky": plugin.RackAwareStickyAssignor,
 }
 
 
@@ -46,7 +48,7 @@ def test_an_assignor_is_what_kafka_python_takes_for_one_and_has_the_name_all_cli
     ("make", "message"),
     [
         (lambda: plugin.assignor(Reversed), r"Reversed is a class .*: pass Reversed\(\)"),
-        (lambda: plugin.assignor("sticky"), "'sticky' is not a strategy"),
+        (lambda: plugin.assignor("sticky"), "'sticky' is a name and a strategy is an object"),
         (lambda: plugin.StickyAssignor(rack=1), "rack must be a non-empty str or None, not 1"),
         (lambda: plugin.StickyAssignor(instance_id=""), "instance_id must be a non-empty str or None"),
     ],
@@ -77,7 +79,7 @@ def test_metadata_that_kafka_python_has_decoded_can_be_assigned_too() -> None:
 
 
 def test_replica_racks_are_read_from_the_brokers_of_the_replicas() -> None:
-    (orders,) = interface.topics_of(cluster_of(), ["orders", "no metadata yet"])
+    (orders,) = interface.topics_of(cluster_of(), RackWatch(), ["orders", "no metadata yet"])
     assert orders.partitions == 3
     assert orders.replica_racks == (frozenset({"a"}), frozenset(), frozenset({"a"}))
 
@@ -93,15 +95,22 @@ def test_each_version_that_was_checked_is_taken_without_a_word(
 @pytest.mark.parametrize("installed", ["1.4.7", "2.0.2", "2.0.5"])
 def test_a_version_that_is_too_old_is_refused_in_one_line(installed: str) -> None:
     with pytest.raises(
-        ImportError, match=rf"^.* needs kafka-python 2\.0\.6 or newer; {installed} is installed$"
+        ImportError, match=rf"^.* needs kafka-python 2\.0\.6 or newer, and {installed} is installed$"
     ):
         module_for(installed)
 
 
-@pytest.mark.parametrize(("installed", "module"), [("2.4.0", "v2"), ("3.1.0rc1", "v3"), ("4.0.dev0", "v3")])
+@pytest.mark.parametrize(("installed", "module"), [("unknown", "v3"), ("3.1.0rc1", "v3"), ("4.0.dev0", "v3")])
 def test_a_version_that_is_not_known_is_warned_of_and_tried(
     installed: str, module: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert module_for(installed) == module
     (warning,) = caplog.messages
-    assert warning.startswith(f"kafka-python {installed} is not among the versions checked")
+    assert warning.startswith(f"kafka-python {installed} is not among the releases checked")
+
+
+if MODULE == "v2":
+
+    def test_the_cooperative_consumer_says_what_it_needs_and_what_to_use_instead() -> None:
+        with pytest.raises(RuntimeError, match=r"needs kafka-python 3, .*=\[StickyAssignor\(\)\]"):
+            plugin.CooperativeKafkaConsumer("orders", group_id="g")

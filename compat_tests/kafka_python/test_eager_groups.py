@@ -2,25 +2,49 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
+import pytest
 from kafka import KafkaConsumer
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
+from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 from compat_tests.eager_scenarios import EagerScenarios, StaticMemberScenarios
 from compat_tests.group_of_members import GroupOfMembers
+from compat_tests.hostile.raw_member import RawMember, int16, int32, string
+from compat_tests.hostile.request_counter import METADATA, counted_kafka
 from compat_tests.kafka_cluster import Kafka
-from compat_tests.kafka_python.member import KNOWS_STATIC_MEMBERS
+from compat_tests.kafka_python.member import KNOWS_RACKS, KNOWS_STATIC_MEMBERS
+from compat_tests.leader_scenarios import LeaderScenarios, MigratedGroupScenarios
+from compat_tests.rack_scenarios import RackScenarios
 from kafka_assignors_kafka_python import StickyAssignor
 
 PROGRAM = "compat_tests.kafka_python.member"
+COOPERATIVE = "compat_tests.kafka_python.cooperative_member"
+
+MAKES_INSTANCES = hasattr(AbstractPartitionAssignor, "supported_protocols")
+"""From 3.0 on; 2.x calls the class as if it were an instance."""
 
 
 class TestEagerGroups(EagerScenarios):
+    program = PROGRAM
+
+
+class TestLeaders(LeaderScenarios):
+    program = PROGRAM
+
+
+class TestRacks(RackScenarios):
+    program = PROGRAM
+    other_program = COOPERATIVE if KNOWS_RACKS else PROGRAM
+    reads_followers = KNOWS_RACKS
+
+
+class TestMigratedGroups(MigratedGroupScenarios):
     program = PROGRAM
 
 
@@ -41,7 +65,7 @@ def test_a_consumer_that_polls_in_steps_shorter_than_a_join_does_not_stand_still
         assert (settled.count("leader"), settled.count("b")) == (4, 2)
 
 
-@contextmanager
+@contextlib.contextmanager
 def polling(group: GroupOfMembers, assignor: Any) -> Iterator[KafkaConsumer]:
     """A consumer of this process, polled in a thread of its own."""
     consumer = KafkaConsumer(
@@ -81,7 +105,7 @@ def settled(group: GroupOfMembers, consumers: Sequence[KafkaConsumer]) -> list[s
         time.sleep(0.05)
 
 
-if hasattr(AbstractPartitionAssignor, "supported_protocols"):  # from 3.0 on; 2.x never makes an instance
+if MAKES_INSTANCES:
 
     def test_a_class_is_as_good_as_an_instance(kafka: Kafka) -> None:
         with (
@@ -105,3 +129,69 @@ def test_one_instance_in_two_consumers_of_a_process_keeps_them_apart(kafka: Kafk
     # Each was told by its own memory: two claims on the same partitions would have counted for neither.
     assert after[0] < before[0]
     assert after[1] < before[1]
+
+
+def test_one_instance_serves_consumers_of_different_groups(kafka: Kafka) -> None:
+    shared = StickyAssignor()
+    with (
+        GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as orders,
+        GroupOfMembers(kafka, PROGRAM, {"payments": 2}) as payments,
+        polling(orders, shared) as first,
+        polling(payments, shared) as second,
+    ):
+        (alone,) = settled(orders, [first])
+        assert {tp.topic for tp in settled(payments, [second])[0]} == {payments.topic("payments")}
+        with polling(orders, shared) as third:
+            shares = settled(orders, [first, third])
+            assert shares[0] < alone
+            assert len(settled(payments, [second])[0]) == 2
+
+
+TWINS = "two assignors with the name 'sticky'"
+WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"partition_assignment_strategy": [StickyAssignor(), StickyAssignor()]}, ValueError, TWINS),
+    ({"partition_assignment_strategy": [StickyPartitionAssignor, StickyAssignor()]}, ValueError, TWINS),
+]
+if not MAKES_INSTANCES:
+    classes = {"partition_assignment_strategy": [StickyAssignor]}
+    WRONG += [(classes, TypeError, r"kafka-python 2 needs an instance, as in \[StickyAssignor\(\)\]")]
+if KNOWS_RACKS:
+    no_name = {"partition_assignment_strategy": [StickyAssignor()], "client_rack": 7}
+    WRONG += [(no_name, TypeError, "client_rack must be a non-empty str or None, not 7")]
+
+
+@pytest.mark.parametrize(("settings", "error", "message"), WRONG)
+def test_a_wrong_configuration_is_refused_as_early_as_the_client_shows_it(
+    kafka: Kafka, settings: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group:
+
+        def construct() -> KafkaConsumer:
+            return KafkaConsumer(
+                *group.topics, bootstrap_servers=kafka.bootstrap, group_id=group.id, **settings
+            )
+
+        if MAKES_INSTANCES:
+            with pytest.raises(error, match=message):
+                construct()
+        else:  # 2.x shows its settings to nobody before it joins
+            with contextlib.closing(construct()) as consumer, pytest.raises(error, match=message):
+                consumer.poll(timeout_ms=10_000)
+
+
+def test_missing_topics_by_the_thousand_are_not_asked_for_again_and_again() -> None:
+    few_bytes, names = 1000, [f"t{number:05}".encode() for number in range(2000)]
+    subscription = int16(0) + int32(len(names)) + b"".join(map(string, names)) + int32(-1)
+    with (
+        counted_kafka(**{"auto.create.topics.enable": "false"}) as (kafka, counter),
+        GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group,
+    ):
+        group.start("leader", ["sticky"])
+        before = group.settle()
+        with RawMember(kafka.bootstrap, group.id, metadata=subscription, client_id="hopeful") as hopeful:
+            hopeful.wait_until_assigned()
+            assert group.settle("leader", after=before).count("leader") == 2
+            asked = len(counter.requests("leader", METADATA))
+            group.wait_for("more requests", lambda: len(counter.requests("leader", METADATA)) >= asked + 3)
+            later = counter.requests("leader", METADATA)[asked:]
+    assert max(request.size for request in later) < few_bytes

@@ -9,15 +9,16 @@ import java.io.InputStreamReader;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
-import java.util.TreeSet;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.Assignment;
@@ -28,10 +29,12 @@ import org.apache.kafka.clients.consumer.CooperativeStickyAssignor;
 import org.apache.kafka.clients.consumer.RangeAssignor;
 import org.apache.kafka.clients.consumer.RoundRobinAssignor;
 import org.apache.kafka.clients.consumer.StickyAssignor;
+import org.apache.kafka.clients.consumer.internals.ConsumerProtocol;
 import org.apache.kafka.common.Cluster;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.utils.Utils;
 
 /**
  * What Kafka's own assignors make of a group.
@@ -43,9 +46,15 @@ import org.apache.kafka.common.TopicPartition;
  * call alone. The cooperative assignor's answer is that of one round: what somebody else still owns is withheld.
  *
  * <p>Every member describes itself as a Java consumer does: owned partitions, generation and rack in the subscription,
- * and the assignor's own user data. Each group meets new assignors, for they keep state.
+ * and the assignor's own user data. One with {@code "joined"} is of another client: these are the bytes, in hexadecimal
+ * digits, that it joined with. Each group meets new assignors, for they keep state.
+ *
+ * <p>A group with {@code "subscriptions": true} is answered with the bytes that Java members with this state would join
+ * with, {@code {"range": {member: hex, ...}, ...}}, and is assigned to nobody.
  */
 public final class AssignorOracle {
+    private static final HexFormat HEX = HexFormat.of();
+
     private final ObjectMapper json =
         JsonMapper.builder().enable(JsonWriteFeature.ESCAPE_NON_ASCII).build();
     private final Map<String, Node> nodes = new HashMap<>();
@@ -72,6 +81,11 @@ public final class AssignorOracle {
     private Map<String, Object> answer(JsonNode group, String[] names) {
         Cluster cluster = cluster(group.get("topics"));
         Map<String, Object> answers = new LinkedHashMap<>();
+        if (group.path("subscriptions").asBoolean()) {
+            for (String name : names)
+                answers.put(name, joined(name, group.get("members")));
+            return answers;
+        }
         for (String name : names) {
             Map<String, Subscription> subscriptions = new HashMap<>();
             for (JsonNode member : group.get("members"))
@@ -114,7 +128,22 @@ public final class AssignorOracle {
         return replicas;
     }
 
+    private static Map<String, String> joined(String assignorName, JsonNode members) {
+        Map<String, String> joined = new TreeMap<>();
+        for (JsonNode member : members) {
+            ByteBuffer bytes = ConsumerProtocol.serializeSubscription(subscription(assignorName, member));
+            joined.put(member.get("id").textValue(), HEX.formatHex(Utils.toArray(bytes)));
+        }
+        return joined;
+    }
+
     private static Subscription subscription(String assignorName, JsonNode member) {
+        if (member.has("joined")) {
+            ByteBuffer bytes = ByteBuffer.wrap(HEX.parseHex(member.get("joined").textValue()));
+            Subscription subscription = ConsumerProtocol.deserializeSubscription(bytes);
+            subscription.setGroupInstanceId(text(member.path("instance_id")));
+            return subscription;
+        }
         List<String> topics = new ArrayList<>();
         member.get("topics").forEach(topic -> topics.add(topic.textValue()));
         List<TopicPartition> owned = new ArrayList<>();
@@ -146,13 +175,13 @@ public final class AssignorOracle {
         return node instanceof MissingNode || node.isNull() ? Optional.empty() : Optional.of(node.textValue());
     }
 
-    private static Map<String, Map<String, Set<Integer>>> byMember(GroupAssignment assignment) {
-        Map<String, Map<String, Set<Integer>>> members = new TreeMap<>();
+    private static Map<String, Map<String, List<Integer>>> byMember(GroupAssignment assignment) {
+        Map<String, Map<String, List<Integer>>> members = new TreeMap<>();
         assignment.groupAssignment().forEach((member, assigned) -> {
-            Map<String, Set<Integer>> topics = new TreeMap<>();
+            Map<String, List<Integer>> topics = new TreeMap<>();
             for (TopicPartition tp : assigned.partitions())
-                if (!topics.computeIfAbsent(tp.topic(), t -> new TreeSet<>()).add(tp.partition()))
-                    throw new IllegalStateException(member + " was given " + tp + " twice");
+                topics.computeIfAbsent(tp.topic(), t -> new ArrayList<>()).add(tp.partition());
+            topics.values().forEach(Collections::sort); // A partition that was given twice is there twice.
             members.put(member, topics);
         });
         return members;

@@ -1,0 +1,52 @@
+"""Consumers of the test's own process, where a test has to see or hold what happens inside."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer
+
+from compat_tests.group_of_members import GroupOfMembers
+
+__all__ = ["consumer_of", "settle", "stopping"]
+
+
+def consumer_of(group: GroupOfMembers, *assignors: Any, **settings: Any) -> AIOKafkaConsumer:
+    """A consumer of all topics of the group, not started yet."""
+    return AIOKafkaConsumer(
+        *group.topics,
+        **{
+            "bootstrap_servers": group.kafka.bootstrap,
+            "group_id": group.id,
+            "partition_assignment_strategy": list(assignors),
+            "heartbeat_interval_ms": 200,
+            **settings,
+        },
+    )
+
+
+@contextlib.asynccontextmanager
+async def stopping(*consumers: AIOKafkaConsumer) -> AsyncIterator[None]:
+    """Stop them when the block is left."""
+    try:
+        yield
+    finally:
+        for consumer in consumers:
+            await consumer.stop()
+
+
+async def settle(group: GroupOfMembers, *consumers: AIOKafkaConsumer) -> None:
+    """Wait until the consumers have everything between them, in equal shares."""
+
+    def shares() -> list[int]:
+        return [len(consumer.assignment()) for consumer in consumers]
+
+    fair = sum(group.topics.values()) // len(consumers)
+    deadline = time.monotonic() + 60
+    while shares() != [fair] * len(consumers):
+        assert time.monotonic() < deadline, shares()
+        await asyncio.sleep(0.05)

@@ -1,0 +1,45 @@
+"""A member program (see `compat_tests.member_reports`): one CooperativeAIOKafkaConsumer.
+
+It reports all that it owns in every generation, so that a group of them can settle, and apart from that what
+was `added`. Without automatic commits, the listener commits what goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from aiokafka import ConsumerRebalanceListener, TopicPartition
+
+from compat_tests.aiokafka.member import consume, settings_of
+from compat_tests.member_reports import MemberSpec, Reporter, by_topic
+from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
+
+
+class Listener(ConsumerRebalanceListener):
+    def __init__(self, spec: MemberSpec, reporter: Reporter, consumer: CooperativeAIOKafkaConsumer) -> None:
+        self._spec = spec
+        self._reporter = reporter
+        self._consumer = consumer
+
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        if not self._spec.auto_commit:
+            await self._consumer.commit({tp: await self._consumer.position(tp) for tp in revoked})
+        self._reporter.revoked(revoked)
+
+    def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
+        self._reporter.report("lost", partitions=by_topic(lost))
+
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        coordinator = self._consumer._coordinator
+        self._reporter.report("added", partitions=by_topic(assigned))
+        self._reporter.assigned(coordinator.member_id, coordinator.generation, self._consumer.assignment())
+
+
+async def main() -> None:
+    spec, reporter = MemberSpec.from_arguments(), Reporter()
+    consumer = CooperativeAIOKafkaConsumer(**{**settings_of(spec), "client_rack": spec.rack})
+    await consume(consumer, Listener(spec, reporter, consumer), spec, reporter)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

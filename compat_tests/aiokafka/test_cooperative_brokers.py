@@ -1,0 +1,40 @@
+"""Groups of CooperativeAIOKafkaConsumers whose brokers go away."""
+
+from __future__ import annotations
+
+import asyncio
+
+from compat_tests.aiokafka.cooperative_consumers import consuming, of
+from compat_tests.cooperative_scenarios import LostCoordinatorScenarios, RollingBrokersScenarios
+from compat_tests.group_of_members import GroupOfMembers
+from compat_tests.kafka_cluster import KafkaCluster
+
+PROGRAM = "compat_tests.aiokafka.cooperative_member"
+
+
+class TestLostCoordinator(LostCoordinatorScenarios):
+    program = PROGRAM
+
+
+class TestRollingBrokers(RollingBrokersScenarios):
+    program = PROGRAM
+
+
+def test_who_is_not_the_coordinator_any_more_is_not_believed_that_nothing_is_committed(
+    kafka3: KafkaCluster,
+) -> None:
+    async def ask_each_broker() -> None:
+        async with consuming(group) as consumer:
+            (tp,) = of(group, 0)
+            await consumer.commit({tp: 5})
+            for broker, server in zip(kafka3.pids, kafka3.bootstrap.split(","), strict=True):
+                host, port = server.split(":")
+                cluster = consumer._client.cluster
+                if hasattr(cluster, "add_coordinator"):  # up to aiokafka 0.12
+                    cluster.add_coordinator(broker, host, int(port), purpose=("group", group.id))
+                consumer._coordinator.coordinator_id = broker
+                assert await asyncio.wait_for(consumer.committed(tp), 30) == 5
+
+    with GroupOfMembers(kafka3, PROGRAM, {"orders": 1}) as group:
+        group.produce(10)
+        asyncio.run(ask_each_broker())

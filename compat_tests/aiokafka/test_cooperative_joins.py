@@ -1,0 +1,205 @@
+"""CooperativeAIOKafkaConsumers to whom something happens in the middle of a join: a strategy prolongs it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from aiokafka import TopicPartition
+
+from compat_tests.aiokafka.cooperative_consumers import Listener, consuming, of, until
+from compat_tests.group_of_members import GroupOfMembers
+from compat_tests.hostile.raw_member import RawMember
+from compat_tests.hostile.scenarios import subscription
+from compat_tests.kafka_cluster import Kafka
+from kafka_assignors.group import Assignment, Group
+from kafka_assignors.rebalance import Phase
+from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
+from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, assignor
+
+PROGRAM = "compat_tests.aiokafka.cooperative_member"
+
+
+class StuckWithThree:
+    """`CooperativeSticky`, whose first call for a group of three does not return before it is released."""
+
+    name = CooperativeSticky.name
+    version = CooperativeSticky.version
+    protocols = CooperativeSticky.protocols
+
+    def __init__(self) -> None:
+        self.asked: list[Group] = []
+        self.stuck = threading.Event()
+        self.released = threading.Event()
+
+    def assign(self, group: Group) -> Assignment:
+        self.asked.append(group)
+        if len(group.members) == 3 and not self.stuck.is_set():
+            self.stuck.set()
+            assert self.released.wait(60)
+        return CooperativeSticky().assign(group)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A group whose two consumers had half of the partitions each, when a third member joined.
+
+    `leader` thinks about it until `strategy` is released, and `follower` waits for the answer to SyncGroup.
+    """
+
+    strategy: StuckWithThree
+    leader: CooperativeAIOKafkaConsumer
+    follower: CooperativeAIOKafkaConsumer
+
+
+@contextlib.asynccontextmanager
+async def waiting(
+    group: GroupOfMembers, of_leader: Listener, of_follower: Listener
+) -> AsyncIterator[Waiting]:
+    strategy = StuckWithThree()
+    patient = {"session_timeout_ms": 30_000, "rebalance_timeout_ms": 30_000}
+    assignors = [assignor(strategy)]
+    try:
+        async with (
+            consuming(group, of_leader, partition_assignment_strategy=assignors, **patient) as leader,
+            consuming(group, of_follower, **patient) as follower,
+        ):
+            half = sum(group.topics.values()) // 2
+            await until(lambda: len(leader.assignment()) == len(follower.assignment()) == half)
+            with newcomer(group, "third"):
+                await until(strategy.stuck.is_set)
+                await until(lambda: phase_of(follower) is Phase.SYNCING)
+                yield Waiting(strategy, leader, follower)
+                strategy.released.set()
+    finally:
+        strategy.released.set()
+
+
+def newcomer(group: GroupOfMembers, name: str) -> RawMember:
+    """A member that reads all that it may have, and claims nothing when it joins again."""
+    return RawMember(
+        group.kafka.bootstrap,
+        group.id,
+        metadata=subscription(group.topic("orders")),
+        client_id=name,
+        protocol=CooperativeSticky.name,
+    )
+
+
+def phase_of(consumer: CooperativeAIOKafkaConsumer) -> Phase:
+    phase: Phase = consumer._coordinator._member.phase
+    return phase
+
+
+def claim_of(consumer: CooperativeAIOKafkaConsumer, group: Group) -> tuple[int, set[TopicPartition]]:
+    """What a consumer said when it joined: a generation and partitions."""
+    member = group.members[consumer._coordinator.member_id]
+    return member.generation, {TopicPartition(topic, n) for topic, ns in member.owned.items() for n in ns}
+
+
+async def consume(consumer: CooperativeAIOKafkaConsumer, records: int) -> set[tuple[TopicPartition, int]]:
+    """The first so many records: partition and offset."""
+    found: set[tuple[TopicPartition, int]] = set()
+    while len(found) < records:
+        for tp, some in (await asyncio.wait_for(consumer.getmany(timeout_ms=100), 30)).items():
+            found |= {(tp, record.offset) for record in some}
+    return found
+
+
+def test_a_rebalance_that_begins_before_sync_group_is_answered_costs_nobody_a_partition(kafka: Kafka) -> None:
+    async def run() -> None:
+        listeners = Listener(), Listener()
+        async with waiting(group, *listeners) as now:
+            both = (now.leader, now.follower)
+            interrupted = now.follower._coordinator.generation
+            before = {consumer: set(consumer.assignment()) for consumer in both}
+            for listener in listeners:
+                listener.calls.clear()
+
+            # The answer to the follower's SyncGroup is REBALANCE_IN_PROGRESS, and so will be the leader's.
+            with newcomer(group, "fourth"):
+                await until(lambda: phase_of(now.follower) is Phase.JOINING)
+                await asyncio.to_thread(group.produce, 10)
+                for consumer in both:
+                    assert {tp for tp, _ in await consume(consumer, 20)} == before[consumer]
+                now.strategy.released.set()
+                await until(lambda: len(now.strategy.asked[-1].members) == 4)
+                for consumer in both:
+                    assert claim_of(consumer, now.strategy.asked[-1]) == (interrupted, before[consumer])
+                await until(lambda: all(len(consumer.assignment()) == 1 for consumer in both))
+            for consumer, listener in zip(both, listeners, strict=True):
+                assert consumer.assignment() < before[consumer]
+                assert listener.told("lost") == []
+                assert listener.told("revoked") == [before[consumer] - consumer.assignment()]
+
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
+        asyncio.run(run())
+
+
+def test_a_leader_that_stops_while_its_strategy_thinks_is_gone_at_once(kafka: Kafka) -> None:
+    async def run() -> None:
+        listener = Listener()
+        async with waiting(group, listener, Listener()) as now:
+            mine = now.leader.assignment()
+            await asyncio.wait_for(now.leader.stop(), 10)
+            assert listener.calls[-1] == ("lost", mine)
+            await until(lambda: phase_of(now.follower) is Phase.IDLE)
+            assert not now.strategy.released.is_set()
+
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
+        asyncio.run(run())
+
+
+def test_a_follower_that_stops_while_it_waits_for_the_leader_is_gone_at_once(kafka: Kafka) -> None:
+    async def run() -> None:
+        listener = Listener()
+        async with waiting(group, Listener(), listener) as now:
+            mine = now.follower.assignment()
+            await asyncio.wait_for(now.follower.stop(), 10)
+            assert listener.calls[-1] == ("lost", mine)
+            now.strategy.released.set()
+            await until(lambda: len(now.strategy.asked[-1].members) == 2)
+            await until(lambda: phase_of(now.leader) is Phase.IDLE)
+            assert len(now.leader.assignment()) == 2
+
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
+        asyncio.run(run())
+
+
+def test_a_subscription_that_changes_during_a_join_is_what_counts_after_it(kafka: Kafka) -> None:
+    async def run() -> None:
+        payments = {TopicPartition(group.topic("payments"), number) for number in range(2)}
+        listener = Listener()
+        async with waiting(group, Listener(), listener) as now:
+            mine = set(now.follower.assignment())
+            now.follower.subscribe([group.topic("payments")], listener=listener)
+            assert await now.follower.getmany(timeout_ms=50) == {}
+            now.strategy.released.set()
+            await until(lambda: now.follower.assignment() and now.follower.assignment() <= payments)
+            assert listener.told("revoked")[-1:] == [mine - payments]
+            assert listener.told("lost") == []
+
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4, "payments": 2}) as group:
+        asyncio.run(run())
+
+
+def test_who_unsubscribes_during_a_join_is_out_and_may_come_back(kafka: Kafka) -> None:
+    async def run() -> None:
+        listener = Listener()
+        async with waiting(group, Listener(), listener) as now:
+            mine = set(now.follower.assignment())
+            now.follower.unsubscribe()
+            await until(lambda: now.follower.assignment() == set())
+            assert listener.calls[-1] == ("lost", mine)
+            now.strategy.released.set()
+            await until(lambda: len(now.strategy.asked[-1].members) == 2)
+
+            now.follower.subscribe(list(group.topics), listener=listener)
+            await until(now.follower.assignment)
+            assert now.follower.assignment() < of(group, 0, 1, 2, 3)
+
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
+        asyncio.run(run())

@@ -1,0 +1,25 @@
+"""Groups of CooperativeAIOKafkaConsumers that change while they run, migrate, or read transactions."""
+
+from __future__ import annotations
+
+from compat_tests.leader_scenarios import MigratedGroupScenarios
+from compat_tests.lifecycle_scenarios import LifecycleScenarios
+from compat_tests.transaction_scenarios import TransactionScenarios
+
+PROGRAM = "compat_tests.aiokafka.cooperative_member"
+STRATEGY = "cooperative-sticky"
+
+
+class TestLifecycle(LifecycleScenarios):
+    program = PROGRAM
+    strategy = STRATEGY
+
+
+class TestTransactions(TransactionScenarios):
+    program = PROGRAM
+    strategy = STRATEGY
+
+
+class TestMigratedGroups(MigratedGroupScenarios):
+    program = PROGRAM
+    strategy = STRATEGY

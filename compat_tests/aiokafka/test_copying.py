@@ -1,0 +1,57 @@
+"""Consume, transform, produce: groups that commit their offsets in the transactions of what they write."""
+
+from __future__ import annotations
+
+import collections
+import time
+
+from compat_tests.group_of_members import GroupOfMembers
+from compat_tests.kafka_cluster import Kafka
+
+PROGRAM = "compat_tests.aiokafka.copying_member"
+
+
+def copies(group: GroupOfMembers, expected: int) -> collections.Counter[str]:
+    """The committed records of the topic of copies, once there are as many different ones as expected."""
+    from confluent_kafka import Consumer
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": group.kafka.bootstrap,
+            "group.id": f"reader-of-{group.id}",
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+        }
+    )
+    found: collections.Counter[str] = collections.Counter()
+    deadline = time.monotonic() + 60
+    try:
+        consumer.subscribe([f"copies-of-{group.topic('orders')}"])
+        while len(found) < expected:
+            assert time.monotonic() < deadline, f"{len(found)} of {expected} copies"
+            for message in consumer.consume(1000, timeout=0.2):
+                assert message.error() is None, message.error()
+                found[message.value().decode()] += 1
+    finally:
+        consumer.close()
+    return found
+
+
+def test_a_group_that_commits_in_its_transactions_copies_every_record_while_members_come_and_go(
+    kafka: Kafka,
+) -> None:
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 6}) as group:
+        topic = group.topic("orders")
+        kafka.create_topic(f"copies-of-{topic}", 1)
+        group.start("a", ["sticky"])
+        settled = group.settle()
+        for name in ("b", "c"):
+            group.produce(50)
+            group.start(name, ["sticky"])
+            settled = group.settle(after=settled)
+        group.produce(50)
+        group.stop("a")
+        group.settle(after=settled)
+        wanted = {f"{topic}/{partition}/{offset}" for partition in range(6) for offset in range(150)}
+        assert copies(group, len(wanted)).keys() == wanted

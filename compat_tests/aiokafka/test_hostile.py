@@ -1,0 +1,24 @@
+"""Groups whose members mean harm, led by our strategies in a stock or a cooperative consumer."""
+
+from __future__ import annotations
+
+from compat_tests.hostile.scenarios import HostileScenarios, StolenInstanceScenarios
+
+
+class TestHostileMembers(HostileScenarios):
+    program = "compat_tests.aiokafka.member"
+
+
+class TestStolenInstanceIds(StolenInstanceScenarios):
+    program = "compat_tests.aiokafka.member"
+
+
+class TestHostileMembersOfCooperativeGroups(HostileScenarios):
+    program = "compat_tests.aiokafka.cooperative_member"
+    strategy = "cooperative-sticky"
+    waits_for_claimants = True
+
+
+class TestStolenInstanceIdsOfCooperativeMembers(StolenInstanceScenarios):
+    program = "compat_tests.aiokafka.cooperative_member"
+    strategy = "cooperative-sticky"

@@ -1,0 +1,21 @@
+"""Groups of stock AIOKafkaConsumers that change while they run, and that read what transactions wrote."""
+
+from __future__ import annotations
+
+from compat_tests.lifecycle_scenarios import LifecycleScenarios, LostWithTopicScenarios
+from compat_tests.transaction_scenarios import TransactionScenarios
+
+PROGRAM = "compat_tests.aiokafka.member"
+
+
+class TestLifecycle(LifecycleScenarios):
+    program = PROGRAM
+    auto_commit_outlives_topics = False
+
+
+class TestLostWithTopic(LostWithTopicScenarios):
+    program = PROGRAM
+
+
+class TestTransactions(TransactionScenarios):
+    program = PROGRAM

@@ -1,0 +1,96 @@
+"""`python -m compat_tests.chaos --seed 7 --minutes 10`, or `--seeds 1-20 --minutes 3`, one after the other.
+
+Exit code 1 if a rule was broken, 2 if brokers failed so that a seed could not be judged. The sequence of
+events is that of the seed; when exactly they meet the members is not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import operator
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from compat_tests.chaos.chaos_group import KINDS
+from compat_tests.chaos.plan import plan
+from compat_tests.chaos.run import BROKER_SETTINGS, Totals, run
+from compat_tests.kafka_cluster import KafkaCluster, KafkaError
+
+
+def seeds(text: str) -> list[int]:
+    """`1,4,7-9` as numbers."""
+
+    def each() -> Iterator[int]:
+        for part in text.split(","):
+            first, _, last = part.partition("-")
+            yield from range(int(first), int(last or first) + 1)
+
+    return list(each())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m compat_tests.chaos", description=__doc__)
+    parser.add_argument(
+        "--seed", "--seeds", type=seeds, default=[1], dest="seeds", help="such as 7 or 1,4,7-9"
+    )
+    parser.add_argument("--minutes", type=float, default=2.0, help="for each seed")
+    parser.add_argument("--kinds", default=",".join(KINDS), help=f"of members, by default {','.join(KINDS)}")
+    parser.add_argument("--logs", type=Path, help="keep the logs of runs with violations in this folder")
+    parser.add_argument(
+        "--plan", type=int, metavar="ROUNDS", help="print so many rounds of each seed, run nothing"
+    )
+    chosen = parser.parse_args(arguments)
+    kinds = chosen.kinds.split(",")
+    if unknown := set(kinds) - KINDS.keys():
+        parser.error(f"no such kind: {', '.join(sorted(unknown))}")
+    if chosen.plan:
+        for seed in chosen.seeds:
+            _print_plan(seed, kinds, chosen.plan)
+        return 0
+
+    totals: list[Totals] = []
+    violated: list[int] = []
+    unjudged: list[int] = []
+    left = iter(chosen.seeds)
+    seed = next(left, None)
+    while seed is not None:
+        try:
+            with KafkaCluster(brokers=3, settings=BROKER_SETTINGS) as kafka:
+                while seed is not None:
+                    logs = chosen.logs and chosen.logs / f"seed-{seed}-{time.strftime('%H%M%S')}"
+                    found = run(kafka, seed, chosen.minutes, kinds, _tell, logs)
+                    print(f"== seed {seed}: {len(found.violations)} violations\n{found.totals}", flush=True)
+                    totals.append(found.totals)
+                    if found.violations:
+                        violated.append(seed)
+                        print(found.story(), flush=True)
+                    seed = next(left, None)
+        except KafkaError as error:
+            # A broker did not come back, or did not do what it was asked to: the others get a new cluster.
+            print(f"== seed {seed}: not judged: {error}", flush=True)
+            unjudged.append(seed)
+            seed = next(left, None)
+    if len(totals) > 1:
+        print(f"== all seeds\n{functools.reduce(operator.add, totals)}")
+    print(
+        f"{len(totals)} seeds judged, with violations: {violated or 'none'}, not judged: {unjudged or 'none'}"
+    )
+    return 1 if violated else 2 if unjudged else 0
+
+
+def _print_plan(seed: int, kinds: Sequence[str], rounds: int) -> None:
+    for number, steps in zip(range(1, rounds + 1), plan(seed, kinds), strict=False):
+        print(f"seed {seed}, round {number}")
+        for step in steps:
+            print(f"  {step.at_s:6.2f} s  {step.action}")
+
+
+def _tell(line: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {line}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,414 @@
+"""The group on its brokers: it carries out the steps of a plan, and keeps the ledger.
+
+One thread writes records to every partition all the time; each step of a round has a thread of its own,
+since steps take time and overlap.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import json
+import math
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from compat_tests.chaos import plan
+from compat_tests.chaos.ledger import (
+    Commit,
+    CommitFailure,
+    Delivery,
+    Generation,
+    Happening,
+    Ledger,
+    Partition,
+)
+from compat_tests.chaos.members.application import TELL_WHERE
+from compat_tests.chaos.reading import deliveries_of, failures_of, generation_of, ownerships_of
+from compat_tests.interop import recorded_group
+from compat_tests.interop.mixed_group import Kind, MixedGroup
+from compat_tests.jvm import compile_java, java_command
+from compat_tests.kafka_cluster import KafkaCluster
+from compat_tests.member_reports import MemberSpec
+from kafka_assignors.protocol import group_partition
+
+__all__ = ["KINDS", "ChaosGroup", "NotSettledError"]
+
+_MEMBERS = "compat_tests.chaos.members"
+_JAVA = "ReportingMember"
+
+KINDS: Mapping[str, Kind] = {
+    "aiokafka": Kind("ours on aiokafka", f"{_MEMBERS}.aiokafka_member", ours=True),
+    "kafka-python": Kind("ours on kafka-python", f"{_MEMBERS}.kafka_python_member", ours=True),
+    "java": Kind("Java", _JAVA),
+    "librdkafka": Kind("librdkafka", f"{_MEMBERS}.librdkafka_member"),
+}
+
+_WRITE_EVERY_S = 0.1
+_FREEZE_TIMEOUT_S = 2.0
+_STOP_TIMEOUT_S = 45.0
+_SETTLE_TIMEOUT_S = 90.0
+_QUIET_S = 2.0
+_ON_THE_WAY = 50
+"""Records of a partition that may be undelivered while they are being written: those of five seconds."""
+
+
+class NotSettledError(AssertionError):
+    """The group did not come to rest in time with everything delivered; the message says what is amiss."""
+
+
+class ChaosGroup(MixedGroup):
+    """A group of all kinds of members under `cooperative-sticky`."""
+
+    kafka: KafkaCluster
+
+    def __init__(self, kafka: KafkaCluster) -> None:
+        super().__init__(kafka, "cooperative-sticky", plan.PARTITIONS, replication_factor=3)
+        self._happenings: list[Happening] = []
+        self._brokers = threading.Lock()
+        self._ended_at: dict[str, float] = {}
+        self._asked_to_end: set[str] = set()
+        self._writer = _Writer(kafka.bootstrap, self.topics)
+        self._generation_times: dict[int, float] = {}
+        self._commits: list[Commit] = []
+        self._lagging: dict[Partition, int] = {}
+        self.settle_times_s: list[float] = []
+
+    def __enter__(self) -> ChaosGroup:
+        compile_java()  # Takes seconds when it was not done before; events do not wait.
+        super().__enter__()
+        self._writer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._writer.stop()
+        # Without the error: the logs of all members would be shown, where the ledger says more.
+        super().__exit__(None, None, None)
+
+    def _command(self, program: str, spec: MemberSpec) -> list[str]:
+        if program == _JAVA:
+            return java_command(_JAVA, spec.to_json(), heap="128m", classes=compile_java())
+        return super()._command(program, spec)
+
+    # ---- steps
+
+    def carry_out(self, steps: Sequence[plan.Step]) -> None:
+        """One round of events, up to the end of the last."""
+        begin = time.monotonic()
+        with ThreadPoolExecutor(max(1, len(steps))) as pool:
+            running = []
+            for step in steps:
+                time.sleep(max(0.0, begin + step.at_s - time.monotonic()))
+                running.append(pool.submit(self._do, step.action))
+            for one in running:
+                one.result()
+
+    def _do(self, action: plan.Action) -> None:
+        name = getattr(action, "member", "")
+        if name and not isinstance(action, plan.Join):
+            # On a machine that has much to do, starting a process may take longer than was planned.
+            self.wait_for(f"the process of {name}", lambda: name in self.members)
+        self._note(str(action), name)
+        match action:
+            case plan.Join(name, kind, topics):
+                self._kinds[name] = KINDS[kind]
+                self.start(
+                    name,
+                    ["cooperative-sticky"],
+                    program=KINDS[kind].program,
+                    topics=topics,
+                    session_timeout_ms=int(plan.SESSION_TIMEOUT_S * 1000),
+                    rebalance_timeout_ms=int(plan.REBALANCE_TIMEOUT_S * 1000),
+                    max_poll_interval_ms=int(plan.MAX_POLL_INTERVAL_S * 1000),
+                    auto_commit=False,
+                )
+            case plan.Leave(name):
+                self._leave(name)
+            case plan.Kill(name):
+                self._asked_to_end.add(name)
+                self._ended_at[name] = time.monotonic()
+                self.kill(name)
+            case plan.Freeze(name, seconds):
+                self._freeze(name)
+                time.sleep(seconds)
+                self._note(f"{name} goes on", name)
+                self._thaw(name)
+            case plan.Stall(name, seconds):
+                self._tell(name, busy=True)
+                time.sleep(seconds)
+                self._note(f"{name} polls again", name)
+                self._tell(name, busy=False)
+            case plan.SlowListener(name, pause_s, seconds):
+                self._tell(name, pause_s=pause_s)
+                time.sleep(seconds)
+                self._note(f"the listener of {name} is quick again", name)
+                self._tell(name, pause_s=0.0)
+            case plan.Subscribe(name, topics):
+                with contextlib.suppress(BrokenPipeError, ValueError):
+                    self.subscribe(name, topics)
+            case plan.AddPartitions() | plan.RestartBroker() | plan.KillCoordinator():
+                # One after the other, even if a broker takes longer to come back than was planned.
+                with self._brokers:
+                    self._do_to_brokers(action)
+
+    def _do_to_brokers(self, action: plan.AddPartitions | plan.RestartBroker | plan.KillCoordinator) -> None:
+        match action:
+            case plan.AddPartitions(topic, total):
+                self.add_partitions(topic, total)
+                self._writer.grow(self.topic(topic), total)
+            case plan.RestartBroker(broker, seconds):
+                self.kafka.stop(broker)
+                self._start_again(broker, seconds)
+            case plan.KillCoordinator(seconds):
+                broker = self._coordinator()
+                self._note(f"broker {broker} is killed")
+                self.kafka.kill(broker)
+                self._start_again(broker, seconds)
+
+    def _note(self, what: str, member: str = "") -> None:
+        self._happenings.append(Happening(time.monotonic(), what, member))
+
+    def _tell(self, name: str, **order: Any) -> None:
+        # It may have been killed meanwhile, and its standard input closed.
+        with contextlib.suppress(BrokenPipeError, ValueError):
+            self.tell(name, **order)
+
+    def _leave(self, name: str) -> None:
+        self._asked_to_end.add(name)
+        process = self.members[name].process
+        code = self._processes.stop(process, timeout_s=_STOP_TIMEOUT_S)
+        self._ended_at[name] = time.monotonic()
+        if code == -signal.SIGKILL:
+            raise NotSettledError(f"{name} was asked to stop, and did not within {_STOP_TIMEOUT_S:g} s")
+        self._note(f"{name} has left", name)
+
+    def _freeze(self, name: str) -> None:
+        pid = self.members[name].process.pid
+        if self._kinds[name].ours:
+            deadline = time.monotonic() + _FREEZE_TIMEOUT_S
+            self._tell(name, freeze_before=deadline)
+            while not _stands_still(pid) and time.monotonic() < deadline:
+                time.sleep(0.01)
+        # Whoever does not listen is stopped from outside.
+        with contextlib.suppress(ProcessLookupError):
+            self.freeze(name)
+
+    def _thaw(self, name: str) -> None:
+        # Once more later: it may have stopped itself just after it was stopped from outside.
+        for _ in range(2):
+            with contextlib.suppress(ProcessLookupError):
+                self.thaw(name)
+            time.sleep(0.5)
+
+    def _coordinator(self) -> int:
+        leaders = self.kafka.leaders("__consumer_offsets")
+        return leaders[group_partition(self.id, len(leaders))]
+
+    def _start_again(self, broker: int, seconds: float) -> None:
+        time.sleep(seconds)
+        self.kafka.start(broker)
+        self._note(f"broker {broker} is back")
+
+    # ---- rest
+
+    def come_to_rest_in_time(self) -> float:
+        """Wait until the group has settled and has delivered what is written; returns how long that took."""
+        begin = time.monotonic()
+        try:
+            self.wait_for("the group to settle", self._is_settled, _SETTLE_TIMEOUT_S)
+        except TimeoutError as error:
+            raise NotSettledError(f"{error}: {self._what_is_amiss()}") from None
+        took = time.monotonic() - begin
+        self.settle_times_s.append(took)
+        self._note(f"the group has settled, after {took:.1f} s")
+        return took
+
+    def _is_settled(self) -> bool:
+        names = self._those_that_should_run()
+        try:
+            settled = self._settled(names, later_than=-1)
+            self._read_log()
+        except (RuntimeError, TimeoutError) as error:
+            self._note(f"the log of the group cannot be read: {error}")
+            return False
+        if settled is None or not self._is_quiet():
+            return False
+        return self._is_all_delivered()
+
+    def _those_that_should_run(self) -> list[str]:
+        return [name for name in self.members if name not in self._asked_to_end]
+
+    def _is_quiet(self) -> bool:
+        newest = self._recorded.generations()[-1].number
+        time.sleep(_QUIET_S)
+        return self._recorded.generations()[-1].number == newest
+
+    def _is_all_delivered(self) -> bool:
+        written = self._writer.confirmed()
+        ends: dict[Partition, int] = collections.defaultdict(int)
+        for name, member in self.members.items():
+            for one in deliveries_of(name, member.reports("consumed")[-400:]):
+                ends[one.partition] = max(ends[one.partition], one.last + 1)
+        on_the_way = _ON_THE_WAY if self._writer.is_writing else 0
+        self._lagging = {
+            tp: count - ends[tp] for tp, count in written.items() if ends[tp] + on_the_way < count
+        }
+        return not self._lagging
+
+    def _what_is_amiss(self) -> str:
+        lines = []
+        names = self._those_that_should_run()
+        for name in names:
+            if self._kinds[name].ours and self.members[name].running:
+                self.members[name].process.send_signal(TELL_WHERE)
+        time.sleep(1.0)
+        for name in names:
+            member = self.members[name]
+            told = member.reports()
+            if not member.running:
+                lines.append(f"{name} has ended by itself with exit code {member.process.returncode}")
+            last = next((r for r in reversed(told) if r["event"] in ("assigned", "revoked", "lost")), None)
+            lines.append(f"{name} said last: {json.dumps(last)}")
+            if last is None:
+                lines.append(f"its log ends with:\n{member.last_lines()}")
+        generations = self._recorded.generations()
+        lines.extend(str(self._generation(one)) for one in generations[-2:])
+        lines.append(f"not delivered: {self._lagging}")
+        return "\n  ".join(["", *lines])
+
+    # ---- the ledger
+
+    def crashed(self) -> dict[str, str]:
+        """Members that have ended without being asked to, with the last that they said."""
+        return {
+            name: self.members[name].last_lines()
+            for name in self._those_that_should_run()
+            if not self.members[name].running
+        }
+
+    def _read_log(self) -> None:
+        """What the brokers have recorded since the last call, with the time on our clock."""
+        wall_to_monotonic = time.monotonic() - time.time()
+        for generation in self._recorded.generations():
+            self._generation_times.setdefault(generation.number, generation.at_ms / 1000 + wall_to_monotonic)
+        for one in self._recorded.commits()[len(self._commits) :]:
+            at = one.at_ms / 1000 + wall_to_monotonic
+            self._commits.append(Commit(at, one.position, (one.topic, one.partition), one.offset))
+
+    def _generation(self, recorded: recorded_group.Generation) -> Generation:
+        return generation_of(recorded, self._generation_times.get(recorded.number, 0.0))
+
+    def stop_writing(self) -> None:
+        self._writer.stop()
+
+    def keep_logs(self, folder: Path) -> None:
+        """Copy what members have written, reports and logs of the clients, to a new folder."""
+        shutil.copytree(self._folder, folder)
+
+    def ledger(self) -> Ledger:
+        """All that happened until now."""
+        self._read_log()
+        reports = {name: member.reports() for name, member in self.members.items()}
+        for name, member in self.members.items():
+            if not member.running and name not in self._ended_at:
+                self._ended_at[name] = reports[name][-1]["at"] if reports[name] else time.monotonic()
+
+        def ended(name: str) -> float:
+            return self._ended_at.get(name, math.inf)
+
+        return Ledger(
+            deliveries=_in_order(one for name in reports for one in deliveries_of(name, reports[name])),
+            ownerships=sorted(
+                (one for name in reports for one in ownerships_of(name, reports[name], ended(name))),
+                key=lambda one: one.since,
+            ),
+            commits=list(self._commits),
+            failures=_in_order(one for name in reports for one in failures_of(name, reports[name])),
+            generations=[self._generation(one) for one in self._recorded.generations()],
+            happenings=_in_order(self._happenings),
+            written=self._writer.confirmed(),
+            without_lease=frozenset(name for name in reports if not self._kinds[name].ours),
+        )
+
+
+_Entry = TypeVar("_Entry", Delivery, CommitFailure, Happening)
+
+
+def _in_order(entries: Iterable[_Entry]) -> list[_Entry]:
+    return sorted(entries, key=lambda one: one.at)
+
+
+def _stands_still(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return True  # It was killed meanwhile.
+    return state in "TZ"
+
+
+class _Writer:
+    """Writes a record to every partition all the time, and counts those that brokers have confirmed."""
+
+    def __init__(self, bootstrap: str, topics: Mapping[str, int]) -> None:
+        self._bootstrap = bootstrap
+        self._topics = dict(topics)
+        self._ends: dict[Partition, int] = {}
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._write)
+        self.failed: list[str] = []
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    @property
+    def is_writing(self) -> bool:
+        return not self._stopping.is_set()
+
+    def grow(self, topic: str, partitions: int) -> None:
+        self._topics[topic] = partitions
+
+    def confirmed(self) -> dict[Partition, int]:
+        return dict(self._ends)
+
+    def _confirm(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self.failed.append(str(error))
+            return
+        partition = (message.topic(), message.partition())
+        self._ends[partition] = max(self._ends.get(partition, 0), message.offset() + 1)
+
+    def _write(self) -> None:
+        from confluent_kafka import KafkaException, Producer
+
+        producer = Producer(
+            {
+                "bootstrap.servers": self._bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "topic.metadata.refresh.interval.ms": 1000,
+                "message.timeout.ms": 120_000,
+                "log_level": 0,
+            }
+        )
+        while not self._stopping.wait(_WRITE_EVERY_S):
+            for topic, partitions in list(self._topics.items()):
+                for partition in range(partitions):
+                    # A partition that was just added is not known yet.
+                    with contextlib.suppress(KafkaException, BufferError):
+                        producer.produce(topic, b"a record", partition=partition, on_delivery=self._confirm)
+            producer.poll(0)
+        producer.flush(120)

@@ -1,0 +1,241 @@
+"""What happened to a group, on one clock: who owned what, who was handed which records, what was committed.
+
+Times are seconds of CLOCK_MONOTONIC, which all processes of a machine share: `time.monotonic()` in Python,
+`System.nanoTime()` in Java. What brokers wrote down has the time of the calendar, in milliseconds, and is
+translated; `CLOCK_SLACK_S` is more than both errors together.
+
+The ledger has three sources that know nothing of each other: the members' own reports (deliveries,
+ownerships, failed commits), the brokers' log of the group (accepted commits, generations), and the driver
+(records written, what it did to whom).
+"""
+
+from __future__ import annotations
+
+import bisect
+import enum
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+__all__ = [
+    "CLOCK_SLACK_S",
+    "Commit",
+    "CommitFailure",
+    "Delivery",
+    "Ending",
+    "Generation",
+    "Happening",
+    "Ledger",
+    "Ownership",
+    "Partition",
+    "around",
+]
+
+CLOCK_SLACK_S = 0.05
+
+Partition: TypeAlias = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A member's application was handed the records with the offsets `first` to `last` of a partition."""
+
+    at: float
+    member: str
+    partition: Partition
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        return f"{self.member} is handed {name_of(self.partition)} [{self.first}..{self.last}]"
+
+
+class Ending(enum.Enum):
+    """How a member's ownership of a partition ended."""
+
+    OPEN = "still owned"
+    REVOKED = "revoked"
+    LOST = "lost"
+    DIED = "died with it"
+    SILENT = "gone without a word"
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """From the call that announced a partition to the end of the one that took it away, or of the process.
+
+    `member_id` is the one that the member had when the partition was announced; empty if the announcement
+    came so late, because the application was busy, that the member was out of the group by then.
+    """
+
+    since: float
+    until: float
+    member: str
+    member_id: str
+    partition: Partition
+    ending: Ending
+
+    def covers(self, at: float) -> bool:
+        return self.since <= at <= self.until
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """An offset that the coordinator accepted. `position` orders them: it is their place in the log."""
+
+    at: float
+    position: int
+    partition: Partition
+    offset: int
+
+    def __str__(self) -> str:
+        return f"committed: {name_of(self.partition)} @ {self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFailure:
+    """A member was told that a commit of these partitions did not succeed."""
+
+    at: float
+    member: str
+    partitions: frozenset[Partition]
+    error: str
+
+    def __str__(self) -> str:
+        return f"{self.member} cannot commit {names_of(self.partitions)}: {self.error}"
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What a leader gave out, by member id, as the coordinator wrote it down."""
+
+    at: float
+    number: int
+    leader: str
+    names: Mapping[str, str]
+    """The member behind each member id."""
+    assigned: Mapping[str, frozenset[Partition]]
+
+    def __str__(self) -> str:
+        shares = "; ".join(f"{self.names[id]}: {names_of(given)}" for id, given in self.assigned.items())
+        return f"generation {self.number}, led by {self.leader}: {shares}"
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """Something the driver did, or saw."""
+
+    at: float
+    what: str
+    member: str = ""
+
+    def __str__(self) -> str:
+        return f"**** {self.what}"
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """All of it. The sequences are in the order of time; commits in that of the log."""
+
+    deliveries: Sequence[Delivery] = ()
+    ownerships: Sequence[Ownership] = ()
+    commits: Sequence[Commit] = ()
+    failures: Sequence[CommitFailure] = ()
+    generations: Sequence[Generation] = ()
+    happenings: Sequence[Happening] = ()
+    written: Mapping[Partition, int] = field(default_factory=dict)
+    """How many records brokers have confirmed, by partition; their offsets begin with 0."""
+    without_lease: frozenset[str] = frozenset()
+    """Members of other clients, which deliver what they have until somebody tells them."""
+
+    def giving(self, ownership: Ownership) -> Generation | None:
+        """The generation that gave this partition to this member, the newest before it was announced."""
+        until = ownership.since + CLOCK_SLACK_S
+        newest = bisect.bisect_right(self.generations, until, key=lambda generation: generation.at)
+        for generation in reversed(self.generations[:newest]):
+            for member_id, partitions in generation.assigned.items():
+                is_owner = member_id == ownership.member_id or (
+                    not ownership.member_id and generation.names[member_id] == ownership.member
+                )
+                if is_owner and ownership.partition in partitions:
+                    return generation
+        return None
+
+    def of(self, partition: Partition) -> Ledger:
+        """What concerns this partition."""
+        return Ledger(
+            [one for one in self.deliveries if one.partition == partition],
+            [one for one in self.ownerships if one.partition == partition],
+            [one for one in self.commits if one.partition == partition],
+            [one for one in self.failures if partition in one.partitions],
+            self.generations,
+            self.happenings,
+            {partition: self.written[partition]} if partition in self.written else {},
+            self.without_lease,
+        )
+
+    def by_partition(self) -> Iterator[tuple[Partition, Ledger]]:
+        """Each partition and what concerns it."""
+        parts: dict[Partition, Ledger] = {}
+
+        def part(partition: Partition) -> Ledger:
+            if partition not in parts:
+                written = {partition: self.written[partition]} if partition in self.written else {}
+                parts[partition] = Ledger(
+                    [], [], [], [], self.generations, self.happenings, written, self.without_lease
+                )
+            return parts[partition]
+
+        for kind in ("deliveries", "ownerships", "commits"):
+            for entry in getattr(self, kind):
+                getattr(part(entry.partition), kind).append(entry)
+        for failure in self.failures:
+            for partition in failure.partitions:
+                part(partition).failures.append(failure)  # type: ignore[attr-defined]
+        for partition in self.written:
+            part(partition)
+        yield from sorted(parts.items())
+
+
+def name_of(partition: Partition) -> str:
+    return f"{partition[0].split('-')[0]}/{partition[1]}"
+
+
+def names_of(partitions: Collection[Partition]) -> str:
+    """Partitions by topic, in a few words."""
+    topics = sorted({topic for topic, _ in partitions})
+    return (
+        ", ".join(
+            f"{topic.split('-')[0]}/{','.join(str(n) for t, n in sorted(partitions) if t == topic)}"
+            for topic in topics
+        )
+        or "nothing"
+    )
+
+
+def around(ledger: Ledger, at: float, partition: Partition | None, seconds: float = 15.0) -> Iterator[str]:
+    """The entries of some seconds before and after a moment: of one partition, or what concerns all."""
+    part = Ledger(generations=ledger.generations, happenings=ledger.happenings)
+    if partition is not None:
+        part = ledger.of(partition)
+    entries: list[tuple[float, str]] = [
+        (one.at, str(one))
+        for kind in (part.deliveries, part.commits, part.failures, part.generations, part.happenings)
+        for one in kind
+    ]
+    for one in part.ownerships:
+        entries.append((one.since, f"{one.member} owns {name_of(one.partition)} as {one.member_id}"))
+        if one.until < math.inf:
+            entries.append(
+                (one.until, f"{one.member} owns {name_of(one.partition)} no more: {one.ending.value}")
+            )
+    near = sorted(entry for entry in entries if abs(entry[0] - at) <= seconds)
+    yield from (f"{when - at:+9.3f} s  {what}" for when, what in _without_the_middle(near, at))
+
+
+def _without_the_middle(entries: Iterable[tuple[float, str]], at: float) -> Sequence[tuple[float, str]]:
+    """At most sixty entries before the moment and sixty after it."""
+    before = [entry for entry in entries if entry[0] < at]
+    after = [entry for entry in entries if entry[0] >= at]
+    return [*before[-60:], *after[:60]]

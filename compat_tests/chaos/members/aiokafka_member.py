@@ -1,0 +1,131 @@
+"""A member program: CooperativeAIOKafkaConsumer, polling and committing at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import Collection
+
+from aiokafka import ConsumerRebalanceListener, TopicPartition
+from aiokafka.errors import KafkaError
+
+from compat_tests.aiokafka.member import settings_of
+from compat_tests.chaos.members.application import (
+    COMMIT_EVERY_S,
+    TELL_WHERE,
+    Application,
+    ChaosOrders,
+    Partition,
+    stand_still,
+)
+from compat_tests.member_reports import MemberSpec, Reporter, by_topic
+from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
+
+_STOP_TIMEOUT_S = 5.0
+
+
+class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
+    """The application around one consumer, and its listener."""
+
+    def __init__(self, spec: MemberSpec) -> None:
+        self._spec = spec
+        self._reporter = Reporter()
+        self._application = Application(self._reporter)
+        self._consumer = CooperativeAIOKafkaConsumer(**settings_of(spec))
+        loop = asyncio.get_running_loop()
+        # Between two steps of the loop: `getmany` does not give up the loop after it has looked at the lease.
+        self._orders = ChaosOrders(
+            self._reporter, lambda until: loop.call_soon_threadsafe(stand_still, until)
+        )
+        self._stopping = asyncio.Event()
+        loop.add_signal_handler(signal.SIGTERM, self._stopping.set)
+        loop.add_signal_handler(TELL_WHERE, _tell_where_tasks_wait)
+
+    async def run(self) -> None:
+        self._consumer.subscribe(self._spec.topics, listener=self)
+        try:
+            await self._consumer.start()
+            committing = asyncio.create_task(self._commit_now_and_then())
+            polling = asyncio.create_task(self._poll())
+            stopping = asyncio.create_task(self._stopping.wait())
+            await asyncio.wait([stopping, committing, polling], return_when=asyncio.FIRST_COMPLETED)
+            for task in (committing, polling):
+                if task.done():
+                    task.result()
+                task.cancel()
+            await asyncio.wait([committing, polling])
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._commit(), _STOP_TIMEOUT_S)
+        except Exception as error:
+            self._reporter.failed(error)
+            raise
+        finally:
+            self._reporter.stopped()
+            await self._consumer.stop()
+            self._reporter.report("closed")
+
+    async def _poll(self) -> None:
+        while True:
+            if (topics := self._orders.new_topics()) is not None:
+                self._consumer.subscribe(topics, listener=self)
+            if self._orders.busy:
+                await asyncio.sleep(0.05)
+                continue
+            try:
+                batch = await self._consumer.getmany(timeout_ms=100, max_records=100)
+            except KafkaError as error:
+                self._reporter.report("raised", error=f"{type(error).__name__}: {error}")
+                await asyncio.sleep(0.1)
+                continue
+            for tp, records in batch.items():
+                self._application.process(tp.topic, tp.partition, [record.offset for record in records])
+
+    async def _commit_now_and_then(self) -> None:
+        while True:
+            await asyncio.sleep(COMMIT_EVERY_S)
+            await self._commit()
+
+    async def _commit(self, partitions: Collection[Partition] | None = None) -> None:
+        offsets = self._application.uncommitted(partitions)
+        if not offsets:
+            return
+        try:
+            await self._consumer.commit({TopicPartition(*tp): offset for tp, offset in offsets.items()})
+        except KafkaError as error:
+            self._application.commit_failed(offsets, error)
+        else:
+            self._application.committed(offsets)
+
+    # ---- the listener
+
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        await asyncio.sleep(self._orders.pause_s)
+        await self._commit(revoked)
+        self._application.forget(revoked)
+        self._reporter.revoked(revoked)
+
+    async def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
+        self._application.forget(lost)
+        self._reporter.report("lost", partitions=by_topic(lost))
+        await asyncio.sleep(self._orders.pause_s)
+
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        coordinator = self._consumer._coordinator
+        self._reporter.report("added", partitions=by_topic(assigned))
+        self._reporter.assigned(coordinator.member_id, coordinator.generation, self._consumer.assignment())
+        await asyncio.sleep(self._orders.pause_s)
+
+
+def _tell_where_tasks_wait() -> None:
+    for task in asyncio.all_tasks():
+        task.print_stack(file=sys.stderr)
+
+
+async def main() -> None:
+    await Member(MemberSpec.from_arguments()).run()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

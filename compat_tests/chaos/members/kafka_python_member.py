@@ -1,0 +1,145 @@
+"""A member program: CooperativeKafkaConsumer; it waits for commits in the listener, and otherwise not."""
+
+from __future__ import annotations
+
+import faulthandler
+import signal
+import threading
+import time
+from collections.abc import Collection
+from typing import Any
+
+from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
+from kafka.errors import KafkaError
+
+from compat_tests.chaos.members.application import (
+    COMMIT_EVERY_S,
+    TELL_WHERE,
+    Application,
+    ChaosOrders,
+    Partition,
+    stand_still,
+)
+from compat_tests.kafka_python.member import assignor_of
+from compat_tests.member_reports import MemberSpec, Reporter, by_topic
+from kafka_assignors_kafka_python import CooperativeKafkaConsumer
+
+_COMMIT_TIMEOUT_MS = 5000
+
+
+class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
+    """The application around one consumer, and its listener."""
+
+    def __init__(self, spec: MemberSpec) -> None:
+        self._spec = spec
+        self._reporter = Reporter()
+        self._application = Application(self._reporter)
+        self._freeze_before = 0.0
+        self._orders = ChaosOrders(self._reporter, self._freeze_soon)
+        self._stopping = threading.Event()
+        signal.signal(signal.SIGTERM, lambda *_: self._stopping.set())
+        faulthandler.register(TELL_WHERE)
+        self._consumer = CooperativeKafkaConsumer(
+            bootstrap_servers=spec.bootstrap,
+            group_id=spec.group,
+            client_id=spec.name,
+            partition_assignment_strategy=[assignor_of(spec, name) for name in spec.assignors],
+            auto_offset_reset="earliest",
+            session_timeout_ms=spec.session_timeout_ms,
+            heartbeat_interval_ms=300,
+            enable_auto_commit=False,
+            max_poll_interval_ms=spec.max_poll_interval_ms,
+            max_poll_records=100,
+            metadata_max_age_ms=spec.metadata_max_age_ms,
+        )
+
+    def _freeze_soon(self, until: float) -> None:
+        # Between two polls, since the thread that polls hands records over.
+        self._freeze_before = until
+
+    def run(self) -> None:
+        self._consumer.subscribe(self._spec.topics, listener=self)
+        commit_at = time.monotonic() + COMMIT_EVERY_S
+        try:
+            while not self._stopping.is_set():
+                # Once for each order.
+                until, self._freeze_before = self._freeze_before, 0.0
+                stand_still(until)
+                if (topics := self._orders.new_topics()) is not None:
+                    self._consumer.subscribe(topics, listener=self)
+                if self._orders.busy:
+                    time.sleep(0.05)
+                    continue
+                self._poll()
+                if time.monotonic() > commit_at:
+                    self._commit_without_waiting()
+                    commit_at = time.monotonic() + COMMIT_EVERY_S
+            self._commit()
+        except Exception as error:
+            self._reporter.failed(error)
+            raise
+        finally:
+            self._reporter.stopped()
+            self._consumer.close()
+            self._reporter.report("closed")
+
+    def _poll(self) -> None:
+        try:
+            batch = self._consumer.poll(timeout_ms=100)
+        except KafkaError as error:
+            self._reporter.report("raised", error=f"{type(error).__name__}: {error}")
+            time.sleep(0.1)
+            return
+        for tp, records in batch.items():
+            self._application.process(tp.topic, tp.partition, [record.offset for record in records])
+
+    def _commit_without_waiting(self) -> None:
+        offsets = self._application.uncommitted()
+        if offsets:
+            self._consumer.commit_async(
+                _for_client(offsets), callback=lambda _, error: self._committed(offsets, error)
+            )
+
+    def _commit(self, partitions: Collection[Partition] | None = None) -> None:
+        offsets = self._application.uncommitted(partitions)
+        if not offsets:
+            return
+        try:
+            self._consumer.commit(_for_client(offsets), timeout_ms=_COMMIT_TIMEOUT_MS)
+        except KafkaError as error:
+            self._committed(offsets, error)
+        else:
+            self._committed(offsets, None)
+
+    def _committed(self, offsets: dict[Partition, int], error: Any) -> None:
+        if isinstance(error, BaseException):
+            self._application.commit_failed(offsets, error)
+        else:
+            self._application.committed(offsets)
+
+    # ---- the listener
+
+    def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        time.sleep(self._orders.pause_s)
+        self._commit(revoked)
+        self._application.forget(revoked)
+        self._reporter.revoked(revoked)
+
+    def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
+        self._application.forget(lost)
+        self._reporter.report("lost", partitions=by_topic(lost))
+        time.sleep(self._orders.pause_s)
+
+    def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        group: Any = self._consumer.group_metadata()
+        self._reporter.report("added", partitions=by_topic(assigned))
+        self._reporter.assigned(group.member_id, group.generation_id, self._consumer.assignment())
+        time.sleep(self._orders.pause_s)
+
+
+def _for_client(offsets: dict[Partition, int]) -> dict[TopicPartition, OffsetAndMetadata]:
+    return {TopicPartition(*tp): OffsetAndMetadata(offset, "", -1) for tp, offset in offsets.items()}
+
+
+if __name__ == "__main__":
+    Member(MemberSpec.from_arguments()).run()

@@ -1,0 +1,334 @@
+"""Which events happen to the group, and when: a function of the seed alone.
+
+A plan has rounds without end. In each, events come at random for `ROUND_S` seconds, several at once if they
+fall so; then everything that was disturbed is let go, and the group has to settle before the next round.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+__all__ = [
+    "BROKERS",
+    "MAX_POLL_INTERVAL_S",
+    "PARTITIONS",
+    "REBALANCE_TIMEOUT_S",
+    "ROUND_S",
+    "SESSION_TIMEOUT_S",
+    "Action",
+    "AddPartitions",
+    "Freeze",
+    "Join",
+    "Kill",
+    "KillCoordinator",
+    "Leave",
+    "RestartBroker",
+    "SlowListener",
+    "Stall",
+    "Step",
+    "Subscribe",
+    "plan",
+]
+
+SESSION_TIMEOUT_S = 6.0
+REBALANCE_TIMEOUT_S = MAX_POLL_INTERVAL_S = 10.0
+"""One setting in Java and librdkafka."""
+
+ROUND_S = 40.0
+PARTITIONS: Mapping[str, int] = {"orders": 8, "payments": 5}
+"""Topics, and how many partitions they have in the beginning."""
+
+BROKERS = (1, 2, 3)
+
+_PAUSE_S = 3.0
+_MOST_PARTITIONS = 16
+_MEMBERS = (3, 6)
+"""The fewest and the most at a time."""
+
+_MOST_OF_ONE_KIND: Mapping[str, int] = {"java": 2, "librdkafka": 2}
+_START_S = 5.0
+_BROKER_RECOVERS_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    member: str
+    kind: str
+    topics: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """SIGKILL."""
+
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class Freeze:
+    """SIGSTOP, and SIGCONT after so many seconds: within the session, or past it."""
+
+    member: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """The application does not poll for so long, which is more than the poll interval."""
+
+    member: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class SlowListener:
+    """For some seconds, every call of the member's listener takes `pause_s` longer."""
+
+    member: str
+    pause_s: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    member: str
+    topics: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitions:
+    topic: str
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class RestartBroker:
+    """SIGTERM, and a start after so many seconds."""
+
+    broker: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class KillCoordinator:
+    """SIGKILL for the broker that coordinates the group, and a start after so many seconds."""
+
+    seconds: float
+
+
+Action: TypeAlias = (
+    Join
+    | Leave
+    | Kill
+    | Freeze
+    | Stall
+    | SlowListener
+    | Subscribe
+    | AddPartitions
+    | RestartBroker
+    | KillCoordinator
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An action, and when it begins, in seconds from the beginning of its round."""
+
+    at_s: float
+    action: Action
+
+
+def plan(seed: int, kinds: Sequence[str]) -> Iterator[Sequence[Step]]:
+    """The rounds for a seed. `kinds` are the clients of which there are members; one of each begins, and a
+    second one of the first."""
+    planner = _Planner(random.Random(seed), kinds)
+    yield planner.round(planner.beginning())
+    while True:
+        yield planner.round([])
+
+
+@dataclass(slots=True)
+class _Member:
+    kind: str
+    topics: Sequence[str]
+    ready_at: float
+    """On the planner's clock: nothing happens to a process that is starting."""
+    busy_until: float
+    """Nothing but a kill may happen to the member before."""
+
+
+@dataclass(slots=True)
+class _Planner:
+    random: random.Random
+    kinds: Sequence[str]
+    now: float = 0.0
+    round_begin: float = 0.0
+    members: dict[str, _Member] = field(default_factory=dict)
+    started: int = 0
+    partitions: dict[str, int] = field(default_factory=lambda: dict(PARTITIONS))
+    brokers_busy_until: float = 0.0
+
+    def beginning(self) -> list[Step]:
+        return [Step(0.0, self._start(kind, tuple(PARTITIONS))) for kind in (*self.kinds, self.kinds[0])]
+
+    def round(self, steps: list[Step]) -> Sequence[Step]:
+        self.round_begin = self.now
+        choices: Mapping[Callable[[], Action | None], float] = {
+            self._join: 3,
+            self._leave: 2,
+            self._kill: 2,
+            self._freeze: 3,
+            self._stall: 1.5,
+            self._slow_listener: 2,
+            self._subscribe: 2,
+            self._add_partitions: 0.7,
+            self._restart_broker: 0.7,
+            self._kill_coordinator: 0.9,
+        }
+        self.now += _START_S if steps else 0.0
+        while True:
+            self.now += self.random.expovariate(1 / _PAUSE_S)
+            if self.now - self.round_begin > ROUND_S:
+                break
+            steps.append(Step(round(self.now - self.round_begin, 3), self._any(choices)))
+        # By the next round everything is over.
+        self.now = self.brokers_busy_until = max(
+            self.now, self.brokers_busy_until, *(member.busy_until for member in self.members.values())
+        )
+        return steps
+
+    def _any(self, choices: Mapping[Callable[[], Action | None], float]) -> Action:
+        """One that is possible, as there always is: as long as there are too few to kill one can join."""
+        while True:
+            (choice,) = self.random.choices(list(choices), list(choices.values()))
+            action = choice()
+            if action is not None:
+                return action
+
+    def _start(self, kind: str, topics: Sequence[str]) -> Join:
+        self.started += 1
+        name = f"{kind}-{self.started}"
+        self.members[name] = _Member(kind, topics, self.now + _START_S, self.now + _START_S)
+        return Join(name, kind, topics)
+
+    def _seconds(self, least: float, most: float) -> float:
+        return round(self.random.uniform(least, most), 3)
+
+    def _free(self) -> list[str]:
+        return [name for name, member in self.members.items() if member.busy_until <= self.now]
+
+    def _is_covered_without(self, name: str) -> bool:
+        rest = (member.topics for other, member in self.members.items() if other != name)
+        return {topic for topics in rest for topic in topics} == set(PARTITIONS)
+
+    def _expendable(self, names: Sequence[str]) -> list[str]:
+        if len(self.members) <= _MEMBERS[0]:
+            return []
+        return [name for name in names if self._is_covered_without(name)]
+
+    def _pick(self, names: Sequence[str]) -> str | None:
+        return self.random.choice(names) if names else None
+
+    def _busy(self, seconds: float) -> str | None:
+        name = self._pick(self._free())
+        if name is not None:
+            self.members[name].busy_until = self.now + seconds + 1
+        return name
+
+    # ---- one of each kind of action; None if there is nobody to whom it could happen
+
+    def _join(self) -> Join | None:
+        if len(self.members) >= _MEMBERS[1]:
+            return None
+        counts = [member.kind for member in self.members.values()]
+        kinds = [kind for kind in self.kinds if counts.count(kind) < _MOST_OF_ONE_KIND.get(kind, _MEMBERS[1])]
+        topics = tuple(PARTITIONS)
+        if self.random.random() < 0.2:
+            topics = (self.random.choice(topics),)
+        return self._start(self.random.choice(kinds), topics)
+
+    def _leave(self) -> Leave | None:
+        name = self._pick(self._expendable(self._free()))
+        if name is None:
+            return None
+        del self.members[name]
+        return Leave(name)
+
+    def _kill(self) -> Kill | None:
+        ready = [name for name, member in self.members.items() if member.ready_at <= self.now]
+        name = self._pick(self._expendable(ready))
+        if name is None:
+            return None
+        del self.members[name]
+        return Kill(name)
+
+    def _freeze(self) -> Freeze | None:
+        if self.random.random() < 0.7:
+            seconds = self._seconds(SESSION_TIMEOUT_S + 1, SESSION_TIMEOUT_S + 7)
+        else:
+            seconds = self._seconds(0.5, SESSION_TIMEOUT_S - 2)
+        name = self._busy(seconds)
+        return None if name is None else Freeze(name, seconds)
+
+    def _stall(self) -> Stall | None:
+        seconds = self._seconds(MAX_POLL_INTERVAL_S + 1, MAX_POLL_INTERVAL_S + 4)
+        name = self._busy(seconds)
+        return None if name is None else Stall(name, seconds)
+
+    def _slow_listener(self) -> SlowListener | None:
+        # The longest calls outlast the rebalance, and the group goes on without the member.
+        pause = self._seconds(0.5, REBALANCE_TIMEOUT_S + 2)
+        seconds = self._seconds(5, 15)
+        name = self._busy(pause + seconds)
+        return None if name is None else SlowListener(name, pause, seconds)
+
+    def _subscribe(self) -> Subscribe | None:
+        name = self._pick(self._free())
+        if name is None:
+            return None
+        member = self.members[name]
+        choices: list[Sequence[str]] = [tuple(PARTITIONS), *((topic,) for topic in PARTITIONS)]
+        if not self._is_covered_without(name):
+            choices = [topics for topics in choices if len(topics) == len(PARTITIONS)]
+        choices = [topics for topics in choices if tuple(topics) != tuple(member.topics)]
+        if not choices:
+            return None
+        member.topics = self.random.choice(choices)
+        return Subscribe(name, member.topics)
+
+    def _add_partitions(self) -> AddPartitions | None:
+        if self._brokers_are_busy(5.0):
+            return None
+        topic = self.random.choice(list(PARTITIONS))
+        total = self.partitions[topic] + self.random.randint(1, 2)
+        if total > _MOST_PARTITIONS:
+            return None
+        self.partitions[topic] = total
+        return AddPartitions(topic, total)
+
+    def _restart_broker(self) -> RestartBroker | None:
+        seconds = self._seconds(0, 4)
+        if self._brokers_are_busy(seconds + _BROKER_RECOVERS_S):
+            return None
+        return RestartBroker(self.random.choice(BROKERS), seconds)
+
+    def _kill_coordinator(self) -> KillCoordinator | None:
+        seconds = self._seconds(0, 8)
+        if self._brokers_are_busy(seconds + _BROKER_RECOVERS_S):
+            return None
+        return KillCoordinator(seconds)
+
+    def _brokers_are_busy(self, seconds: float) -> bool:
+        """Whether something is being done to them; if not, something is now, for so many seconds."""
+        if self.now < self.brokers_busy_until:
+            return True
+        self.brokers_busy_until = self.now + seconds
+        return False

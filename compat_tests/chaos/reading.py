@@ -1,0 +1,85 @@
+"""From what members report to entries of the ledger."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from compat_tests.chaos.ledger import CommitFailure, Delivery, Ending, Generation, Ownership, Partition
+from compat_tests.interop import recorded_group
+
+__all__ = ["deliveries_of", "failures_of", "generation_of", "ownerships_of"]
+
+
+def ownerships_of(member: str, reports: Iterable[Mapping[str, Any]], ended_at: float) -> Iterator[Ownership]:
+    """What a member owned, by its own reports.
+
+    `ended_at` is when its process was killed or ended; infinity while it runs.
+    """
+    owned: dict[Partition, tuple[float, str]] = {}
+
+    def end(partitions: Iterable[Partition], at: float, ending: Ending) -> Iterator[Ownership]:
+        for partition in partitions:
+            if partition in owned:
+                since, member_id = owned.pop(partition)
+                yield Ownership(since, at, member, member_id, partition, ending)
+
+    for report in reports:
+        match report["event"]:
+            case "assigned":
+                now = _partitions(report["partitions"])
+                yield from end([one for one in owned if one not in now], report["at"], Ending.SILENT)
+                for partition in now - owned.keys():
+                    owned[partition] = (report["at"], report["member_id"])
+            case "revoked":
+                yield from end(_partitions(report["partitions"]), report["at"], Ending.REVOKED)
+            case "lost":
+                yield from end(_partitions(report["partitions"]), report["at"], Ending.LOST)
+    yield from end(list(owned), ended_at, Ending.DIED if ended_at < math.inf else Ending.OPEN)
+
+
+def deliveries_of(member: str, reports: Iterable[Mapping[str, Any]]) -> Iterator[Delivery]:
+    """What a member was handed. A report with gaps in its offsets becomes several deliveries."""
+    for report in reports:
+        if report["event"] == "consumed":
+            partition = (report["topic"], report["partition"])
+            for first, last in _spans(report["offsets"]):
+                yield Delivery(report["at"], member, partition, first, last)
+
+
+def failures_of(member: str, reports: Iterable[Mapping[str, Any]]) -> Iterator[CommitFailure]:
+    """The commits of which a member was told that they did not succeed."""
+    for report in reports:
+        if report["event"] == "commit_failed":
+            yield CommitFailure(
+                report["at"], member, frozenset(_partitions(report["partitions"])), report["error"]
+            )
+
+
+def generation_of(recorded: recorded_group.Generation, at: float) -> Generation:
+    """A generation as a broker recorded it, at this time of the ledger's clock."""
+    return Generation(
+        at,
+        recorded.number,
+        recorded.leader,
+        {member_id: name for name, member_id in recorded.names.items()},
+        {
+            member_id: frozenset((topic, number) for topic, numbers in share.items() for number in numbers)
+            for member_id, share in recorded.assignment.members.items()
+        },
+    )
+
+
+def _partitions(by_topic: Mapping[str, Sequence[int]]) -> set[Partition]:
+    return {(topic, number) for topic, numbers in by_topic.items() for number in numbers}
+
+
+def _spans(offsets: Sequence[int]) -> Iterator[tuple[int, int]]:
+    first = previous = offsets[0]
+    for offset in offsets[1:]:
+        if offset != previous + 1:
+            yield first, previous
+            first = offset
+        previous = offset
+    yield first, previous

@@ -1,0 +1,336 @@
+"""What must hold of a group whatever happens to it, each rule a function from a ledger to its violations.
+
+**Live.** A member is a *live owner* of a partition from the moment at which it announces it to its
+application until it has taken it away again or its process has ended, *as long as the coordinator counts it
+in*: its member id is in the newest generation that gave the partition to anybody. A member that the
+coordinator has removed and that was not told yet (frozen, cut off, busy) is no live owner but a *zombie*.
+
+- Two live owners are a violation, whoever they are.
+- A zombie of ours delivers nothing once the partition was announced elsewhere: its lease is over before the
+  coordinator can remove it. A zombie of another client (Java, librdkafka: they have no lease) may deliver
+  what it has until it is told, which is when its application hears that the partition is lost. Such
+  deliveries are counted.
+
+**Duplicates.** A record may be handed out again only if the ownership in which it was handed out before ended
+without a chance to commit: the process died, the partitions were lost, or the coordinator had removed the
+member. A member of another client may also have been told that its commit failed. A record below the offset
+that was committed when a partition was announced is never handed out again by its new owner.
+"""
+
+from __future__ import annotations
+
+import bisect
+import collections
+import functools
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from compat_tests.chaos.ledger import (
+    CLOCK_SLACK_S,
+    Delivery,
+    Ending,
+    Generation,
+    Ledger,
+    Ownership,
+    Partition,
+    name_of,
+)
+
+__all__ = ["RULES", "Duplicates", "Violation", "duplicates", "judge", "unexplained_losses"]
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A rule was broken, at this moment; `partition` is None where it is not about a single one."""
+
+    rule: str
+    at: float
+    partition: Partition | None
+    text: str
+
+
+Found = Iterator[tuple[float, str]]
+
+
+# ---- records
+
+
+class _Covered:
+    """Offsets of a partition that were delivered, as far as they leave no gap from the first on."""
+
+    def __init__(self) -> None:
+        self.up_to = 0
+        """All offsets below it."""
+        self._beyond: list[tuple[int, int]] = []
+
+    def add(self, first: int, last: int) -> None:
+        heapq.heappush(self._beyond, (first, last))
+        while self._beyond and self._beyond[0][0] <= self.up_to:
+            self.up_to = max(self.up_to, heapq.heappop(self._beyond)[1] + 1)
+
+    def missing(self, end: int) -> Iterator[tuple[int, int]]:
+        """The gaps below `end`, as their first and last offsets."""
+        begin = self.up_to
+        for first, last in [*sorted(self._beyond), (end, end)]:
+            if begin < min(first, end):
+                yield begin, min(first, end) - 1
+            begin = max(begin, last + 1)
+
+
+def no_record_is_lost(part: Ledger) -> Found:
+    """Every record that brokers confirmed was handed to some member."""
+    covered = _Covered()
+    for one in part.deliveries:
+        covered.add(one.first, one.last)
+    for partition, written in part.written.items():
+        for first, last in covered.missing(written):
+            before = [one.at for one in part.deliveries if one.last < first]
+            yield max(before, default=0.0), f"{name_of(partition)} [{first}..{last}] was handed to nobody"
+
+
+def commits_cover_only_what_was_delivered(part: Ledger) -> Found:
+    """Nobody commits an offset before all records below it were handed out: a crash would lose them."""
+    covered = _Covered()
+    deliveries = iter(part.deliveries)
+    upcoming = next(deliveries, None)
+    for commit in sorted(part.commits, key=lambda one: one.at):
+        while upcoming is not None and upcoming.at <= commit.at + CLOCK_SLACK_S:
+            covered.add(upcoming.first, upcoming.last)
+            upcoming = next(deliveries, None)
+        for first, last in covered.missing(commit.offset):
+            yield commit.at, f"{commit}, and [{first}..{last}] was handed to nobody before"
+
+
+def no_committed_offset_goes_back(part: Ledger) -> Found:
+    """The offsets that the coordinator accepted of a partition never decrease."""
+    highest = -1
+    for commit in sorted(part.commits, key=lambda one: one.position):
+        if commit.offset < highest:
+            yield commit.at, f"{commit}, after {highest}"
+        highest = max(highest, commit.offset)
+
+
+# ---- owners
+
+
+def partitions_are_announced_only_if_given(part: Ledger) -> Found:
+    """What a member announces, a generation of the coordinator's log gave to it."""
+    for one in part.ownerships:
+        if part.giving(one) is None:
+            yield one.since, f"{one.member} announces {name_of(one.partition)}, which nobody gave to it"
+
+
+def members_are_told_when_partitions_go(part: Ledger) -> Found:
+    """What a member does not own any more, it was told of as revoked or lost."""
+    for one in part.ownerships:
+        if one.ending is Ending.SILENT:
+            yield one.until, f"{one.member} was not told that {name_of(one.partition)} is gone"
+
+
+@dataclass(frozen=True, slots=True)
+class _Overlap:
+    """Two members own a partition by what each was told; `later` was given it by the newer generation."""
+
+    earlier: Ownership
+    later: Ownership
+    since: float
+    until: float
+    is_removed: bool
+    """Whether the coordinator had removed `earlier` when it gave the partition away."""
+
+
+def _overlaps(part: Ledger) -> Iterator[_Overlap]:
+    open_: list[Ownership] = []
+    for second in part.ownerships:
+        open_ = [one for one in open_ if one.until > second.since]
+        for first in open_:
+            given = {one: part.giving(one) or _NOWHERE for one in (first, second)}
+            earlier, later = sorted((first, second), key=lambda one: given[one].number)
+            same = given[first].number == given[second].number
+            yield _Overlap(
+                earlier,
+                later,
+                second.since,
+                min(first.until, second.until),
+                not same and earlier.member_id not in given[later].assigned,
+            )
+        open_.append(second)
+
+
+_NOWHERE = Generation(0.0, -1, "", {}, {})
+
+
+def no_partition_has_two_live_owners(part: Ledger) -> Found:
+    """Of two owners at a time, the coordinator had removed one before it gave the partition to the other."""
+    for one in _overlaps(part):
+        if not one.is_removed:
+            yield (
+                one.since,
+                f"{name_of(one.later.partition)} is {one.later.member}'s, and still {one.earlier.member}'s, "
+                f"which the coordinator counts in, for {one.until - one.since:.3f} s",
+            )
+
+
+def members_deliver_only_what_they_own(part: Ledger) -> Found:
+    """A record is handed over after its partition was announced, and before it was taken away."""
+    for delivery, ownership in _with_ownerships(part):
+        if ownership is None:
+            yield delivery.at, f"{delivery}, which it does not own"
+
+
+def zombies_with_a_lease_deliver_nothing(part: Ledger) -> Found:
+    """A member of ours that the coordinator has removed hands nothing over that was announced elsewhere."""
+    for delivery in _zombie_deliveries(part):
+        if delivery.member not in part.without_lease:
+            yield delivery.at, f"{delivery} after the coordinator removed it and another member took over"
+
+
+def _zombie_deliveries(part: Ledger) -> Iterator[Delivery]:
+    removed = [one for one in _overlaps(part) if one.is_removed]
+    if not removed:
+        return
+    for delivery in part.deliveries:
+        if any(
+            delivery.member == one.earlier.member and one.since < delivery.at <= one.until for one in removed
+        ):
+            yield delivery
+
+
+def _with_ownerships(part: Ledger) -> Iterator[tuple[Delivery, Ownership | None]]:
+    """Each delivery with the ownership in which its member was handed it."""
+    by_member: dict[str, list[Ownership]] = collections.defaultdict(list)
+    for one in part.ownerships:
+        by_member[one.member].append(one)
+    for delivery in part.deliveries:
+        own = by_member[delivery.member]
+        at = bisect.bisect_right(own, delivery.at, key=lambda one: one.since)
+        yield delivery, own[at - 1] if at and own[at - 1].covers(delivery.at) else None
+
+
+def unexplained_losses(ledger: Ledger, within_s: float = 30.0) -> list[Ownership]:
+    """What members of ours lost although nothing was done to them or to brokers for so many seconds.
+
+    Not a rule: a machine that has too much to do is reason enough to miss a session.
+    """
+    disturbed = [one for one in ledger.happenings if one.member or "roker" in one.what]
+    return [
+        one
+        for one in ledger.ownerships
+        if one.ending is Ending.LOST
+        and one.member not in ledger.without_lease
+        and not any(
+            one.until - within_s < event.at <= one.until and event.member in ("", one.member)
+            for event in disturbed
+        )
+    ]
+
+
+# ---- duplicates
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicates:
+    """Records handed out for a second time or more, all that may be and, first of each span, what may not."""
+
+    allowed: int
+    by_zombies: int
+    """How many of the allowed were handed out by zombies of other clients."""
+    needless: Sequence[tuple[Delivery, int, Ownership]]
+    """The delivery, the first offset that should not be in it, and the ownership that had it before."""
+
+
+def duplicates(part: Ledger) -> Duplicates:
+    """What was delivered again of a partition."""
+    zombies = {id(delivery) for delivery in _zombie_deliveries(part)}
+    could_not_commit = functools.cache(functools.partial(_could_not_commit, part))
+    last: dict[int, Ownership | None] = {}
+    allowed = by_zombies = 0
+    needless: list[tuple[Delivery, int, Ownership]] = []
+    for delivery, ownership in _with_ownerships(part):
+        is_blamed = False
+        for offset in range(delivery.first, delivery.last + 1):
+            if offset in last:
+                before = last[offset]
+                if id(delivery) in zombies:
+                    by_zombies += 1
+                    allowed += 1
+                elif before is None or ownership is None or could_not_commit(before, ownership):
+                    allowed += 1
+                elif not is_blamed:
+                    needless.append((delivery, offset, before))
+                    is_blamed = True
+            if id(delivery) not in zombies:
+                last[offset] = ownership
+            else:
+                last.setdefault(offset, ownership)
+    return Duplicates(allowed, by_zombies, needless)
+
+
+def _could_not_commit(part: Ledger, before: Ownership, after: Ownership) -> bool:
+    """Whether `before` ended without a chance to commit, and `after` has to begin before its end."""
+    if before is after:
+        return False
+    if before.ending in (Ending.LOST, Ending.DIED):
+        return True
+    giving = part.giving(after)
+    is_removed = giving is not None and before.member_id not in giving.assigned
+    if is_removed and giving is not None and before.until > giving.at - CLOCK_SLACK_S:
+        return True
+    # One that left in peace is not in the next generation either, but has committed.
+    return (is_removed or before.member in part.without_lease) and any(
+        failure.member == before.member and before.covers(failure.at) for failure in part.failures
+    )
+
+
+def nothing_is_delivered_twice_without_need(part: Ledger) -> Found:
+    """A record is handed out again only if its last owner had no chance to commit it."""
+    for delivery, offset, before in duplicates(part).needless:
+        yield (
+            delivery.at,
+            f"{delivery}: {offset} was handed to {before.member} before, whose ownership ended: "
+            f"{before.ending.value}",
+        )
+
+
+def owners_begin_where_was_committed(part: Ledger) -> Found:
+    """A new owner is handed nothing below the offset that was committed when it took over."""
+    commits = sorted(part.commits, key=lambda one: one.position)
+    highest: list[tuple[float, int]] = []
+    for commit in commits:
+        highest.append((commit.at, max(commit.offset, highest[-1][1] if highest else 0)))
+    for delivery, ownership in _with_ownerships(part):
+        if ownership is None:
+            continue
+        before = bisect.bisect_left(highest, ownership.since - CLOCK_SLACK_S, key=lambda one: one[0])
+        if before and delivery.first < highest[before - 1][1]:
+            yield delivery.at, f"{delivery}, though {highest[before - 1][1]} was committed when it took over"
+
+
+RULES: Mapping[str, Callable[[Ledger], Iterable[tuple[float, str]]]] = {
+    rule.__name__.replace("_", " "): rule
+    for rule in (
+        no_record_is_lost,
+        commits_cover_only_what_was_delivered,
+        no_committed_offset_goes_back,
+        partitions_are_announced_only_if_given,
+        members_are_told_when_partitions_go,
+        no_partition_has_two_live_owners,
+        members_deliver_only_what_they_own,
+        zombies_with_a_lease_deliver_nothing,
+        nothing_is_delivered_twice_without_need,
+        owners_begin_where_was_committed,
+    )
+}
+"""Each is asked for one partition at a time."""
+
+
+def judge(ledger: Ledger) -> list[Violation]:
+    """All violations, in the order of time."""
+    found = [
+        Violation(name, at, partition, text)
+        for partition, part in ledger.by_partition()
+        for name, rule in RULES.items()
+        for at, text in rule(part)
+    ]
+    return sorted(found, key=lambda one: one.at)

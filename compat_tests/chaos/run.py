@@ -1,0 +1,165 @@
+"""One run: a seed, some minutes, what was found."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from compat_tests.chaos.chaos_group import ChaosGroup, NotSettledError
+from compat_tests.chaos.ledger import Ledger, around
+from compat_tests.chaos.plan import Step, plan
+from compat_tests.chaos.rules import Violation, duplicates, judge, unexplained_losses
+from compat_tests.kafka_cluster import KafkaCluster
+
+__all__ = ["BROKER_SETTINGS", "Found", "Totals", "run"]
+
+BROKER_SETTINGS = {"min.insync.replicas": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What a run consisted of. Counts, and seconds."""
+
+    minutes: float
+    rounds: int
+    events: collections.Counter[str]
+    members: collections.Counter[str]
+    records: int
+    deliveries: int
+    delivered_again: int
+    by_zombies: int
+    commits: int
+    refused_commits: int
+    generations: int
+    ownerships: int
+    endings: collections.Counter[str]
+    unexplained_losses: int
+    settled_in_s: list[float]
+
+    def __add__(self, other: Totals) -> Totals:
+        names = [field.name for field in dataclasses.fields(self)]
+        return Totals(**{name: getattr(self, name) + getattr(other, name) for name in names})
+
+    def __str__(self) -> str:
+        events = ", ".join(f"{count} {name}" for name, count in self.events.most_common())
+        members = ", ".join(f"{count} {kind}" for kind, count in sorted(self.members.items()))
+        endings = ", ".join(f"{count} {ending}" for ending, count in self.endings.most_common())
+        times = self.settled_in_s
+        settled = (
+            f"settled in {statistics.median(times):.1f} s (median), {max(times):.1f} s (most)"
+            if times
+            else "never settled"
+        )
+        return (
+            f"{self.minutes:.1f} minutes, {self.rounds} rounds; {settled}\n"
+            f"{sum(self.events.values())} events: {events}\n"
+            f"{sum(self.members.values())} members: {members}\n"
+            f"{self.records} records, {self.delivered_again} delivered again where that is allowed, "
+            f"{self.by_zombies} of them by zombies without a lease\n"
+            f"{self.commits} commits of a partition, {self.refused_commits} refused requests; "
+            f"{self.generations} generations\n"
+            f"{self.ownerships} ownerships: {endings}; "
+            f"{self.unexplained_losses} of them lost by members of ours without a cause"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The outcome of a run."""
+
+    seed: int
+    totals: Totals
+    violations: Sequence[Violation]
+    ledger: Ledger
+
+    def story(self, most: int = 10) -> str:
+        """The violations, the first ones with what the ledger says around them."""
+        lines = []
+        for number, violation in enumerate(self.violations[:most]):
+            lines.append(f"VIOLATION of '{violation.rule}', seed {self.seed}:\n  {violation.text}")
+            if number < 3:
+                lines.extend(f"    {line}" for line in around(self.ledger, violation.at, violation.partition))
+        if len(self.violations) > most:
+            lines.append(f"... and {len(self.violations) - most} more")
+        return "\n".join(lines)
+
+
+def run(
+    kafka: KafkaCluster,
+    seed: int,
+    minutes: float,
+    kinds: Sequence[str],
+    tell: Callable[[str], None] = lambda _: None,
+    logs: Path | None = None,
+) -> Found:
+    """Round after round until the minutes have passed, at least one, or until a round does not end well.
+
+    If a rule was broken, the logs of the members are copied to the new folder `logs`.
+    """
+    begin = time.monotonic()
+    events: collections.Counter[str] = collections.Counter()
+    started: collections.Counter[str] = collections.Counter()
+    failures: list[Violation] = []
+    rounds = 0
+    with ChaosGroup(kafka) as group:
+        for rounds, steps in enumerate(plan(seed, kinds), start=1):
+            tell(f"seed {seed}, round {rounds}: {len(steps)} events")
+            events.update(type(step.action).__name__ for step in steps)
+            started.update(step.action.kind for step in steps if hasattr(step.action, "kind"))
+            failures.extend(_round(group, steps))
+            if failures or time.monotonic() - begin > minutes * 60:
+                break
+        group.stop_writing()
+        if not failures:
+            failures.extend(_rest(group))
+        ledger = group.ledger()
+        settled_in_s = list(group.settle_times_s)
+        violations = [*failures, *judge(ledger)]
+        if violations and logs is not None:
+            group.keep_logs(logs)
+    again = [duplicates(part) for _, part in ledger.by_partition()]
+    totals = Totals(
+        minutes=(time.monotonic() - begin) / 60,
+        rounds=rounds,
+        events=events,
+        members=started,
+        records=sum(ledger.written.values()),
+        deliveries=sum(one.last - one.first + 1 for one in ledger.deliveries),
+        delivered_again=sum(one.allowed for one in again),
+        by_zombies=sum(one.by_zombies for one in again),
+        commits=len(ledger.commits),
+        refused_commits=len(ledger.failures),
+        generations=len(ledger.generations),
+        ownerships=len(ledger.ownerships),
+        endings=collections.Counter(one.ending.value for one in ledger.ownerships),
+        unexplained_losses=len(unexplained_losses(ledger)),
+        settled_in_s=settled_in_s,
+    )
+    return Found(seed, totals, violations, ledger)
+
+
+def _round(group: ChaosGroup, steps: Sequence[Step]) -> list[Violation]:
+    try:
+        group.carry_out(steps)
+    except NotSettledError as error:
+        return [Violation("members stop when they are asked to", time.monotonic(), None, str(error))]
+    return _rest(group)
+
+
+def _rest(group: ChaosGroup) -> list[Violation]:
+    try:
+        group.come_to_rest_in_time()
+    except NotSettledError as error:
+        found = [Violation("the group settles", time.monotonic(), None, str(error))]
+    else:
+        found = []
+    for name, words in group.crashed().items():
+        found.append(
+            Violation("members do not end by themselves", time.monotonic(), None, f"{name}:\n{words}")
+        )
+    return found

@@ -1,0 +1,105 @@
+"""Two minutes of events with a fixed seed on three brokers, and members with faults that must be found.
+
+`python -m compat_tests.chaos` runs it for as long as one likes.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from compat_tests.chaos import chaos_group, plan
+from compat_tests.chaos.chaos_group import KINDS, ChaosGroup
+from compat_tests.chaos.plan import Action, Freeze, Join, SlowListener, Step
+from compat_tests.chaos.rules import judge
+from compat_tests.chaos.run import BROKER_SETTINGS, run
+from compat_tests.interop.mixed_group import Kind
+from compat_tests.jvm import compile_java, java_command
+from compat_tests.kafka_cluster import KafkaCluster
+from compat_tests.member_reports import MemberSpec
+
+SEED = 251
+"""All kinds of events and of members in the first two rounds."""
+
+MINUTES = 1.5
+"""The round that has begun by then is brought to its end."""
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[KafkaCluster]:
+    with KafkaCluster(brokers=3, settings=BROKER_SETTINGS) as cluster:
+        yield cluster
+
+
+@pytest.mark.timeout(900)
+def test_two_minutes_of_chaos_break_no_rule(
+    brokers: KafkaCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    found = run(brokers, SEED, MINUTES, list(KINDS), logs=tmp_path / "logs")
+    with capsys.disabled():
+        print(f"\nseed {SEED}: {found.totals}")
+    assert not found.violations, f"{found.story()}\nlogs of the members: {tmp_path / 'logs'}"
+    assert found.totals.members.keys() == KINDS.keys()
+    assert found.totals.events.keys() == {event.__name__ for event in get_args(Action)}
+    assert found.totals.records > 0
+    assert found.totals.generations > found.totals.rounds
+
+
+BOTH = ("orders", "payments")
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("fault", "steps", "broken"),
+    [
+        (
+            "leaseless",
+            [Step(0, Join("b", "aiokafka", BOTH)), Step(8, Freeze("a", plan.SESSION_TIMEOUT_S + 4))],
+            "zombies with a lease deliver nothing",
+        ),
+        (
+            "hasty",
+            [Step(0, SlowListener("a", 2.0, 10.0)), Step(1, Join("b", "aiokafka", BOTH))],
+            "no partition has two live owners",
+        ),
+    ],
+    ids=["leaseless", "hasty"],
+)
+def test_a_member_with_a_fault_is_found_out(
+    brokers: KafkaCluster, monkeypatch: pytest.MonkeyPatch, fault: str, steps: Sequence[Step], broken: str
+) -> None:
+    faulty = Kind(fault, f"compat_tests.chaos.members.{fault}_member", ours=True)
+    monkeypatch.setattr(chaos_group, "KINDS", {**KINDS, fault: faulty})
+    with ChaosGroup(brokers) as group:
+        group.carry_out([Step(0, Join("a", fault, BOTH))])
+        group.come_to_rest_in_time()
+        group.carry_out(steps)
+        group.come_to_rest_in_time()
+        group.stop_writing()
+        found = judge(group.ledger())
+    assert broken in {violation.rule for violation in found}
+
+
+def test_java_members_report_on_the_clock_of_the_others() -> None:
+    spec = MemberSpec(
+        "a", "127.0.0.1:1", "nobody", ["orders"], ["cooperative-sticky"], max_poll_interval_ms=10_000
+    )
+    begin = time.monotonic()
+    # Its standard input is at its end, so it stops at once.
+    done = subprocess.run(
+        java_command("ReportingMember", spec.to_json(), classes=compile_java()),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    end = time.monotonic()
+    reports = [json.loads(line) for line in done.stdout.splitlines() if line.startswith(b"{")]
+    assert [report["event"] for report in reports] == ["stopped", "closed"]
+    assert all(begin < report["at"] < end for report in reports)

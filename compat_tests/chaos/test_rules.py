@@ -1,0 +1,269 @@
+"""Each rule, on a ledger that keeps it and on ledgers that break it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+
+from compat_tests.chaos.ledger import (
+    Commit,
+    CommitFailure,
+    Delivery,
+    Ending,
+    Generation,
+    Happening,
+    Ledger,
+    Ownership,
+    Partition,
+    around,
+)
+from compat_tests.chaos.rules import RULES, duplicates, judge, unexplained_losses
+
+P = ("orders", 0)
+Q = ("orders", 1)
+
+
+def generation(at: float, number: int, **shares: tuple[str, int] | None) -> Generation:
+    """Member ids are the members' names, with a dash and a number if it is not their first."""
+    return Generation(
+        at,
+        number,
+        next(iter(shares)),
+        {member: member.split("_")[0] for member in shares},
+        {member: frozenset({partition} if partition else ()) for member, partition in shares.items()},
+    )
+
+
+def owns(
+    member_id: str,
+    since: float,
+    until: float = math.inf,
+    ending: Ending = Ending.OPEN,
+    partition: Partition = P,
+) -> Ownership:
+    return Ownership(since, until, member_id.split("_")[0], member_id, partition, ending)
+
+
+HANDED_OVER = Ledger(
+    deliveries=[Delivery(2, "a", P, 0, 4), Delivery(3, "a", P, 5, 9), Delivery(6, "b", P, 10, 19)],
+    ownerships=[owns("a", 1, 4, Ending.REVOKED), owns("b", 5)],
+    commits=[Commit(2.5, 1, P, 5), Commit(3.9, 2, P, 10), Commit(6.5, 3, P, 20)],
+    generations=[
+        generation(0.9, 1, a=P),
+        generation(3.5, 2, a=None, b=None),
+        generation(4.5, 3, a=None, b=P),
+    ],
+    happenings=[Happening(3.4, "b joins", "b")],
+    written={P: 20},
+)
+"""a owns the partition, commits what it had, and b goes on."""
+
+ZOMBIE = Ledger(
+    deliveries=[Delivery(2, "a", P, 0, 9), Delivery(11, "b", P, 5, 19), Delivery(13, "b", P, 20, 29)],
+    ownerships=[owns("a", 1, 15, Ending.LOST), owns("b", 10.1)],
+    commits=[Commit(2.5, 1, P, 5), Commit(13.5, 2, P, 30)],
+    generations=[generation(0.9, 1, a=P, b=None), generation(10, 2, b=P)],
+    written={P: 30},
+)
+"""a freezes at 3; the coordinator removes it; b goes on where a has committed, and a is told at 15."""
+
+
+def broken(ledger: Ledger) -> set[str]:
+    return {violation.rule for violation in judge(ledger)}
+
+
+@pytest.mark.parametrize("ledger", [HANDED_OVER, ZOMBIE, Ledger()], ids=["handed over", "zombie", "empty"])
+def test_what_should_happen_breaks_no_rule(ledger: Ledger) -> None:
+    assert judge(ledger) == []
+
+
+def test_records_that_are_confirmed_and_never_delivered_are_lost() -> None:
+    (found,) = judge(dataclasses.replace(HANDED_OVER, written={P: 21}))
+    assert found.rule == "no record is lost"
+    assert "[20..20] was handed to nobody" in found.text
+    (found,) = judge(dataclasses.replace(HANDED_OVER, written={**HANDED_OVER.written, Q: 1}))
+    assert (found.rule, found.partition) == ("no record is lost", Q)
+
+
+def test_a_gap_is_lost_even_if_what_follows_is_delivered_and_a_commit_must_not_cover_it() -> None:
+    gap = [one for one in HANDED_OVER.deliveries if one.first != 5]
+    ledger = dataclasses.replace(HANDED_OVER, deliveries=gap)
+    assert broken(ledger) == {"no record is lost", "commits cover only what was delivered"}
+
+
+def test_a_commit_must_not_run_ahead_of_deliveries_that_come_later() -> None:
+    ledger = dataclasses.replace(HANDED_OVER, commits=[Commit(2.1, 1, P, 9)])
+    assert broken(ledger) == {"commits cover only what was delivered"}
+
+
+def test_committed_offsets_must_not_go_back_in_the_log_whatever_their_times_say() -> None:
+    back = [*HANDED_OVER.commits, Commit(6.4, 4, P, 19)]
+    (found,) = judge(dataclasses.replace(HANDED_OVER, commits=back))
+    assert (found.rule, found.text) == ("no committed offset goes back", "committed: orders/0 @ 19, after 20")
+
+
+def test_nobody_announces_what_no_generation_gave_it() -> None:
+    ledger = dataclasses.replace(HANDED_OVER, generations=HANDED_OVER.generations[:2])
+    assert "partitions are announced only if given" in broken(ledger)
+
+
+def test_partitions_do_not_go_without_a_word() -> None:
+    ownerships = [owns("a", 1, 4, Ending.SILENT), owns("b", 5)]
+    ledger = dataclasses.replace(HANDED_OVER, ownerships=ownerships)
+    assert broken(ledger) == {"members are told when partitions go"}
+
+
+def test_an_owner_that_the_coordinator_counts_in_is_live_until_it_has_given_up() -> None:
+    late = [owns("a", 1, 5.5, Ending.REVOKED), owns("b", 5)]
+    (found,) = judge(dataclasses.replace(HANDED_OVER, ownerships=late))
+    assert found.rule == "no partition has two live owners"
+    assert "for 0.500 s" in found.text
+
+
+def test_two_members_that_one_generation_gave_the_same_are_two_live_owners() -> None:
+    both = dataclasses.replace(
+        HANDED_OVER,
+        generations=[generation(0.9, 1, a=P, b=P)],
+        ownerships=[owns("a", 1), owns("b", 5)],
+    )
+    assert "no partition has two live owners" in broken(both)
+
+
+def test_a_late_announcement_of_an_older_generation_makes_a_zombie_not_a_live_owner() -> None:
+    ledger = Ledger(
+        deliveries=[Delivery(11, "b", P, 0, 9)],
+        ownerships=[owns("b", 10.1), owns("a", 14, 15, Ending.LOST)],
+        generations=[generation(1, 1, a=P, b=None), generation(10, 2, b=P)],
+    )
+    assert judge(ledger) == []
+    zombie = dataclasses.replace(ledger, deliveries=[*ledger.deliveries, Delivery(14.5, "a", P, 0, 3)])
+    assert "zombies with a lease deliver nothing" in broken(zombie)
+
+
+def test_an_announcement_that_comes_when_the_member_is_out_belongs_to_what_it_was_given_before() -> None:
+    late = dataclasses.replace(
+        ZOMBIE, ownerships=[owns("b", 10.1), Ownership(12, 12.5, "a", "", P, Ending.LOST)]
+    )
+    ledger = dataclasses.replace(late, deliveries=late.deliveries[1:], commits=())
+    assert broken(ledger) == {"no record is lost"}  # those that a had before
+    stranger = dataclasses.replace(
+        ledger, ownerships=[*ledger.ownerships, Ownership(12, 12.5, "c", "", P, Ending.LOST)]
+    )
+    assert "partitions are announced only if given" in broken(stranger)
+
+
+def test_records_come_from_partitions_that_are_owned() -> None:
+    for delivery in (Delivery(4.5, "a", P, 10, 19), Delivery(4.9, "b", P, 10, 19)):
+        ledger = dataclasses.replace(HANDED_OVER, deliveries=[*HANDED_OVER.deliveries[:2], delivery])
+        assert broken(ledger) == {"members deliver only what they own"}
+
+
+def test_a_zombie_with_a_lease_delivers_nothing_and_another_may_until_it_is_told() -> None:
+    again = dataclasses.replace(
+        ZOMBIE, deliveries=[*ZOMBIE.deliveries[:2], Delivery(12, "a", P, 10, 12), *ZOMBIE.deliveries[2:]]
+    )
+    assert broken(again) == {"zombies with a lease deliver nothing"}
+    tolerated = dataclasses.replace(again, without_lease=frozenset({"a"}))
+    assert judge(tolerated) == []
+    assert duplicates(tolerated).by_zombies == 3
+    told = dataclasses.replace(
+        tolerated,
+        ownerships=[owns("a", 1, 11.5, Ending.LOST), owns("b", 10.1)],
+    )
+    assert broken(told) == {"members deliver only what they own"}
+
+
+def test_a_member_that_revoked_in_peace_has_committed() -> None:
+    twice = [*HANDED_OVER.deliveries[:2], Delivery(6, "b", P, 9, 19)]
+    ledger = dataclasses.replace(HANDED_OVER, deliveries=twice, commits=HANDED_OVER.commits[:1])
+    (found,) = judge(ledger)
+    assert found.rule == "nothing is delivered twice without need"
+    assert "9 was handed to a before, whose ownership ended: revoked" in found.text
+
+
+def test_one_that_left_is_not_excused_by_not_being_a_member_any_more() -> None:
+    ledger = dataclasses.replace(
+        HANDED_OVER,
+        deliveries=[*HANDED_OVER.deliveries[:2], Delivery(6, "b", P, 9, 19)],
+        commits=HANDED_OVER.commits[:1],
+        generations=[generation(0.9, 1, a=P, b=None), generation(4.5, 2, b=P)],
+    )
+    assert broken(ledger) == {"nothing is delivered twice without need"}
+    # One that was removed, and could not commit any more, is.
+    failed = [CommitFailure(3.5, "a", frozenset({P}), "UnknownMemberIdError")]
+    assert judge(dataclasses.replace(ledger, failures=failed)) == []
+
+
+def test_a_failed_commit_excuses_a_member_of_another_client_alone() -> None:
+    ledger = dataclasses.replace(
+        HANDED_OVER,
+        deliveries=[*HANDED_OVER.deliveries[:2], Delivery(6, "b", P, 9, 19)],
+        commits=HANDED_OVER.commits[:1],
+        failures=[CommitFailure(3.5, "a", frozenset({P}), "TimeoutException")],
+    )
+    assert broken(ledger) == {"nothing is delivered twice without need"}
+    assert judge(dataclasses.replace(ledger, without_lease=frozenset({"a"}))) == []
+
+
+@pytest.mark.parametrize("ending", [Ending.LOST, Ending.DIED])
+def test_who_died_or_was_fenced_may_not_have_committed(ending: Ending) -> None:
+    ledger = dataclasses.replace(
+        HANDED_OVER,
+        deliveries=[*HANDED_OVER.deliveries[:2], Delivery(6, "b", P, 5, 19)],
+        ownerships=[owns("a", 1, 4, ending), owns("b", 5)],
+        commits=HANDED_OVER.commits[:1],
+    )
+    assert judge(ledger) == []
+    assert duplicates(ledger).allowed == 5
+
+
+def test_one_ownership_delivers_nothing_twice() -> None:
+    ledger = dataclasses.replace(
+        HANDED_OVER, deliveries=[*HANDED_OVER.deliveries, Delivery(7, "b", P, 19, 19)], commits=()
+    )
+    assert broken(ledger) == {"nothing is delivered twice without need"}
+
+
+def test_what_was_committed_is_not_delivered_again_even_after_a_death() -> None:
+    ledger = dataclasses.replace(
+        HANDED_OVER,
+        deliveries=[*HANDED_OVER.deliveries[:2], Delivery(6, "b", P, 9, 19)],
+        ownerships=[owns("a", 1, 4, Ending.DIED), owns("b", 5)],
+    )
+    assert broken(ledger) == {"owners begin where was committed"}
+
+
+def test_a_loss_has_a_cause_if_something_was_done_to_the_member_or_to_a_broker() -> None:
+    lost = [owns("a", 1, 40, Ending.LOST), owns("b", 1, 40, Ending.REVOKED)]
+    causes = {
+        Happening(15, "Freeze(member='a', seconds=10)", "a"): 0,
+        Happening(15, "broker 1 is killed"): 0,
+        Happening(15, "Freeze(member='b', seconds=10)", "b"): 1,
+        Happening(15, "AddPartitions(topic='orders', total=9)"): 1,
+        Happening(9, "Freeze(member='a', seconds=10)", "a"): 1,
+    }
+    for cause, unexplained in causes.items():
+        ledger = Ledger(ownerships=lost, happenings=[cause])
+        assert len(unexplained_losses(ledger)) == unexplained, cause
+    assert unexplained_losses(Ledger(ownerships=lost, without_lease=frozenset({"a"}))) == []
+
+
+def test_every_rule_has_been_broken_here() -> None:
+    tests = "".join(
+        str(constant)
+        for name, value in globals().items()
+        if name.startswith("test_")
+        for constant in value.__code__.co_consts
+    )
+    assert {rule for rule in RULES if rule not in tests} == set()
+
+
+def test_the_story_around_a_violation_is_that_of_its_partition() -> None:
+    ledger = dataclasses.replace(HANDED_OVER, deliveries=[*HANDED_OVER.deliveries, Delivery(6, "c", Q, 0, 0)])
+    story = "\n".join(around(ledger, 5.0, P, seconds=2.0))
+    assert "   -1.000 s  a owns orders/0 no more: revoked" in story
+    assert "   -1.600 s  **** b joins" in story
+    assert "orders/1" not in story
+    assert "is handed orders/0 [0..4]" not in story  # three seconds before

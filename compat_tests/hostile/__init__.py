@@ -1,0 +1,1 @@
+"""Members that mean harm, or are broken enough to do it."""

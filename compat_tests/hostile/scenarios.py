@@ -1,0 +1,224 @@
+"""What a leader of ours must stand: members that send whatever they like.
+
+The same for every client: a test module subclasses `HostileScenarios` and names its member program. The
+hostile members speak the wire themselves (`raw_member`), because clients refuse to send most of this.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+from compat_tests.eager_scenarios import owned_twice
+from compat_tests.group_of_members import GroupOfMembers, Settled
+from compat_tests.hostile.raw_member import RawMember, int16, int32, string
+from compat_tests.hostile.request_counter import METADATA, counted_kafka
+from compat_tests.kafka_cluster import Kafka
+from kafka_assignors.protocol import decode_assignment
+
+__all__ = ["HostileScenarios", "StolenInstanceScenarios"]
+
+LARGEST = 2**31 - 1
+ADDRESS_SPACE_MB = 1500
+"""A leader gets by with a fraction of it. An allocation of the 2 GB that a length of these tests asks for
+ends in a MemoryError."""
+
+MANY_TOPICS = 100_000
+FEW_BYTES = 10_000
+"""Of a request for metadata. One that names the topics above has over eighty times as many."""
+
+
+def subscription(
+    topic: str,
+    *,
+    version: int = 3,
+    user_data: bytes | None = None,
+    owned: Mapping[str, list[int]] | None = None,
+    generation: int = -1,
+    more: bytes = b"",
+) -> bytes:
+    """A ConsumerProtocolSubscription of version 3, whatever it says that its version is."""
+    user = int32(-1) if user_data is None else int32(len(user_data)) + user_data
+    claims = b"".join(
+        string(name.encode()) + int32(len(partitions)) + b"".join(map(int32, partitions))
+        for name, partitions in (owned or {}).items()
+    )
+    head = int16(version) + int32(1) + string(topic.encode()) + user
+    return head + int32(len(owned or {})) + claims + int32(generation) + int16(-1) + more
+
+
+def unreadable(topic: str) -> dict[str, bytes]:
+    """What does not decode, by what is wrong with it; each is cut off or lies about a length."""
+    name = string(topic.encode())
+    topics = int16(3) + int32(1) + name
+    no_user_data = topics + int32(-1)
+    return {
+        "nothing": b"",
+        "noise": bytes(range(256)) * 16,
+        "negative-version": int16(-7) + int32(0) + int32(-1),
+        "2gb-of-topics": int16(3) + int32(LARGEST) + name,
+        "negative-topics": int16(3) + int32(-LARGEST) + name,
+        "2gb-of-user-data": topics + int32(LARGEST) + b"short",
+        "2gb-of-owned-topics": no_user_data + int32(LARGEST) + name,
+        "2gb-of-partitions": no_user_data + int32(1) + name + int32(LARGEST) + int32(0),
+        "long-name": int16(3) + int32(1) + int16(32767) + topic.encode(),
+        "negative-name": int16(3) + int32(1) + int16(-2),
+        "not-utf8": int16(3) + int32(1) + string(b"\xff\xfe\xfd") + int32(-1),
+        "no-rack": no_user_data + int32(0) + int32(5) + int16(300) + b"a",
+    }
+
+
+class HostileScenarios:
+    program: ClassVar[str]
+    strategy: ClassVar[str] = "sticky"
+    waits_for_claimants: ClassVar[bool] = False
+    """Whether what a member claims is given to nobody else until it gives it up, as in cooperative groups."""
+
+    def attacker(self, kafka: Kafka, group: GroupOfMembers, metadata: bytes, client_id: str) -> RawMember:
+        return RawMember(
+            kafka.bootstrap, group.id, metadata=metadata, client_id=client_id, protocol=self.strategy
+        )
+
+    @contextlib.contextmanager
+    def group_under_attack(self, kafka: Kafka, *others: str) -> Iterator[tuple[GroupOfMembers, Settled]]:
+        """A group of `leader`, which leads and has little memory, and others, settled."""
+        with GroupOfMembers(kafka, self.program, {"orders": 6}) as group:
+            group.start("leader", [self.strategy], address_space_mb=ADDRESS_SPACE_MB)
+            settled = group.settle()
+            for name in others:
+                group.start(name, [self.strategy])
+                settled = group.settle(after=settled)
+            yield group, settled
+
+    def test_bytes_that_do_not_decode_are_answered_with_nothing_and_their_sender_is_named(
+        self, kafka: Kafka
+    ) -> None:
+        with self.group_under_attack(kafka, "b") as (group, before), contextlib.ExitStack() as attack:
+            attackers = {
+                what: attack.enter_context(self.attacker(kafka, group, metadata, what))
+                for what, metadata in unreadable(group.topic("orders")).items()
+            }
+            given = {what: partitions_of(attacker) for what, attacker in attackers.items()}
+            assert set(given.values()) == {0}, given
+            for what in unreadable("any"):
+                logged = group.wait_for_report("leader", "logged", f"member '{what}-")
+                assert "does not decode" in logged["message"]
+            after = group.settle(after=before)
+            assert after.assignment == before.assignment
+
+    def test_what_no_version_knows_yet_and_user_data_of_others_are_passed_over(self, kafka: Kafka) -> None:
+        with self.group_under_attack(kafka) as (group, before):
+            topic = group.topic("orders")
+            later = subscription(topic, version=32767, more=b"\x00\x01what is this")
+            foreign = subscription(topic, user_data=int32(LARGEST) + b"2 GB of topics, one would think")
+            with (
+                self.attacker(kafka, group, later, "later") as first,
+                self.attacker(kafka, group, foreign, "foreign") as second,
+            ):
+                settled = group.settle(after=before, elsewhere=4)
+                assert settled.count("leader") == 2
+                for attacker in (first, second):
+                    wait_until_it_has(2, attacker)
+
+    def test_claims_on_partitions_never_had_move_no_partition_twice_and_leave_each_with_one_owner(
+        self, kafka: Kafka
+    ) -> None:
+        with self.group_under_attack(kafka, "b") as (group, before):
+            topic = group.topic("orders")
+            everything = subscription(topic, owned={topic: list(range(6))}, generation=before.generation)
+            with self.attacker(kafka, group, everything, "liar") as liar:
+                wait_until_it_has(2, liar)
+                if not self.waits_for_claimants:
+                    during = group.settle(after=before, elsewhere=2)
+                    assert {name: during.count(name) for name in during.names} == {"leader": 2, "b": 2}
+            assert group.settle(after=before).count("b") == 3
+            assert owned_twice(group) == []
+
+    def test_a_claim_of_a_generation_that_never_was_does_not_count_and_its_sender_is_named(
+        self, kafka: Kafka
+    ) -> None:
+        with self.group_under_attack(kafka, "b") as (group, before):
+            topic = group.topic("orders")
+            claims = {topic: [*range(6), 6, LARGEST, -1]}
+            from_the_future = subscription(topic, owned=claims, generation=LARGEST)
+            with self.attacker(kafka, group, from_the_future, "prophet") as prophet:
+                wait_until_it_has(2, prophet)
+                during = group.settle(after=before, elsewhere=2)
+                # What the others keep is theirs: a false claim takes nothing but its sender's fair share.
+                for name in ("leader", "b"):
+                    kept = during.of(name)[topic]
+                    assert set(kept) < set(before.of(name)[topic])
+                group.wait_for_report("leader", "logged", "member 'prophet-")
+
+    def test_a_hundred_thousand_topics_that_do_not_exist_cost_one_member_its_partitions_and_nobody_else(
+        self,
+    ) -> None:
+        # The broker makes topics that clients ask for, as brokers do unless told otherwise.
+        with (
+            counted_kafka(**{"auto.create.topics.enable": "true"}) as (kafka, counter),
+            self.group_under_attack(kafka, "b") as (group, before),
+        ):
+            names = [f"t{number:05}".encode() for number in range(MANY_TOPICS)]
+            metadata = int16(0) + int32(MANY_TOPICS) + b"".join(map(string, names)) + int32(-1)
+            with self.attacker(kafka, group, metadata, "greedy") as greedy:
+                assert partitions_of(greedy) == 0
+                after = group.settle("leader", "b", after=before)
+                assert after.assignment == before.assignment
+                group.produce(5)
+                group.wait_until_consumed(5)
+            assert max(one.size for one in counter.requests("leader", METADATA)) < FEW_BYTES
+            assert not [topic for topic in kafka.topics() if topic.encode() in set(names)]
+
+
+class StolenInstanceScenarios:
+    """For clients that know static members (KIP-345)."""
+
+    program: ClassVar[str]
+    strategy: ClassVar[str] = "sticky"
+
+    def test_who_takes_the_instance_id_of_another_takes_its_place_and_harms_nobody_else(
+        self, kafka: Kafka
+    ) -> None:
+        with GroupOfMembers(kafka, self.program, {"orders": 6}) as group:
+            group.start("leader", [self.strategy])
+            settled = group.settle()
+            for name in ("victim", "b"):
+                group.start(name, [self.strategy], instance_id=name)
+                settled = group.settle(after=settled)
+            with RawMember(
+                kafka.bootstrap,
+                group.id,
+                metadata=subscription(group.topic("orders")),
+                client_id="thief",
+                protocol=self.strategy,
+                instance_id="victim",
+            ) as thief:
+                stolen = decode_assignment(thief.wait_until_assigned().assignment)
+                # One of the two is fenced when it next speaks. A client that does not say its instance id
+                # there only learns that it is unknown, joins anew, and so takes the place back.
+                group.wait_for(
+                    "one of the two to be fenced",
+                    lambda: (
+                        thief.error or "FencedInstanceId" in str(group.members["victim"].reports("failed"))
+                    ),
+                )
+            assert stolen.partitions == {t: tuple(ps) for t, ps in settled.of("victim").items()}
+            for name in ("leader", "b"):
+                last = group.members[name].reports()[-1]
+                assert (last["event"], last["generation"]) == ("assigned", settled.generation)
+
+
+def wait_until_it_has(partitions: int, member: RawMember) -> None:
+    """At once in an eager group; in a cooperative one when others have given the partitions up."""
+    deadline = time.monotonic() + 60
+    while (found := partitions_of(member)) != partitions:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.1)
+
+
+def partitions_of(member: RawMember) -> int:
+    """How many partitions it is assigned at last, as soon as it is assigned anything."""
+    assignment = decode_assignment(member.wait_until_assigned().assignment)
+    return sum(map(len, assignment.partitions.values()))

@@ -1,0 +1,250 @@
+"""A group whose members are of several clients, and what a rolling restart does to it.
+
+    with MixedGroup(kafka, "sticky", {"orders": 12}) as group:
+        group.form([JAVA, STOCK_AIOKAFKA, JAVA])
+        found = group.watch(lambda: group.roll([OUR_AIOKAFKA] * 3))
+        assert found.moved == found.least
+
+It is a `GroupOfMembers` that believes the broker's own records of the group rather than what the clients tell
+of generations, since some tell nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from compat_tests.eager_scenarios import owned_twice
+from compat_tests.group_of_members import GroupOfMembers, Settled
+from compat_tests.interop.recorded_group import Change, Generation, RecordedGroup, changes
+from compat_tests.kafka_cluster import Kafka
+
+__all__ = [
+    "JAVA",
+    "LIBRDKAFKA",
+    "OUR_AIOKAFKA",
+    "OUR_KAFKA_PYTHON",
+    "STOCK_AIOKAFKA",
+    "STOCK_KAFKA_PYTHON",
+    "Kind",
+    "MixedGroup",
+    "Observed",
+]
+
+_QUIET_S = 1.2
+"""Four heartbeat intervals of the members: who wants another generation has said so by then."""
+
+_WRITE_EVERY_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A client, and whether it runs the assignors that came with it or ours."""
+
+    label: str
+    program: str
+    ours: bool = False
+    prefix: str = ""
+
+    def assignors(self, name: str) -> list[str]:
+        return [f"{self.prefix}{name}"]
+
+
+OUR_AIOKAFKA = Kind("ours on aiokafka", "compat_tests.aiokafka.member", ours=True)
+OUR_KAFKA_PYTHON = Kind("ours on kafka-python", "compat_tests.kafka_python.member", ours=True)
+STOCK_AIOKAFKA = Kind("aiokafka", "compat_tests.aiokafka.member", prefix="stock:")
+STOCK_KAFKA_PYTHON = Kind("kafka-python", "compat_tests.kafka_python.member", prefix="stock:")
+JAVA = Kind("Java", "compat_tests.interop.java_member")
+LIBRDKAFKA = Kind("librdkafka", "compat_tests.librdkafka_member")
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What members coming and going did to a group.
+
+    `generations` counts those of the broker, also any whose leader never answered. `leaders` are kinds, in
+    the order in which they led for the first time. `moved` is what members that stayed had taken from them,
+    `least` how much of that the balance asked for, each rebalance on its own. `revoked` counts the partitions
+    that members that stayed were told to give up, be it only until the next assignment. `redelivered` counts
+    deliveries beyond each record's first; every record was delivered.
+    """
+
+    changes: Sequence[Change]
+    generations: int
+    leaders: tuple[str, ...]
+    moved: int
+    least: int
+    revoked: int
+    records: int
+    redelivered: int
+    owned_twice: Sequence[str]
+
+
+class MixedGroup(GroupOfMembers):
+    """A group that votes for the strategy `name`."""
+
+    def __init__(
+        self, kafka: Kafka, name: str, topics: Mapping[str, int], *, replication_factor: int = 1
+    ) -> None:
+        super().__init__(kafka, program="", topics=topics, replication_factor=replication_factor)
+        self._name = name
+        self._recorded = RecordedGroup(kafka, self.id)
+        self._kinds: dict[str, Kind] = {}
+        self._produced = 0
+
+    def __enter__(self) -> MixedGroup:
+        super().__enter__()
+        self._recorded.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._recorded.__exit__(kind, error, trace)
+        super().__exit__(kind, error, trace)
+
+    def join(self, kind: Kind, **options: Any) -> str:
+        """Start a member; returns its name."""
+        name = f"{kind.label.replace(' ', '-')}-{len(self._kinds) + 1}"
+        self._kinds[name] = kind
+        self.start(name, kind.assignors(self._name), program=kind.program, **options)
+        return name
+
+    def form(self, kinds: Sequence[Kind]) -> Settled:
+        """Start a group in which the first of `kinds` leads."""
+        self.join(kinds[0])
+        self.settle()
+        for kind in kinds[1:]:
+            self.join(kind)
+        return self.come_to_rest()
+
+    def roll(self, kinds: Sequence[Kind]) -> None:
+        """Replace the members one by one, the oldest first, by these kinds.
+
+        The group settles without the old member before the new one comes: two rebalances each, always.
+        """
+        running = [name for name, member in self.members.items() if member.running]
+        for old, kind in zip(running, kinds, strict=True):
+            self.stop(old)
+            self.settle()
+            self.join(kind)
+            self.settle()
+
+    @contextmanager
+    def _being_written(self) -> Iterator[None]:
+        """A record to every partition, again and again."""
+        over = threading.Event()
+
+        def write() -> None:
+            while not over.wait(_WRITE_EVERY_S):
+                self.produce(1)
+                self._produced += 1
+
+        with ThreadPoolExecutor(1) as writer:
+            written = writer.submit(write)
+            try:
+                yield
+            finally:
+                over.set()
+                written.result()
+
+    def come_to_rest(self) -> Settled:
+        """Wait until the group has settled, and nobody asks for another generation."""
+        settled = self.settle()
+        while True:
+            time.sleep(_QUIET_S)
+            again = self.settle()
+            if again.generation == settled.generation:
+                return again
+            settled = again
+
+    def watch(self, event: Callable[[], object]) -> Observed:
+        """What `event` does to a group at rest, until it is at rest again. Records are written meanwhile."""
+        before = self._recorded.generations()[-1]
+        revoked_before = self._revoked_so_far()
+        delivered_before = self.consumed().total()
+        written_before = self._produced
+        with self._being_written():
+            event()
+            after = self.come_to_rest()
+        consumed = self.wait_until_consumed(self._produced)
+        seen = [g for g in self._recorded.generations() if g.number >= before.number]
+        found = changes(seen, self.topics)
+        records = (self._produced - written_before) * sum(self.topics.values())
+        return Observed(
+            changes=found,
+            generations=after.generation - before.number,
+            leaders=tuple(dict.fromkeys(self._kinds[g.leader].label for g in seen[1:])),
+            moved=sum(change.moved for change in found),
+            least=sum(change.least for change in found),
+            revoked=self._revoked_so_far() - revoked_before,
+            records=records,
+            redelivered=consumed.total() - delivered_before - records,
+            owned_twice=owned_twice(self),
+        )
+
+    def stop(self, *names: str) -> None:
+        super().stop(*names)
+        for name in names:
+            # One that has to be killed leaves by its session's end, which is not what is measured here.
+            if self.members[name].process.returncode == -signal.SIGKILL:
+                raise TimeoutError(f"{name} was asked to stop and did not")
+
+    def generations(self) -> Sequence[Generation]:
+        """All that the broker recorded so far."""
+        return self._recorded.generations()
+
+    def kind_of(self, name: str) -> Kind:
+        return self._kinds[name]
+
+    def freeze(self, name: str) -> None:
+        # With the consumer that the process may have started: members are sessions of their own.
+        os.killpg(self.members[name].process.pid, signal.SIGSTOP)
+
+    def thaw(self, name: str) -> None:
+        os.killpg(self.members[name].process.pid, signal.SIGCONT)
+
+    def oldest(self) -> str:
+        """The name of the member that has been running for the longest time."""
+        return next(name for name, member in self.members.items() if member.running)
+
+    def _revoked_so_far(self) -> int:
+        """Partitions that members gave up while they stayed: a client that closes revokes, too."""
+        return sum(
+            len(numbers)
+            for member in self.members.values()
+            for report in _while_a_member(member.reports())
+            if report["event"] == "revoked"
+            for numbers in report["partitions"].values()
+        )
+
+    def _settled(self, names: Sequence[str], later_than: int, elsewhere: int = 0) -> Settled | None:
+        """By the broker's record, once every member tells that it has what is written there."""
+        generations = self._recorded.generations()
+        if not generations or (newest := generations[-1]).number <= later_than:
+            return None
+        if newest.names.keys() != set(names) or not newest.gives_out(self.topics):
+            return None
+        for name, member_id in newest.names.items():
+            told = [one for one in self.members[name].reports() if one["event"] in ("assigned", "revoked")]
+            if not told or told[-1]["event"] != "assigned" or told[-1]["member_id"] != member_id:
+                return None
+            has = {topic: sorted(numbers) for topic, numbers in told[-1]["partitions"].items() if numbers}
+            if has != newest.assignment.members[member_id]:
+                return None
+        return Settled(newest.number, newest.assignment, newest.names)
+
+
+def _while_a_member(reports: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The reports of a member without what it gave up by leaving."""
+    last = max((n for n, one in enumerate(reports) if one["event"] in ("assigned", "consumed")), default=-1)
+    stopped = any(one["event"] == "stopped" for one in reports)
+    yield from reports[: last + 1] if stopped else reports

@@ -1,0 +1,228 @@
+"""What a broker recorded of a group: who led each generation, and what everybody was given in it.
+
+No client tells who leads, and not all tell the generation. The coordinator writes both into
+`__consumer_offsets` whenever a leader has answered, together with the members and their assignments, so this
+reads them there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from compat_tests.kafka_cluster import Kafka
+from kafka_assignors.group import Assignment, Group, Member, Topic
+from kafka_assignors.protocol import (
+    GroupMetadata,
+    GroupMetadataKey,
+    OffsetCommitKey,
+    decode_assignment,
+    decode_group_metadata,
+    decode_key,
+    decode_subscription,
+    group_partition,
+)
+from kafka_assignors.quality import least_moved, measure
+
+__all__ = ["Change", "CommittedOffset", "Generation", "RecordedGroup", "changes"]
+
+_OFFSETS = "__consumer_offsets"
+_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A generation whose leader has answered. Members are named by their client ids."""
+
+    number: int
+    protocol: str
+    leader: str
+    names: Mapping[str, str]
+    """The member id of each, by name."""
+    subscribed: Mapping[str, frozenset[str]]
+    """By member id."""
+    assignment: Assignment
+    at_ms: int = 0
+    """When it was recorded, in milliseconds since the epoch."""
+
+    @classmethod
+    def of(cls, record: GroupMetadata, at_ms: int = 0) -> Generation | None:
+        """None for a record of a group without members."""
+        if record.leader is None or record.protocol is None:
+            return None
+        names = {member.client_id: member.member_id for member in record.members}
+        return cls(
+            record.generation,
+            record.protocol,
+            next(member.client_id for member in record.members if member.member_id == record.leader),
+            names,
+            {m.member_id: frozenset(decode_subscription(m.subscription).topics) for m in record.members},
+            Assignment({m.member_id: _assigned(m.assignment) for m in record.members}),
+            at_ms,
+        )
+
+    def gives_out(self, topics: Mapping[str, int]) -> bool:
+        """Whether every partition of these topics has an owner; some are withheld while they move."""
+        given = sum(self.assignment.load(member_id) for member_id in self.assignment.members)
+        return given == sum(topics.values())
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """A commit that the coordinator accepted. `position` is its offset in the log, which orders commits."""
+
+    position: int
+    at_ms: int
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """From one generation in which everything had an owner to the next such."""
+
+    after: Generation
+    leaders: tuple[str, ...]
+    """Of each generation that it took, by name."""
+    moved: int
+    """Partitions taken from members that stayed."""
+    least: int
+    """The fewest moves with which the members could have been balanced as well as possible."""
+
+
+class RecordedGroup:
+    """The generations of one group, from the moment at which this is entered."""
+
+    def __init__(self, kafka: Kafka, group_id: str) -> None:
+        self._kafka = kafka
+        self._group_id = group_id
+        self._generations: dict[int, Generation] = {}
+        self._commits: list[CommittedOffset] = []
+
+    def __enter__(self) -> RecordedGroup:
+        from confluent_kafka import Consumer, TopicPartition
+
+        # Assigning joins no group and commits nothing, so reading leaves no record in what is read.
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": self._kafka.bootstrap,
+                "group.id": self._group_id,
+                "enable.auto.commit": False,
+                "log_level": 0,
+                "fetch.wait.max.ms": 50,
+            }
+        )
+        self._have_topic_made()
+        partitions = self._partitions()
+        partition = group_partition(self._group_id, partitions)
+        self._partition = TopicPartition(_OFFSETS, partition)
+        self._next = self._end()
+        self._consumer.assign([TopicPartition(_OFFSETS, partition, self._next)])
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._consumer.close()
+
+    def _have_topic_made(self) -> None:
+        """A new cluster makes the topic when the first group is looked up, and has no coordinator before."""
+        from confluent_kafka import KafkaException, TopicPartition
+
+        deadline = time.monotonic() + _TIMEOUT_S
+        while True:
+            try:
+                self._consumer.committed([TopicPartition("any", 0)], timeout=_TIMEOUT_S)
+                return
+            except KafkaException:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+
+    def _end(self) -> int:
+        _, end = self._consumer.get_watermark_offsets(self._partition, timeout=_TIMEOUT_S)
+        return int(end)
+
+    def _partitions(self) -> int:
+        deadline = time.monotonic() + _TIMEOUT_S
+        while not (
+            found := self._consumer.list_topics(_OFFSETS, timeout=_TIMEOUT_S).topics[_OFFSETS].partitions
+        ):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{_OFFSETS} is not there after {_TIMEOUT_S:g} s")
+            time.sleep(0.1)
+        return len(found)
+
+    def generations(self) -> Sequence[Generation]:
+        """All that were recorded so far, in order."""
+        message: Any  # its annotations say that a message, even one with an error, may have no key
+        # Members commit all the time, so there is no end but the one that there is now.
+        end, deadline = self._end(), time.monotonic() + _TIMEOUT_S
+        while self._next < end:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{_OFFSETS} was read to offset {self._next} of {end} in {_TIMEOUT_S:g} s")
+            for message in self._consumer.consume(min(500, end - self._next), timeout=0.1):
+                if message.error() is not None:
+                    raise RuntimeError(f"{_OFFSETS}: {message.error().str()}")
+                self._next = message.offset() + 1
+                if message.value() is not None:
+                    self._add(message.key(), message.value(), message.timestamp()[1], message.offset())
+        return [self._generations[number] for number in sorted(self._generations)]
+
+    def commits(self) -> Sequence[CommittedOffset]:
+        """All that were read by `generations`, in the order in which they were accepted."""
+        return self._commits
+
+    def _add(self, key: bytes, value: bytes, at_ms: int, position: int) -> None:
+        match decode_key(key):
+            case GroupMetadataKey(self._group_id):
+                generation = Generation.of(decode_group_metadata(value), at_ms)
+                if generation is not None:
+                    self._generations[generation.number] = generation
+            case OffsetCommitKey(self._group_id, topic, partition):
+                # All versions of the value begin with two bytes that say which, and the offset.
+                offset = int.from_bytes(value[2:10], "big", signed=True)
+                self._commits.append(CommittedOffset(position, at_ms, topic, partition, offset))
+
+
+def changes(generations: Iterable[Generation], topics: Mapping[str, int]) -> list[Change]:
+    """What happened to the ownership of these topics (partition counts by name) in these generations."""
+    found = []
+    leaders: list[str] = []
+    before: Generation | None = None
+    for generation in generations:
+        leaders.append(generation.leader)
+        if not generation.gives_out(topics):
+            continue
+        if before is not None:
+            group = _owning(before, generation, topics)
+            moved = measure(group, generation.assignment).moved
+            found.append(Change(generation, tuple(leaders), moved, least_moved(group)))
+        before, leaders = generation, []
+    return found
+
+
+def _owning(before: Generation, after: Generation, topics: Mapping[str, int]) -> Group:
+    """The members of `after` with what they had `before`."""
+    members = [
+        Member(
+            member_id,
+            after.subscribed[member_id],
+            owned=before.assignment.members.get(member_id, {}),
+            generation=before.number,
+        )
+        for member_id in after.names.values()
+    ]
+    return Group.of([Topic(name, partitions) for name, partitions in topics.items()], members, after.number)
+
+
+def _assigned(data: bytes) -> Mapping[str, Sequence[int]]:
+    """By topic. A leader that leaves a member out gives it no bytes at all."""
+    if not data:
+        return {}
+    partitions = decode_assignment(data).partitions
+    return {topic: sorted(numbers) for topic, numbers in partitions.items() if numbers}

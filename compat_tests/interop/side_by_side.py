@@ -1,0 +1,154 @@
+"""What joining, leaving and rolling restarts cost with each assignor, and when going from one to another.
+
+    python -m compat_tests.interop.side_by_side            # prints the two tables
+    python -m compat_tests.interop.side_by_side --write    # puts them into docs/interop.md
+
+A real broker (that of KAFKA_BOOTSTRAP_SERVERS, or one of its own), three or four members in processes of
+their own, records written and consumed all the while. Times are left out: they would say more about the
+machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from compat_tests.interop.mixed_group import (
+    JAVA,
+    LIBRDKAFKA,
+    OUR_AIOKAFKA,
+    OUR_KAFKA_PYTHON,
+    STOCK_AIOKAFKA,
+    STOCK_KAFKA_PYTHON,
+    Kind,
+    MixedGroup,
+    Observed,
+)
+from compat_tests.jvm import classpath
+from compat_tests.kafka_cluster import Kafka, KafkaCluster
+
+__all__ = ["main"]
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "interop.md"
+BEGIN, END = "<!-- side by side: begin -->", "<!-- side by side: end -->"
+
+TOPICS = {"orders": 12, "payments": 7}
+
+ALONE: Sequence[tuple[str, Kind]] = [
+    *[("range", kind) for kind in (OUR_AIOKAFKA, OUR_KAFKA_PYTHON, STOCK_AIOKAFKA, STOCK_KAFKA_PYTHON)],
+    *[("range", kind) for kind in (JAVA, LIBRDKAFKA)],
+    *[
+        ("sticky", kind)
+        for kind in (OUR_AIOKAFKA, OUR_KAFKA_PYTHON, STOCK_AIOKAFKA, STOCK_KAFKA_PYTHON, JAVA)
+    ],
+    *[("cooperative-sticky", kind) for kind in (OUR_AIOKAFKA, OUR_KAFKA_PYTHON, STOCK_KAFKA_PYTHON)],
+    *[("cooperative-sticky", kind) for kind in (JAVA, LIBRDKAFKA)],
+]
+"""Groups of one kind of member. `roundrobin` moves as much as `range` or more, and remembers as little."""
+
+ROLLED: Sequence[tuple[str, Kind, Kind]] = [
+    *[(name, STOCK_AIOKAFKA, OUR_AIOKAFKA) for name in ("range", "roundrobin", "sticky")],
+    *[(name, STOCK_KAFKA_PYTHON, OUR_KAFKA_PYTHON) for name in ("range", "roundrobin", "sticky")],
+    ("cooperative-sticky", STOCK_KAFKA_PYTHON, OUR_KAFKA_PYTHON),
+    *[(name, JAVA, OUR_AIOKAFKA) for name in ("range", "roundrobin", "sticky", "cooperative-sticky")],
+    *[(name, LIBRDKAFKA, OUR_AIOKAFKA) for name in ("range", "roundrobin", "cooperative-sticky")],
+]
+"""Names under which two kinds may share a group: rolled from the first to the second, and back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    title: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def lines(self) -> Iterator[str]:
+        for row in (self.title, ["---"] * len(self.title), *self.rows):
+            yield "| " + " | ".join(row) + " |"
+
+
+def alone(kafka: Kafka, name: str, kind: Kind) -> list[str]:
+    """A row: a fourth member joins three, the oldest leaves, and the three are restarted one by one."""
+    with MixedGroup(kafka, name, TOPICS) as group:
+        group.form([kind] * 3)
+        joined = group.watch(lambda: group.join(kind))
+        left = group.watch(lambda: group.stop(group.oldest()))
+        rolled = group.watch(lambda: group.roll([kind] * 3))
+    return [f"`{name}`", kind.label, *(_event(one) for one in (joined, left, rolled))]
+
+
+def _event(seen: Observed) -> str:
+    return (
+        f"{seen.generations}; {seen.moved} ({seen.least}); {seen.revoked}; {seen.redelivered}{_double(seen)}"
+    )
+
+
+def rolled(kafka: Kafka, name: str, other: Kind, ours: Kind) -> Iterator[list[str]]:
+    """Two rows: three members rolled from `other` to `ours`, and back."""
+    with MixedGroup(kafka, name, TOPICS) as group:
+        group.form([other] * 3)
+        for old, new in ((other, ours), (ours, other)):
+            seen = group.watch(lambda new=new: group.roll([new] * 3))  # type: ignore[misc]
+            yield [
+                f"`{name}`",
+                f"{old.label} → {new.label}",
+                ", ".join(seen.leaders),
+                str(seen.generations),
+                f"{seen.moved} ({seen.least})",
+                f"{seen.records}",
+                f"{seen.redelivered}{_double(seen)}",
+            ]
+
+
+def _double(seen: Observed) -> str:
+    return f", **{len(seen.owned_twice)} owned twice**" if seen.owned_twice else ""
+
+
+def tables(kafka: Kafka) -> Iterator[Table]:
+    """Both tables; each row is told on standard error as soon as it is there."""
+
+    def told(row: list[str]) -> list[str]:
+        print(" | ".join(row), file=sys.stderr, flush=True)
+        return row
+
+    yield Table(
+        ["name", "members", "a fourth joins", "the oldest leaves", "three are restarted"],
+        [told(alone(kafka, name, kind)) for name, kind in ALONE],
+    )
+    yield Table(
+        ["name", "rolling restart", "led by", "generations", "moved (least)", "records", "delivered again"],
+        [told(row) for name, other, ours in ROLLED for row in rolled(kafka, name, other, ours)],
+    )
+
+
+def versions() -> str:
+    """What the tables were made with."""
+    jar = next(Path(jar).stem for jar in classpath().split(os.pathsep) if "kafka-clients" in jar)
+    clients = ", ".join(f"{name} {version(name)}" for name in ("aiokafka", "kafka-python", "confluent-kafka"))
+    return f"Made with {jar.replace('-clients-', ' ')} (broker and Java), {clients}."
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Compare what assignors do, stock ones and ours.")
+    parser.add_argument("--write", action="store_true", help=f"put the tables into docs/{PAGE.name}")
+    chosen = parser.parse_args(arguments)
+    with ExitStack() as running:
+        existing = os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
+        kafka = Kafka(existing) if existing else running.enter_context(KafkaCluster())
+        by_event, by_pair = ("\n".join(table.lines()) for table in tables(kafka))
+    text = f"{by_event}\n\n{by_pair}\n\n{versions()}"
+    if chosen.write:
+        page = PAGE.read_text(encoding="utf-8")
+        before, after = page.split(BEGIN)[0], page.split(END)[1]
+        PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
+    print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

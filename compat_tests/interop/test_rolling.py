@@ -1,0 +1,100 @@
+"""Groups of all clients under one name, rolled to our assignors and back, on a real broker.
+
+A member is stopped, and one of another client started in its place, while records are written. Leaders of
+every kind take their turns, since a leader that is stopped hands over to another member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from compat_tests.interop.mixed_group import (
+    JAVA,
+    LIBRDKAFKA,
+    OUR_AIOKAFKA,
+    OUR_KAFKA_PYTHON,
+    STOCK_AIOKAFKA,
+    STOCK_KAFKA_PYTHON,
+    Kind,
+    MixedGroup,
+    Observed,
+)
+from compat_tests.kafka_cluster import Kafka
+from kafka_assignors.group import Group, Member, Topic
+from kafka_assignors.strategies import load_strategy
+
+TOPICS = {"orders": 12, "payments": 7}
+
+OURS = (OUR_AIOKAFKA, OUR_KAFKA_PYTHON)
+
+
+def rolled_to_ours_and_back(
+    kafka: Kafka, name: str, others: Sequence[Kind], capsys: pytest.CaptureFixture[str]
+) -> list[Observed]:
+    """What is true of every group, whatever its name; returns what each direction did."""
+    ours = [OURS[number % 2] for number in range(len(others))]
+    with MixedGroup(kafka, name, TOPICS) as group:
+        group.form(others)
+        seen = [group.watch(lambda: group.roll(ours)), group.watch(lambda: group.roll(others))]
+    with capsys.disabled():
+        for direction, one in zip(("to ours", "and back"), seen, strict=True):
+            print(
+                f"\n{name}, {direction}: {one.generations} generations led by {', '.join(one.leaders)}; "
+                f"moved {one.moved}, least {one.least}; {one.records} records, {one.redelivered} twice",
+                end="",
+            )
+    for one in seen:
+        assert one.owned_twice == []
+        assert {change.after.protocol for change in one.changes} == {name}
+    # Leaders of several kinds had their turn.
+    assert len({leader for one in seen for leader in one.leaders}) > 1
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("name", "others"),
+    [
+        ("range", [JAVA, STOCK_AIOKAFKA, STOCK_KAFKA_PYTHON]),
+        ("roundrobin", [LIBRDKAFKA, STOCK_KAFKA_PYTHON, STOCK_AIOKAFKA]),
+    ],
+    ids=["range", "roundrobin"],
+)
+def test_whoever_leads_members_get_the_same(
+    kafka: Kafka, name: str, others: Sequence[Kind], capsys: pytest.CaptureFixture[str]
+) -> None:
+    strategy = load_strategy(name)
+    for one in rolled_to_ours_and_back(kafka, name, others, capsys):
+        for change in one.changes:
+            generation = change.after
+            topics = {topic for topics in generation.subscribed.values() for topic in topics}
+            group = Group.of(
+                [Topic(topic, TOPICS[topic.split("-")[0]]) for topic in topics],
+                [Member(id, topics) for id, topics in generation.subscribed.items()],
+            )
+            expected = {
+                member_id: {topic: list(numbers) for topic, numbers in share.items()}
+                for member_id, share in strategy.assign(group).members.items()
+            }
+            assert generation.assignment.members == expected, generation.leader
+
+
+def test_sticky_members_keep_what_balance_allows_under_any_leader_but_stock_python_ones(
+    kafka: Kafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    others = [JAVA, STOCK_AIOKAFKA, JAVA]
+    for one in rolled_to_ours_and_back(kafka, "sticky", others, capsys):
+        for change in one.changes:
+            if not any(leader.startswith(STOCK_AIOKAFKA.label) for leader in change.leaders):
+                assert change.moved == change.least, change.leaders
+
+
+def test_cooperative_members_and_eager_ones_of_ours_never_own_the_same_and_ours_lead_with_the_least_moves(
+    kafka: Kafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    others = [JAVA, LIBRDKAFKA, JAVA]
+    for one in rolled_to_ours_and_back(kafka, "cooperative-sticky", others, capsys):
+        for change in one.changes:
+            if all(leader.startswith("ours") for leader in change.leaders):
+                assert change.moved == change.least, change.leaders

@@ -1,0 +1,111 @@
+"""Why some stock assignors are no safe company under a name that they share: each reason, shown.
+
+docs/interop.md tells users what follows from it.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException
+from kafka import KafkaConsumer
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.errors import KafkaConfigurationError
+
+from compat_tests.interop.mixed_group import (
+    JAVA,
+    LIBRDKAFKA,
+    OUR_AIOKAFKA,
+    OUR_KAFKA_PYTHON,
+    STOCK_AIOKAFKA,
+    STOCK_KAFKA_PYTHON,
+    Kind,
+    MixedGroup,
+)
+from compat_tests.kafka_cluster import Kafka
+
+
+@pytest.mark.parametrize(
+    ("leader", "first"),
+    [(STOCK_AIOKAFKA, "dynamic"), (LIBRDKAFKA, "dynamic"), (OUR_AIOKAFKA, "static"), (JAVA, "static")],
+    ids=lambda value: value.label if isinstance(value, Kind) else value,
+)
+def test_aiokafka_and_librdkafka_order_static_members_among_the_others_where_java_and_ours_put_them_first(
+    kafka: Kafka, leader: Kind, first: str
+) -> None:
+    with MixedGroup(kafka, "range", {"orders": 2}) as group:
+        dynamic = group.join(leader)
+        group.settle()
+        static = group.join(OUR_AIOKAFKA, instance_id="zone-1")
+        settled = group.settle()
+        partition = {dynamic: "dynamic", static: "static"}
+        assert (
+            partition[next(name for name in settled.names if 0 in settled.of(name)[group.topic("orders")])]
+            == first
+        )
+
+
+def test_stock_kafka_python_forgets_members_where_static_and_dynamic_ones_are_mixed() -> None:
+    # Which ones depends on the order in which the broker names the members, and that on random ids.
+    def member(member_id: str, instance_id: str | None) -> Any:
+        return SimpleNamespace(
+            member_id=member_id, group_instance_id=instance_id, metadata=SimpleNamespace(topics=["orders"])
+        )
+
+    cluster = SimpleNamespace(partitions_for_topic=lambda topic: set(range(6)))
+    members = [member("a", None), member("b", "pod-1"), member("c", None)]
+    answer = RangePartitionAssignor.assign(cluster, members)
+    counts = {
+        member_id: sum(len(numbers) for _, numbers in share.assigned_partitions)
+        for member_id, share in answer.items()
+    }
+    assert counts == {"a": 0, "b": 3, "c": 3}
+
+
+def test_a_stock_kafka_python_leader_of_roundrobin_fails_when_subscriptions_differ(kafka: Kafka) -> None:
+    with MixedGroup(kafka, "roundrobin", {"orders": 2, "payments": 2}) as group:
+        leader = group.join(STOCK_KAFKA_PYTHON, topics=["orders"])
+        group.wait_for("the leader", lambda: group.members[leader].reports("assigned"))
+        group.join(OUR_KAFKA_PYTHON, topics=["payments"])
+        group.wait_for("the leader to fail", lambda: "KeyError" in group.members[leader].last_lines())
+
+
+def test_a_stock_kafka_python_leader_of_sticky_understands_nobody_and_ours_understands_all(
+    kafka: Kafka,
+) -> None:
+    with MixedGroup(kafka, "sticky", {"orders": 12, "payments": 7}) as group:
+        group.form([STOCK_KAFKA_PYTHON, OUR_AIOKAFKA, STOCK_AIOKAFKA])
+        group.join(OUR_AIOKAFKA)
+        group.settle()
+        assert "Could not parse member data" in group.members[group.oldest()].last_lines()
+
+    with MixedGroup(kafka, "sticky", {"orders": 12, "payments": 7}) as group:
+        group.form([OUR_AIOKAFKA, STOCK_KAFKA_PYTHON, STOCK_AIOKAFKA])
+        under_ours = group.watch(lambda: group.join(STOCK_KAFKA_PYTHON))
+        assert under_ours.leaders == (OUR_AIOKAFKA.label,)
+        assert under_ours.moved == under_ours.least
+
+
+def test_stock_kafka_python_allows_nothing_beside_its_cooperative_assignor(kafka: Kafka) -> None:
+    with pytest.raises(KafkaConfigurationError, match="common RebalanceProtocol"):
+        KafkaConsumer(
+            "orders",
+            group_id="g",
+            bootstrap_servers=kafka.bootstrap,
+            partition_assignment_strategy=[CooperativeStickyAssignor, RangePartitionAssignor],
+        )
+
+
+def test_librdkafka_has_no_sticky_and_lets_nothing_eager_stand_beside_cooperative_sticky() -> None:
+    def configured(strategy: str) -> None:
+        Consumer(
+            {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "partition.assignment.strategy": strategy}
+        )
+
+    with pytest.raises(KafkaException, match="sticky"):
+        configured("sticky")
+    with pytest.raises(KafkaException, match="same protocol type"):
+        configured("cooperative-sticky,range")

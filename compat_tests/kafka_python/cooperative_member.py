@@ -1,0 +1,40 @@
+"""A member program (see `compat_tests.member_reports`): one CooperativeKafkaConsumer.
+
+It reports all that it owns in every generation, so that a group of them can settle, and apart from that what
+was `added`. Without automatic commits, the listener commits what goes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
+
+from compat_tests.kafka_python.member import consume
+from compat_tests.member_reports import MemberSpec, Reporter, by_topic
+from kafka_assignors_kafka_python import CooperativeKafkaConsumer
+
+
+class Listener(ConsumerRebalanceListener):
+    def __init__(self, spec: MemberSpec, reporter: Reporter, consumer: CooperativeKafkaConsumer) -> None:
+        self._spec = spec
+        self._reporter = reporter
+        self._consumer = consumer
+
+    def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        if not self._spec.auto_commit:
+            positions = {tp: self._consumer.position(tp) for tp in revoked}
+            self._consumer.commit({tp: OffsetAndMetadata(at, "", -1) for tp, at in positions.items()})
+        self._reporter.revoked(revoked)
+
+    def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
+        self._reporter.report("lost", partitions=by_topic(lost))
+
+    def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        generation: Any = self._consumer.group_metadata()
+        self._reporter.report("added", partitions=by_topic(assigned))
+        self._reporter.assigned(generation.member_id, generation.generation_id, self._consumer.assignment())
+
+
+if __name__ == "__main__":
+    consume(MemberSpec.from_arguments(), Reporter(), CooperativeKafkaConsumer, Listener)

@@ -1,0 +1,447 @@
+"""CooperativeKafkaConsumers of the test's own process: listener, commits, positions, subscriptions."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from kafka import ConsumerRebalanceListener, KafkaProducer, OffsetAndMetadata, TopicPartition
+from kafka.admin import KafkaAdminClient, MemberToRemove
+from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.errors import CommitFailedError, KafkaError
+from kafka.structs import MemberState
+
+from compat_tests.group_of_members import GroupOfMembers
+from compat_tests.kafka_cluster import Kafka
+from kafka_assignors_kafka_python import (
+    CooperativeKafkaConsumer,
+    CooperativeStickyAssignor,
+    RangeAssignor,
+    StickyAssignor,
+)
+from kafka_assignors_kafka_python.cooperative.inside import require_inside
+
+PROGRAM = "compat_tests.kafka_python.cooperative_member"
+
+
+class Listener(ConsumerRebalanceListener):
+    """Remembers what it was told, in order, and does what the test wants."""
+
+    def __init__(self, **actions: Callable[[set[TopicPartition]], Any]) -> None:
+        self.calls: list[tuple[str, set[TopicPartition]]] = []
+        self._actions = actions
+
+    def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        self._told("revoked", revoked)
+
+    def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
+        self._told("lost", lost)
+
+    def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        self._told("assigned", assigned)
+
+    def _told(self, what: str, partitions: set[TopicPartition]) -> None:
+        self.calls.append((what, partitions))
+        self._actions.get(what, lambda _: None)(partitions)
+
+    def told(self, what: str) -> list[set[TopicPartition]]:
+        return [partitions for call, partitions in self.calls if call == what and partitions]
+
+
+class AsyncListener(AsyncConsumerRebalanceListener):
+    """Awaits what the test wants when partitions are revoked."""
+
+    def __init__(self, revoked: Callable[[set[TopicPartition]], Any]) -> None:
+        self._revoked = revoked
+
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        await self._revoked(revoked)
+
+    async def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
+        pass
+
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def consuming(
+    group: GroupOfMembers, listener: object = None, **settings: Any
+) -> Iterator[CooperativeKafkaConsumer]:
+    consumer = CooperativeKafkaConsumer(
+        **{
+            "bootstrap_servers": group.kafka.bootstrap,
+            "group_id": group.id,
+            "auto_offset_reset": "earliest",
+            "heartbeat_interval_ms": 200,
+            "enable_auto_commit": False,
+            **settings,
+        }
+    )
+    try:
+        consumer.subscribe(list(group.topics), listener=listener)
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def until(condition: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def polling_until(condition: Callable[[], Any], *consumers: CooperativeKafkaConsumer) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        for consumer in consumers:
+            consumer.poll(timeout_ms=20)
+
+
+def share(group: GroupOfMembers, *consumers: CooperativeKafkaConsumer) -> None:
+    """Poll until each has its fair share and has been told so."""
+    fair = sum(group.topics.values()) // len(consumers)
+
+    def is_settled(consumer: CooperativeKafkaConsumer) -> bool:
+        is_told = consumer._coordinator.listening.asked is None
+        return is_told and len(consumer.assignment()) == fair and state_of(consumer) == MemberState.STABLE
+
+    polling_until(lambda: all(map(is_settled, consumers)), *consumers)
+
+
+def state_of(consumer: CooperativeKafkaConsumer) -> str:
+    state: str = consumer.group_metadata().state
+    return state
+
+
+def committed(positions: dict[TopicPartition, int]) -> dict[TopicPartition, OffsetAndMetadata]:
+    return {tp: OffsetAndMetadata(position, "", -1) for tp, position in positions.items()}
+
+
+def of(group: GroupOfMembers, *numbers: int) -> set[TopicPartition]:
+    return {TopicPartition(group.topic("orders"), number) for number in numbers}
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "message"),
+    [
+        ({"partition_assignment_strategy": [CooperativeStickyAssignor]}, TypeError, r"pass \[CooperativeS"),
+        ({"partition_assignment_strategy": [RangePartitionAssignor]}, TypeError, "is not an assignor of"),
+        ({"partition_assignment_strategy": []}, ValueError, "no strategy .* is cooperative"),
+        ({"partition_assignment_strategy": [StickyAssignor()]}, ValueError, "sticky.*use KafkaConsumer"),
+        (
+            {"partition_assignment_strategy": [CooperativeStickyAssignor(), CooperativeStickyAssignor()]},
+            ValueError,
+            "2 assignors with the name 'cooperative-sticky'",
+        ),
+        ({"group_id": None}, TypeError, "group_id must be"),
+        ({"client_rack": 1}, TypeError, "client_rack must be"),
+    ],
+)
+def test_what_a_consumer_cannot_work_with_is_refused_at_construction(
+    settings: dict[str, Any], kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        CooperativeKafkaConsumer("orders", **{"group_id": "g", **settings})
+
+
+def test_a_release_that_lacks_what_we_need_is_refused_and_what_it_lacks_is_named() -> None:
+    with pytest.raises(RuntimeError, match=r"kafka-python \d.*, whose object has no _sensors"):
+        require_inside(object(), object())
+
+
+def test_several_strategies_are_offered_in_one_join(kafka: Kafka) -> None:
+    strategies = [CooperativeStickyAssignor(), StickyAssignor(), RangeAssignor()]
+    with (
+        GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group,
+        consuming(group, partition_assignment_strategy=strategies) as consumer,
+    ):
+        share(group, consumer)
+        assert consumer.group_metadata().generation_id == 1
+
+
+@pytest.mark.parametrize("poll_ms", [0, 1, 2, 3, 5])
+def test_polls_that_are_over_long_before_a_join_get_their_partitions_and_records(
+    kafka: Kafka, poll_ms: int
+) -> None:
+    # kafka-python's own consumer stops for good now and then, when a poll ends at the wrong moment.
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
+        group.produce(1)
+        for _ in range(4):
+            with consuming(group) as consumer:
+                deadline, read = time.monotonic() + 30, set()
+                while len(read) < 4:
+                    assert time.monotonic() < deadline
+                    read |= consumer.poll(timeout_ms=poll_ms).keys()
+
+
+def test_what_goes_can_be_committed_while_it_is_revoked_and_not_after(kafka: Kafka) -> None:
+    saved: dict[TopicPartition, int] = {}
+
+    def commit(revoked: set[TopicPartition]) -> None:
+        positions = {tp: first.position(tp) for tp in revoked}
+        first.commit(committed(positions))
+        saved.update(positions)
+
+    listener = Listener(revoked=commit)
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group, consuming(group, listener) as first:
+        group.produce(10)
+        read: set[TopicPartition] = set()
+        while len(read) < 4:
+            read |= first.poll(timeout_ms=100).keys()
+        with consuming(group) as second:
+            share(group, first, second)
+            (moved,) = listener.told("revoked")
+            assert moved == second.assignment()
+            assert saved == dict.fromkeys(moved, 10)
+            assert {tp: second.position(tp) for tp in moved} == saved
+            with pytest.raises(CommitFailedError, match="revoked or lost"):
+                first.commit(committed({next(iter(moved)): 3}))
+            assert {tp: second.committed(tp) for tp in moved} == saved
+
+
+def test_offsets_are_committed_in_a_transaction_unless_the_partitions_are_lost(kafka: Kafka) -> None:
+    def commit(offset: int) -> None:
+        producer.begin_transaction()
+        producer.send_offsets_to_transaction(committed({tp: offset}), consumer.group_metadata())
+        producer.commit_transaction()
+
+    listener = Listener()
+    with (
+        GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group,
+        contextlib.closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap)) as admin,
+        contextlib.closing(
+            KafkaProducer(bootstrap_servers=kafka.bootstrap, transactional_id=group.id)
+        ) as producer,
+        consuming(group, listener) as consumer,
+    ):
+        producer.init_transactions()
+        share(group, consumer)
+        (tp,) = of(group, 0)
+        commit(3)
+        until(lambda: consumer.committed(tp) == 3)  # The broker answers before it has written all of it.
+
+        admin.remove_group_members(group.id, [MemberToRemove(consumer.group_metadata().member_id)])
+        until(lambda: state_of(consumer) == MemberState.UNJOINED)  # A heartbeat finds out.
+        # The broker takes offsets from who is no member. This one was, and its user has not been told yet.
+        with pytest.raises(KafkaError):
+            commit(7)
+        assert consumer.committed(tp) == 3
+        polling_until(lambda: listener.told("lost"), consumer)
+
+
+def test_an_async_listener_can_await_a_commit(kafka: Kafka) -> None:
+    async def commit(revoked: set[TopicPartition]) -> None:
+        await first.commit_async(committed({tp: first.position(tp) for tp in revoked}))
+
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
+        group.produce(10)
+        with consuming(group, AsyncListener(commit)) as first:
+            read: set[TopicPartition] = set()
+            while len(read) < 4:
+                read |= first.poll(timeout_ms=100).keys()
+            with consuming(group) as second:
+                share(group, first, second)
+                assert {second.position(tp) for tp in second.assignment()} == {10}
+
+
+def test_partitions_that_stay_keep_their_buffers_positions_and_pauses(kafka: Kafka) -> None:
+    def buffers(consumer: CooperativeKafkaConsumer) -> dict[TopicPartition, object]:
+        fetcher = consumer._fetcher
+        return {**fetcher._paused_completed_fetches, **fetcher._paused_partition_records}
+
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
+        group.produce(10)
+        with consuming(group, max_poll_records=3) as first:
+            read: dict[TopicPartition, int] = {}
+            while len(read) < 4:
+                for tp, records in first.poll(timeout_ms=100).items():
+                    read[tp] = read.get(tp, 0) + len(records)
+                    first.pause(tp)
+            positions = {tp: first.position(tp) for tp in first.assignment()}
+            assert positions == read
+            polling_until(lambda: len(buffers(first)) == 4, first)
+            buffered = buffers(first)
+            with consuming(group) as second:
+                share(group, first, second)
+                stayed = first.assignment()
+                assert len(stayed) == 2
+                assert all(buffers(first)[tp] is buffered[tp] for tp in stayed)
+                assert first.paused() == stayed
+                assert {tp: first.position(tp) for tp in stayed} == {tp: read[tp] for tp in stayed}
+                assert second.paused() == set()
+                first.resume(*stayed)
+                while sum(read[tp] for tp in stayed) < 20:
+                    for tp, records in first.poll(timeout_ms=100).items():
+                        assert records[0].offset == read[tp]
+                        read[tp] += len(records)
+
+
+def test_what_is_lost_before_the_next_poll_announces_it_is_neither_announced_nor_reported_as_lost(
+    kafka: Kafka,
+) -> None:
+    listener = Listener()
+    with (
+        GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group,
+        consuming(group, listener, max_poll_interval_ms=2000) as consumer,
+    ):
+        consumer.poll(timeout_ms=0)
+        until(lambda: len(consumer.assignment()) == 4)
+        until(lambda: state_of(consumer) == MemberState.UNJOINED)
+        polling_until(lambda: listener.calls, consumer)
+        assert listener.calls == [("assigned", of(group, 0, 1, 2, 3))]
+
+
+def test_a_position_that_the_listener_sets_is_where_consumption_begins(kafka: Kafka) -> None:
+    def seek(assigned: set[TopicPartition]) -> None:
+        for tp in assigned:
+            consumer.seek(tp, 7)
+
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
+        group.produce(10)
+        with consuming(group, Listener(assigned=seek)) as consumer:
+            first_offsets: dict[TopicPartition, int] = {}
+            while len(first_offsets) < 4:
+                for tp, records in consumer.poll(timeout_ms=100).items():
+                    first_offsets.setdefault(tp, records[0].offset)
+            assert first_offsets == dict.fromkeys(of(group, 0, 1, 2, 3), 7)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_what_a_listener_raises_comes_out_of_poll_and_the_consumer_goes_on(
+    kafka: Kafka, asynchronous: bool
+) -> None:
+    refusals = [ValueError("I will not")]
+
+    def refuse_once(_: set[TopicPartition]) -> None:
+        if refusals:
+            raise refusals.pop()
+
+    async def refuse_later(revoked: set[TopicPartition]) -> None:
+        refuse_once(revoked)
+
+    listener = AsyncListener(refuse_later) if asynchronous else Listener(revoked=refuse_once)
+    with (
+        GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group,
+        consuming(group, listener) as first,
+        consuming(group) as second,
+    ):
+        share(group, first)
+        with pytest.raises(KafkaError, match=r"on_partitions_revoked of .* failed: .*I will not") as raised:
+            share(group, second, first)
+        assert isinstance(raised.value.__cause__, ValueError)
+        share(group, first, second)
+        group.produce(10)
+        polling_until(lambda: first.poll(timeout_ms=100), first)
+
+
+def test_what_a_listener_raises_when_the_consumer_is_closed_is_raised_when_it_has_left(kafka: Kafka) -> None:
+    def refuse(_: set[TopicPartition]) -> None:
+        raise ValueError("I will not")
+
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group, consuming(group) as second:
+        with consuming(group, Listener(revoked=refuse), session_timeout_ms=30_000) as first:
+            share(group, first)
+            with pytest.raises(KafkaError, match="I will not"):
+                first.close()
+        share(group, second)
+
+
+def test_a_consumer_that_is_closed_revokes_what_it_owns_and_leaves_at_once(kafka: Kafka) -> None:
+    listener = Listener()
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group, consuming(group) as second:
+        with consuming(group, listener, session_timeout_ms=30_000) as first:
+            share(group, first, second)
+            mine = first.assignment()
+        assert listener.calls[-1] == ("revoked", mine)
+        share(group, second)
+
+
+def test_who_unsubscribes_gives_everything_back_and_may_subscribe_again(kafka: Kafka) -> None:
+    listener = Listener()
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group, consuming(group, listener) as consumer:
+        group.produce(10)
+        share(group, consumer)
+        consumer.unsubscribe()
+        assert consumer.assignment() == set()
+        assert listener.told("revoked") == [of(group, 0, 1, 2, 3)]
+        assert consumer.poll(timeout_ms=50) == {}
+
+        consumer.subscribe(list(group.topics), listener=listener)
+        share(group, consumer)
+        group.produce(10)  # The polls until then may have had all that was there.
+        record = next(iter(consumer))
+        assert TopicPartition(record.topic, record.partition) in consumer.assignment()
+
+
+def test_partitions_can_be_assigned_by_hand_as_with_the_stock_consumer(kafka: Kafka) -> None:
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group, consuming(group) as consumer:
+        group.produce(10)
+        consumer.unsubscribe()
+        (tp,) = of(group, 1)
+        consumer.assign([tp])
+        record = next(consumer)
+        assert (record.partition, record.offset) == (1, 0)
+        consumer.commit()
+        assert consumer.committed(tp) == 1
+
+        consumer.unsubscribe()
+        consumer.subscribe(list(group.topics))
+        read: dict[int, int] = {}
+        while len(read) < 4:
+            for tp, records in consumer.poll(timeout_ms=100).items():
+                read.setdefault(tp.partition, records[0].offset)
+        assert read == {0: 0, 1: 1, 2: 0, 3: 0}
+
+
+def test_records_and_commits_flow_while_the_group_waits_for_a_member_that_does_not_join(
+    kafka: Kafka,
+) -> None:
+    patient: dict[str, Any] = {"session_timeout_ms": 30_000}
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group, consuming(group, **patient) as first:
+
+        def owned_by(name: str) -> list[int]:
+            reports = group.members[name].reports("assigned")
+            return list(reports[-1]["partitions"].get(group.topic("orders"), [])) if reports else []
+
+        share(group, first)
+        group.start("frozen", ["cooperative-sticky"], **patient)
+        polling_until(lambda: len(owned_by("frozen")) == 2 and len(first.assignment()) == 2, first)
+        group.freeze("frozen")
+        group.start("newcomer", ["cooperative-sticky"], **patient)
+        polling_until(lambda: state_of(first) == MemberState.REBALANCING, first)
+
+        group.produce(10)
+        read: dict[TopicPartition, int] = {}
+        while sum(read.values()) < 20:
+            for tp, records in first.poll(timeout_ms=100).items():
+                read[tp] = read.get(tp, 0) + len(records)
+        first.commit()
+        assert {tp: first.committed(tp) for tp in read} == dict.fromkeys(read, 10)
+        assert state_of(first) == MemberState.REBALANCING
+
+        group.thaw("frozen")
+        polling_until(lambda: len(owned_by("newcomer")) == 1, first)
+
+
+def test_a_consumer_can_be_closed_while_the_group_waits_for_a_member_that_does_not_join(kafka: Kafka) -> None:
+    patient: dict[str, Any] = {"session_timeout_ms": 30_000}
+    listener = Listener()
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
+        with consuming(group, listener, enable_auto_commit=True, **patient) as first:
+            share(group, first)
+            group.start("frozen", ["cooperative-sticky"], **patient)
+            polling_until(
+                lambda: len(first.assignment()) == 2 and group.members["frozen"].reports("added"), first
+            )
+            group.freeze("frozen")
+            group.start("newcomer", ["cooperative-sticky"], **patient)
+            polling_until(lambda: state_of(first) == MemberState.REBALANCING, first)
+            mine = first.assignment()
+        assert listener.calls[-1] == ("lost", mine)

@@ -1,0 +1,81 @@
+"""A CooperativeKafkaConsumer to which something happens in the middle of a join: a strategy prolongs it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from compat_tests.group_of_members import GroupOfMembers
+from compat_tests.kafka_cluster import Kafka
+from compat_tests.kafka_python.test_cooperative_consumer import (
+    PROGRAM,
+    consuming,
+    polling_until,
+    share,
+    until,
+)
+from kafka_assignors.group import Assignment, Group
+from kafka_assignors.rebalance import Phase
+from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
+from kafka_assignors_kafka_python import CooperativeKafkaConsumer, assignor
+
+
+class StuckWithThree:
+    """`CooperativeSticky`, whose first call for a group of three does not return before it is released."""
+
+    name = CooperativeSticky.name
+    version = CooperativeSticky.version
+    protocols = CooperativeSticky.protocols
+
+    def __init__(self) -> None:
+        self.stuck = threading.Event()
+        self.released = threading.Event()
+
+    def assign(self, group: Group) -> Assignment:
+        if len(group.members) == 3 and not self.stuck.is_set():
+            self.stuck.set()
+            assert self.released.wait(60)
+        return CooperativeSticky().assign(group)
+
+
+def phase_of(consumer: CooperativeKafkaConsumer) -> Phase:
+    phase: Phase = consumer._coordinator._member.phase
+    return phase
+
+
+def unsubscribe(consumer: CooperativeKafkaConsumer) -> None:
+    topics = sorted(consumer.subscription())
+    consumer.unsubscribe()
+    consumer.subscribe(topics)
+
+
+def exceed_the_poll_interval(consumer: CooperativeKafkaConsumer) -> None:
+    until(lambda: phase_of(consumer) is Phase.IDLE)
+
+
+@pytest.mark.parametrize("leave", [unsubscribe, exceed_the_poll_interval])
+def test_who_leaves_while_it_waits_for_its_assignment_can_join_again(
+    kafka: Kafka, leave: Callable[[CooperativeKafkaConsumer], None]
+) -> None:
+    # The broker never answers the SyncGroup of a member that has left.
+    strategy = StuckWithThree()
+    leaving = {"max_poll_interval_ms": 4000} if leave is exceed_the_poll_interval else {}
+    with (
+        GroupOfMembers(kafka, PROGRAM, {"orders": 6}) as group,
+        consuming(group, partition_assignment_strategy=[assignor(strategy)]) as leader,
+        consuming(group, **leaving) as follower,
+        consuming(group) as third,
+    ):
+        share(group, leader)
+        share(group, leader, follower)
+        try:
+            polling_until(
+                lambda: strategy.stuck.is_set() and phase_of(follower) is Phase.SYNCING, third, follower
+            )
+            leave(follower)
+            polling_until(lambda: phase_of(third) is Phase.JOINING, third)  # since the follower has left
+        finally:
+            strategy.released.set()
+        share(group, leader, follower, third)

@@ -1,0 +1,16 @@
+"""Groups whose members mean harm, led by our strategies in a stock consumer, on a real broker."""
+
+from __future__ import annotations
+
+from compat_tests.hostile.scenarios import HostileScenarios, StolenInstanceScenarios
+from compat_tests.kafka_python.member import KNOWS_STATIC_MEMBERS
+
+
+class TestHostileMembers(HostileScenarios):
+    program = "compat_tests.kafka_python.member"
+
+
+if KNOWS_STATIC_MEMBERS:  # from 2.3 on
+
+    class TestStolenInstanceIds(StolenInstanceScenarios):
+        program = "compat_tests.kafka_python.member"

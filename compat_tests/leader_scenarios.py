@@ -1,0 +1,197 @@
+"""What a leader must know when it assigns, what it may not do while it thinks, and groups without one.
+
+The same for every client: a test module subclasses the scenarios and names its member program.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import pytest
+
+from compat_tests.eager_scenarios import OTHERS, SHORT_SESSION_MS, by_size
+from compat_tests.group_of_members import GroupOfMembers, Settled
+from compat_tests.kafka_cluster import Kafka, KafkaCluster
+from kafka_assignors.protocol.subscription import Subscription, encode_subscription
+from kafka_assignors.strategies import load_strategy
+
+__all__ = ["LeaderScenarios", "MigratedGroupScenarios"]
+
+KIP848 = "compat_tests.kip848_member"
+
+WITNESS = f"{OTHERS}:Witness"
+
+ONE_HOUR_MS = 3_600_000
+"""A metadata age at which no refresh that is due anyway tells a leader what it should have asked for."""
+
+
+def first_assigned(group: GroupOfMembers, name: str, after: int) -> Mapping[str, list[int]]:
+    """What a member was given in the first generation later than `after` in which it was assigned."""
+
+    def find() -> dict[str, Any] | None:
+        reports = group.members[name].reports("assigned")
+        return next((report for report in reports if report["generation"] > after), None)
+
+    report: dict[str, Any] = group.wait_for(f"{name} to be assigned after generation {after}", find)
+    partitions: Mapping[str, list[int]] = report["partitions"]
+    return partitions
+
+
+def last_seen(group: GroupOfMembers, leader: str) -> dict[str, Any]:
+    """The group as the leader's strategy, which is `Witness`, was last shown it."""
+    seen = [r["message"] for r in group.members[leader].reports("logged") if '"topics"' in r["message"]]
+    decoded: dict[str, Any] = json.loads(seen[-1])
+    return decoded
+
+
+class LeaderScenarios:
+    program: ClassVar[str]
+
+    def group(self, kafka: Kafka, **topics: int) -> GroupOfMembers:
+        return GroupOfMembers(kafka, self.program, topics)
+
+    def pair(self, group: GroupOfMembers, assignor: str, **options: Any) -> Settled:
+        """A leader, and a member named "b", of which neither asks for metadata unless it has a reason."""
+        for member in ("leader", "b"):
+            group.start(member, [assignor], topics=["orders"], metadata_max_age_ms=ONE_HOUR_MS, **options)
+            group.wait_for_report(member, "assigned", "orders")
+        return group.settle()
+
+    # ---- a leader that thinks for longer than the sessions last
+
+    @pytest.mark.parametrize("strategy", ["ThinksAsleep", "ThinksHard"])
+    def test_a_leader_that_thinks_longer_than_a_session_stays_and_everybody_is_assigned_in_one_generation(
+        self, kafka: Kafka, strategy: str
+    ) -> None:
+        name = f"{OTHERS}:{strategy}"
+        with self.group(kafka, orders=6) as group:
+            thinking = {"session_timeout_ms": SHORT_SESSION_MS, "rebalance_timeout_ms": 30_000}
+            before = self.pair(group, name, **thinking)
+            group.start("c", [name], **thinking)
+            after = group.settle(after=before)
+            assert after.generation == before.generation + 1
+            assert {member: after.names[member] for member in before.names} == before.names
+            assert after.assignment == group.expected(load_strategy(f"{OTHERS}:Reversed"), after)
+
+    # ---- what the leader knows of the topics
+
+    def test_a_topic_that_only_a_newcomer_reads_is_assigned_in_its_first_generation(
+        self, kafka: Kafka
+    ) -> None:
+        with self.group(kafka, orders=4) as group:
+            before = self.pair(group, "sticky")
+            group.create_topic("payments", 3)
+            group.start("c", ["sticky"], topics=["payments"], metadata_max_age_ms=ONE_HOUR_MS)
+            assert first_assigned(group, "c", before.generation) == {group.topic("payments"): [0, 1, 2]}
+            assert group.settle(after=before).generation == before.generation + 1
+
+    def test_partitions_that_were_added_before_a_join_are_assigned_in_it(self, kafka: Kafka) -> None:
+        with self.group(kafka, orders=4) as group:
+            before = self.pair(group, "sticky")
+            group.add_partitions("orders", 9)
+            group.start("c", ["sticky"], metadata_max_age_ms=ONE_HOUR_MS)
+            after = group.settle(after=before)
+            assert by_size(after) == [3, 3, 3]
+            assert after.generation == before.generation + 1
+
+    def test_the_racks_of_all_replicas_reach_the_leader(self, kafka3: KafkaCluster) -> None:
+        with self.group(kafka3) as group:
+            replicas = [[1, 2], [3, 2], [1, 3]]
+            kafka3.create_topic("orders-in-racks", replicas=replicas)
+            group.topics["orders-in-racks"] = len(replicas)
+            group.start("leader", [WITNESS])
+            group.settle()
+            racks = [["a", "b"], ["b", "c"], ["a", "c"]]
+            assert last_seen(group, "leader")["topics"] == {"orders-in-racks": racks}
+
+    # ---- what the leader knows of the members
+
+    def test_what_members_of_all_versions_say_reaches_the_leader(self, kafka: Kafka) -> None:
+        with self.group(kafka, orders=4) as group:
+            alone = self.alone(group)
+            orders = group.topic("orders")
+            for version in range(4):
+                subscription = Subscription(
+                    version,
+                    (orders,),
+                    b"",
+                    {orders: [version]} if version >= 1 else {},
+                    alone.generation if version >= 2 else -1,
+                    "east" if version >= 3 else None,
+                )
+                joins_with = encode_subscription(subscription).hex()
+                group.start(f"v{version}", [f"garbage:test-witness:{joins_with}"])
+            # The members are named by their client ids, with which both clients begin a member id.
+            wanted = [f"v{version}-" for version in range(4)]
+
+            def told() -> dict[str, Any] | None:
+                members = last_seen(group, "leader")["members"]
+                by_name = {name: m for name in wanted for id, m in members.items() if id.startswith(name)}
+                return by_name if len(by_name) == len(wanted) else None
+
+            members: dict[str, Any] = group.wait_for("the leader to assign to all", told)
+        assert [members[name]["topics"] for name in wanted] == [[orders]] * 4
+        assert [members[name]["owned"] for name in wanted] == [
+            {},
+            {orders: [1]},
+            {orders: [2]},
+            {orders: [3]},
+        ]
+        generation = alone.generation
+        assert [members[name]["generation"] for name in wanted] == [-1, -1, generation, generation]
+        assert [members[name]["rack"] for name in wanted] == [None, None, None, "east"]
+
+    def alone(self, group: GroupOfMembers) -> Settled:
+        group.start("leader", [WITNESS])
+        return group.settle()
+
+    def test_what_our_members_had_and_in_which_generation_reaches_the_leader(self, kafka: Kafka) -> None:
+        with self.group(kafka, orders=4) as group:
+            alone = self.alone(group)
+            group.start("b", [WITNESS], rack="east")
+            both = group.settle(after=alone)
+            group.start("c", [WITNESS])
+            group.settle(after=both)
+            seen = last_seen(group, "leader")
+            of_b = seen["members"][both.names["b"]]
+            assert seen["generation"] > both.generation
+            assert of_b["owned"] == both.of("b")
+            assert of_b["generation"] == both.generation
+            assert of_b["rack"] == "east"
+
+
+class MigratedGroupScenarios:
+    """A member of KIP-848 joins, and the broker turns the group into one of its own kind while it runs."""
+
+    program: ClassVar[str]
+    strategy: ClassVar[str] = f"{OTHERS}:Reversed"
+
+    def test_in_a_group_that_was_migrated_each_member_is_told_once_that_its_strategy_does_not_run(
+        self, kafka: Kafka
+    ) -> None:
+        strategy = load_strategy(self.strategy)
+        with GroupOfMembers(kafka, self.program, {"orders": 6}) as group:
+            for member in ("a", "b"):
+                group.start(member, [self.strategy])
+            before = group.settle()
+
+            group.start("kip848", [], program=KIP848)
+            for member in ("a", "b"):
+                report = group.wait_for_report(member, "logged", "uses the protocol of KIP-848")
+                assert f"({strategy.name})" in report["message"]
+                assert repr(group.id) in report["message"]
+            migrated = group.settle(after=before)
+            assert by_size(migrated) == [2, 2, 2]
+
+            group.stop("kip848")
+            after = group.settle("a", "b", after=migrated)
+            assert after.assignment == group.expected(strategy, after, before=migrated)
+
+            group.start("kip848 again", [], program=KIP848)
+            again = group.settle(after=after)
+            assert by_size(again) == [2, 2, 2]
+            for member in ("a", "b"):
+                told = [r["message"] for r in group.members[member].reports("logged")]
+                assert len([message for message in told if "KIP-848" in message]) == 1

@@ -1,0 +1,238 @@
+"""Consumers in processes of their own that do one step at a time, as a test tells them.
+
+What a record's fate depends on is the order of a few steps (delivered, committed, revoked, killed), so a test
+of it has to decide when each of them happens:
+
+    with RemoteGroup(kafka, "aiokafka", partitions=2) as group:
+        a = group.start(enable_auto_commit=False)
+        group.produce(10)
+        group.take_all(a)
+        a.commit()
+
+Between two steps a consumer's application is busy, which the client may notice or not.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import itertools
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from compat_tests.group_of_members import GroupOfMembers
+from compat_tests.kafka_cluster import Kafka
+from compat_tests.processes import Processes
+
+__all__ = ["RemoteConsumer", "RemoteGroup", "Setup"]
+
+_ROOT = Path(__file__).resolve().parents[2]
+_TIMEOUT_S = 45.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Setup:
+    """What the process of a consumer is started with."""
+
+    bootstrap: str
+    group: str
+    topic: str
+    assignor: str
+    """`ours` (sticky), `stock`, or `stock-cooperative` (kafka-python 3)."""
+
+    listener: str
+    """What is done in on_partitions_revoked: `nothing`, `commit`, or `await-commit` (kafka-python 3)."""
+
+    settings: Mapping[str, Any]
+    """Handed to the consumer as they are."""
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def from_arguments(cls) -> Setup:
+        """What this process was started with."""
+        return cls(**json.loads(sys.argv[1]))
+
+
+class RemoteConsumer:
+    """One consumer, and what has been delivered to it."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self.process = process
+        self.log = log
+        self._answers_read = 0
+        self.delivered: list[tuple[int, int]] = []
+        """(partition, offset) of each record, in order."""
+
+        self.assigned: frozenset[int] = frozenset()
+        self.errors: list[str] = []
+        """What polls have raised."""
+
+    def send(self, step: str, **arguments: Any) -> None:
+        """Have a step done, without waiting for it."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"do": step, **arguments}).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def receive(self) -> Any:
+        """The result of the oldest step that was sent; RemoteError if it raised."""
+        deadline = time.monotonic() + _TIMEOUT_S
+        while True:
+            answers = [
+                line for line in self.log.read_bytes().split(b"\n")[:-1] if line.startswith(b'{"answer"')
+            ]
+            if len(answers) > self._answers_read:
+                break
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                raise TimeoutError(f"no answer:\n{self.log.read_text(errors='replace')[-6000:]}")
+            time.sleep(0.01)
+        answer = json.loads(answers[self._answers_read])
+        self._answers_read += 1
+        if "error" in answer:
+            raise RemoteError(answer["error"])
+        return answer["answer"]
+
+    def do(self, step: str, **arguments: Any) -> Any:
+        self.send(step, **arguments)
+        return self.receive()
+
+    def received_poll(self) -> None:
+        """Take in the result of a `poll` that was sent."""
+        try:
+            polled = self.receive()
+        except RemoteError as error:
+            self.errors.append(str(error))
+            return
+        self.assigned = frozenset(polled["assigned"])
+        self.delivered += [(partition, offset) for partition, offset in polled["records"]]
+
+    def commit(self) -> None:
+        """Commit what was delivered."""
+        self.do("commit")
+
+
+class RemoteError(Exception):
+    """A step of a consumer raised; the message begins with the name of the exception's class."""
+
+
+class RemoteGroup:
+    """A topic, and a group whose members are remote consumers of one client."""
+
+    def __init__(self, kafka: Kafka, client: str, partitions: int = 2) -> None:
+        self.kafka = kafka
+        self.partitions = partitions
+        self._program = f"compat_tests.live.remote_{client}"
+        self._group = GroupOfMembers(kafka, "", {"orders": partitions})
+        self._processes = Processes()
+        self._numbers = itertools.count()
+        self.produced = 0
+        self.everyone: list[RemoteConsumer] = []
+
+    def __enter__(self) -> RemoteGroup:
+        self._group.__enter__()
+        self._processes.__enter__()
+        self._folder = Path(tempfile.mkdtemp(prefix="remote-"))
+        self._processes.own_folder(self._folder)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for consumer in self.everyone if error is not None else ():
+            print(f"---- {consumer.log.name}", consumer.log.read_text(errors="replace")[-8000:], sep="\n")
+        self._processes.__exit__(kind, error, trace)
+        self._group.__exit__(kind, error, trace)
+
+    def start(self, *, assignor: str = "ours", listener: str = "nothing", **settings: Any) -> RemoteConsumer:
+        """A new member; it joins when it polls."""
+        setup = Setup(
+            self.kafka.bootstrap,
+            self._group.id,
+            self._group.topic("orders"),
+            assignor,
+            listener,
+            {
+                "enable_auto_commit": False,
+                "auto_offset_reset": "earliest",
+                "heartbeat_interval_ms": 300,
+                "session_timeout_ms": 6000,
+                **settings,
+            },
+        )
+        log = self._folder / f"{next(self._numbers)}.log"
+        process = self._processes.start(
+            [sys.executable, "-m", self._program, setup.to_json()], log, cwd=_ROOT, stdin=subprocess.PIPE
+        )
+        self.everyone.append(RemoteConsumer(process, log))
+        return self.everyone[-1]
+
+    def kill(self, consumer: RemoteConsumer) -> None:
+        """The process is gone, and the group finds out by the session timeout."""
+        self._processes.stop(consumer.process, signal.SIGKILL)
+
+    def produce(self, per_partition: int) -> None:
+        self._group.produce(per_partition)
+        self.produced += per_partition
+
+    # ---- polls
+
+    def poll(self, *consumers: RemoteConsumer, until: Callable[[], bool], what: str) -> None:
+        """Have these consumers poll, all at the same time, until the condition is true."""
+        deadline = time.monotonic() + _TIMEOUT_S
+        while not until():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"waited {_TIMEOUT_S:.0f} s for {what}")
+            for consumer in consumers:
+                consumer.send("poll")
+            for consumer in consumers:
+                consumer.received_poll()
+
+    def share(self, *consumers: RemoteConsumer) -> None:
+        """Until these consumers have all partitions among them, and none has nothing."""
+        everything = list(range(self.partitions))
+
+        def shared() -> bool:
+            shares = [consumer.assigned for consumer in consumers]
+            return all(shares) and sorted(itertools.chain(*shares)) == everything
+
+        self.poll(*consumers, until=shared, what="the partitions to be shared")
+
+    def take_all(self, *consumers: RemoteConsumer) -> None:
+        """Until every record that was produced has been delivered to one of these consumers."""
+        everything = {(p, offset) for p in range(self.partitions) for offset in range(self.produced)}
+
+        def delivered() -> bool:
+            return everything <= {record for consumer in consumers for record in consumer.delivered}
+
+        self.poll(*consumers, until=delivered, what="all records")
+
+    # ---- what became of the records
+
+    def times_delivered(self) -> collections.Counter[int]:
+        """How many records were delivered how many times; 0 times are lost ones."""
+        times = collections.Counter(record for consumer in self.everyone for record in consumer.delivered)
+        return collections.Counter(
+            times[p, offset] for p in range(self.partitions) for offset in range(self.produced)
+        )
+
+    def committed(self) -> dict[int, int]:
+        """The group's offset of each partition that has one."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        consumer = Consumer({"bootstrap.servers": self.kafka.bootstrap, "group.id": self._group.id})
+        try:
+            topic = self._group.topic("orders")
+            asked = [TopicPartition(topic, partition) for partition in range(self.partitions)]
+            found = consumer.committed(asked, timeout=10)
+        finally:
+            consumer.close()
+        return {partition.partition: partition.offset for partition in found if partition.offset >= 0}

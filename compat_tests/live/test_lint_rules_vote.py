@@ -1,0 +1,250 @@
+"""What lint's rules on votes and lists say happens, happens; and does not once it is mended."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from aiokafka.errors import InconsistentGroupProtocolError
+from confluent_kafka import KafkaError, KafkaException
+from kafka import KafkaConsumer
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor as StockCooperativeSticky
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.errors import InconsistentGroupProtocolError as InconsistentInKafkaPython
+from kafka.errors import KafkaConfigurationError
+
+from compat_tests.kafka_cluster import Kafka
+from compat_tests.live.lint_scenes import Scene, first_error, poll_until
+from kafka_assignors_kafka_python import CooperativeStickyAssignor
+
+
+def aiokafka(*strategies: str) -> dict[str, Any]:
+    return {"client": "aiokafka", "partition_assignment_strategy": list(strategies)}
+
+
+def librdkafka(*strategies: str) -> dict[str, Any]:
+    return {"client": "librdkafka", "partition.assignment.strategy": ",".join(strategies)}
+
+
+def kafka_python(*strategies: str) -> dict[str, Any]:
+    return {
+        "client": "kafka-python",
+        "client_version": "3.0",
+        "partition_assignment_strategy": list(strategies),
+    }
+
+
+def test_no_common_strategy(kafka: Kafka) -> None:
+    scene = Scene(kafka)
+    running = aiokafka("stock:roundrobin")
+
+    async def play() -> None:
+        async with scene.aiokafka(running) as first:
+            await first.until(lambda: first.owned)
+
+            with pytest.raises(InconsistentGroupProtocolError):
+                async with scene.aiokafka(aiokafka("stock:range")):
+                    raise AssertionError("it joined")
+
+            consumer = scene.librdkafka(librdkafka("cooperative-sticky"))
+            refused = await asyncio.to_thread(first_error, consumer)
+            assert refused.code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL
+            await asyncio.to_thread(consumer.close)
+
+            with pytest.raises(InconsistentInKafkaPython):
+                await asyncio.to_thread(poll_kafka_python, scene)
+
+            async with scene.aiokafka(aiokafka("stock:range", "stock:roundrobin")) as second:
+                await second.until(lambda: len(second.owned) == 2 == len(first.owned))
+
+    asyncio.run(play())
+    for newcomer in (aiokafka("stock:range"), librdkafka("cooperative-sticky"), kafka_python("stock:range")):
+        assert scene.lint(running, newcomer)["no-common-strategy"] == "error"
+    assert "no-common-strategy" not in scene.lint(running, aiokafka("stock:range", "stock:roundrobin"))
+
+
+def poll_kafka_python(scene: Scene) -> None:
+    consumer = KafkaConsumer(
+        scene.topic,
+        bootstrap_servers=scene.kafka.bootstrap,
+        group_id=scene.group,
+        partition_assignment_strategy=[RangePartitionAssignor],
+    )
+    try:
+        for _ in range(20):
+            consumer.poll(timeout_ms=500)
+    finally:
+        consumer.close(autocommit=False)
+
+
+def test_a_change_in_one_roll_is_refused_and_in_two_is_not(kafka: Kafka) -> None:
+    scene = Scene(kafka)
+
+    async def play() -> None:
+        async with scene.aiokafka(aiokafka("sticky")) as old:
+            await old.until(lambda: old.owned)
+
+            one_roll = await asyncio.to_thread(
+                scene.lint, live=True, options=("--change-to", "cooperative-sticky")
+            )
+            assert one_roll["no-common-strategy"] == "error"
+            new_alone = aiokafka("cooperative-sticky")
+            by_files = await asyncio.to_thread(scene.lint, new_alone, live=True)
+            assert by_files["no-common-strategy"] == "error"
+            with pytest.raises(InconsistentGroupProtocolError):
+                async with scene.aiokafka(new_alone):
+                    raise AssertionError("it joined")
+
+            first_roll = ("--change-to", "cooperative-sticky,sticky")
+            assert "no-common-strategy" not in await asyncio.to_thread(
+                scene.lint, live=True, options=first_roll
+            )
+            async with scene.aiokafka(aiokafka("cooperative-sticky", "sticky")) as rolled:
+                await rolled.until(lambda: len(rolled.owned) == 2 == len(old.owned))
+
+                await old.__aexit__(None, None, None)
+                await rolled.until(lambda: len(rolled.owned) == 4)
+                listed = ("--change-to", "cooperative-sticky", "--from", "cooperative-sticky,sticky")
+                assert "no-common-strategy" not in await asyncio.to_thread(
+                    scene.lint, live=True, options=listed
+                )
+                async with scene.aiokafka(new_alone) as renewed:
+                    await renewed.until(lambda: len(renewed.owned) == 2 == len(rolled.owned))
+                    assert (await asyncio.to_thread(scene.described)).protocol == "cooperative-sticky"
+
+    asyncio.run(play())
+
+
+def test_first_choice_loses(kafka: Kafka) -> None:
+    async def strategy_in_use(scene: Scene, *lists: tuple[str, ...]) -> str | None:
+        async with (
+            scene.aiokafka(aiokafka(*lists[0])) as first,
+            scene.aiokafka(aiokafka(*lists[1])) as second,
+        ):
+            await first.until(lambda: len(first.owned) == 2 == len(second.owned))
+            return (await asyncio.to_thread(scene.described)).protocol
+
+    lacking, all_list = (("range",), ("sticky", "range")), (("sticky", "range"), ("sticky", "range"))
+    assert asyncio.run(strategy_in_use(Scene(kafka), *lacking)) == "range"
+    assert asyncio.run(strategy_in_use(Scene(kafka), *all_list)) == "sticky"
+    scene = Scene(kafka)
+    assert scene.lint(*(aiokafka(*names) for names in lacking))["first-choice-loses"] == "warning"
+    assert "first-choice-loses" not in scene.lint(*(aiokafka(*names) for names in all_list))
+
+
+def test_vote(kafka: Kafka) -> None:
+    scene = Scene(kafka, partitions=3)
+    lists = (("roundrobin", "range"), ("range", "roundrobin"), ("roundrobin", "range"))
+    consumers = [scene.librdkafka(librdkafka(*names)) for names in lists]
+
+    def settled() -> bool:
+        for consumer in consumers:
+            consumer.poll(0)
+        return all(len(consumer.assignment()) == 1 for consumer in consumers)
+
+    poll_until(consumers[0], settled)
+    assert scene.described().protocol == "roundrobin"
+    for consumer in consumers:
+        consumer.close()
+
+    found = scene.lint(*(librdkafka(*names) for names in lists))
+    assert found["vote"] == "info"
+    assert found["first-choice-loses"] == "warning"
+
+
+def test_never_settles(kafka: Kafka) -> None:
+    async def generations(*lists: tuple[str, ...]) -> int:
+        """How many generations pass in two seconds in which nobody joins or leaves."""
+        scene = Scene(kafka)
+        async with scene.aiokafka(aiokafka(*lists[0])) as first:
+            await first.until(lambda: first.owned)
+            joining = scene.aiokafka(aiokafka(*lists[1]))
+            start = asyncio.create_task(joining.__aenter__())
+            await first.until(lambda: first.revoked)
+            await asyncio.sleep(1)
+            before = first.generation
+            await asyncio.sleep(2)
+            passed = first.generation - before
+            start.cancel()
+            await asyncio.wait([start])
+            await joining.consumer.stop()
+            return passed
+
+    differing = (("range", "sticky"), ("sticky", "range"))
+    alike = (("sticky", "range"), ("sticky", "roundrobin", "range"))
+    assert asyncio.run(generations(*differing)) > 2
+    assert asyncio.run(generations(*alike)) == 0
+    scene = Scene(kafka)
+    assert scene.lint(*(aiokafka(*names) for names in differing))["never-settles"] == "error"
+    assert "never-settles" not in scene.lint(*(aiokafka(*names) for names in alike))
+
+
+def test_mixed_rebalance_protocols(kafka: Kafka) -> None:
+    scene = Scene(kafka)
+    with pytest.raises(KafkaException, match="must have the same protocol type"):
+        scene.librdkafka(librdkafka("cooperative-sticky", "range"))
+    assert scene.lint(librdkafka("cooperative-sticky", "range"))["mixed-rebalance-protocols"] == "error"
+    scene.librdkafka(librdkafka("roundrobin", "range")).close()
+    assert "mixed-rebalance-protocols" not in scene.lint(librdkafka("roundrobin", "range"))
+
+    def made(cooperative: Any) -> None:
+        KafkaConsumer(
+            bootstrap_servers=kafka.bootstrap,
+            group_id=scene.group,
+            partition_assignment_strategy=[cooperative, RangePartitionAssignor],
+        ).close(autocommit=False)
+
+    with pytest.raises(KafkaConfigurationError, match="support a common RebalanceProtocol"):
+        made(StockCooperativeSticky)
+    mixed = scene.lint(kafka_python("stock:cooperative-sticky", "stock:range"))
+    assert mixed["mixed-rebalance-protocols"] == "error"
+    made(CooperativeStickyAssignor())
+    assert "mixed-rebalance-protocols" not in scene.lint(kafka_python("cooperative-sticky", "stock:range"))
+
+
+def test_strategy_not_in_client(kafka: Kafka) -> None:
+    scene = Scene(kafka)
+    with pytest.raises(KafkaException, match="Unsupported"):
+        scene.librdkafka(librdkafka("sticky"))
+    assert scene.lint(librdkafka("sticky"))["strategy-not-in-client"] == "error"
+    assert "strategy-not-in-client" not in scene.lint(librdkafka("cooperative-sticky"))
+
+
+def test_join_per_strategy(kafka: Kafka) -> None:
+    async def generations(*strategies: str) -> int:
+        scene = Scene(kafka)
+        async with scene.aiokafka(aiokafka(*strategies)) as member:
+            await member.until(lambda: member.owned)
+            return member.generation
+
+    assert asyncio.run(generations("sticky")) == 1
+    assert asyncio.run(generations("sticky", "range", "roundrobin")) == 3
+    scene = Scene(kafka)
+    assert "join-per-strategy" not in scene.lint(aiokafka("sticky"))
+    assert scene.lint(aiokafka("sticky", "range", "roundrobin"))["join-per-strategy"] == "warning"
+
+
+def test_eager_under_cooperative(kafka: Kafka) -> None:
+    async def eager() -> list[set[int]]:
+        scene = Scene(kafka)
+        async with scene.aiokafka(aiokafka("cooperative-sticky")) as first:
+            await first.until(lambda: first.owned)
+            async with scene.aiokafka(aiokafka("cooperative-sticky")) as second:
+                await second.until(lambda: len(second.owned) == 2 == len(first.owned))
+            return first.revoked
+
+    assert asyncio.run(eager())[0] == {0, 1, 2, 3}
+
+    scene, revoked = Scene(kafka), []
+    first = scene.librdkafka(librdkafka("cooperative-sticky"))
+    first.subscribe([scene.topic], on_revoke=lambda _, gone: revoked.append({tp.partition for tp in gone}))
+    poll_until(first, first.assignment)
+    second = scene.librdkafka(librdkafka("cooperative-sticky"))
+    poll_until(second, lambda: first.poll(0) or second.assignment())
+    assert [len(gone) for gone in revoked] == [2]
+    second.close()
+    first.close()
+
+    assert scene.lint(aiokafka("cooperative-sticky"))["eager-under-cooperative"] == "info"
+    assert "eager-under-cooperative" not in scene.lint(librdkafka("cooperative-sticky"))

@@ -1,0 +1,78 @@
+"""The command that shows a rebalance in the terminal, for a few seconds instead of a minute."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from compat_tests.kafka_cluster import Kafka, free_ports
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def see(kafka: Kafka, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "benchmarks.see", "--bootstrap-server", kafka.bootstrap, *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
+
+
+def test_both_groups_are_shown_and_ours_gives_up_less(kafka: Kafka) -> None:
+    running = see(kafka, "--seconds", "7", "--every", "2")
+    output, _ = running.communicate(timeout=120)
+    assert running.returncode == 0, output
+    assert re.search(r"d1 joins both groups", output), output
+    assert re.search(r"d1 leaves both groups", output), output
+    found = re.search(r"partitions revoked\W+(\d+)\W+(\d+)", output)
+    assert found is not None, output
+    eager, ours = map(int, found.groups())
+    assert eager >= 12 > ours, output
+    records = re.search(r"records delivered\W+(\d+)\W+(\d+)", output)
+    assert records is not None, output
+    assert all(int(count) > 0 for count in records.groups())
+
+
+def test_an_interrupt_ends_all_processes(kafka: Kafka) -> None:
+    running = see(kafka, "--client", "kafka-python", "--seconds", "60")
+    assert running.stdout is not None
+    said = ""
+    for line in running.stdout:
+        said += line
+        if "three members in each group" in line:
+            break
+    assert members(kafka), said
+    running.send_signal(signal.SIGINT)
+    output, _ = running.communicate(timeout=60)
+    assert running.returncode == 130, said + output
+    assert "stopped" in output
+    assert "Traceback" not in output
+    assert not members(kafka)
+
+
+def test_a_broker_that_is_not_there_is_one_line(unused_port: int) -> None:
+    running = see(Kafka(f"127.0.0.1:{unused_port}"))
+    output, _ = running.communicate(timeout=120)
+    assert running.returncode == 1, output
+    assert f"127.0.0.1:{unused_port}" in output
+    assert "Traceback" not in output
+
+
+@pytest.fixture
+def unused_port() -> int:
+    (port,) = free_ports(1)
+    return port
+
+
+def members(kafka: Kafka) -> list[str]:
+    """The processes of members that consume from this broker."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            command = (folder / "cmdline").read_text()
+            if "benchmarks.pause.members" in command and kafka.bootstrap in command:
+                found.append(command)
+    return found

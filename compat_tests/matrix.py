@@ -1,0 +1,180 @@
+"""Which pairs of a Python and a client were tested, as their own test runs report it.
+
+    python -m compat_tests.matrix run FOLDER COMMAND...    run, then print what ran; the command's exit code
+    python -m compat_tests.matrix summary FOLDER           print what the results in the folder say
+    python -m compat_tests.matrix docs FOLDER FILE         rewrite the table between the markers in FILE
+
+Every pytest run of `compat_tests` in an environment of tox leaves one result in the folder (see `conftest`).
+A pair without a result was not run, or did not get as far as its end, and is never shown as passed.
+Standard library only: it runs before any environment exists.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from compat_tests.generated import rewrite
+
+__all__ = ["Result", "read_results", "summary", "table", "write_docs"]
+
+_NAME = re.compile(
+    r"py3(?P<minor>\d+)-(?P<client>aiokafka|kafkapython)(?P<major>\d)(?P<release>\d+)(-kafka(?P<broker>\d+))?"
+)
+_PYTHONS = ("3.10", "3.11", "3.12", "3.13")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Result:
+    """What a test run says of itself.
+
+    Attributes:
+        environment: its name in tox.ini.
+        client: name and exact version; "" where several clients are tested together.
+        kafka: the release of the brokers, or "a given cluster" where the user named one.
+        deselected: tests that the environment leaves out; tox.ini says why.
+        exit_code: pytest's.
+        may_fail: the client is a pre-release; a failure is shown, and is nobody's fault.
+    """
+
+    environment: str
+    python: str
+    client: str
+    kafka: str
+    passed: int
+    failed: int
+    skipped: int
+    deselected: int
+    seconds: float
+    exit_code: int
+    may_fail: bool = False
+
+    @property
+    def ok(self) -> bool:
+        return self.exit_code == 0 and self.failed == 0 and self.passed > 0
+
+    def write(self, folder: Path) -> None:
+        """Leave the result in a folder, in one step."""
+        folder.mkdir(parents=True, exist_ok=True)
+        target = folder / f"{self.environment}.json"
+        unfinished = target.with_suffix(".unfinished")
+        unfinished.write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n", encoding="utf-8")
+        unfinished.replace(target)
+
+    def counts(self) -> str:
+        parts = [
+            f"{self.passed} passed",
+            *(f"{self.failed} failed" for _ in range(self.failed > 0)),
+            *(f"{self.skipped} skipped" for _ in range(self.skipped > 0)),
+            *(f"{self.deselected} left out" for _ in range(self.deselected > 0)),
+        ]
+        return ", ".join(parts)
+
+
+def read_results(folder: Path) -> list[Result]:
+    """All results in a folder, by environment."""
+    files = sorted(folder.glob("*.json"))
+    return [Result(**json.loads(file.read_text(encoding="utf-8"))) for file in files]
+
+
+def summary(results: Sequence[Result]) -> str:
+    """A line for each environment that ran tests against real brokers."""
+    if not results:
+        return "no environment of compat_tests has finished its tests"
+    rows = [
+        (
+            "ok" if one.ok else "failed, as it may" if one.may_fail else "FAILED",
+            one.environment,
+            f"Python {one.python}",
+            one.client or "all clients",
+            f"Kafka {one.kafka}" if one.kafka[:1].isdigit() else one.kafka,
+            one.counts(),
+            f"{one.seconds:.0f} s",
+        )
+        for one in results
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+    good = sum(one.ok for one in results)
+    return "\n".join([*lines, f"{good} of {len(results)} environments that finished their tests passed"])
+
+
+def table(results: Sequence[Result]) -> str:
+    """Markdown: a row for each client and broker, a column for each Python."""
+    rows: dict[tuple[str, tuple[int, ...], str], dict[str, Result]] = {}
+    for one in results:
+        if _NAME.fullmatch(one.environment) is None:
+            continue
+        name, _, version = one.client.partition(" ")
+        key = (name, tuple(int(number) for number in re.findall(r"\d+", version)), one.kafka)
+        rows.setdefault(key, {})[".".join(one.python.split(".")[:2])] = one
+    lines = [
+        "| client | Kafka | " + " | ".join(f"Python {python}" for python in _PYTHONS) + " |",
+        "|---|---|" + "---|" * len(_PYTHONS),
+    ]
+    for (_, _, kafka), cells in sorted(rows.items()):
+        client = next(iter(cells.values())).client
+        shown = [_cell(cells.get(python)) for python in _PYTHONS]
+        lines.append(f"| {client} | {kafka} | " + " | ".join(shown) + " |")
+    return "\n".join(lines)
+
+
+def _cell(result: Result | None) -> str:
+    if result is None:
+        return "not run"
+    return f"{'' if result.ok else '**failed**: '}{result.counts()} in {result.seconds:.0f} s"
+
+
+def write_docs(results: Sequence[Result], file: Path) -> None:
+    """Put the table between the markers of a file.
+
+    Raises:
+        ValueError: the file does not have both markers, in order.
+    """
+    rewrite(file, "matrix", table(results))
+
+
+def run(folder: Path, command: Sequence[str]) -> int:
+    """Run a command that leaves its results in an emptied folder, print them, and return its exit code."""
+    for old in folder.glob("*.json"):
+        old.unlink()
+    # Ctrl-C goes to the whole foreground group: tox ends its environments by itself, and is waited for.
+    previous = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        process = subprocess.Popen(command)
+        signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+        code = process.wait()
+    finally:
+        signal.signal(signal.SIGINT, previous)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    print(f"\n{summary(read_results(folder))}", flush=True)
+    return code if code >= 0 else 128 - code
+
+
+def main(arguments: Sequence[str]) -> int:
+    match arguments:
+        case ["run", folder, *command] if command:
+            return run(Path(folder), command)
+        case ["summary", folder]:
+            with contextlib.suppress(BrokenPipeError):
+                print(summary(read_results(Path(folder))))
+            return 0
+        case ["docs", folder, file]:
+            write_docs(read_results(Path(folder)), Path(file))
+            return 0
+    print(__doc__, file=sys.stderr)
+    return os.EX_USAGE
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,138 @@
+"""What the stock assignors of a Python client make of a group.
+
+    python python_assignors.py kafka-python|aiokafka [ASSIGNOR...]
+
+Each line of standard input is a group in the JSON form of `kafka_assignors.jsonform`; each is answered with a
+line ``{"sticky": {"assignment": {member: {topic: [partition, ...]}}}, ...}``, or ``{"error": ...}`` in place
+of an assignment where the assignor raises. A cooperative assignor's answer is that of one round.
+
+Every member describes itself as a consumer of that client does, in bytes, and the assignor gets what the
+client decodes from them. Each group meets new assignors, for they keep state.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+Owned = Mapping[str, list[int]]
+Assign = Callable[[dict[str, Any]], dict[str, dict[str, list[int]]]]
+
+
+class Cluster:
+    """As much of a client's metadata as its assignors look at: what the group's members subscribe to."""
+
+    def __init__(self, group: Mapping[str, Any]) -> None:
+        subscribed = {topic for member in group["members"] for topic in member["topics"]}
+        self._partitions = {
+            name: set(range(topic["partitions"]))
+            for name, topic in group["topics"].items()
+            if name in subscribed
+        }
+
+    def topics(self) -> set[str]:
+        return set(self._partitions)
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        return self._partitions.get(topic)
+
+
+def kafka_python() -> dict[str, Assign]:
+    """The assignors of kafka-python 3.x by name."""
+    from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+    from kafka.coordinator.assignors.range import RangePartitionAssignor
+    from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+    from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+    from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
+    from kafka.structs import TopicPartition
+
+    def joined(assignor: Any, member: Mapping[str, Any]) -> Any:
+        if owned := member.get("owned"):
+            assignor.member_assignment = [TopicPartition(t, p) for t, ps in owned.items() for p in ps]
+            assignor.generation = member.get("generation", -1)
+        metadata = assignor.metadata(set(member["topics"]))
+        return SimpleNamespace(
+            member_id=member["id"],
+            group_instance_id=member.get("instance_id"),
+            metadata=ConsumerProtocolSubscription.decode(metadata.encode()),
+        )
+
+    def by(make: Callable[[], Any]) -> Assign:
+        def assign(group: dict[str, Any]) -> dict[str, dict[str, list[int]]]:
+            members = [joined(make(), member) for member in group["members"]]
+            return _plain(
+                (member_id, given.assigned_partitions)
+                for member_id, given in make().assign(Cluster(group), members).items()
+            )
+
+        return assign
+
+    classes: tuple[Any, ...] = (
+        RangePartitionAssignor,
+        RoundRobinPartitionAssignor,
+        StickyPartitionAssignor,
+        CooperativeStickyAssignor,
+    )
+    return {each.name: by(each) for each in classes}
+
+
+def aiokafka() -> dict[str, Assign]:
+    """The assignors of aiokafka by name."""
+    from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+    from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+    from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+    from aiokafka.coordinator.protocol import ConsumerProtocolMemberMetadata
+    from aiokafka.structs import TopicPartition
+
+    def joined(assignor: Any, member: Mapping[str, Any]) -> Any:
+        topics = set(member["topics"])
+        if assignor is StickyPartitionAssignor and (owned := member.get("owned")):
+            partitions = [TopicPartition(t, p) for t, ps in owned.items() for p in ps]
+            metadata = assignor._metadata(topics, partitions, member.get("generation", -1))
+        elif assignor is StickyPartitionAssignor:
+            metadata = assignor._metadata(topics, None)
+        else:
+            metadata = assignor.metadata(topics)
+        return ConsumerProtocolMemberMetadata.decode(metadata.encode())
+
+    def by(assignor: Any) -> Assign:
+        def assign(group: dict[str, Any]) -> dict[str, dict[str, list[int]]]:
+            members = {member["id"]: joined(assignor, member) for member in group["members"]}
+            return _plain(
+                (member_id, given.assignment)
+                for member_id, given in assignor.assign(Cluster(group), members).items()
+            )
+
+        return assign
+
+    classes: tuple[Any, ...] = (RangePartitionAssignor, RoundRobinPartitionAssignor, StickyPartitionAssignor)
+    return {each.name: by(each) for each in classes}
+
+
+def _plain(given: Iterable[tuple[str, Iterable[tuple[str, Iterable[int]]]]]) -> dict[str, Any]:
+    return {
+        member_id: {topic: sorted(partitions) for topic, partitions in assigned if list(partitions)}
+        for member_id, assigned in given
+    }
+
+
+def main(client: str, *names: str) -> None:
+    logging.disable(logging.CRITICAL)  # kafka-python and aiokafka complain about every double claim
+    assignors = {"kafka-python": kafka_python, "aiokafka": aiokafka}[client]()
+    for line in sys.stdin:
+        group = json.loads(line)
+        answers: dict[str, Any] = {}
+        for name in names or assignors:
+            try:
+                answers[name] = {"assignment": assignors[name](group)}
+            except Exception as error:  # whatever it is, it would be the end of the leader's rebalance
+                answers[name] = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answers), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
