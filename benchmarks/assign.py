@@ -1,136 +1,205 @@
-"""How long one assignment takes: our `cooperative-sticky` beside kafka-python's own sticky assignor.
+"""How long one assignment takes: ours beside the peers, on the same groups in one run.
 
-    python -m benchmarks.assign                        # everything, some minutes
-    python -m benchmarks.assign --only "uniform 100"   # the workloads whose name begins so
+    python -m benchmarks.assign                                     # everything: an hour or two
+    python -m benchmarks.assign --only "kafka uniform,half"         # workloads whose names begin so
+    python -m benchmarks.assign --peers franz-go --measure assign   # ours beside one peer
+    python -m benchmarks.report                                     # the results as docs/speed.md
 
-Times are CPU milliseconds of the assign call alone, inputs already built: the median of `--repeat` samples
-after a call that is not counted, a sample being as many calls as fit into half a second, at least one. Each
-assignor runs each workload in a process of its own, and one that needs more than `--limit` CPU seconds for
-all of that is stopped and shown as such. The ratio is kafka-python's time over ours, of the same run.
+Times are CPU milliseconds. All contestants of a workload run at the same time, each in a process of its own
+that has read the same group file and is warm (Java for two seconds of calls), and are asked in turn, round
+after round; a sample is as many calls as fill a tenth of a second, and the result is the median over the
+rounds. A contestant that needs more than `--limit` CPU seconds for a call is stopped and shown as such; one
+that needs more than `SLOW_MS` is measured once, not every round.
+
+Three things are measured: `assign`, the call of the assignor on members that are decoded already; `lead`,
+from the bytes that the members joined with to the bytes that they are sent; `memory`, the most that a process
+which leads once has resident. `growth` is our own assign on series of groups that double.
+
+What counts: of Python the whole process; of Go user and system time of the process, so with its garbage
+collector; of Java the calling thread alone, so without its garbage collector and compiler.
+
+Results are kept in a JSON file, and a run replaces what it measures anew: slow peers need not be run again.
 """
 
 from __future__ import annotations
 
 import argparse
-import gc
-import multiprocessing
+import contextlib
+import json
+import os
 import platform
-import resource
-import signal
 import statistics
+import subprocess
 import sys
-import time
-from collections.abc import Callable
-from multiprocessing.connection import Connection
-from types import SimpleNamespace
+import tempfile
+from collections.abc import Collection, Iterable, Iterator
+from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
-from benchmarks.workloads import WORKLOADS, joined
+from benchmarks.contestants import CONTESTANTS, ROOT, Contestant, Runner, TooSlowError
+from benchmarks.group_file import write_group_file
+from benchmarks.workloads import GROWTH, GROWTH_TOPICS, WORKLOADS
+from compat_tests.jvm import java_home_binary, kafka_version
 from kafka_assignors.group import Group
-from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
 
-SAMPLE_SECONDS = 0.5
-"""Shorter calls are repeated within a sample: clocks of CPU time are coarse on some machines."""
+RESULTS = ROOT / "benchmarks" / "results.json"
+SAMPLE_MS = 100.0
+SLOW_MS = 3_000.0
 
-
-def ours(group: Group) -> Callable[[], object]:
-    """A call of our assignor."""
-    return lambda: CooperativeSticky().assign(group)
+Results = dict[str, Any]
 
 
-def kafka_python(group: Group) -> Callable[[], object]:
-    """A call of kafka-python's sticky assignor, with its own types as input."""
-    from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-    from kafka.structs import TopicPartition
+class Race:
+    """The contestants on one group."""
 
-    partitions = {name: set(range(topic.partitions)) for name, topic in group.topics.items()}
-    cluster: Any = SimpleNamespace(topics=partitions.keys, partitions_for_topic=partitions.get)
-    members: list[Any] = [
-        SimpleNamespace(
-            member_id=member.id,
-            metadata=StickyPartitionAssignor._metadata(
-                sorted(member.topics),
-                [TopicPartition(topic, p) for topic, owned in member.owned.items() for p in owned] or None,
-                member.generation,
-            ),
-        )
-        for member in group.members.values()
-    ]
-    return lambda: StickyPartitionAssignor().assign(cluster, members)
+    def __init__(self, group: Group, contestants: Iterable[Contestant], limit_s: float, folder: Path) -> None:
+        self.file = folder / "group.json"
+        write_group_file(group, self.file)
+        size = len(group.members) * sum(topic.partitions for topic in group.topics.values())
+        self.contestants = [c for c in contestants if c.largest is None or size <= c.largest]
+        self.limit_s = limit_s
 
+    def times(self, what: str, rounds: int) -> Results:
+        """By contestant: CPU milliseconds of one call, a number for each round; None for too slow."""
+        samples: dict[str, list[float] | None] = {}
+        with contextlib.ExitStack() as stack:
+            calls: dict[str, int] = {}
+            runners: dict[str, Runner] = {}
+            for contestant in self.contestants:
+                if what not in contestant.does:
+                    continue
+                name = contestant.name
+                runners[name] = stack.enter_context(Runner(contestant, self.file, self.limit_s))
+                try:
+                    took_ms = _warm_up(runners[name], what, contestant.warm_up_s)
+                except TooSlowError:
+                    samples[name] = None
+                    continue
+                calls[name] = max(1, int(SAMPLE_MS / took_ms))
+                samples[name] = [took_ms] if took_ms > SLOW_MS else []
+            for _ in range(rounds):
+                for name, times in samples.items():
+                    if times is not None and not (times and times[0] > SLOW_MS):
+                        times.append(runners[name].cpu_ms(what, calls[name]))
+        return {name: times and [round(ms, 4) for ms in times] for name, times in samples.items()}
 
-def measure(assignor: str, workload: str, join: bool, repeat: int) -> float:
-    """The median CPU time in milliseconds."""
-    group = next(w.fresh() for w in WORKLOADS if w.name == workload)
-    if join:
-        group = joined(group)
-    call = {"ours": ours, "kafka-python": kafka_python}[assignor](group)
-    start = time.perf_counter()
-    call()
-    loops = max(1, int(SAMPLE_SECONDS / (time.perf_counter() - start)))
-    times: list[float] = []
-    for _ in range(repeat):
-        gc.collect()
-        start_ns = time.process_time_ns()
-        for _ in range(loops):
-            call()
-        times.append((time.process_time_ns() - start_ns) / loops / 1e6)
-    return statistics.median(times)
-
-
-def _report(pipe: Connection, cpu_seconds: int, *arguments: Any) -> None:
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
-    pipe.send(measure(*arguments))
-
-
-def in_a_process(cpu_seconds: int, *arguments: Any) -> float | None:
-    """`measure` in a process of its own; None if that runs out of CPU time."""
-    receiver, sender = multiprocessing.Pipe(duplex=False)
-    context = multiprocessing.get_context("spawn")
-    process = context.Process(target=_report, args=(sender, cpu_seconds, *arguments))
-    process.start()
-    sender.close()
-    try:
-        return float(receiver.recv())
-    except EOFError:
-        process.join()
-        if process.exitcode in (-signal.SIGXCPU, -signal.SIGKILL):
-            return None
-        raise RuntimeError(f"{arguments} failed: see above") from None
-    finally:
-        process.kill()
-        process.join()
+    def memory(self) -> Results:
+        """By contestant: the most MiB that a process which leads once has resident."""
+        peaks: dict[str, float | None] = {}
+        for contestant in self.contestants:
+            if "lead" in contestant.does:
+                with Runner(contestant, self.file, self.limit_s) as runner:
+                    try:
+                        runner.cpu_ms("lead")
+                        peaks[contestant.name] = round(runner.peak_mib(), 1)
+                    except TooSlowError:
+                        peaks[contestant.name] = None
+        return peaks
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--only", default="", help="workloads whose name begins so")
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--limit", type=int, default=60, help="CPU seconds for one assignor on one workload")
-    parser.add_argument("--alone", action="store_true", help="measure ours only")
-    options = parser.parse_args()
+def _warm_up(runner: Runner, what: str, at_least_s: float) -> float:
+    """Call until so much CPU time has passed, at least twice unless it is slow: how long one takes then."""
+    took_ms = spent_ms = runner.cpu_ms(what)
+    while took_ms <= SLOW_MS:
+        calls = max(1, int(SAMPLE_MS / took_ms))
+        took_ms = runner.cpu_ms(what, calls)
+        spent_ms += calls * took_ms
+        if spent_ms > at_least_s * 1000:
+            break
+    return took_ms
 
-    print(f"Python {platform.python_version()}, {platform.machine()}; CPU ms, median of {options.repeat}")
-    peer = "" if options.alone else f"{'kafka-python':>14}{'ratio':>8}"
-    print(f"{'members x partitions':34}{'':8}{'ours':>10}{peer}")
+
+def run(options: argparse.Namespace, results: Results) -> Iterator[str]:
+    """Measure what the options ask for, into `results`; yields a line for each group."""
+    contestants = [CONTESTANTS[name] for name in ["ours", *options.peers]]
     for workload in WORKLOADS:
         if not workload.name.startswith(options.only):
             continue
-        for join in (False, True):
-            arguments = (workload.name, join, options.repeat)
-            mine = in_a_process(options.limit * 10, "ours", *arguments)
-            other = None if options.alone else in_a_process(options.limit, "kafka-python", *arguments)
-            cells = f"{workload.name:34}{'join' if join else 'fresh':8}{_ms(mine):>10}"
-            if not options.alone:
-                ratio = f"{other / mine:.0f}" if mine and other else ""
-                cells += f"{_ms(other) if other else f'> {options.limit} s':>14}{ratio:>8}"
-            print(cells, flush=True)
+        for situation in workload.situations:
+            with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
+                race = Race(workload.group(situation), contestants, options.limit, Path(folder))
+                measured = results["groups"].setdefault(f"{workload.name}, {situation}", {})
+                for what in options.measure & {"assign", "lead"}:
+                    measured.setdefault(what, {}).update(race.times(what, options.rounds))
+                    yield _line(f"{workload.name}, {situation}", what, measured[what])
+                if "memory" in options.measure:
+                    measured.setdefault("memory", {}).update(race.memory())
+                    yield f"{workload.name}, {situation}: MiB {measured['memory']}"
+    if "growth" in options.measure:
+        for name, build in GROWTH.items():
+            series = results["growth"].setdefault(name, {})
+            for topics in GROWTH_TOPICS:
+                with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
+                    race = Race(build(topics), contestants[:1], options.limit, Path(folder))
+                    partitions = str(topics * 500)
+                    series[partitions] = race.times("assign", options.rounds)["ours"]
+                    yield f"growth {name} {partitions}: {statistics.median(series[partitions]):.1f} ms"
 
 
-def _ms(milliseconds: float | None) -> str:
-    if milliseconds is None:
-        return "too slow"
-    return f"{milliseconds:.2f}" if milliseconds < 10 else f"{milliseconds:.0f}"
+def _line(group: str, what: str, samples: Results) -> str:
+    ours = statistics.median(samples["ours"])
+    cells = [f"ours {ours:.2f} ms"]
+    for name, times in samples.items():
+        if name != "ours":
+            cells.append(f"{name} {ours / statistics.median(times):.3f}" if times else f"{name} too slow")
+    return f"{group}, {what}: {'; '.join(cells)}"
+
+
+def _versions(peers: Collection[str]) -> dict[str, str]:
+    from importlib.metadata import version
+
+    versions = {
+        "python": platform.python_version(),
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}",
+    }
+    if any(peer.startswith("java") for peer in peers):
+        told = subprocess.run(
+            [java_home_binary("java"), "-version"], capture_output=True, text=True, check=True
+        )
+        versions |= {"kafka-clients": kafka_version(), "java": told.stderr.splitlines()[0]}
+    if "franz-go" in peers:
+        versions["go"] = _told("go", "version")
+        module = (ROOT / "benchmarks" / "franzgo" / "go.mod").read_text(encoding="utf-8")
+        versions["franz-go"] = module.partition("twmb/franz-go ")[2].split()[0]
+    return versions | {peer: version(peer) for peer in ("kafka-python", "aiokafka") if peer in peers}
+
+
+def _told(*command: str) -> str:
+    """The first line that a command prints, be it on standard error."""
+    told = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True)
+    return told.stdout.splitlines()[0]
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    peers = ",".join(name for name in CONTESTANTS if name != "ours")
+    parser.add_argument("--only", default="", help="workloads whose names begin so, separated by commas")
+    parser.add_argument("--peers", default=peers, help="beside ours, separated by commas")
+    parser.add_argument("--measure", default="assign,lead,memory,growth", help="separated by commas")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--limit", type=float, default=20, help="CPU seconds for one sample of a contestant")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="JSON file of the results")
+    options = parser.parse_args()
+    options.only = tuple(options.only.split(","))
+    options.peers = [name for name in options.peers.split(",") if name]
+    options.measure = set(options.measure.split(","))
+    return options
+
+
+def main() -> int:
+    options = _options()
+    results: Results = {"groups": {}, "growth": {}}
+    if options.results.exists():
+        results = json.loads(options.results.read_text(encoding="utf-8"))
+    results["versions"] = results.get("versions", {}) | _versions(options.peers)
+    for line in run(options, results):
+        print(line, flush=True)
+        results["measured"] = datetime.now(timezone.utc).date().isoformat()
+        options.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    return 0
 
 
 if __name__ == "__main__":

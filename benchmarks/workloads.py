@@ -1,30 +1,40 @@
 """Groups to measure on: the shapes that large consumer groups have, and those that are hard.
 
-Every workload comes fresh, where nobody owns anything, and as a join, where everybody owns a balanced
-share and the last member is new. Names are ordered like numbers; there is no randomness outside the seeds
-given here.
+A workload comes in situations: *fresh*, where nobody owns anything; *join*, where everybody owns a balanced
+share and the last member is new; *scattered*, where each partition is claimed by a random subscriber, so that
+loads are uneven and everybody owns a little of every topic. Names are ordered like numbers; there is no
+randomness outside the seeds given here.
+
+`kafka uniform` and `kafka bucket` are the homogeneous and heterogeneous subscriptions of Kafka's own
+`ClientSideAssignorBenchmark` (jmh-benchmarks in apache/kafka): 100 topics, up to 10,000 members, ten
+partitions a member, three replicas over three racks where racks count, and a member that joins.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kafka_assignors.group import Group, Member, Topic
 from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
 
-__all__ = ["WORKLOADS", "Workload", "joined"]
+__all__ = ["GROWTH", "GROWTH_TOPICS", "WORKLOADS", "Workload", "joined", "scattered"]
 
 GENERATION = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A name with the numbers of members and partitions in it, and the fresh group."""
+    """A name with the numbers of members and partitions in it, the fresh group, and the situations."""
 
     name: str
     fresh: Callable[[], Group]
+    situations: tuple[str, ...] = ("fresh", "join")
+
+    def group(self, situation: str) -> Group:
+        """The group in one of its situations."""
+        return {"fresh": lambda group: group, "join": joined, "scattered": scattered}[situation](self.fresh())
 
 
 def joined(fresh: Group) -> Group:
@@ -38,68 +48,145 @@ def joined(fresh: Group) -> Group:
     )
 
 
+def scattered(fresh: Group) -> Group:
+    """The same group when every partition is claimed by a random subscriber but the last one."""
+    rng = random.Random(2)
+    *before, last = fresh.members.values()
+    subscribers: dict[str, list[str]] = {name: [] for name in fresh.topics}
+    for member in before:
+        for name in sorted(member.topics):
+            subscribers[name].append(member.id)
+    owned: dict[str, dict[str, list[int]]] = {member.id: {} for member in before}
+    for name, topic in fresh.topics.items():
+        for partition in range(topic.partitions):
+            owned[rng.choice(subscribers[name])].setdefault(name, []).append(partition)
+    return Group.of(
+        fresh.topics.values(),
+        [*(replace(m, owned=owned[m.id], generation=GENERATION - 1) for m in before), last],
+        GENERATION,
+    )
+
+
 def _topics(count: int, partitions: int) -> list[Topic]:
     return [Topic(f"topic-{number:05}", partitions) for number in range(count)]
 
 
-def _uniform(members: int, topics: int, partitions: int, racks: str = "", replicas: int = 2) -> Group:
-    """Everybody reads everything; with racks, each partition has replicas in some of them."""
-    all_topics = _topics(topics, partitions)
-    if racks:
-        rng = random.Random(1)
-        all_topics = [
-            replace(t, replica_racks=tuple(frozenset(rng.sample(racks, replicas)) for _ in range(partitions)))
-            for t in all_topics
-        ]
-    names = frozenset(topic.name for topic in all_topics)
-    return Group.of(
-        all_topics,
-        (
-            Member(f"member-{number:05}", names, rack=racks[number % len(racks)] if racks else None)
-            for number in range(members)
-        ),
+def _group(topics: Sequence[Topic], subscriptions: Iterable[Iterable[Topic]]) -> Group:
+    """Members who subscribe to these topics, in order."""
+    members = (
+        Member(f"member-{number:05}", frozenset(topic.name for topic in subscribed))
+        for number, subscribed in enumerate(subscriptions)
     )
+    return Group.of(topics, members)
+
+
+def _uniform(members: int, topics: int, partitions: int) -> Group:
+    """Everybody reads everything."""
+    all_topics = _topics(topics, partitions)
+    return _group(all_topics, [all_topics] * members)
+
+
+def _in_racks(group: Group, racks: str, replicas: int) -> Group:
+    """The same group with members over these racks in turn, and replicas in random ones."""
+    rng = random.Random(1)
+    topics = [
+        replace(t, replica_racks=tuple(frozenset(rng.sample(racks, replicas)) for _ in range(t.partitions)))
+        for t in group.topics.values()
+    ]
+    members = [replace(m, rack=racks[n % len(racks)]) for n, m in enumerate(group.members.values())]
+    return Group.of(topics, members)
 
 
 def _bucket(members: int, topics: int, partitions: int, buckets: int = 5) -> Group:
-    """Disjoint buckets of topics, each with members of its own."""
+    """Disjoint buckets of neighbouring topics, each with neighbouring members of its own."""
     all_topics = _topics(topics, partitions)
-    names = [frozenset(t.name for t in all_topics[bucket::buckets]) for bucket in range(buckets)]
-    return Group.of(all_topics, (Member(f"member-{n:05}", names[n % buckets]) for n in range(members)))
+    size = topics // buckets
+    parts = [all_topics[bucket * size : (bucket + 1) * size] for bucket in range(buckets)]
+    return _group(all_topics, (parts[number * buckets // members] for number in range(members)))
 
 
 def _half(members: int, topics: int, partitions: int) -> Group:
     """Everybody reads a random half of the topics: no two members are alike."""
     rng = random.Random(1)
     all_topics = _topics(topics, partitions)
-    names = [topic.name for topic in all_topics]
-    return Group.of(
-        all_topics,
-        (Member(f"member-{n:05}", frozenset(rng.sample(names, topics // 2))) for n in range(members)),
-    )
+    return _group(all_topics, (rng.sample(all_topics, topics // 2) for _ in range(members)))
+
+
+def _random(members: int, topics: int, partitions: int, most: int) -> Group:
+    """Everybody reads a random number of random topics, up to `most`; the last member reads all."""
+    rng = random.Random(1)
+    all_topics = _topics(topics, partitions)
+    some = [rng.sample(all_topics, rng.randint(1, most)) for _ in range(members - 1)]
+    return _group(all_topics, [*some, all_topics])
 
 
 def _narrow(members: int, topics: int, partitions: int) -> Group:
     """Everybody reads everything but for one member, which reads a single topic."""
-    group = _uniform(members, topics, partitions)
-    first = next(iter(group.members.values()))
-    return Group.of(
-        group.topics.values(),
-        [replace(first, topics=frozenset({next(iter(group.topics))})), *list(group.members.values())[1:]],
-    )
+    all_topics = _topics(topics, partitions)
+    return _group(all_topics, [all_topics[:1], *([all_topics] * (members - 1))])
+
+
+def _chain(members: int, partitions: int) -> Group:
+    """Each member reads two neighbouring topics; the last one reads the first topic alone.
+
+    When it joins, it can have its share only from a member that must be given as much by its neighbour, and
+    so on along the chain.
+    """
+    topics = _topics(members, partitions)
+    return _group(topics, [*(topics[n : n + 2] for n in range(members - 1)), topics[:1]])
+
+
+def _ladder(members: int, step: int) -> Group:
+    """The same with topics that grow from one to the next, so that nearly every member is a level of its own.
+
+    Java's name for the case is a group whose subscriptions cannot be balanced.
+    """
+    topics = [Topic(f"topic-{number:05}", step * (number + 1)) for number in range(members)]
+    return _group(topics, (topics[n : n + 2] for n in range(members)))
+
+
+def _nested(members: int, partitions: int) -> Group:
+    """Each member reads one topic more than the member before it: no two topics are alike either."""
+    topics = _topics(members, partitions)
+    return _group(topics, (topics[: n + 1] for n in range(members)))
 
 
 WORKLOADS = (
-    Workload("uniform 100 x 1k", lambda: _uniform(100, 10, 100)),
-    Workload("half 200 x 400", lambda: _half(200, 40, 10)),
+    Workload("kafka uniform 100 x 1k", lambda: _uniform(100, 100, 10)),
+    Workload("kafka uniform 1000 x 10k", lambda: _uniform(1000, 100, 100)),
+    Workload("kafka uniform 10000 x 100k", lambda: _uniform(10_000, 100, 1000)),
+    Workload("kafka bucket 100 x 1k", lambda: _bucket(100, 100, 10)),
+    Workload("kafka bucket 1000 x 10k", lambda: _bucket(1000, 100, 100)),
+    Workload("kafka bucket 10000 x 100k", lambda: _bucket(10_000, 100, 1000)),
+    Workload("kafka uniform 1000 x 10k, 3-of-3 racks", lambda: _in_racks(_uniform(1000, 100, 100), "abc", 3)),
+    Workload("uniform 1000 x 10k, 2-of-4 racks", lambda: _in_racks(_uniform(1000, 100, 100), "abcd", 2)),
+    Workload("uniform 10000 x 100k, 2-of-4 racks", lambda: _in_racks(_uniform(10_000, 100, 1000), "abcd", 2)),
     Workload("one topic 100 x 10k", lambda: _uniform(100, 1, 10_000)),
-    Workload("uniform 1000 x 10k", lambda: _uniform(1000, 100, 100)),
-    Workload("uniform 1000 x 10k, 2-of-4 racks", lambda: _uniform(1000, 100, 100, "abcd")),
-    Workload("bucket 1000 x 10k", lambda: _bucket(1000, 100, 100)),
-    Workload("half 1000 x 10k", lambda: _half(1000, 100, 100)),
-    Workload("narrow 500 x 20k", lambda: _narrow(500, 200, 100)),
+    Workload("uniform 100 x 10k", lambda: _uniform(100, 100, 100)),
     Workload("uniform 1000 x 100k", lambda: _uniform(1000, 1000, 100)),
+    Workload("narrow 500 x 20k", lambda: _narrow(500, 200, 100)),
     Workload("bucket 5000 x 50k", lambda: _bucket(5000, 500, 100)),
+    Workload("half 1000 x 10k", lambda: _half(1000, 100, 100)),
+    Workload("random 500 x 20k", lambda: _random(500, 200, 100, 200)),
     Workload("uniform 2000 x 1M", lambda: _uniform(2000, 500, 2000)),
     Workload("narrow 2000 x 1M", lambda: _narrow(2000, 500, 2000)),
+    Workload("half 2000 x 1M", lambda: _half(2000, 500, 2000)),
+    Workload("different 2000 x 200k", lambda: _random(2000, 2000, 100, 20)),
+    Workload("nested 500 x 50k", lambda: _nested(500, 100)),
+    Workload("chain 500 x 50k", lambda: _chain(500, 100)),
+    Workload("ladder 300 x 45k", lambda: _ladder(300, 1)),
+    Workload("scattered 1000 x 100k", lambda: _uniform(1000, 1000, 100), ("scattered",)),
+    Workload("scattered half 1000 x 50k", lambda: _half(1000, 500, 100), ("scattered",)),
+    Workload("scattered 2000 x 1M", lambda: _uniform(2000, 500, 2000), ("scattered",)),
 )
+
+GROWTH: dict[str, Callable[[int], Group]] = {
+    "uniform": lambda topics: joined(_uniform(500, topics, 500)),
+    "narrow": lambda topics: joined(_narrow(500, topics, 500)),
+    "half": lambda topics: joined(_half(500, topics, 500)),
+    "different": lambda topics: joined(_random(5 * topics, 5 * topics, 100, 20)),
+}
+"""Groups of 500 partitions for each of so many topics: what a member joins. In the last the members double
+too."""
+
+GROWTH_TOPICS = (125, 250, 500, 1000, 2000)

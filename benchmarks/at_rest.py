@@ -1,0 +1,212 @@
+"""CPU of a consumer with nothing, little or much to do: CooperativeAIOKafkaConsumer beside aiokafka's own.
+
+    python -m benchmarks.at_rest
+    python -m benchmarks.at_rest --rounds 9 --seconds 20 --partitions 60 --call getmany
+
+In each round two new processes, one of each class, read one topic at the same time, in groups of their own:
+what else the machine does takes the same from both. When their partitions are assigned and five seconds are
+over, they meet one after the other: no record; a record a second for each partition; a backlog of 2000
+records for each partition, which was written while they were paused. The CPU is that of the whole process,
+system calls included, but not that of the broker, which is one of our own. Shown are the medians of the
+rounds and of their ratios, and the smallest and the greatest ratio.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from compat_tests.kafka_cluster import KafkaCluster
+
+STOCK, OURS = "AIOKafkaConsumer", "CooperativeAIOKafkaConsumer"
+IDLE, STEADY, BACKLOG = "no record", "a record a second", "backlog"
+BACKLOG_PER_PARTITION = 2000
+WARM_UP_SECONDS = 5.0
+RECORD = b"x" * 100
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Of one process, since its start or for a while."""
+
+    cpu_s: float
+    records: int
+
+    def since(self, earlier: Usage) -> Usage:
+        return Usage(self.cpu_s - earlier.cpu_s, self.records - earlier.records)
+
+
+# ---- the process that consumes
+
+
+async def consume(kind: str, topic: str, bootstrap: str, partitions: int, call: str) -> None:
+    """Consume, and answer each line on standard input with the `Usage` so far, as JSON."""
+    import aiokafka
+
+    import kafka_assignors_aiokafka
+
+    made_by: Any = {STOCK: aiokafka, OURS: kafka_assignors_aiokafka}[kind]
+    consumer = getattr(made_by, kind)(topic, bootstrap_servers=bootstrap, group_id=uuid.uuid4().hex)
+    records = 0
+
+    def answer() -> None:
+        order = sys.stdin.readline().strip()
+        if order == "pause":
+            consumer.pause(*consumer.assignment())
+        elif order == "resume":
+            consumer.resume(*consumer.assignment())
+        print(json.dumps([time.process_time(), records]), flush=True)
+
+    async with consumer:
+        while len(consumer.assignment()) < partitions:
+            await asyncio.sleep(0.05)
+        for partition in consumer.assignment():
+            await consumer.position(partition)
+        asyncio.get_running_loop().add_reader(sys.stdin, answer)
+        print("ready", flush=True)
+        if call == "getone":
+            async for _ in consumer:
+                records += 1
+        while True:
+            records += sum(map(len, (await consumer.getmany(timeout_ms=1000)).values()))
+
+
+# ---- the process that measures
+
+
+class Consumer:
+    """A process that consumes, seen from outside."""
+
+    def __init__(self, *arguments: str) -> None:
+        command = [sys.executable, "-m", "benchmarks.at_rest", "--consume", *arguments]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def wait_until_ready(self) -> None:
+        if self._line() != "ready":
+            raise RuntimeError(f"a consumer ended with exit code {self._process.wait()}")
+
+    def usage(self, order: str = "") -> Usage:
+        """Its usage so far, after it has been told to `pause` or `resume`."""
+        assert self._process.stdin is not None
+        print(order, file=self._process.stdin, flush=True)
+        return Usage(*json.loads(self._line()))
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+
+class Round:
+    """Two consumers that read the same topic."""
+
+    def __init__(self, kafka: KafkaCluster, options: argparse.Namespace) -> None:
+        from confluent_kafka import Producer
+
+        self._topic = uuid.uuid4().hex
+        self._partitions = options.partitions
+        self._seconds = options.seconds
+        kafka.create_topic(self._topic, options.partitions)
+        self._producer = Producer({"bootstrap.servers": kafka.bootstrap, "linger.ms": 0})
+        self._consumers = {
+            kind: Consumer(kind, self._topic, kafka.bootstrap, str(options.partitions), options.call)
+            for kind in (STOCK, OURS)
+        }
+
+    def measure(self) -> dict[str, dict[str, Usage]]:
+        """The usage by what there was to do, and by class."""
+        try:
+            for consumer in self._consumers.values():
+                consumer.wait_until_ready()
+            time.sleep(WARM_UP_SECONDS)
+            idle = self._during(lambda: time.sleep(self._seconds))
+            steady = self._during(self._write_steadily)
+            return {IDLE: idle, STEADY: steady, BACKLOG: self._drain()}
+        finally:
+            for consumer in self._consumers.values():
+                consumer.end()
+
+    def _during(self, work: Callable[[], None]) -> dict[str, Usage]:
+        before = {kind: consumer.usage() for kind, consumer in self._consumers.items()}
+        work()
+        return {kind: consumer.usage().since(before[kind]) for kind, consumer in self._consumers.items()}
+
+    def _write_steadily(self) -> None:
+        began = time.monotonic()
+        for count in range(int(self._seconds * self._partitions)):
+            time.sleep(max(0.0, began + count / self._partitions - time.monotonic()))
+            self._producer.produce(self._topic, RECORD, partition=count % self._partitions)
+            self._producer.poll(0)
+        self._producer.flush(10)
+
+    def _drain(self) -> dict[str, Usage]:
+        for consumer in self._consumers.values():
+            consumer.usage("pause")
+        for _ in range(BACKLOG_PER_PARTITION):
+            for partition in range(self._partitions):
+                self._producer.produce(self._topic, RECORD, partition=partition)
+            self._producer.poll(0)
+        self._producer.flush(60)
+        goal = BACKLOG_PER_PARTITION * self._partitions
+        before = {kind: consumer.usage("resume") for kind, consumer in self._consumers.items()}
+        drained: dict[str, Usage] = {}
+        while len(drained) < len(before):
+            time.sleep(0.02)
+            for kind in before.keys() - drained.keys():
+                usage = self._consumers[kind].usage().since(before[kind])
+                if usage.records >= goal:
+                    drained[kind] = usage
+        return drained
+
+
+def show(rounds: list[dict[str, dict[str, Usage]]], seconds: float) -> None:
+    """Medians, and the ratios ours / stock."""
+    for load in (IDLE, STEADY, BACKLOG):
+        usages = [measured[load] for measured in rounds]
+
+        def cost(usage: Usage, load: str = load) -> float:
+            return usage.cpu_s / usage.records * 1e6 if load == BACKLOG else usage.cpu_s / seconds * 1e3
+
+        stock, ours = (statistics.median(cost(usage[kind]) for usage in usages) for kind in (STOCK, OURS))
+        ratios = [cost(usage[OURS]) / cost(usage[STOCK]) for usage in usages]
+        unit = "us a record" if load == BACKLOG else "ms a second"
+        print(
+            f"{load:18} stock {stock:6.2f}, ours {ours:6.2f} {unit}; ratio {statistics.median(ratios):.3f} "
+            f"({min(ratios):.3f} to {max(ratios):.3f} in {len(ratios)} rounds)"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=10.0, help="of the first two loads")
+    parser.add_argument("--partitions", type=int, default=12)
+    parser.add_argument("--call", choices=("getone", "getmany"), default="getone")
+    parser.add_argument("--consume", nargs=5, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.consume:
+        kind, topic, bootstrap, partitions, call = options.consume
+        asyncio.run(consume(kind, topic, bootstrap, int(partitions), call))
+        return
+    rounds = []
+    with KafkaCluster() as kafka:
+        for number in range(options.rounds):
+            rounds.append(Round(kafka, options).measure())
+            print(f"round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
+    show(rounds, options.seconds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""Who takes part, and the processes in which they run.
+
+Each contestant reads one group file and then answers questions on its standard input with CPU times
+(`python_contestant.py`, `compat_tests/java/src/AssignBenchmark.java`, `franzgo/main.go`). What it needs is
+looked up when it is first asked for: Maven and a JDK for Java, Go for franz-go.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from compat_tests.jvm import compile_java, java_command
+
+__all__ = ["CONTESTANTS", "Contestant", "Runner", "TooSlowError"]
+
+ROOT = Path(__file__).resolve().parent.parent
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+_POLL_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """`largest` bounds members times partitions: beyond it nobody waits for the answer."""
+
+    name: str
+    command: Callable[[Path], list[str]]
+    does: frozenset[str]
+    warm_up_s: float = 0.0
+    largest: int | None = None
+
+
+def _python(name: str) -> Callable[[Path], list[str]]:
+    return lambda file: [sys.executable, "-m", "benchmarks.python_contestant", name, str(file)]
+
+
+def _java(assignor: str) -> Callable[[Path], list[str]]:
+    # The options that come with the class path are for programs that end soon; this one is to get fast.
+    options = ["-XX:TieredStopAtLevel=4", "-Xms1g"]
+    return lambda file: java_command(
+        "AssignBenchmark", assignor, file, heap="4g", classes=compile_java(), options=options
+    )
+
+
+@functools.cache
+def _franz_go_program() -> str:
+    if shutil.which("go") is None:
+        raise RuntimeError("no go in the PATH: install Go 1.26 or later, or leave franz-go out (--peers)")
+    target = ROOT / ".cache" / "franzgo"
+    subprocess.run(["go", "build", "-o", target, "."], cwd=ROOT / "benchmarks" / "franzgo", check=True)
+    return str(target)
+
+
+def _franz_go(file: Path) -> list[str]:
+    return [_franz_go_program(), str(file)]
+
+
+_BOTH = frozenset({"assign", "lead"})
+_ASSIGN = frozenset({"assign"})
+_JIT_S = 2.0
+_SLOW = 2_000_000
+
+CONTESTANTS = {
+    contestant.name: contestant
+    for contestant in (
+        Contestant("ours", _python("ours"), _BOTH),
+        Contestant("franz-go", _franz_go, _BOTH, warm_up_s=0.3),
+        Contestant("java cooperative-sticky", _java("cooperative-sticky"), _BOTH, warm_up_s=_JIT_S),
+        Contestant("java sticky", _java("sticky"), _ASSIGN, warm_up_s=_JIT_S),
+        Contestant("java range", _java("range"), _ASSIGN, warm_up_s=_JIT_S),
+        Contestant("kafka-python", _python("kafka-python"), _ASSIGN, largest=_SLOW),
+        Contestant("aiokafka", _python("aiokafka"), _ASSIGN, largest=_SLOW),
+    )
+}
+
+
+class TooSlowError(Exception):
+    """The contestant needed more CPU time than it was allowed, and was ended."""
+
+
+class Runner:
+    """One contestant with one group file; a context manager.
+
+    Its process ends when the context does, and is ended when a question takes more CPU time than `limit_s`.
+    """
+
+    def __init__(self, contestant: Contestant, file: Path, limit_s: float) -> None:
+        self._command = contestant.command(file)
+        self._limit_s = limit_s
+
+    def __enter__(self) -> Runner:
+        self._errors = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            cwd=ROOT,
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._process.communicate(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()
+        finally:
+            self._errors.close()
+
+    def cpu_ms(self, what: str, calls: int = 1) -> float:
+        """The CPU time of one call, the average of so many in a row."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        answered = threading.Event()
+        too_slow = threading.Event()
+
+        def watch() -> None:
+            allowed = _cpu_s(self._process.pid) + self._limit_s
+            while not answered.wait(_POLL_S):
+                if _cpu_s(self._process.pid) > allowed:
+                    too_slow.set()
+                    self._process.kill()
+                    return
+
+        watching = threading.Thread(target=watch)
+        watching.start()
+        try:
+            self._process.stdin.write(json.dumps({"do": what, "calls": calls}) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        finally:
+            answered.set()
+            watching.join()
+        if not line:
+            if too_slow.is_set():
+                raise TooSlowError(self._command)
+            self._errors.seek(0)
+            raise RuntimeError(
+                f"{self._command} ended: {self._errors.read()[-2000:].decode(errors='replace')}"
+            )
+        return float(json.loads(line)["cpu_ns"]) / calls / 1e6
+
+    def peak_mib(self) -> float:
+        """The most memory that the process ever had resident."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text(encoding="ascii")
+        peak = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+        return int(peak.split()[1]) / 1024
+
+
+def _cpu_s(pid: int) -> float:
+    """User and system time of a process so far; 0 once it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except FileNotFoundError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND

@@ -1,0 +1,113 @@
+"""For how long an event loop stands still while a leader reads its members and assigns in a thread.
+
+    python -m benchmarks.event_loop
+    python -m benchmarks.event_loop --strategy range --partitions 100000 --members 1000
+
+A thread has Python's lock to itself for one switch interval (5 ms by default) and for as long as a single
+operation in C takes, a large sort or union for instance. A task that sleeps for a millisecond at a time
+measures how late it wakes up. The group is one in which every member reads every topic (100 partitions each),
+all but one have what the strategy gave them before, and one is new. aiokafka decodes the metadata of the
+topics in the event loop itself, which is measured beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import io
+import logging
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.group import Topic
+from kafka_assignors.joining import NEVER_ASSIGNED, JoinedMember, LastAssignment, subscription_bytes
+from kafka_assignors.protocol import decode_assignment
+from kafka_assignors.strategies import load_strategy
+
+PARTITIONS_PER_TOPIC = 100
+T = TypeVar("T")
+
+
+class Assignor(EagerAssignor):
+    log = logging.getLogger(__name__)
+
+
+async def in_thread(what: str, work: Callable[[], T]) -> T:
+    """Run `work` in a thread, and print how long it took and how late the loop was meanwhile."""
+    late_ms: list[float] = [0.0]
+
+    async def watch() -> None:
+        while True:
+            due = time.perf_counter() + 0.001
+            await asyncio.sleep(0.001)
+            late_ms.append((time.perf_counter() - due) * 1000)
+
+    watching = asyncio.create_task(watch())
+    await asyncio.sleep(0)
+    began = time.perf_counter()
+    result = await asyncio.to_thread(work)
+    took_ms = (time.perf_counter() - began) * 1000
+    await asyncio.sleep(0.005)  # So that a wait which has just ended counts too.
+    watching.cancel()
+    print(f"{what:24} {took_ms:8.0f} ms, the loop late by {max(late_ms):6.1f} ms at most", flush=True)
+    return result
+
+
+async def lead(name: str, partitions: int, members: int) -> None:
+    strategy = load_strategy(name)
+    assignor = Assignor(strategy)
+    topics = [
+        Topic(f"topic-{i}", PARTITIONS_PER_TOPIC) for i in range(max(1, partitions // PARTITIONS_PER_TOPIC))
+    ]
+    names = [topic.name for topic in topics]
+    ids = [f"member-{i:05d}" for i in range(members)]
+
+    newcomer = JoinedMember("newcomer", None, subscription_bytes(strategy, names, NEVER_ASSIGNED))
+    settled = [JoinedMember(id, None, newcomer.metadata) for id in ids]
+    given = assignor.answer(assignor.read_members(settled), topics, 1)
+    rejoining = [
+        JoinedMember(
+            id,
+            None,
+            subscription_bytes(
+                strategy, names, LastAssignment(decode_assignment(given[id]).partitions, generation=1)
+            ),
+        )
+        for id in ids
+    ]
+
+    print(f"{name}: {partitions} partitions, {members} members")
+    joined = await in_thread("  read the members", lambda: assignor.read_members([*rejoining, newcomer]))
+    await in_thread("  assign", lambda: assignor.answer(joined, topics, 2))
+
+
+def decode_metadata(partitions: int) -> None:
+    from aiokafka.cluster import ClusterMetadata
+    from aiokafka.protocol.metadata import MetadataResponse_v1
+
+    of_one = [(0, number, 1, [1, 2, 3], [1, 2, 3]) for number in range(PARTITIONS_PER_TOPIC)]
+    data = MetadataResponse_v1(
+        [(node, "host", 9092, rack) for node, rack in ((1, "a"), (2, "b"), (3, "c"))],
+        1,
+        [(0, f"topic-{i}", False, of_one) for i in range(partitions // PARTITIONS_PER_TOPIC)],
+    ).encode()
+    began = time.perf_counter()
+    ClusterMetadata().update_metadata(MetadataResponse_v1.decode(io.BytesIO(data)))
+    print(f"  aiokafka reads metadata {(time.perf_counter() - began) * 1000:7.0f} ms, in the loop")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--strategy", default="sticky")
+    parser.add_argument("--partitions", type=int, action="append")
+    parser.add_argument("--members", type=int, default=100)
+    options = parser.parse_args()
+    for partitions in options.partitions or [1000, 10_000, 100_000]:
+        asyncio.run(lead(options.strategy, partitions, options.members))
+        decode_metadata(partitions)
+
+
+if __name__ == "__main__":
+    main()

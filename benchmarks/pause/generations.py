@@ -1,0 +1,90 @@
+"""Which generation a group was in when, from the coordinator's own records: the same way for every client."""
+
+from __future__ import annotations
+
+import struct
+import time
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from compat_tests.kafka_cluster import Kafka
+from kafka_assignors.protocol.group_metadata import decode_group_metadata
+from kafka_assignors.protocol.record_keys import (
+    ConsumerGroupKey,
+    ConsumerGroupRecord,
+    GroupMetadataKey,
+    decode_key,
+    group_partition,
+)
+
+__all__ = ["GenerationReader"]
+
+_TOPIC = "__consumer_offsets"
+_EPOCH = struct.Struct(">hi")
+"""How a ConsumerGroupMetadataValue begins: its version, and the epoch of the group."""
+
+
+class GenerationReader:
+    """Reads what is stored of one group from now on."""
+
+    def __init__(self, kafka: Kafka, group: str) -> None:
+        self._kafka = kafka
+        self._group = group
+        consumer = self._consumer()
+        try:
+            self._begin = self._end_offset(consumer, self._partition(consumer))
+        finally:
+            consumer.close()
+
+    def generations(self) -> list[tuple[int, int]]:
+        """Nanoseconds of CLOCK_MONOTONIC and number of each generation, or epoch of KIP-848, by time."""
+        clock_began_ns = time.time_ns() - time.monotonic_ns()
+        consumer = self._consumer()
+        found = []
+        try:
+            partition = self._partition(consumer)
+            end = self._end_offset(consumer, partition)
+            consumer.assign([TopicPartition(_TOPIC, partition, self._begin)])
+            position = self._begin
+            # What ends the log may be no record of ours to read: then there is an end without it.
+            while position < end and (messages := consumer.consume(1000, timeout=5)):
+                for message in messages:
+                    position = (message.offset() or 0) + 1
+                    number = self._number(message.key(), message.value())
+                    if number is not None:
+                        found.append((message.timestamp()[1] * 1_000_000 - clock_began_ns, number))
+        finally:
+            consumer.close()
+        return found
+
+    def _number(self, key: bytes | None, value: bytes | None) -> int | None:
+        if key is None or value is None:
+            return None
+        match decode_key(key):
+            case GroupMetadataKey(self._group):
+                return decode_group_metadata(value).generation
+            case ConsumerGroupKey(ConsumerGroupRecord.METADATA, self._group):
+                return int(_EPOCH.unpack_from(value)[1])
+        return None
+
+    def _partition(self, consumer: Consumer) -> int:
+        """Where the group's records are. As long as no group has made the topic, all of it is to come."""
+        found = consumer.list_topics(_TOPIC, timeout=10).topics[_TOPIC].partitions
+        return group_partition(self._group, len(found)) if found else 0
+
+    def _end_offset(self, consumer: Consumer, partition: int) -> int:
+        try:
+            return int(consumer.get_watermark_offsets(TopicPartition(_TOPIC, partition), timeout=10)[1])
+        except KafkaException:
+            return 0
+
+    def _consumer(self) -> Consumer:
+        # librdkafka insists on a group id, which is never used.
+        return Consumer(
+            {
+                "bootstrap.servers": self._kafka.bootstrap,
+                "group.id": "none",
+                "enable.auto.commit": False,
+                "fetch.queue.backoff.ms": 10,
+            }
+        )

@@ -1,0 +1,54 @@
+"""What a member is told, as JSON in its one argument, and how it waits for the order to join."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+
+from benchmarks.pause.journal import JournalWriter, Kind
+
+__all__ = ["FETCH_BYTES", "MemberSpec", "stand_by"]
+
+FETCH_BYTES = 1 << 20
+"""More than there ever is, so that every fetch waits as long as it may, with every client."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MemberSpec:
+    """One consumer. Every client is given the same values for what it has in common with the others.
+
+    Attributes:
+        protocol: what the program calls its way of rebalancing, such as `sticky` or `cooperative`.
+        journal: the file that it writes.
+        fetch_wait_ms: how long the broker keeps a fetch.
+        poll_ms: how long the application waits in one call for records.
+        commit_interval_ms: of the automatic commits.
+    """
+
+    bootstrap: str
+    group: str
+    topic: str
+    name: str
+    protocol: str
+    journal: str
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    max_poll_interval_ms: int
+    fetch_wait_ms: int
+    poll_ms: int
+    commit_interval_ms: int
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self))
+
+
+def stand_by() -> tuple[MemberSpec, JournalWriter]:
+    """The specification of this process, once it may join; ends the process if it never may."""
+    spec = MemberSpec(**json.loads(sys.argv[1]))
+    journal = JournalWriter(Path(spec.journal))
+    journal.add(Kind.READY)
+    if not sys.stdin.readline():
+        raise SystemExit(0)
+    return spec, journal

@@ -1,0 +1,57 @@
+"""Who is measured: a client and a way of rebalancing, and the command of one member."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from benchmarks.pause.members.spec import MemberSpec
+from compat_tests.jvm import compile_java, java_command
+
+__all__ = ["PEERS", "Peer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """One line of the tables.
+
+    Attributes:
+        client: `aiokafka`, `kafka_python`, `confluent` or `java`; names the program of the members.
+        protocol: what that program calls it.
+        label: what the tables say.
+        ours: whether it is measured against the others.
+        coordinator_assigns: whether it is a group of KIP-848, whose heartbeats are set in the broker.
+    """
+
+    client: str
+    protocol: str
+    label: str
+    ours: bool = False
+    coordinator_assigns: bool = False
+
+    @property
+    def package(self) -> str:
+        """The name of the client's distribution; "" if it is not one of Python."""
+        return {"aiokafka": "aiokafka", "kafka_python": "kafka-python", "confluent": "confluent-kafka"}.get(
+            self.client, ""
+        )
+
+    def command(self, spec: MemberSpec, python: str = sys.executable) -> list[str]:
+        """The command of a member; `python` is the interpreter that has the client."""
+        if self.client == "java":
+            return java_command("PauseMember", spec.to_json(), heap="96m", classes=compile_java())
+        return [python, "-m", f"benchmarks.pause.members.{self.client}_member", spec.to_json()]
+
+
+PEERS: Mapping[str, Peer] = {
+    "aiokafka-ours": Peer("aiokafka", "ours", "aiokafka, **ours**", ours=True),
+    "aiokafka-range": Peer("aiokafka", "range", "aiokafka range"),
+    "aiokafka-sticky": Peer("aiokafka", "sticky", "aiokafka sticky"),
+    "kafka-python-ours": Peer("kafka_python", "ours", "kafka-python, **ours**", ours=True),
+    "kafka-python-sticky": Peer("kafka_python", "sticky", "kafka-python sticky"),
+    "kafka-python-cooperative": Peer("kafka_python", "cooperative", "kafka-python cooperative"),
+    "confluent-cooperative": Peer("confluent", "cooperative", "confluent cooperative"),
+    "confluent-kip848": Peer("confluent", "kip848", "confluent KIP-848", coordinator_assigns=True),
+    "java-cooperative": Peer("java", "cooperative", "Java cooperative"),
+}

@@ -1,0 +1,66 @@
+"""The share of the bytes that consumers are sent by brokers in other racks, before and after replicas move.
+
+    python -m benchmarks.racks
+
+Three brokers in three racks, a topic of 12 partitions with replicas in two racks each, and for each client
+and strategy a group with a consumer in each rack. All groups read the same records. Then every replica is
+moved one rack further, and all read as much again. The bytes are those the consumers' kernel has received on
+their connections to each broker; needs the clients, Java, and Linux.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from compat_tests.group_of_members import Settled
+from compat_tests.kafka_cluster import KafkaCluster
+from compat_tests.rack_scenarios import AT_FIRST, LATER, PARTITIONS, groups_in_racks, measure, misses
+from kafka_assignors.releases import installed_release
+
+CLIENTS = {
+    f"aiokafka {installed_release('aiokafka', 'aiokafka')}": "compat_tests.aiokafka.member",
+    f"kafka-python {installed_release('kafka-python', 'kafka')}": "compat_tests.kafka_python.member",
+}
+STRATEGIES = ("stock:range", "range", "sticky", "rack-aware-sticky")
+
+
+def main() -> None:
+    print("| client | strategy | at first (misplaced) | after the move (misplaced) | moved | rebalances |")
+    print("|---|---|---|---|---|---|")
+    with KafkaCluster(brokers=3) as kafka:
+        for client, program in CLIENTS.items():
+            for row in rows(kafka, program):
+                print(f"| {client} | {row}", flush=True)
+
+
+def rows(kafka: KafkaCluster, program: str) -> list[str]:
+    """A row for each strategy."""
+    with groups_in_racks(kafka, program, dict.fromkeys(STRATEGIES, program)) as groups:
+        formed = [group.settle() for group in groups]
+        at_first = measure(kafka, groups)
+        kafka.reassign(groups[0].topic("orders"), LATER)
+        # Those that follow do so as soon as their leader's metadata, at most 2 s old, are fresh.
+        for strategy, group, before in zip(STRATEGIES, groups, formed, strict=True):
+            if strategy in ("range", "rack-aware-sticky"):
+                group.settle(after=before)
+        settled = [group.settle() for group in groups]
+        later = measure(kafka, groups)
+        return [
+            f"`{strategy}` | {at_first[group.id]:.1%} ({misses(before, AT_FIRST)} of {PARTITIONS}) "
+            f"| {later[group.id]:.1%} ({misses(after, LATER)} of {PARTITIONS}) "
+            f"| {moved(before, after)} | {after.generation - before.generation} |"
+            for strategy, group, before, after in zip(STRATEGIES, groups, formed, settled, strict=True)
+        ]
+
+
+def moved(before: Settled, after: Settled) -> int:
+    """How many partitions another member has."""
+    return sum(
+        len(set(numbers) - set(before.of(rack).get(topic, ())))
+        for rack in after.names
+        for topic, numbers in after.of(rack).items()
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,250 @@
+"""See what a rebalance does to an eager group, and what to a cooperative one, side by side in the terminal.
+
+    python -m benchmarks.see                           # a minute of aiokafka; what it needs: `make see`
+    python -m benchmarks.see --client kafka-python
+    python -m benchmarks.see --bootstrap-server localhost:9092 --seconds 30
+
+Two groups read the same topic, one of stock consumers with the client's own `sticky`, one of ours. Every ten
+seconds a fourth member joins both groups at the same moment, or leaves them again. One member of each group
+hears of rebalances late, as one whose application is busy does. Without a terminal there are only a line for
+each event and the summary. The exit code is 0, 1 if a broker or a member fails, and 130 after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import itertools
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+import typer
+from rich.columns import Columns
+from rich.console import Console, RenderableType
+from rich.console import Group as Stack
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from benchmarks.pause.group import Group, GroupError, Settings
+from benchmarks.pause.journal import Kind, Row
+from benchmarks.pause.peers import PEERS
+from compat_tests.jvm import JvmError
+from compat_tests.kafka_cluster import Kafka, KafkaCluster, KafkaError
+
+PARTITIONS = 12
+MEMBERS = ("a", "b", "c")
+SLOW = "c"
+PAUSE_S = 0.3
+"""A partition with a record every 40 ms is said to pause if nothing of it is delivered for longer."""
+
+_SETTINGS = Settings(
+    partitions=PARTITIONS,
+    interval_ms=40,
+    fetch_wait_ms=25,
+    heartbeat_interval_ms=500,
+    slow_heartbeat_ms=2500,
+    session_timeout_ms=10_000,
+)
+_STEP_S = 0.5
+_BARS = " ▁▂▃▄▅▆▇█"
+_ASCII_BARS = " .:-=+*#@"
+
+
+@dataclass(slots=True)
+class Watch:
+    """What one group was delivered, second by second, taken from its journals as they grow."""
+
+    title: str
+    group: Group
+    began_ns: int
+    seen: dict[str, int] = field(default_factory=dict)
+    last_ns: dict[int, int] = field(default_factory=dict)
+    owner: dict[int, str] = field(default_factory=dict)
+    steps: dict[str, collections.Counter[int]] = field(
+        default_factory=lambda: collections.defaultdict(collections.Counter)
+    )
+    records: set[tuple[int, int]] = field(default_factory=set)
+    pauses: int = 0
+    paused_s: float = 0.0
+    longest_s: float = 0.0
+    revoked: int = 0
+    twice: int = 0
+
+    def update(self) -> None:
+        self.group.read()
+        new = []
+        for member, rows in self.group.rows.items():
+            new += [(row, member) for row in rows[self.seen.get(member, 0) :]]
+            self.seen[member] = len(rows)
+        for row, member in sorted(new):
+            self._take(row, member)
+
+    def _take(self, row: Row, member: str) -> None:
+        if row.kind == Kind.DELIVERED:
+            before_ns = self.last_ns.get(row.partition)
+            if row.at_ns >= self.began_ns and before_ns is not None:
+                self._pause((row.at_ns - max(before_ns, self.began_ns)) / 1e9)
+            self.last_ns[row.partition] = max(row.at_ns, before_ns or 0)
+            self.owner[row.partition] = member
+            self.steps[member][self._step(row.at_ns)] += 1
+            self.twice += (row.partition, row.offset) in self.records
+            self.records.add((row.partition, row.offset))
+        elif row.kind == Kind.REVOKED and row.at_ns >= self.began_ns:
+            self.revoked += 1
+
+    def _pause(self, gap_s: float) -> None:
+        self.longest_s = max(self.longest_s, gap_s)
+        if gap_s > PAUSE_S:
+            self.pauses += 1
+            self.paused_s += gap_s
+
+    def paused_now(self, now_ns: int) -> int:
+        return sum(now_ns - at_ns > PAUSE_S * 1e9 for at_ns in self.last_ns.values())
+
+    def _step(self, at_ns: int) -> int:
+        return int((at_ns - self.began_ns) / 1e9 // _STEP_S)
+
+    def sparkline(self, member: str | None, now_ns: int, width: int, bars: str) -> str:
+        """Records in each half second up to now, of a member or of all; a full block is two fair shares."""
+        counts = self.steps[member] if member else sum(self.steps.values(), collections.Counter())
+        full = (
+            2 * PARTITIONS * _STEP_S * 1000 / _SETTINGS.interval_ms / (1 if member is None else len(MEMBERS))
+        )
+        last = self._step(now_ns)
+        return "".join(
+            bars[min(len(bars) - 1, -(-counts[step] * (len(bars) - 1) // int(full)))]
+            for step in range(last - width, last)
+        )
+
+
+def panel(watch: Watch, now_ns: int, width: int, bars: str) -> Panel:
+    """One group as it is now."""
+    lines = Table.grid(padding=(0, 1))
+    spark = max(10, width - 26)
+    lines.add_row("all", Text(watch.sparkline(None, now_ns, spark, bars), style="cyan"), "")
+    owners = collections.Counter(watch.owner.values())
+    for member in watch.group.live:
+        line = Text(watch.sparkline(member, now_ns, spark, bars), style="green")
+        lines.add_row(member, line, f"{owners[member]} partitions")
+    paused = watch.paused_now(now_ns)
+    now = Text(f"{paused} of {PARTITIONS} partitions paused", style="bold red" if paused else "green")
+    so_far = f"pauses so far: {watch.pauses}, the longest {watch.longest_s:.2f} s; revoked: {watch.revoked}"
+    return Panel(Stack(lines, now, Text(so_far)), title=watch.title, width=width)
+
+
+def view(watches: list[Watch], headline: str, console: Console) -> RenderableType:
+    now_ns = time.monotonic_ns()
+    bars = _ASCII_BARS if console.options.ascii_only else _BARS
+    beside = console.width >= 110
+    width = console.width // 2 - 1 if beside else console.width
+    panels = [panel(watch, now_ns, width, bars) for watch in watches]
+    return Stack(Text(headline, style="bold"), Columns(panels) if beside else Stack(*panels))
+
+
+def summary(watches: list[Watch], seconds: float) -> Table:
+    table = Table(
+        title=f"{seconds:.0f} s, {PARTITIONS} partitions with a record every {_SETTINGS.interval_ms} ms each"
+    )
+    table.add_column("")
+    for watch in watches:
+        table.add_column(watch.title, justify="right")
+    rows: tuple[tuple[str, Callable[[Watch], str]], ...] = (
+        (f"pauses of a partition over {PAUSE_S:g} s", lambda watch: str(watch.pauses)),
+        ("partition-seconds in them", lambda watch: f"{watch.paused_s:.1f}"),
+        ("the longest gap of a partition, in s", lambda watch: f"{watch.longest_s:.2f}"),
+        ("partitions revoked", lambda watch: str(watch.revoked)),
+        ("records delivered", lambda watch: str(len(watch.records))),
+        ("records delivered twice", lambda watch: str(watch.twice)),
+    )
+    for name, cell in rows:
+        table.add_row(name, *(cell(watch) for watch in watches))
+    return table
+
+
+def run(kafka: Kafka, client: str, seconds: float, every_s: float, console: Console) -> None:
+    eager, ours = PEERS[f"{client}-sticky"], PEERS[f"{client}-ours"]
+    joining = [f"d{number}" for number in range(1, 2 + int(seconds / every_s / 2))]
+    with contextlib.ExitStack() as stack:
+        first = stack.enter_context(Group(kafka, eager, _SETTINGS))
+        second = stack.enter_context(Group(kafka, ours, _SETTINGS, topic=first.topic))
+        console.print("starting two groups of three members …")
+        for group in (first, second):
+            group.stand_by([*MEMBERS, *joining], slow=[SLOW])
+        for group in (first, second):
+            for name in MEMBERS:
+                group.join(name)
+        first.start_producer()
+        for group in (first, second):
+            if not group.settle():
+                raise GroupError(f"group {group.id} has not settled:\n{group.log(MEMBERS[0])}")
+        titles = (f"eager: {client}, sticky", f"cooperative: {client}, ours")
+        began_ns = time.monotonic_ns()
+        watches = [
+            Watch(title, group, began_ns) for title, group in zip(titles, (first, second), strict=True)
+        ]
+        live = Live(console=console, refresh_per_second=4)
+        events = schedule(joining, every_s)
+        with live if console.is_terminal else contextlib.nullcontext():
+            headline, next_event = "three members in each group", next(events)
+            if not console.is_terminal:
+                console.print(headline)
+            while (now_s := (time.monotonic_ns() - began_ns) / 1e9) < seconds:
+                if now_s >= next_event[0]:
+                    _, verb, name = next_event
+                    for group in (first, second):
+                        group.join(name) if verb == "joins" else group.ask_to_leave(name)
+                    headline = f"{now_s:3.0f} s: {name} {verb} both groups"
+                    if not console.is_terminal:
+                        console.print(headline)
+                    next_event = next(events, (float("inf"), "", ""))
+                for watch in watches:
+                    watch.update()
+                    watch.group.check()
+                if console.is_terminal:
+                    live.update(view(watches, f"{headline}   ({seconds - now_s:.0f} s left)", console))
+                time.sleep(0.1)
+        console.print(summary(watches, seconds))
+
+
+def schedule(joining: list[str], every_s: float) -> Iterator[tuple[float, str, str]]:
+    """Seconds, what happens, and to whom."""
+    times = itertools.count(1)
+    for name in joining:
+        yield next(times) * every_s, "joins", name
+        yield next(times) * every_s, "leaves", name
+
+
+def main(
+    client: Annotated[Literal["aiokafka", "kafka-python"], typer.Option()] = "aiokafka",
+    seconds: Annotated[float, typer.Option(min=1, max=600, help="How long it lasts.")] = 60,
+    every: Annotated[float, typer.Option(min=1, help="Seconds from one event to the next.")] = 10,
+    bootstrap_server: Annotated[str, typer.Option(help="Instead of a broker of its own.")] = "",
+) -> None:
+    """Watch an eager and a cooperative group while members join and leave."""
+    console = Console()
+    # SIGTERM ends the processes and the broker as Ctrl-C does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        if bootstrap_server:
+            given = Kafka(bootstrap_server)
+            given.check(3)
+            run(given, client, seconds, every, console)
+        else:
+            console.print("starting a broker …")
+            with KafkaCluster() as kafka:
+                run(kafka, client, seconds, every, console)
+    except KeyboardInterrupt:
+        console.print("stopped")
+        raise typer.Exit(130) from None
+    except (GroupError, KafkaError, JvmError) as error:
+        Console(stderr=True).print(str(error), markup=False)
+        raise typer.Exit(1) from None
+
+
+if __name__ == "__main__":
+    typer.run(main)

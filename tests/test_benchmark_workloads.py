@@ -1,0 +1,69 @@
+"""The groups of the benchmark are what their names say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks.group_file import read_group_file, write_group_file
+from benchmarks.workloads import WORKLOADS, Workload
+from kafka_assignors.claims import judge_claims
+from kafka_assignors.group import Group
+from kafka_assignors.joining import read_members
+from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
+
+SMALL = [workload for workload in WORKLOADS if re.search(r" (1k|10k|20k|45k|50k)\b", workload.name)]
+
+
+def number(text: str) -> int:
+    return int(text.replace("k", "000").replace("M", "000000"))
+
+
+def test_there_is_a_small_one_of_every_kind() -> None:
+    assert {w.name.split(" x ")[0].rstrip(" 0123456789") for w in SMALL} >= {
+        "kafka uniform", "kafka bucket", "half", "narrow", "random", "chain", "ladder", "nested",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("workload", SMALL, ids=lambda w: w.name)
+def test_the_name_says_how_many_members_and_partitions(workload: Workload) -> None:
+    sizes = re.search(r"(\d+) x (\w+)", workload.name)
+    assert sizes or workload.name.startswith("one topic")
+    members, partitions = (100, "10k") if sizes is None else sizes.groups()
+    group = workload.fresh()
+    held = sum(topic.partitions for topic in group.topics.values())
+    assert len(group.members) == int(members)
+    assert abs(held - number(partitions)) <= 0.01 * held
+    racks = {member.rack for member in group.members.values()}
+    wanted = re.search(r"of-(\d) racks", workload.name)
+    assert len(racks - {None}) == (int(wanted[1]) if wanted else 0)
+
+
+@pytest.mark.parametrize("workload", SMALL, ids=lambda w: w.name)
+def test_all_but_the_last_member_own_everything_unless_it_is_fresh(workload: Workload) -> None:
+    for situation in workload.situations:
+        group = workload.group(situation)
+        claims = judge_claims(group)
+        *_, last = group.members.values()
+        assert not claims.dropped
+        assert last.id not in claims.prior
+        if situation == "fresh":
+            assert not claims.prior
+        else:
+            subscribed = set().union(*(m.topics for m in group.members.values() if m.id != last.id))
+            assert not subscribed.intersection(claims.unowned)
+
+
+@pytest.mark.parametrize("situation", ["fresh", "join"])
+def test_contestants_read_the_group_that_was_written(situation: str, tmp_path: Path) -> None:
+    workload = next(w for w in WORKLOADS if "2-of-4 racks" in w.name)
+    group = workload.group(situation)
+    write_group_file(group, tmp_path / "group.json")
+    file = read_group_file(tmp_path / "group.json")
+    members = read_members(CooperativeSticky(), file.cooperative).members
+    again = Group.of(file.topics, members, group.generation)
+    assert again.topics == group.topics
+    assert judge_claims(again).unowned == judge_claims(group).unowned
+    assert CooperativeSticky().assign(again) == CooperativeSticky().assign(group)

@@ -1,0 +1,198 @@
+"""The figures of the pause benchmark, on journals small enough to count by hand."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from benchmarks.pause.figures import (
+    Occurrence,
+    Recording,
+    deliveries_by_partition,
+    figures,
+    handovers,
+    least_moves,
+    longest_gaps_ms,
+    lost_records,
+    most_late_ms,
+    percentile,
+)
+from benchmarks.pause.journal import JournalReader, JournalWriter, Kind, Row
+from benchmarks.pause.summary import Samples, summarise, timeline
+
+MS = 1_000_000
+
+
+def delivered(at_ms: int, partition: int, offset: int, late_ms: int = 5) -> Row:
+    return Row(at_ms * MS, (at_ms - late_ms) * MS, offset, partition, Kind.DELIVERED)
+
+
+def told(at_ms: int, kind: Kind, *partitions: int) -> list[Row]:
+    return [Row(at_ms * MS, 0, -1, partition, kind) for partition in partitions]
+
+
+def occurs(
+    event: str, begin_ms: int, end_ms: int, *, left: str | None = None, joined: str | None = None
+) -> Occurrence:
+    return Occurrence(event, begin_ms * MS, end_ms * MS, begin_ms * MS, end_ms * MS, left, joined)
+
+
+A_JOIN = {
+    # Partitions 0 and 1 are a's; from 1000 on b has 1.
+    "a": [
+        *told(0, Kind.ASSIGNED, 0, 1),
+        *(delivered(at, 0, at // 100 - 1) for at in range(100, 2000, 100)),
+        *(delivered(at, 1, at // 100 - 1) for at in range(100, 1000, 100)),
+        *told(950, Kind.REVOKED, 1),
+    ],
+    "b": [
+        *told(1000, Kind.ASSIGNED, 1),
+        *(delivered(at, 1, at // 100 - 1) for at in range(1050, 2000, 100)),
+    ],
+}
+
+
+class TestJournal:
+    def test_reader_finds_what_the_writer_tells_while_it_tells_it(self, tmp_path: Path) -> None:
+        reader = JournalReader(tmp_path / "journal")
+        assert reader.new_rows() == []
+        writer = JournalWriter(tmp_path / "journal")
+        writer.add(Kind.READY)
+        writer.add(Kind.ASSIGNED, [3, 5])
+        assert [(row.kind, row.partition) for row in reader.new_rows()] == [
+            (Kind.READY, -1),
+            (Kind.ASSIGNED, 3),
+            (Kind.ASSIGNED, 5),
+        ]
+        writer.delivered(5, 2**40, (7).to_bytes(8, "little"))
+        (row,) = reader.new_rows()
+        assert (row.kind, row.partition, row.offset, row.produced_ns) == (Kind.DELIVERED, 5, 2**40, 7)
+        assert reader.new_rows() == []
+
+
+class TestGaps:
+    def test_the_longest_of_each_partition(self) -> None:
+        rows = {"a": [delivered(at, 0, at) for at in (0, 50, 200, 230)]}
+        assert longest_gaps_ms(deliveries_by_partition(rows), [0], 0, 230 * MS, 230 * MS) == [150]
+
+    def test_one_that_began_before_the_window_counts_as_a_whole(self) -> None:
+        rows = {"a": [delivered(at, 0, at) for at in (0, 10, 120, 130, 140)]}
+        assert longest_gaps_ms(deliveries_by_partition(rows), [0], 100 * MS, 140 * MS, 140 * MS) == [110]
+
+    def test_one_that_ends_after_the_window_counts_up_to_the_next_event(self) -> None:
+        rows = {"a": [delivered(at, 0, at) for at in (0, 50, 100, 900)]}
+        deliveries = deliveries_by_partition(rows)
+        assert longest_gaps_ms(deliveries, [0], 0, 200 * MS, 1000 * MS) == [800]
+        assert longest_gaps_ms(deliveries, [0], 0, 200 * MS, 300 * MS) == [200]
+
+    def test_a_partition_without_deliveries_pauses_all_the_time(self) -> None:
+        assert longest_gaps_ms({}, [0], 100 * MS, 200 * MS, 300 * MS) == [200]
+
+    def test_lateness_is_that_of_records_made_in_the_window(self) -> None:
+        rows = {
+            "a": [delivered(90, 0, 0, late_ms=80), delivered(150, 0, 1, late_ms=20), delivered(260, 0, 2)]
+        }
+        deliveries = deliveries_by_partition(rows)
+        assert most_late_ms(deliveries, [0], 100 * MS, 200 * MS, 200 * MS) == [20]
+        assert most_late_ms(deliveries, [0], 0, 200 * MS, 200 * MS) == [80]
+
+    def test_lateness_of_a_record_that_came_twice_is_that_of_the_first(self) -> None:
+        rows = {"a": [delivered(150, 0, 1, late_ms=20)], "b": [delivered(900, 0, 1, late_ms=770)]}
+        assert most_late_ms(deliveries_by_partition(rows), [0], 0, 200 * MS, 1000 * MS) == [20]
+
+
+class TestHandovers:
+    def test_delay_counts_from_the_revocation(self) -> None:
+        (one,) = handovers(A_JOIN, deliveries_by_partition(A_JOIN))
+        assert (one.partition, one.old, one.new) == (1, "a", "b")
+        assert (one.given_up_ns, one.first_ns) == (950 * MS, 1050 * MS)
+
+    def test_delay_after_a_death_counts_from_the_last_delivery(self) -> None:
+        rows = {
+            name: [row for row in journal if row.kind != Kind.REVOKED] for name, journal in A_JOIN.items()
+        }
+        (one,) = handovers(rows, deliveries_by_partition(rows))
+        assert one.given_up_ns == 900 * MS
+
+    def test_being_given_back_is_none(self) -> None:
+        rows = {"a": [*told(0, Kind.ASSIGNED, 0), *told(50, Kind.REVOKED, 0), *told(60, Kind.ASSIGNED, 0)]}
+        assert handovers(rows, {}) == []
+
+    def test_an_owner_that_never_delivered_has_no_delay(self) -> None:
+        rows = {
+            "a": [
+                *told(0, Kind.ASSIGNED, 0),
+                delivered(10, 0, 0),
+                *told(100, Kind.ASSIGNED, 0),
+                delivered(120, 0, 1),
+            ],
+            "b": [*told(50, Kind.ASSIGNED, 0), *told(90, Kind.REVOKED, 0)],
+        }
+        first, second = handovers(rows, deliveries_by_partition(rows))
+        assert (first.new, first.first_ns) == ("b", None)
+        assert (second.new, second.given_up_ns, second.first_ns) == ("a", 90 * MS, 120 * MS)
+
+
+class TestFigures:
+    def test_a_join(self) -> None:
+        recording = Recording(
+            "peer",
+            2,
+            [occurs("none", 100, 900), occurs("join", 900, 1900, joined="b")],
+            A_JOIN,
+            generations=[(0, 4), (940 * MS, 5), (990 * MS, 6)],
+        )
+        none, join = figures(recording)
+        assert (none.moved, none.least, none.revoked, none.generations) == (0, 0, 0, 0)
+        assert list(none.gaps_ms) == [100, 100]
+        assert (join.moved, join.revoked, join.generations, join.duplicates) == (1, 1, 2, 0)
+        assert join.least == 1
+        assert list(join.gaps_ms) == [100], "only partition 0 stays"
+        assert list(join.delays_ms) == [100]
+
+    def test_a_record_that_comes_twice_counts_where_it_comes_again(self) -> None:
+        rows = {**A_JOIN, "b": [*A_JOIN["b"], delivered(1999, 1, 3)]}
+        recording = Recording("peer", 2, [occurs("none", 0, 900), occurs("join", 900, 2000)], rows)
+        assert [one.duplicates for one in figures(recording)] == [0, 1]
+
+    def test_lost_records_are_those_before_one_that_came(self) -> None:
+        rows = {"a": [delivered(10, 0, 0), delivered(20, 0, 3), delivered(30, 1, 0)]}
+        assert lost_records(deliveries_by_partition(rows)) == 2
+
+    @pytest.mark.parametrize(
+        ("left", "joined", "least"), [(None, "e", 12), ("a", None, 15), ("a", "e", 15), (None, None, 0)]
+    )
+    def test_least_moves(self, left: str | None, joined: str | None, least: int) -> None:
+        assert least_moves({"a": 15, "b": 15, "c": 15, "d": 15}, left, joined) == least
+
+    def test_percentiles(self) -> None:
+        values = [float(value) for value in range(1, 201)]
+        assert [percentile(values, share) for share in (0.5, 0.99, 1.0)] == [100, 198, 200]
+        assert math.isnan(percentile([], 0.5))
+
+
+class TestSummary:
+    def test_rounds_are_put_together(self) -> None:
+        recording = Recording(
+            "peer",
+            2,
+            [occurs("none", 100, 900), occurs("join", 900, 1900, joined="b")],
+            A_JOIN,
+            cpu={"rest": 2.0},
+        )
+        (summary,) = summarise([Samples.of(recording), Samples.of(recording)])
+        none, join = summary.events
+        assert (summary.rounds, summary.lost, summary.cpu["rest"]) == (2, 0, (2.0, 2.0))
+        assert (none.event, join.event) == ("none", "join")
+        assert (join.moved, join.revoked, join.least) == ((1, 1), (1, 1), 1)
+        assert (join.gap.median, join.quiet_gap.median, join.delay.longest) == (100, 100, 100)
+
+    def test_timeline_of_a_rolling_restart(self) -> None:
+        recording = Recording("peer", 2, [occurs("rolling", 900, 1900, left="a", joined="b")], A_JOIN)
+        line = timeline(recording, pause_ms=140, step_ms=500, before_ms=500)
+        assert line is not None
+        assert line.restarts_ms == (0,)
+        assert line.records == (10, 10, 10)
+        assert line.pauses == ((1, 0, 150),)
