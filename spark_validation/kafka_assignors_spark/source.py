@@ -34,7 +34,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import struct
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,6 +43,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from kafka_assignors.protocol import group_partition
 from kafka_assignors_spark.cluster import SourceError, admin_config, silent_logger
 from kafka_assignors_spark.tables import RAW
 
@@ -56,7 +56,6 @@ __all__ = [
     "GroupRecordsSource",
     "OffsetRange",
     "SourceOptions",
-    "group_partition",
     "key_prefixes",
 ]
 
@@ -77,22 +76,6 @@ _OFFSET_COMMITS = (b"\0\0", b"\0\1")
 _BATCH_ROWS = 10_000
 _CONSUME_MESSAGES = 2_000
 _POLL_SECONDS = 0.2
-
-
-def group_partition(group: str, partitions: int) -> int:
-    """The partition of the offsets topic that holds everything of `group`.
-
-    Kafka takes Java's `String.hashCode`, which runs over UTF-16 code units and wraps at 32 bits, makes it
-    non-negative with `Utils.abs` (where the one number without a counterpart becomes 0), and takes the
-    remainder.
-    """
-    units = group.encode("utf-16-be", "surrogatepass")
-    code = 0
-    for (unit,) in struct.iter_unpack(">H", units):
-        code = (31 * code + unit) & 0xFFFFFFFF
-    if code >= 1 << 31:
-        code -= 1 << 32
-    return (0 if code == -(1 << 31) else abs(code)) % partitions
 
 
 def key_prefixes(groups: Iterable[str]) -> tuple[bytes, ...]:

@@ -36,7 +36,7 @@ from kafka_assignors_spark.table_functions import with_micros
 from spark_validation.tests.groups import RAW_SCHEMA, Log, member, write_history
 
 ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]}
-NAMES = ("range", "roundrobin", "sticky", "cooperative-sticky")
+NAMES = ("range", "roundrobin", "sticky", "cooperative-sticky", "rack-aware-sticky")
 
 
 def small() -> Log:

@@ -10,14 +10,13 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 
 from compat_tests.kafka_cluster import Kafka
-from kafka_assignors.protocol import GroupMetadataKey, OffsetCommitKey, encode_key
+from kafka_assignors.protocol import GroupMetadataKey, OffsetCommitKey, encode_key, group_partition
 from kafka_assignors_spark.cluster import SourceError
 from kafka_assignors_spark.source import (
     FORMAT,
     GroupRecordsReader,
     GroupRecordsSource,
     SourceOptions,
-    group_partition,
 )
 
 
