@@ -1,0 +1,121 @@
+"""A consumer of a group with `StickyAssignor`, as you would run it in production.
+
+    $ python -m examples.aiokafka.plain --bootstrap-server localhost:9092 --topic orders --group billing
+
+Start it several times to see the partitions shared; stop one with Ctrl-C or SIGTERM.
+
+aiokafka rebalances in the background, while your code may be in the middle of a batch. So the batch in hand
+is finished, and what was processed is committed, before the partitions go: that is all `Worker` is about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import time
+from collections.abc import Iterable
+
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.errors import CommitFailedError
+from aiokafka.structs import ConsumerRecord
+
+from examples.command_line import parser, start_logging
+from kafka_assignors_aiokafka import StickyAssignor
+
+log = logging.getLogger("examples.aiokafka")
+
+COMMIT_INTERVAL_S = 5.0
+MAX_BATCH = 100
+"""Records. A rebalance waits for the batch in hand, which has to be done within `rebalance_timeout_ms`."""
+
+
+async def process(record: ConsumerRecord[bytes, bytes]) -> None:
+    """Your work. A record may come twice (a crash, a lost session), so make a second time harmless."""
+
+
+class Worker(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
+    """Processes records, and commits what is processed: at intervals, before a rebalance, and at the end."""
+
+    def __init__(self, consumer: AIOKafkaConsumer) -> None:
+        self._consumer = consumer
+        self._at_work = asyncio.Lock()
+        self._processed: dict[TopicPartition, int] = {}
+        self._next_commit = time.monotonic() + COMMIT_INTERVAL_S
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Consume until `stopping` is set."""
+        while not stopping.is_set():
+            # Not under the lock: during a rebalance getmany waits for its end, and that waits for the lock.
+            batches = await self._consumer.getmany(timeout_ms=500, max_records=MAX_BATCH)
+            # Nor anything awaited here: the rebalance could slip in before the batch is known to be in hand.
+            async with self._at_work:
+                for partition, records in batches.items():
+                    for record in records:
+                        await process(record)
+                    self._processed[partition] = records[-1].offset + 1
+                    log.info(
+                        "%s-%d: processed offsets %d to %d",
+                        *partition,
+                        records[0].offset,
+                        records[-1].offset,
+                    )
+                if time.monotonic() >= self._next_commit:
+                    await self._commit()
+        async with self._at_work:
+            await self._commit()  # stop() leaves the group without calling on_partitions_revoked
+
+    async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        async with self._at_work:
+            await self._commit()
+
+    async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        log.info("assigned: %s", ", ".join(f"{topic}-{number}" for topic, number in sorted(assigned)))
+
+    async def _commit(self) -> None:
+        # Not commit() alone: that takes what getmany has returned for processed, and loses it in a crash.
+        offsets, self._processed = self._processed, {}
+        self._next_commit = time.monotonic() + COMMIT_INTERVAL_S
+        if not offsets:
+            return
+        try:
+            await self._consumer.commit(offsets)
+        except CommitFailedError:
+            # The session was lost and the partitions have another owner, who gets these records again.
+            log.warning("too late to commit %s", offsets)
+        else:
+            log.info("committed %d partitions", len(offsets))
+
+
+async def consume(consumer: AIOKafkaConsumer, topic: str) -> None:
+    """Consume `topic` until SIGTERM or SIGINT."""
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    worker = Worker(consumer)
+    consumer.subscribe([topic], listener=worker)
+    try:
+        await consumer.start()
+        await worker.run(stopping)
+    finally:
+        await consumer.stop()
+    log.info("stopped")
+
+
+async def main() -> None:
+    options = parser(__doc__).parse_args()
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=options.bootstrap_server,
+        group_id=options.group,
+        partition_assignment_strategy=[StickyAssignor()],
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        # The default, session_timeout_ms, is all the time a rebalance gives the slowest batch.
+        rebalance_timeout_ms=60_000,
+    )
+    await consume(consumer, options.topic)
+
+
+if __name__ == "__main__":
+    start_logging()
+    asyncio.run(main())

@@ -1,0 +1,29 @@
+"""The arguments that all examples take."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+
+__all__ = ["parser", "start_logging"]
+
+
+def parser(description: str | None) -> argparse.ArgumentParser:
+    """A parser for what every consumer has to know; `description` is the docstring of the example."""
+    arguments = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument(
+        "--bootstrap-server",
+        default=os.environ.get("KAFKA_BOOTSTRAP_SERVERS", "localhost:9092"),
+        help="host:port of a broker, or several with commas (KAFKA_BOOTSTRAP_SERVERS)",
+    )
+    arguments.add_argument("--topic", default="orders")
+    arguments.add_argument("--group", default="billing")
+    return arguments
+
+
+def start_logging() -> None:
+    """Everything goes to standard error, with the warnings of the assignors among it."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")

@@ -1,0 +1,91 @@
+"""A consumer of a group with `StickyAssignor`, as you would run it in production.
+
+    $ python -m examples.kafka_python.plain --bootstrap-server localhost:9092 --topic orders --group billing
+
+Start it several times to see the partitions shared; stop one with Ctrl-C or SIGTERM.
+
+kafka-python revokes partitions inside `poll` and nowhere else. A batch that is processed and committed before
+the next `poll` is therefore never in question, and no commit is needed in a rebalance listener (where, with
+kafka-python 3, `commit()` raises).
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from kafka.errors import CommitFailedError, RebalanceInProgressError
+
+from examples.command_line import parser, start_logging
+from kafka_assignors_kafka_python import StickyAssignor
+
+log = logging.getLogger("examples.kafka_python")
+
+MAX_BATCH = 100
+"""Records. A rebalance waits for the batch in hand, which has to be done within `max_poll_interval_ms`."""
+
+
+def process(record: Any) -> None:
+    """Your work. A record may come twice (a crash, a lost session), so make a second time harmless."""
+
+
+class Announcer(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
+    """Logs what the consumer gets. Nothing has to be done for what it gives away."""
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        log.info("assigned: %s", ", ".join(f"{topic}-{number}" for topic, number in sorted(assigned)))
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        pass
+
+
+def consume(consumer: KafkaConsumer, topic: str) -> None:
+    """Consume `topic` until SIGTERM or SIGINT."""
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    consumer.subscribe([topic], listener=Announcer())
+    try:
+        while not stopping.is_set():
+            batches = consumer.poll(timeout_ms=500, max_records=MAX_BATCH)
+            for partition, records in batches.items():
+                for record in records:
+                    process(record)
+                log.info(
+                    "%s-%d: processed offsets %d to %d", *partition, records[0].offset, records[-1].offset
+                )
+            if batches:
+                commit(consumer)
+    finally:
+        consumer.close()
+    log.info("stopped")
+
+
+def commit(consumer: KafkaConsumer) -> None:
+    """Commit everything `poll` has returned, which is processed by now."""
+    try:
+        consumer.commit()
+    except (CommitFailedError, RebalanceInProgressError) as error:
+        # Too late: the partitions have another owner, who gets these records again. The next poll rejoins.
+        log.warning("not committed: %s", error)
+
+
+def main() -> None:
+    options = parser(__doc__).parse_args()
+    consumer = KafkaConsumer(
+        bootstrap_servers=options.bootstrap_server,
+        group_id=options.group,
+        partition_assignment_strategy=[StickyAssignor()],
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+    )
+    consume(consumer, options.topic)
+
+
+if __name__ == "__main__":
+    start_logging()
+    main()

@@ -1,0 +1,156 @@
+# pyright: strict, reportUnnecessaryTypeIgnoreComment=true
+"""What users of the library write, for the type checkers: nothing here is run.
+
+mypy and pyright read it as part of the linters, and fail when a type of the public API has changed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import kafka_assignors_aiokafka
+import kafka_assignors_kafka_python
+from kafka_assignors import Assignment, Group, Member, Topic
+from kafka_assignors.leader import Led, check_assignment, lead
+from kafka_assignors.strategies import (
+    CooperativeSticky,
+    MemberContext,
+    RackAwareSticky,
+    Range,
+    RebalanceProtocol,
+    RoundRobin,
+    Sticky,
+    Strategy,
+    SupportsMemberData,
+    load_strategy,
+    strategy_names,
+)
+
+if sys.version_info >= (3, 11):
+    from typing import assert_type
+else:
+    from typing_extensions import assert_type
+
+
+# ---- strategies of the user
+
+
+@dataclass(frozen=True, slots=True)
+class AllToOne:
+    """A frozen dataclass is a strategy, ..."""
+
+    name: str = "all-to-one"
+    version: int = 1
+    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
+
+    def assign(self, group: Group) -> Assignment:
+        shares: dict[str, dict[str, list[int]]] = {member_id: {} for member_id in group.members}
+        return Assignment(shares)
+
+
+class WithProperties:
+    """... so is a class with properties, here with data of its own ..."""
+
+    @property
+    def name(self) -> str:
+        return "with-properties"
+
+    @property
+    def version(self) -> int:
+        return 1
+
+    @property
+    def protocols(self) -> tuple[RebalanceProtocol, ...]:
+        return (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
+
+    def member_data(self, member: MemberContext) -> bytes:
+        assert_type(member.topics, frozenset[str])
+        assert_type(member.owned, Mapping[str, Sequence[int]])
+        assert_type(member.generation, int)
+        assert_type(member.instance_id, str | None)
+        assert_type(member.rack, str | None)
+        return b""
+
+    def assign(self, group: Group) -> Assignment:
+        return Assignment({member_id: {} for member_id in group.members})
+
+
+class Derived(Sticky):
+    """... and a subclass of one of ours."""
+
+
+strategies: list[Strategy] = [AllToOne(), WithProperties(), Derived()]
+strategies += [Range(), RoundRobin(), Sticky(), CooperativeSticky(), RackAwareSticky()]
+tells: SupportsMemberData = WithProperties()
+
+
+# ---- by name
+
+assert_type(load_strategy("sticky"), Strategy)
+assert_type(strategy_names(), list[str])
+
+
+# ---- the values
+
+topic = Topic("orders", 2, (frozenset({"a"}), frozenset({"a", "b"})))
+assert_type(topic.name, str)
+assert_type(topic.partitions, int)
+assert_type(topic.replica_racks, tuple[frozenset[str], ...] | None)
+
+member = Member(
+    "m1", frozenset({"orders"}), instance_id="pod-0", rack="a", owned={"orders": range(2)}, generation=7
+)
+assert_type(member.data, bytes)
+assert_type(member.revoked, bool)
+
+group = Group.of([topic], [member], 8)
+assert_type(group, Group)
+assert_type(group.topics, Mapping[str, Topic])
+assert_type(group.members, Mapping[str, Member])
+assert_type(group.generation, int | None)
+
+
+# ---- a strategy at work
+
+led = lead(AllToOne(), group, RebalanceProtocol.EAGER)
+assert_type(led, Led)
+assert_type(led.assignment, Assignment)
+assert_type(led.assignment.members, Mapping[str, Mapping[str, Sequence[int]]])
+assert_type(led.assignment.load("m1"), int)
+check_assignment(group, led.assignment)
+
+
+# ---- in the clients
+
+assert_type(
+    kafka_assignors_aiokafka.StickyAssignor(rack="a", instance_id="pod-0"),
+    kafka_assignors_aiokafka.StickyAssignor,
+)
+assert_type(
+    kafka_assignors_kafka_python.StickyAssignor(rack="a", instance_id="pod-0"),
+    kafka_assignors_kafka_python.StickyAssignor,
+)
+assert_type(
+    kafka_assignors_aiokafka.assignor(AllToOne(), rack="a", instance_id=None),
+    kafka_assignors_aiokafka.StrategyAssignor,
+)
+assert_type(
+    kafka_assignors_kafka_python.assignor(WithProperties(), rack=None, instance_id="pod-0"),
+    kafka_assignors_kafka_python.StrategyAssignor,
+)
+of_aiokafka: list[kafka_assignors_aiokafka.StrategyAssignor] = [
+    kafka_assignors_aiokafka.RangeAssignor(),
+    kafka_assignors_aiokafka.RoundRobinAssignor(),
+    kafka_assignors_aiokafka.StickyAssignor(),
+    kafka_assignors_aiokafka.CooperativeStickyAssignor(),
+]
+of_kafka_python: list[kafka_assignors_kafka_python.StrategyAssignor] = [
+    kafka_assignors_kafka_python.RangeAssignor(),
+    kafka_assignors_kafka_python.RoundRobinAssignor(),
+    kafka_assignors_kafka_python.StickyAssignor(),
+    kafka_assignors_kafka_python.CooperativeStickyAssignor(),
+]
+for each in of_aiokafka + [kafka_assignors_aiokafka.assignor(one) for one in strategies]:
+    assert_type(each.name, str)

@@ -1,0 +1,98 @@
+# pyright: strict, reportUnnecessaryTypeIgnoreComment=true
+"""What users of the library get wrong, for the type checkers: nothing here is run.
+
+Each comment says which error mypy has to find on its line; pyright has to find one too. A line that has
+become right by a change of the public API fails the linters, because its comment is then not needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import kafka_assignors_aiokafka
+import kafka_assignors_kafka_python
+from kafka_assignors import Assignment, Group, Member, Topic
+from kafka_assignors.leader import lead
+from kafka_assignors.strategies import MemberContext, RebalanceProtocol, Sticky, Strategy, SupportsMemberData
+
+EAGER = (RebalanceProtocol.EAGER,)
+
+
+@dataclass(frozen=True)
+class Nameless:
+    version: int = 1
+    protocols: tuple[RebalanceProtocol, ...] = EAGER
+
+    def assign(self, group: Group) -> Assignment:
+        return Assignment({})
+
+
+@dataclass(frozen=True)
+class WithWords(Nameless):
+    name: str = "words"
+    protocols: tuple[str, ...] = ("eager",)  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class WithDictionary:
+    name: str = "dictionary"
+    version: int = 1
+    protocols: tuple[RebalanceProtocol, ...] = EAGER
+
+    def assign(self, group: Group) -> dict[str, dict[str, list[int]]]:
+        return {}
+
+
+class Asynchronous(Sticky):
+    async def assign(self, group: Group) -> Assignment:  # type: ignore[override]
+        return Assignment({})
+
+
+class TellsText:
+    def member_data(self, member: MemberContext) -> str:
+        return ""
+
+
+# ---- strategies
+
+nameless: Strategy = Nameless()  # type: ignore[assignment]
+with_dictionary: Strategy = WithDictionary()  # type: ignore[assignment]
+not_an_instance: Strategy = Sticky  # type: ignore[assignment]
+a_word: Strategy = "sticky"  # type: ignore[assignment]
+tells_text: SupportsMemberData = TellsText()  # type: ignore[assignment]
+
+# ---- values
+
+Topic("orders", "12")  # type: ignore[arg-type]
+Topic("orders", 1, [["a"]])  # type: ignore[arg-type]
+Member("m1", ["orders"])  # type: ignore[arg-type]
+Member("m1", frozenset({"orders"}), owned={"orders": 3})  # type: ignore[dict-item]
+Member("m1", frozenset({"orders"}), data="text")  # type: ignore[arg-type]
+Assignment({"m1": [("orders", 0)]})  # type: ignore[dict-item]
+group = Group.of([Topic("orders", 1)], [Member("m1", frozenset({"orders"}))])
+group.members["m2"] = Member("m2", frozenset())  # type: ignore[index]
+group.generation = 3  # type: ignore[misc]
+
+# ---- leading
+
+lead(Sticky, group, RebalanceProtocol.EAGER)  # type: ignore[arg-type]
+lead(Sticky(), group, "eager")  # type: ignore[arg-type]
+
+# ---- in the clients
+
+kafka_assignors_aiokafka.assignor(Sticky)  # type: ignore[arg-type]
+kafka_assignors_aiokafka.assignor("sticky")  # type: ignore[arg-type]
+kafka_assignors_aiokafka.assignor(Nameless())  # type: ignore[arg-type]
+kafka_assignors_aiokafka.assignor(WithDictionary())  # type: ignore[arg-type]
+kafka_assignors_aiokafka.assignor(Sticky(), "eu-1a")  # type: ignore[call-arg]
+kafka_assignors_aiokafka.StickyAssignor("eu-1a")  # type: ignore[call-arg]
+kafka_assignors_aiokafka.StickyAssignor(rack=1)  # type: ignore[arg-type]
+kafka_assignors_aiokafka.StickyAssignor(client_rack="eu-1a")  # type: ignore[call-arg]
+kafka_assignors_kafka_python.assignor(Sticky)  # type: ignore[arg-type]
+kafka_assignors_kafka_python.assignor("sticky")  # type: ignore[arg-type]
+kafka_assignors_kafka_python.assignor(Nameless())  # type: ignore[arg-type]
+kafka_assignors_kafka_python.assignor(WithDictionary())  # type: ignore[arg-type]
+kafka_assignors_kafka_python.assignor(Sticky(), "eu-1a")  # type: ignore[call-arg]
+kafka_assignors_kafka_python.StickyAssignor("eu-1a")  # type: ignore[call-arg]
+kafka_assignors_kafka_python.StickyAssignor(rack=1)  # type: ignore[arg-type]
+kafka_assignors_kafka_python.StickyAssignor(client_rack="eu-1a")  # type: ignore[call-arg]
