@@ -1,33 +1,55 @@
-# Two targets matter to a newcomer: `make demo` runs the main job, `make test` passes the tests.
+# Three targets matter to a newcomer: `make demo` runs the main job, `make see` shows a rebalance, `make test` passes
+# the tests.
 PYTHON ?= python3
 JOBS ?= 2
 TOX_ARGS ?=
-STRATEGIES ?= range,roundrobin,sticky,cooperative-sticky
+SEE_ARGS ?=
+SEEDS ?= 1
+MINUTES ?= 10
+STRATEGIES ?= range,roundrobin,sticky,cooperative-sticky,rack-aware-sticky
 export PATH := $(PATH)$(shell .ci/pythons)
 export UV_PYTHON_DOWNLOADS ?= never
 
 SOURCES := pyproject.toml $(shell find src plugins spark_validation/kafka_assignors_spark -type f ! -name '*.pyc')
 
-.PHONY: help demo test test-all lint record needs-java needs-maven clean
+.PHONY: help demo see test test-all chaos matrix-docs lint record needs-java needs-maven clean
 
 help:
-	@echo "make demo     replay the recorded history of real consumer groups in local Spark"
-	@echo "make test     lint and every test, in the environments of tox.ini ($(JOBS) at once: JOBS=n)"
-	@echo "make test-all the same with every supported version of the clients"
-	@echo "make lint     ruff, mypy, pyright, import-linter"
-	@echo "make record   record a new history on a local three-broker cluster (about a quarter of an hour)"
-	@echo "make clean    remove the environments and what was built in them"
+	@echo "make demo         replay the recorded history of real consumer groups in local Spark"
+	@echo "make see          watch an eager and a cooperative group rebalance side by side, for a minute, in the terminal"
+	@echo "make test         lint and every test, in the environments of tox.ini ($(JOBS) at once: JOBS=n)"
+	@echo "make test-all     the same with every supported version of the clients on every supported Python (an hour)"
+	@echo "make chaos        random events on a mixed group and three brokers (SEEDS=1-20 MINUTES=10, for each seed)"
+	@echo "make matrix-docs  write what the last of the two ran into docs/compatibility.md"
+	@echo "make lint         ruff, mypy, pyright, import-linter"
+	@echo "make record       record a new history on a local three-broker cluster (about a quarter of an hour)"
+	@echo "make clean        remove the environments and what was built in them"
 
 demo: needs-java .venv-demo/ok
 	@mkdir -p demo
 	@.venv-demo/bin/kafka-assignors replay spark_validation/recorded --strategy $(STRATEGIES) \
 		--report demo/report.html --json demo/report.json
 
+see: needs-java needs-maven .venv-see/ok
+	@.venv-see/bin/python -m benchmarks.see $(SEE_ARGS)
+
+# What ran, with how many tests, comes last; the exit code is that of tox.
+define run_tox
+	SKIP_MISSING_INTERPRETERS=$(if $(CI),false,true) .tools/bin/python -m compat_tests.matrix run .tox/matrix \
+		.tools/bin/tox run-parallel -p $(JOBS) --parallel-no-spinner $(1) $(TOX_ARGS)
+endef
+
 test: needs-java needs-maven .tools/ok
-	SKIP_MISSING_INTERPRETERS=$(if $(CI),false,true) .tools/bin/tox run-parallel -p $(JOBS) --parallel-no-spinner $(TOX_ARGS)
+	$(call run_tox)
 
 test-all: needs-java needs-maven .tools/ok
-	SKIP_MISSING_INTERPRETERS=$(if $(CI),false,true) .tools/bin/tox run-parallel -p $(JOBS) --parallel-no-spinner -m all $(TOX_ARGS)
+	$(call run_tox,-m all)
+
+chaos: needs-java needs-maven .tools/ok
+	.tools/bin/tox run -e chaos $(TOX_ARGS) -- --seeds $(SEEDS) --minutes $(MINUTES)
+
+matrix-docs:
+	$(PYTHON) -m compat_tests.matrix docs .tox/matrix docs/compatibility.md
 
 lint: .tools/ok
 	.tools/bin/tox run -e lint $(TOX_ARGS)
@@ -52,5 +74,11 @@ needs-maven:
 	@.venv-demo/bin/python -m pip install --disable-pip-version-check '.[spark,cli]'
 	@touch $@
 
+.venv-see/ok: $(SOURCES)
+	@$(PYTHON) -m venv --clear .venv-see || { echo "python3 -m venv failed (Debian: apt install python3-venv)" >&2; exit 1; }
+	@echo "installing kafka-assignors and the clients into .venv-see"
+	@.venv-see/bin/python -m pip install -q --disable-pip-version-check '.[aiokafka,kafka-python,admin,cli]'
+	@touch $@
+
 clean:
-	rm -rf .tools .venv-demo .venv .tox dist demo
+	rm -rf .tools .venv-demo .venv-see .venv .tox dist demo
