@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,8 +54,11 @@ def pytest_terminal_summary(
     if not folder or not environment:
         return
 
+    def reports(*kinds: str) -> list[Any]:
+        return [report for kind in kinds for report in terminalreporter.stats.get(kind, ())]
+
     def count(*kinds: str) -> int:
-        return sum(len(terminalreporter.stats.get(kind, ())) for kind in kinds)
+        return len(reports(*kinds))
 
     Result(
         environment,
@@ -68,7 +72,15 @@ def pytest_terminal_summary(
         round(time.monotonic() - config.stash[STARTED], 1),
         int(exitstatus),
         may_fail=bool(os.environ.get("MATRIX_MAY_FAIL")),
+        failures=tuple(f"{report.nodeid}: {reason_of(report)}" for report in reports("failed", "error")),
     ).write(Path(folder))
+
+
+def reason_of(report: Any) -> str:
+    """The first line of what a failed test says of itself."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    said = report.longreprtext if crash is None else crash.message
+    return next(iter(said.strip().splitlines()), "no reason given")[:200]
 
 
 def client_of(environment: str) -> str:

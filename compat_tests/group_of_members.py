@@ -38,6 +38,7 @@ __all__ = ["GroupOfMembers", "MemberProcess", "Settled"]
 
 _ROOT = Path(__file__).resolve().parent.parent
 _TIMEOUT_S = 60.0
+_CONSUMED = '{"event": "consumed"'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,7 +80,13 @@ class MemberProcess:
         return [one for one in self._reports if event in (None, one["event"])]
 
     def last_lines(self) -> str:
-        return "\n".join(self._log.read_text(errors="replace").splitlines()[-100:])
+        """The end of what it wrote; of the records that it consumed in a row, the last."""
+        lines: list[str] = []
+        for line in self._log.read_text(errors="replace").splitlines():
+            if lines and line.startswith(_CONSUMED) and lines[-1].startswith(_CONSUMED):
+                lines.pop()
+            lines.append(line)
+        return "\n".join(lines[-60:])
 
     @property
     def running(self) -> bool:

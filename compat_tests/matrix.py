@@ -43,6 +43,7 @@ class Result:
         deselected: tests that the environment leaves out; tox.ini says why.
         exit_code: pytest's.
         may_fail: the client is a pre-release; a failure is shown, and is nobody's fault.
+        failures: the id of each test that failed, and the first line of why.
     """
 
     environment: str
@@ -56,6 +57,7 @@ class Result:
     seconds: float
     exit_code: int
     may_fail: bool = False
+    failures: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -81,12 +83,12 @@ class Result:
 
 def read_results(folder: Path) -> list[Result]:
     """All results in a folder, by environment."""
-    files = sorted(folder.glob("*.json"))
-    return [Result(**json.loads(file.read_text(encoding="utf-8"))) for file in files]
+    decoded = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.json"))]
+    return [Result(**{**one, "failures": tuple(one.get("failures", ()))}) for one in decoded]
 
 
 def summary(results: Sequence[Result]) -> str:
-    """A line for each environment that ran tests against real brokers."""
+    """A line for each environment that ran tests against real brokers, and for each test that failed."""
     if not results:
         return "no environment of compat_tests has finished its tests"
     rows = [
@@ -105,6 +107,7 @@ def summary(results: Sequence[Result]) -> str:
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     ]
+    lines += [f"{one.environment}: {failure}" for one in results for failure in one.failures]
     good = sum(one.ok for one in results)
     return "\n".join([*lines, f"{good} of {len(results)} environments that finished their tests passed"])
 

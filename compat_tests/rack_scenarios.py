@@ -47,11 +47,24 @@ class RackScenarios:
                 assert misses(settled[group.id], AT_FIRST) == 0
                 assert abs(crossing[group.id] - self.must_cross(group, settled[group.id], AT_FIRST)) < 0.03
 
+            # One of them follows, as often as it takes: its leader may have assigned while replicas moved.
+            staying, following = groups
+            (topic,) = following.topics
+            kafka3.reassign(topic, LATER)
+            following.wait_for(
+                "the group to follow the replicas", lambda: misses(following.settle(), LATER) == 0
+            )
+            after = following.settle()
+            crossing = measure(kafka3, [following])
+            assert abs(crossing[following.id] - self.must_cross(following, after, LATER)) < 0.03
+            assert staying.settle().generation == settled[staying.id].generation
+
     def must_cross(self, group: GroupOfMembers, settled: Settled, replicas: Sequence[Sequence[int]]) -> float:
         """The share of the partitions whose consumer cannot read them in its own rack."""
         if self.reads_followers:
             return misses(settled, replicas) / PARTITIONS
-        leaders = group.kafka.leaders(group.topic("orders"))
+        (topic,) = group.topics
+        leaders = group.kafka.leaders(topic)
         return misses(settled, [[leader] for leader in leaders]) / PARTITIONS
 
 
@@ -118,7 +131,8 @@ def received(group: GroupOfMembers) -> Mapping[str, Mapping[str, int]]:
 def deliver(kafka: KafkaCluster, groups: Sequence[GroupOfMembers], records: int) -> None:
     """Write so many records to each partition, and wait until every group has consumed them."""
     already = {group.id: len(group.consumed()) for group in groups}
-    produce(kafka, groups[0].topic("orders"), records)
+    (topic,) = groups[0].topics
+    produce(kafka, topic, records)
     for group in groups:
         wanted = already[group.id] + PARTITIONS * records
         group.wait_for("all records to be consumed", lambda: len(group.consumed()) == wanted)  # noqa: B023

@@ -14,7 +14,19 @@ ROOT = Path(__file__).resolve().parent.parent
 
 GOOD = Result("py310-aiokafka010", "3.10.16", "aiokafka 0.10.0", "4.4.0", 58, 0, 0, 0, 71.4, 0)
 OLD_BROKER = Result("py313-aiokafka014-kafka39", "3.13.2", "aiokafka 0.14.0", "3.9.2", 57, 0, 0, 1, 70.0, 0)
-BAD = Result("py312-kafkapython30", "3.12.9", "kafka-python 3.0.12", "4.4.0", 57, 1, 0, 0, 80.0, 1)
+BAD = Result(
+    "py312-kafkapython30",
+    "3.12.9",
+    "kafka-python 3.0.12",
+    "4.4.0",
+    57,
+    1,
+    0,
+    0,
+    80.0,
+    1,
+    failures=("a.py::b: c",),
+)
 NOTHING = Result("py311-kafkapython30", "3.11.9", "kafka-python 3.0.12", "4.4.0", 0, 0, 0, 0, 0.1, 5)
 PRE_RELEASE = Result(
     "py313-aiokafka015", "3.13.2", "aiokafka 0.15rc1", "4.4.0", 0, 3, 0, 0, 9.0, 1, may_fail=True
@@ -31,7 +43,8 @@ def test_the_summary_has_a_line_for_each_environment_and_counts_only_what_passed
         "failed, as it may",
     ]
     assert lines[1].endswith("57 passed, 1 left out  70 s")
-    assert lines[5] == "2 of 5 environments that finished their tests passed"
+    assert lines[5] == "py312-kafkapython30: a.py::b: c"
+    assert lines[6] == "2 of 5 environments that finished their tests passed"
 
 
 def test_the_table_says_of_what_was_not_run_that_it_was_not() -> None:

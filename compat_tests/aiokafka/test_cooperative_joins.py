@@ -8,13 +8,16 @@ import threading
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
+import pytest
 from aiokafka import TopicPartition
+from aiokafka.consumer.group_coordinator import GroupCoordinator
 
 from compat_tests.aiokafka.cooperative_consumers import Listener, consuming, of, until
 from compat_tests.group_of_members import GroupOfMembers
 from compat_tests.hostile.raw_member import RawMember
 from compat_tests.hostile.scenarios import subscription
 from compat_tests.kafka_cluster import Kafka
+from compat_tests.leader_scenarios import ONE_HOUR_MS
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.rebalance import Phase
 from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
@@ -135,6 +138,26 @@ def test_a_rebalance_that_begins_before_sync_group_is_answered_costs_nobody_a_pa
                 assert listener.told("lost") == []
                 assert listener.told("revoked") == [before[consumer] - consumer.assignment()]
 
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
+        asyncio.run(run())
+
+
+def test_partitions_that_are_added_before_sync_group_is_answered_are_assigned_right_after(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send = GroupCoordinator._send_req
+
+    async def learn_and_send(coordinator: GroupCoordinator, request: object) -> object:
+        if type(request).__name__.startswith("SyncGroup") and group.topics == {group.topic("orders"): 4}:
+            await asyncio.to_thread(group.add_partitions, "orders", 7)
+            await coordinator._client.force_metadata_update()
+        return await send(coordinator, request)
+
+    async def run() -> None:
+        async with consuming(group, metadata_max_age_ms=ONE_HOUR_MS) as consumer:
+            await until(lambda: consumer.assignment() == of(group, *range(7)))
+
+    monkeypatch.setattr(GroupCoordinator, "_send_req", learn_and_send)
     with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
         asyncio.run(run())
 

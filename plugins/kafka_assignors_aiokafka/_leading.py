@@ -30,7 +30,7 @@ from aiokafka.errors import KafkaError
 from kafka_assignors.assignor import EagerAssignor
 from kafka_assignors.joining import JoinedMember
 from kafka_assignors.leader import InvalidAssignmentError
-from kafka_assignors_aiokafka._topics import follow_racks, known_topics, refresh
+from kafka_assignors_aiokafka._topics import assign_by_what_is_known, follow_racks, known_topics, refresh
 
 __all__ = ["lead"]
 
@@ -89,7 +89,7 @@ async def _assign(
     racks = (member.rack for member in joined.members)
     watch = follow_racks(coordinator, assignor.must_follow_racks(racks))
     await refresh_topics(coordinator, joined.topics)
-    snapshot = coordinator._get_metadata_snapshot()
+    assign_by_what_is_known(coordinator, response.generation_id)
     known = known_topics(coordinator._cluster, watch)
 
     def answer() -> Mapping[str, bytes]:
@@ -102,11 +102,7 @@ async def _assign(
             assignor.log.exception("strategy %r failed in group %r", assignor.name, coordinator.group_id)
             raise
 
-    try:
-        return await asyncio.to_thread(answer)
-    finally:
-        # What the assignment rests on, whatever has arrived since: see `rejoin_if_topics_changed`.
-        coordinator._metadata_snapshot = snapshot
+    return await asyncio.to_thread(answer)
 
 
 def _joined_members(response: Any) -> list[JoinedMember]:

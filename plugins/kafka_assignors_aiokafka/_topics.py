@@ -17,6 +17,7 @@ from kafka_assignors.joining import topics_from
 from kafka_assignors.racks import RackWatch
 
 __all__ = [
+    "assign_by_what_is_known",
     "follow_racks",
     "known_topics",
     "refresh",
@@ -97,13 +98,20 @@ def watch_topics_if_static(coordinator: Any, *, racks: bool) -> None:
     coordinator._metadata_snapshot = coordinator._get_metadata_snapshot()
 
 
-def rejoin_if_topics_changed(coordinator: Any) -> None:
-    """Have a leader, once it was assigned, rejoin if it learned of partitions while it thought.
+def assign_by_what_is_known(coordinator: Any, generation: int) -> None:
+    """Remember what of the metadata the leader of this generation assigns by: what the client knows now."""
+    snapshot = coordinator._metadata_snapshot = coordinator._get_metadata_snapshot()
+    coordinator._kafka_assignors_assigned_by = generation, snapshot
 
-    aiokafka asks for a rejoin as soon as the metadata change, and forgets it when SyncGroup is sent.
+
+def rejoin_if_topics_changed(coordinator: Any) -> None:
+    """Have a leader, once it was assigned, rejoin if metadata have changed since it began to assign.
+
+    `_metadata_snapshot` does not tell: it follows what arrives, and the rejoin that aiokafka asks for then is
+    forgotten if SyncGroup is not sent yet.
     """
-    if coordinator._group_subscription is not None:
-        snapshot = coordinator._get_metadata_snapshot()
-        if snapshot != coordinator._metadata_snapshot:
-            coordinator._metadata_snapshot = snapshot
-            coordinator.request_rejoin()
+    generation, assigned_by = getattr(coordinator, "_kafka_assignors_assigned_by", (None, None))
+    if coordinator._group_subscription is None or generation != coordinator.generation:
+        return
+    if coordinator._get_metadata_snapshot() != assigned_by:
+        coordinator.request_rejoin()

@@ -91,10 +91,14 @@ class Leading:
 
     def finish(self) -> Mapping[str, bytes]:
         """The assignment of each member; raises what the strategy raised."""
-        # kafka-python rejoins when its snapshots differ. From here on they do when the metadata changes.
-        self._coordinator._is_leader = True
-        self._coordinator._metadata_snapshot = self._snapshot
-        self._coordinator._assignment_snapshot = self._snapshot
+        # kafka-python rejoins when its snapshots differ: now, if metadata have changed since they were read,
+        # or as soon as they change.
+        coordinator = self._coordinator
+        coordinator._is_leader = True
+        coordinator._assignment_snapshot = self._snapshot
+        coordinator._metadata_snapshot = coordinator._build_metadata_snapshot(
+            coordinator._subscription, coordinator._cluster
+        )
         if self._error is not None:
             raise self._error
         return self._assignments
