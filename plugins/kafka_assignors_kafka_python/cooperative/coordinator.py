@@ -28,15 +28,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kafka import errors as Errors
-from kafka.coordinator.base import Generation
+from kafka.coordinator.base import (  # where 3.0.0 has it too
+    Generation,
+    MemberState,  # pyright: ignore[reportAttributeAccessIssue]  # its stubs are of 2.x
+)
 from kafka.net.wakeup_notifier import (  # pyright: ignore[reportMissingImports]  # its stubs are of 2.x
     WakeupNotifier,
 )
-from kafka.structs import (
-    MemberState,  # pyright: ignore[reportAttributeAccessIssue]  # its stubs are of 2.x
-    OffsetAndMetadata,
-    TopicPartition,
-)
+from kafka.structs import OffsetAndMetadata, TopicPartition
 from kafka.util import WeakMethod
 
 from kafka_assignors.rebalance import Member, Phase, Settings
