@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import pytest
 from aiokafka import TopicPartition
-from aiokafka.consumer.group_coordinator import GroupCoordinator
 
 from compat_tests.aiokafka.cooperative_consumers import Listener, consuming, of, until
 from compat_tests.group_of_members import GroupOfMembers
@@ -22,6 +21,7 @@ from kafka_assignors.group import Assignment, Group
 from kafka_assignors.rebalance import Phase
 from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, assignor
+from kafka_assignors_aiokafka.cooperative.coordinator import CooperativeCoordinator
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
 
@@ -145,9 +145,9 @@ def test_a_rebalance_that_begins_before_sync_group_is_answered_costs_nobody_a_pa
 def test_partitions_that_are_added_before_sync_group_is_answered_are_assigned_right_after(
     kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    send = GroupCoordinator._send_req
+    send = CooperativeCoordinator._send_req
 
-    async def learn_and_send(coordinator: GroupCoordinator, request: object) -> object:
+    async def learn_and_send(coordinator: CooperativeCoordinator, request: object) -> object:
         if type(request).__name__.startswith("SyncGroup") and group.topics == {group.topic("orders"): 4}:
             await asyncio.to_thread(group.add_partitions, "orders", 7)
             await coordinator._client.force_metadata_update()
@@ -157,7 +157,7 @@ def test_partitions_that_are_added_before_sync_group_is_answered_are_assigned_ri
         async with consuming(group, metadata_max_age_ms=ONE_HOUR_MS) as consumer:
             await until(lambda: consumer.assignment() == of(group, *range(7)))
 
-    monkeypatch.setattr(GroupCoordinator, "_send_req", learn_and_send)
+    monkeypatch.setattr(CooperativeCoordinator, "_send_req", learn_and_send)
     with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
         asyncio.run(run())
 
