@@ -315,11 +315,56 @@ class TestClose:
         driver.tell(CloseRequested())
         assert driver.tell(ListenerReturned()) == (Install(frozenset()),)
 
-    def test_partitions_are_lost_when_a_join_is_under_way(self) -> None:
+    def test_a_join_that_is_under_way_goes_on_for_what_is_committed_meanwhile(self) -> None:
         driver = Driver().owning(0)
         driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
-        driver.join()
-        assert driver.tell(CloseRequested()) == (Lose(orders(0)),)
+        request = driver.join()
+        assert driver.tell(CloseRequested()) == (Revoke(orders(0)),)
+        old, new = driver.member.membership, Membership("a", 2)
+        assert driver.tell(CommitRequested(7, orders(0))) == (SendCommit(7, old, orders(0)),)
+        assert driver.tell(Joined(request.attempt, new)) == (SendSync(new),)
+        assert driver.tell(CommitAnswered(7, old, Answer.ILLEGAL_GENERATION)) == ()
+        assert driver.assigned(0, 1) == (SendCommit(7, new, orders(0)),)
+        assert driver.tell(CommitAnswered(7, new, Answer.OK)) == (CommitDone(7),)
+        assert driver.tell(ListenerReturned()) == (
+            Install(frozenset()),
+            SendLeave("a", "the consumer is being closed"),
+        )
+        assert not driver.member.deliverable
+
+    @pytest.mark.parametrize("answer", [Answer.OK, Answer.REBALANCE_IN_PROGRESS])
+    def test_an_answer_to_sync_group_that_comes_after_leaving_is_of_no_interest(self, answer: Answer) -> None:
+        driver = Driver().owning(0)
+        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
+        membership = driver.joined(2)
+        driver.tell(CloseRequested())
+        driver.tell(ListenerReturned())
+        closed = driver.member
+        late = (
+            Assigned(membership, orders(0), driver.now)
+            if answer is Answer.OK
+            else SyncFailed(membership, answer)
+        )
+        assert driver.tell(late) == ()
+        assert driver.member == closed
+
+    def test_a_membership_lost_while_everything_is_revoked_loses_the_commits(self) -> None:
+        driver = Driver().owning(0)
+        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
+        membership = driver.joined(2)
+        driver.tell(CloseRequested())
+        assert driver.tell(CommitRequested(7, orders(0))) == ()
+        (refused,) = driver.tell(SyncFailed(membership, Answer.UNKNOWN_MEMBER_ID))
+        assert isinstance(refused, CommitRefused)
+        assert driver.tell(ListenerReturned()) == (Install(frozenset()),)
+
+    def test_who_unsubscribes_during_a_join_commits_as_well(self) -> None:
+        driver = Driver().owning(0)
+        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
+        membership = driver.joined(2)
+        assert driver.tell(SubscriptionChanged(frozenset())) == (Revoke(orders(0)),)
+        assert driver.tell(CommitRequested(7, orders(0))) == ()
+        assert driver.assigned(0) == (SendCommit(7, membership, orders(0)),)
 
     def test_partitions_are_lost_when_the_generation_is(self) -> None:
         driver = Driver().owning(0)

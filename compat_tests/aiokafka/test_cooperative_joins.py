@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError, KafkaTimeoutError
 
 from compat_tests.aiokafka.cooperative_consumers import Listener, consuming, of, until
 from compat_tests.group_of_members import GroupOfMembers
@@ -60,10 +61,10 @@ class Waiting:
 
 @contextlib.asynccontextmanager
 async def waiting(
-    group: GroupOfMembers, of_leader: Listener, of_follower: Listener
+    group: GroupOfMembers, of_leader: Listener, of_follower: Listener, *, session_timeout_ms: int = 30_000
 ) -> AsyncIterator[Waiting]:
     strategy = StuckWithThree()
-    patient = {"session_timeout_ms": 30_000, "rebalance_timeout_ms": 30_000}
+    patient = {"session_timeout_ms": session_timeout_ms, "rebalance_timeout_ms": 30_000}
     assignors = [assignor(strategy)]
     try:
         async with (
@@ -168,7 +169,7 @@ def test_a_leader_that_stops_while_its_strategy_thinks_is_gone_at_once(kafka: Ka
         async with waiting(group, listener, Listener()) as now:
             mine = now.leader.assignment()
             await asyncio.wait_for(now.leader.stop(), 10)
-            assert listener.calls[-1] == ("lost", mine)
+            assert listener.calls[-1] == ("revoked", mine)
             await until(lambda: phase_of(now.follower) is Phase.IDLE)
             assert not now.strategy.released.is_set()
 
@@ -182,11 +183,55 @@ def test_a_follower_that_stops_while_it_waits_for_the_leader_is_gone_at_once(kaf
         async with waiting(group, Listener(), listener) as now:
             mine = now.follower.assignment()
             await asyncio.wait_for(now.follower.stop(), 10)
-            assert listener.calls[-1] == ("lost", mine)
+            assert listener.calls[-1] == ("revoked", mine)
             now.strategy.released.set()
             await until(lambda: len(now.strategy.asked[-1].members) == 2)
             await until(lambda: phase_of(now.leader) is Phase.IDLE)
             assert len(now.leader.assignment()) == 2
+
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
+        asyncio.run(run())
+
+
+@pytest.mark.parametrize("role", ["leader", "follower"])
+def test_who_stops_in_the_middle_of_a_join_can_still_commit(kafka: Kafka, role: str) -> None:
+    async def run() -> None:
+        async def commit(revoked: set[TopicPartition]) -> None:
+            if revoked == mine:
+                await stopped.commit(dict.fromkeys(revoked, 7))
+
+        mine: set[TopicPartition] = set()
+        listeners = {"leader": Listener(), "follower": Listener(), role: Listener(revoked=commit)}
+        async with waiting(group, listeners["leader"], listeners["follower"]) as now:
+            stopped, other = now.leader, now.follower
+            if role == "follower":
+                stopped, other = other, stopped
+            mine |= stopped.assignment()
+            stopping = asyncio.create_task(stopped.stop())
+            await until(lambda: listeners[role].told("revoked")[-1:] == [mine])
+            assert not stopping.done()
+            now.strategy.released.set()
+            await asyncio.wait_for(stopping, 10)
+            assert listeners[role].told("lost") == []
+            assert [await other.committed(tp) for tp in mine] == [7] * len(mine)
+
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
+        asyncio.run(run())
+
+
+def test_nobody_who_stops_waits_for_ever_for_a_leader_that_does_not_assign(kafka: Kafka) -> None:
+    async def run() -> None:
+        async def commit(revoked: set[TopicPartition]) -> None:
+            try:
+                await now.follower.commit(dict.fromkeys(revoked, 7))
+            except KafkaError as error:
+                refused.append(error)
+
+        refused: list[KafkaError] = []
+        async with waiting(group, Listener(), Listener(revoked=commit), session_timeout_ms=6000) as now:
+            await asyncio.wait_for(now.follower.stop(), 20)
+            assert not now.strategy.released.is_set()
+            assert [type(error) for error in refused] == [KafkaTimeoutError]
 
     with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
         asyncio.run(run())
@@ -216,7 +261,7 @@ def test_who_unsubscribes_during_a_join_is_out_and_may_come_back(kafka: Kafka) -
             mine = set(now.follower.assignment())
             now.follower.unsubscribe()
             await until(lambda: now.follower.assignment() == set())
-            assert listener.calls[-1] == ("lost", mine)
+            assert listener.calls[-1] == ("revoked", mine)
             now.strategy.released.set()
             await until(lambda: len(now.strategy.asked[-1].members) == 2)
 

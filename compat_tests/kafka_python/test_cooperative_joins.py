@@ -6,11 +6,14 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from kafka import TopicPartition
 
 from compat_tests.group_of_members import GroupOfMembers
 from compat_tests.kafka_cluster import Kafka
 from compat_tests.kafka_python.test_cooperative_consumer import (
     PROGRAM,
+    Listener,
+    committed,
     consuming,
     polling_until,
     share,
@@ -79,3 +82,34 @@ def test_who_leaves_while_it_waits_for_its_assignment_can_join_again(
         finally:
             strategy.released.set()
         share(group, leader, follower, third)
+
+
+@pytest.mark.parametrize("role", ["leader", "follower"])
+def test_who_is_closed_in_the_middle_of_a_join_can_still_commit(kafka: Kafka, role: str) -> None:
+    def commit(revoked: set[TopicPartition]) -> None:
+        if strategy.stuck.is_set():
+            threading.Timer(0.5, strategy.released.set).start()
+            consumers[role].commit(committed(dict.fromkeys(revoked, 7)))
+
+    strategy, listener = StuckWithThree(), Listener(revoked=commit)
+    listeners = {"leader": Listener(), "follower": Listener(), role: listener}
+    with (
+        GroupOfMembers(kafka, PROGRAM, {"orders": 6}) as group,
+        consuming(group, listeners["leader"], partition_assignment_strategy=[assignor(strategy)]) as leader,
+        consuming(group, listeners["follower"]) as follower,
+        consuming(group) as third,
+    ):
+        consumers = {"leader": leader, "follower": follower}
+        share(group, leader)
+        share(group, leader, follower)
+        try:
+            polling_until(
+                lambda: strategy.stuck.is_set() and phase_of(follower) is Phase.SYNCING, third, follower
+            )
+            mine = consumers[role].assignment()
+            consumers[role].close()
+            assert listener.calls[-1] == ("revoked", mine)
+            assert listener.told("lost") == []
+        finally:
+            strategy.released.set()
+        assert [third.committed(tp) for tp in mine] == [7] * len(mine)

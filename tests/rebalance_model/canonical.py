@@ -136,7 +136,7 @@ def reduced_process(process: Process) -> Process:
     if isinstance(join, JoinAnswered):
         join = join if join.attempt and member.phase is Phase.JOINING else None
     elif isinstance(join, SyncAnswered):
-        join = join if join.membership == member.membership and not member._is_leaving else None
+        join = join if join.membership == member.membership else None
     elif isinstance(join, JoinSent) and join.arrived:
         membership = replace(join.membership, generation=NO_GENERATION)
         join = join._replace(membership=membership, claim=NO_CLAIM)

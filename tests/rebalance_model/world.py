@@ -268,6 +268,13 @@ class Model:
             yield self._at_once(Step(f"{name} is about to join", after, True))
         if member.stalled:
             yield Step(f"{name} polls again", self._tell(here, Polled()), True)
+        if "commit" in self.events and not member.commits and process.commit is None:
+            wanted = member.deliverable
+            if member.call is not None:
+                wanted |= member.call.asked.partitions & member.owned
+            if wanted and not (self.kind(here.index) == "java" and member.phase is not Phase.IDLE):
+                after = self._tell(here, CommitRequested(0, wanted))
+                yield _disturbance(f"{name} commits {_names(wanted)}", after)
         if member.closing:
             return
         if "crash" in self.events and not self._ghosts(here):
@@ -282,13 +289,6 @@ class Model:
             topics = self.topics if member.topics != self.topics else frozenset({"p"})
             after = self._tell(here, SubscriptionChanged(topics))
             yield _disturbance(f"{name} subscribes to {'+'.join(sorted(topics))}", after)
-        if "commit" in self.events and not member.commits and process.commit is None:
-            wanted = member.deliverable
-            if member.call is not None:
-                wanted |= member.call.asked.partitions & member.owned
-            if wanted and not (self.kind(here.index) == "java" and member.phase is not Phase.IDLE):
-                after = self._tell(here, CommitRequested(0, wanted))
-                yield _disturbance(f"{name} commits {_names(wanted)}", after)
 
     def _network_steps(self, here: Here) -> Iterator[Step]:
         yield from self._join_steps(here)

@@ -44,22 +44,26 @@ class Commits:
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Commit, however often that has to be tried.
 
-        Raises CommitFailedError if a partition was given up before the commit was accepted, and the error of
-        the coordinator if that says that trying again is of no use.
+        Raises CommitFailedError if a partition was given up before the commit was accepted, the error of the
+        coordinator if that says that trying again is of no use, and KafkaTimeoutError in a consumer that is
+        being stopped: while a leader assigns no commit is accepted, and that may last.
         """
         if not offsets:
             return
-        number = next(self._numbers)
+        coordinator, number = self._coordinator, next(self._numbers)
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._open[number] = _Open(offsets, ended)
-        self._coordinator.handle(CommitRequested(number, frozenset(offsets)))
+        coordinator.handle(CommitRequested(number, frozenset(offsets)))
+        patience_s = coordinator._session_timeout_ms / 1000 if coordinator.is_closing else None
         try:
-            await ended
+            await wait_for(ended, patience_s)
+        except asyncio.TimeoutError:
+            raise Errors.KafkaTimeoutError(f"not committed within {patience_s:g} s") from None
         finally:
             del self._open[number]
             if ended.cancelled() or ended.exception() is not None:
                 # Nobody waits for it any more; the machine does not mind if it knows.
-                self._coordinator.handle(CommitAbandoned(number))
+                coordinator.handle(CommitAbandoned(number))
 
     def finish(self, outcome: CommitDone | CommitRefused) -> None:
         """Tell who waits for a commit how it ended."""

@@ -247,6 +247,8 @@ class CooperativeCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafk
     async def _push_error_to_user(self, error: Errors.KafkaError) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The same, and wait until the user has made another call: may be it has mended what was wrong."""
         self.tell_user(error)
+        if self.is_closing:  # There will be none.
+            return
         if self._user_called is None:
             self._user_called = asyncio.get_running_loop().create_future()
         await asyncio.wait([self._user_called, self._closing], return_when=asyncio.FIRST_COMPLETED)
@@ -451,18 +453,16 @@ class CooperativeCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafk
         if self._closing.done() or self._member.closing:
             return
         subscription = self._subscription.subscription
-        if self._enable_auto_commit and subscription is not None and subscription.assignment is not None:
-            # A commit is held while a leader assigns; that may take longer than anybody wants to wait.
+        assignment = None if subscription is None else subscription.assignment
+        if self._enable_auto_commit and not isinstance(assignment, CooperativeAssignment | None):
+            # The user has assigned it himself, so it is never revoked. What is, is committed then.
             with suppress(asyncio.TimeoutError):
-                await wait_for(
-                    self._autocommit(subscription.assignment, subscription.assignment.tps),
-                    self._session_timeout_ms / 1000,
-                )
-        self._enable_auto_commit = False
+                await wait_for(self._autocommit(assignment, assignment.tps), self._session_timeout_ms / 1000)
         self.handle(CloseRequested())
         while self._member.phase is not Phase.CLOSED and not self._is_broken:
             self._changed.clear()
             await self._changed.wait()
+        self._enable_auto_commit = False
         self._closing.set_result(None)
         self._changed.set()
         self._subscription.abort(Errors.ConsumerStoppedError())

@@ -491,6 +491,7 @@ class CooperativeCoordinator(ConsumerCoordinator):  # type: ignore[misc]
         """Commit if commits are automatic, revoke what is owned (or lose it), and leave the group."""
         if autocommit:
             self._maybe_auto_commit_offsets_sync(timeout_ms=timeout_ms)
+        self.on_io_thread(self.errors.expect_no_poll)
         self.on_io_thread(self.handle, CloseRequested())
         self.listening.call(is_committed=True)
         if self._leaving is not None:

@@ -22,6 +22,7 @@ class ErrorsOfUser:
         self._start = start
         self._waiting: deque[tuple[KafkaError, Any]] = deque()
         self._fatal: KafkaError | None = None
+        self._is_closing = False
 
     def raise_in_poll(self, error: KafkaError) -> Any:
         """Raise it in the poll that waits, or else in the next. Returns a future: done once it was raised.
@@ -29,9 +30,18 @@ class ErrorsOfUser:
         Until then the user may not have had a chance to mend what is wrong.
         """
         raised = Future()
+        if self._is_closing:
+            return raised.success(None)
         self._waiting.append((error, raised))
         self._knock()
         return raised
+
+    def expect_no_poll(self) -> None:
+        """The consumer is being closed: nobody has to wait for the user. On the I/O thread."""
+        self._is_closing = True
+        while self._waiting:
+            _, raised = self._waiting.popleft()
+            raised.success(None)
 
     def raise_for_ever(self, error: KafkaError) -> None:
         """The consumer cannot go on."""

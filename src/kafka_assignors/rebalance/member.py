@@ -47,8 +47,11 @@ or the member has rejoined. Nothing is lost by that alone: only the coordinator 
 **Poll interval.** A user who has not polled for `max_poll_interval` is stuck: the member leaves the group and
 loses its partitions, and does not join again until the user polls.
 
-**Close.** Partitions are revoked, or *lost* when the generation is gone or a join is under way (as Java
-does). Then a dynamic member leaves; a static one stays in the group, for its next process to take its place.
+**Close.** Partitions are revoked, or *lost* when the generation is gone. A join that is under way goes on
+meanwhile: what the listener commits may need its generation. (Java calls them lost then, and whoever commits
+when partitions are revoked has their records delivered twice.) What it assigns is not installed: nobody gets
+what this member claims before it has left. When the listener has returned, a dynamic member leaves; a static
+one stays in the group, for its next process to take its place. Whoever unsubscribes leaves in the same way.
 
 How it is used
 ==============
@@ -379,12 +382,14 @@ class Member:
         return member._lost(event.answer)
 
     def _assigned(self, event: Assigned) -> Step:
-        if event.membership != self.membership or self._is_leaving:
+        if event.membership != self.membership:
             return self, ()
         if self.phase is not Phase.SYNCING:
             raise OutOfOrderError(f"an assignment nobody asked for: {event}, {self.phase}")
         member = replace(self, phase=Phase.IDLE)._accepted(event.sent_at, rebalancing=False)
         member, commits = member._send_held_commits()
+        if self.call is not None:
+            return member, commits  # Everything is being revoked.
         if not all(topic in self.topics for topic, _ in event.partitions):
             # Assigned for an older subscription: nothing of it is installed, the next one will fit.
             return member._rejoining("the subscription changed during the join"), commits
@@ -516,13 +521,9 @@ class Member:
         return (member, ()) if self.call else member._give_everything_up()
 
     def _give_everything_up(self) -> Step:
-        revocable = self.in_group and self.phase is Phase.IDLE
-        # A join under way is given up: its answers find another attempt, or another membership.
-        member = replace(self, phase=Phase.FENCED if self.phase is Phase.FENCED else Phase.IDLE)
-        member = replace(member, attempt=self.attempt + 1)
         if self.owned:
-            return member._calling(Revoke(self.owned) if revocable else Lose(self.owned), _Then.LEAVE)
-        return member._leave_for_good()
+            return self._calling(Revoke(self.owned) if self.in_group else Lose(self.owned), _Then.LEAVE)
+        return self._leave_for_good()
 
     def _leave_for_good(self) -> Step:
         member, actions = self._out_of_group(NOBODY, "")
@@ -530,10 +531,6 @@ class Member:
             member = replace(member, phase=Phase.CLOSED)
         reason = "the consumer is being closed" if self.closing else "the user unsubscribed"
         return member, actions + self._leave_request(reason)
-
-    @property
-    def _is_leaving(self) -> bool:
-        return self.closing or (self.call is not None and self.call.then is _Then.LEAVE)
 
     def _leave_request(self, reason: str) -> tuple[Action, ...]:
         if self.settings.static or not self.membership.member_id:
