@@ -36,7 +36,7 @@ def kafka() -> Iterator[Kafka]:
             yield own
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def kafka3() -> Iterator[KafkaCluster]:
     """Three brokers of our own in racks a, b, c; a test that stops one starts it again."""
     with KafkaCluster(brokers=3) as cluster:
