@@ -76,14 +76,18 @@ def test_a_member_with_a_fault_is_found_out(
 ) -> None:
     faulty = Kind(fault, f"compat_tests.chaos.members.{fault}_member", ours=True)
     monkeypatch.setattr(chaos_group, "KINDS", {**KINDS, fault: faulty})
-    with ChaosGroup(brokers) as group:
-        group.carry_out([Step(0, Join("a", fault, BOTH))])
-        group.come_to_rest_in_time()
-        group.carry_out(steps)
-        group.come_to_rest_in_time()
-        group.stop_writing()
-        found = judge(group.ledger())
-    assert broken in {violation.rule for violation in found}
+
+    def broken_rules() -> set[str]:
+        with ChaosGroup(brokers) as group:
+            group.carry_out([Step(0, Join("a", fault, BOTH))])
+            group.come_to_rest_in_time()
+            group.carry_out(steps)
+            group.come_to_rest_in_time()
+            group.stop_writing()
+            return {violation.rule for violation in judge(group.ledger())}
+
+    # It shows if the member has records in hand when it is frozen, and is given them before it is told.
+    assert any(broken in broken_rules() for _ in range(4))
 
 
 def test_java_members_report_on_the_clock_of_the_others() -> None:
