@@ -44,17 +44,18 @@ def wait_until(true: Callable[[], bool], timeout_s: float = 30) -> bool:
 
 
 def test_a_topic_has_the_partitions_and_racks_it_was_given(kafka3: KafkaCluster) -> None:
-    kafka3.create_topic("orders", replicas=[[1, 2], [2, 3]])
-    (created,) = kafka3.describe_topics(["orders"])
+    topic = f"moved-{os.getpid()}"
+    kafka3.create_topic(topic, replicas=[[1, 2], [2, 3]])
+    (created,) = kafka3.describe_topics([topic])
     assert created.replica_racks == (("a", "b"), ("b", "c"))
 
-    kafka3.add_partitions("orders", 3, replicas=[[3, 1]])
-    (grown,) = kafka3.describe_topics(["orders"])
+    kafka3.add_partitions(topic, 3, replicas=[[3, 1]])
+    (grown,) = kafka3.describe_topics([topic])
     assert grown.replica_racks == (("a", "b"), ("b", "c"), ("c", "a"))
     assert grown.topic_id == created.topic_id
 
-    kafka3.delete_topic("orders")
-    assert wait_until(lambda: not exists(kafka3, "orders"))
+    kafka3.delete_topic(topic)
+    assert wait_until(lambda: not exists(kafka3, topic))
 
 
 def exists(kafka: Kafka, topic: str) -> bool:
