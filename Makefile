@@ -1,7 +1,7 @@
 # Three targets matter to a newcomer: `make demo` runs the main job, `make see` shows a rebalance, `make test` passes
 # the tests.
 PYTHON ?= python3
-JOBS ?= 3
+JOBS ?= 2
 TOX_ARGS ?=
 SEE_ARGS ?=
 SEEDS ?= 1

@@ -142,18 +142,19 @@ def test_the_sticky_data_of_kafka_python_3_is_for_itself_alone() -> None:
 
 
 def test_aiokafka_joins_once_for_each_strategy() -> None:
-    assert findings(aiokafka("sticky", "range"))["join-per-strategy"] is WARNING
-    assert "join-per-strategy" not in findings(aiokafka("sticky"), java("sticky", "range"))
+    assert findings(aiokafka("stock:sticky", "stock:range"))["join-per-strategy"] is WARNING
+    assert "join-per-strategy" not in findings(aiokafka("stock:sticky"), java("sticky", "range"))
+    assert "join-per-strategy" not in findings(aiokafka("sticky", "stock:range"))
 
 
 def test_aiokafka_lists_that_begin_differently_never_settle() -> None:
-    assert findings(aiokafka("sticky", "range"), aiokafka("range", "sticky"))["never-settles"] is ERROR
-    assert (
-        findings(aiokafka("sticky", "range"), before=(aiokafka("range", "roundrobin"),))["never-settles"]
-        is ERROR
-    )
-    assert "never-settles" not in findings(aiokafka("sticky", "range"), before=(aiokafka("range"),))
-    assert "never-settles" not in findings(aiokafka("sticky", "range"), java("range", "sticky"))
+    one, other = aiokafka("stock:sticky", "stock:range"), aiokafka("stock:range", "stock:sticky")
+    assert findings(one, other)["never-settles"] is ERROR
+    before = aiokafka("stock:range", "stock:roundrobin")
+    assert findings(one, before=(before,))["never-settles"] is ERROR
+    assert "never-settles" not in findings(one, before=(aiokafka("stock:range"),))
+    assert "never-settles" not in findings(one, java("range", "sticky"))
+    assert "never-settles" not in findings(one, aiokafka("range", "sticky"))
 
 
 def test_a_rack_that_only_the_fetcher_learns_of_is_a_warning() -> None:

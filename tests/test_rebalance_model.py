@@ -14,6 +14,8 @@ from tests.rebalance_model.explore import Exploration, Result
 from tests.rebalance_model.mutations import LEADER_MUTATIONS, MUTATIONS
 from tests.rebalance_model.world import Model
 
+pytestmark = pytest.mark.exhaustive
+
 
 def explore(model: Model, max_states: int | None = None) -> Result:
     result = Exploration(model).run(max_states=max_states)

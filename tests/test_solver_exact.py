@@ -21,6 +21,8 @@ from tests.exact_oracle import Oracle
 from tests.exact_score import Order, Score, readers, score
 from tests.exact_search import Search, main
 
+pytestmark = pytest.mark.exhaustive
+
 TINY = Limits(members=4, topics=3, partitions=3)
 LARGER = Limits(members=30, topics=25, partitions=15)
 

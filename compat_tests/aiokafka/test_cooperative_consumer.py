@@ -290,7 +290,7 @@ def test_a_consumer_can_stop_while_the_group_waits_for_a_member_that_does_not_jo
             await until(lambda: first._coordinator._member.phase.name == "JOINING")
             mine = first.assignment()
             await asyncio.wait_for(first.stop(), 10)
-            assert listener.calls[-1] == ("lost", mine)
+            assert listener.calls[-1] == ("revoked", mine)
 
     with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
         asyncio.run(consume())

@@ -17,7 +17,7 @@ from kafka_assignors.strategies import Strategy
 from kafka_assignors.strategies.range import Range
 from kafka_assignors.strategies.roundrobin import RoundRobin
 
-GROUPS = 6000
+GROUPS = 4000
 
 
 @pytest.fixture(scope="module")

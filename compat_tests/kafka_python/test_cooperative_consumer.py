@@ -444,4 +444,4 @@ def test_a_consumer_can_be_closed_while_the_group_waits_for_a_member_that_does_n
             group.start("newcomer", ["cooperative-sticky"], **patient)
             polling_until(lambda: state_of(first) == MemberState.REBALANCING, first)
             mine = first.assignment()
-        assert listener.calls[-1] == ("lost", mine)
+        assert listener.calls[-1] == ("revoked", mine)

@@ -11,7 +11,8 @@ in the call stack, and `adopt` replaces two methods of that one object. What a l
 
 Checked with aiokafka 0.10.0, 0.11.0, 0.12.0, 0.13.0 and 0.14.0 (`_versions.CHECKED`). What is listed below is
 the same in all of them. They differ in how a JoinGroupResponse tells its version (by its class up to 0.12, by
-API_VERSION from 0.13 on), which is why the length of a member is asked and neither of these.
+API_VERSION from 0.13 on), which is why the length of a member is asked and neither of these; and in the name
+of one attribute of JoinGroupRequest.
 
 Touched in these three, with what it is used for; in a release that lacks any of the coordinator's, `adopt`
 says so when the consumer first joins:
@@ -22,7 +23,8 @@ says so when the consumer first joins:
                                     settings of the consumer
         _assignors                  what the user configured
         _perform_assignment         replaced on the instance: JoinGroupResponse -> {member id: bytes}
-        _send_req                   replaced on the instance, to see the responses: request -> response
+        _send_req                   replaced on the instance: request -> response. Sees the responses, and
+                                    spares the group all JoinGroup requests of a join but the last
         ensure_coordinator_known, _do_heartbeat
                                     one heartbeat: whether the coordinator still counts this member in
         _group_subscription         set of the topics whose partition counts the leader watches, else None
@@ -32,6 +34,9 @@ says so when the consumer first joins:
         _metadata_snapshot, _get_metadata_snapshot
         request_rejoin
         _closing                    future that is done once the consumer is being stopped
+    JoinGroupRequest
+        _group_protocols            (name, metadata) of the strategies that are offered; group_protocols up
+                                    to 0.12
     JoinGroupResponse
         error_code, leader_id, generation_id, group_protocol
         members                     (id, metadata), from version 5 on (id, instance id, metadata)
@@ -50,6 +55,7 @@ from collections import Counter
 from collections.abc import Iterable
 from importlib import metadata
 from operator import attrgetter
+from types import SimpleNamespace
 from typing import Any
 
 from aiokafka.consumer.fetcher import Fetcher
@@ -120,6 +126,7 @@ def adopt(coordinator: Any) -> None:
         return await stock_perform_assignment(response)
 
     coordinator._perform_assignment = perform_assignment
+    _join_once(coordinator)
     _warn_where_the_broker_assigns(coordinator)
 
 
@@ -136,7 +143,7 @@ def _require_touched(coordinator: Any) -> None:
 
 
 def _require_distinct_instances(assignors: Iterable[Any]) -> None:
-    # aiokafka asks for them one by one, with a rebalance after each, and of two with one name it uses one.
+    # Of two with one name aiokafka uses one.
     for assignor in assignors:
         if isinstance(assignor, type) and issubclass(assignor, EagerAssignor):
             raise TypeError(
@@ -150,6 +157,27 @@ def _require_distinct_instances(assignors: Iterable[Any]) -> None:
                 f"partition_assignment_strategy has {count} assignors with the name {name!r}: the group "
                 "votes on names, so leave one of them"
             )
+
+
+def _join_once(coordinator: Any) -> None:
+    """Have the coordinator send one JoinGroup with all its strategies, where aiokafka sends one for each.
+
+    It asks with the first one, then with the first two, and so on, and goes by the last answer alone. Each
+    request starts a rebalance: two members with two strategies can go on interrupting each other for ever.
+    """
+    stock_send = coordinator._send_req
+
+    async def send(request: Any) -> Any:
+        offered = getattr(request, "_group_protocols", None) or getattr(request, "group_protocols", None)
+        if offered and len(offered) < len(coordinator._assignors):
+            return _NOBODY_ASKED
+        return await stock_send(request)
+
+    coordinator._send_req = send
+
+
+_NOBODY_ASKED = SimpleNamespace(error_code=0)
+"""What stands for the answer to a JoinGroup request that is not sent."""
 
 
 def _warn_where_the_broker_assigns(coordinator: Any) -> None:

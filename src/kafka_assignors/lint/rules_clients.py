@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kafka_assignors.lint.clients import COOPERATIVE, has_strategy
 from kafka_assignors.lint.findings import Found, Severity, rule
-from kafka_assignors.lint.members import Client, Facts
+from kafka_assignors.lint.members import Client, Facts, MemberConfig
 from kafka_assignors.lint.vote import voters, winners
 from kafka_assignors.lint.words import enumerated, lists, sources
 
@@ -111,15 +111,16 @@ def unreadable_sticky_data(facts: Facts) -> Iterator[Found]:
 @rule(
     "join-per-strategy",
     Severity.WARNING,
-    happens="An aiokafka member that lists several strategies asks to join once for each of them, and every "
-    "request is a rebalance of the whole group.",
+    happens="An aiokafka member that lists several of its own strategies asks to join once for each of them, "
+    "and every request is a rebalance of the whole group.",
     why="aiokafka sends JoinGroup inside its loop over the strategies: first with the first one, then with "
-    "the first two, and so on.",
-    to_do="List two strategies for the one roll that changes the strategy, and one otherwise.",
+    "the first two, and so on. With a strategy of kafka-assignors among them the member asks once.",
+    to_do="List two strategies for the one roll that changes the strategy, and one otherwise; or take the "
+    "strategies of kafka-assignors, which go by the same names.",
 )
 def join_per_strategy(facts: Facts) -> Iterator[Found]:
     for member in facts.after:
-        if member.client is Client.AIOKAFKA and len(member.names) > 1:
+        if _joins_for_each(member):
             yield Found(
                 (member.source,),
                 f"aiokafka joins {len(member.names)} times with [{', '.join(member.names)}].",
@@ -130,20 +131,18 @@ def join_per_strategy(facts: Facts) -> Iterator[Found]:
 @rule(
     "never-settles",
     Severity.ERROR,
-    happens="Two kinds of aiokafka members list several strategies each, and not the same one first. The "
-    "group rebalances for ever, a few times a second, and nothing is refused: what one member asks for "
-    "first has nothing in common with what another asks for first, so that no two of them join for good at "
-    "the same time.",
+    happens="Two kinds of aiokafka members list several of its own strategies each, and not the same one "
+    "first. The group rebalances for ever, a few times a second, and nothing is refused: what one member "
+    "asks for first has nothing in common with what another asks for first, so that no two of them join for "
+    "good at the same time.",
     why="aiokafka asks with its first strategy alone before it asks with the whole list (join-per-strategy). "
     "Lists of one strategy, and lists that begin alike, meet.",
     to_do="Let the lists of all aiokafka members begin with the same strategy, and roll from a list of one: "
-    "[old], then [new, old], then [new].",
+    "[old], then [new, old], then [new]. Or take the strategies of kafka-assignors.",
 )
 def never_settles(facts: Facts) -> Iterator[Found]:
     several = [
-        member
-        for member in voters(dict.fromkeys((*facts.before, *facts.after)))
-        if member.client is Client.AIOKAFKA and len(member.names) > 1
+        member for member in voters(dict.fromkeys((*facts.before, *facts.after))) if _joins_for_each(member)
     ]
     if len({member.names[0] for member in several}) > 1:
         offers = lists((member.source, member.names) for member in several)
@@ -152,6 +151,12 @@ def never_settles(facts: Facts) -> Iterator[Found]:
             f"aiokafka members with {offers} never settle with each other.",
             "Let them begin with the same strategy; while you change it, list one alone on the one side.",
         )
+
+
+def _joins_for_each(member: MemberConfig) -> bool:
+    """Whether a member asks to join with its first strategy, then with the first two, and so on."""
+    ours = any(use.ours for use in member.strategies or ())
+    return member.client is Client.AIOKAFKA and len(member.names) > 1 and not ours
 
 
 _FIRST_WITH_RACK = {Client.AIOKAFKA: (0, 14), Client.KAFKA_PYTHON: (3,)}
