@@ -18,7 +18,7 @@ help:
 	@echo "make demo         replay the recorded history of real consumer groups in local Spark"
 	@echo "make see          watch an eager and a cooperative group rebalance side by side, for a minute, in the terminal"
 	@echo "make test         lint and every test, in the environments of tox.ini ($(JOBS) at once: JOBS=n)"
-	@echo "make test-all     the same with every supported version of the clients on every supported Python (an hour)"
+	@echo "make test-all     the same with every supported version of the clients on every supported Python (hours)"
 	@echo "make chaos        random events on a mixed group and three brokers (SEEDS=1-20 MINUTES=10, for each seed)"
 	@echo "make matrix-docs  write what the last of the two ran into docs/compatibility.md"
 	@echo "make lint         ruff, mypy, pyright, import-linter"
