@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 import time
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from compat_tests.member_reports import STRATEGIES
 from kafka_assignors.group import Assignment, Group, Member
+from kafka_assignors.strategies import CooperativeSticky
 from kafka_assignors.strategies.contract import MemberContext, RebalanceProtocol
 
 
@@ -163,3 +165,23 @@ class Witness:
                 for member in group.members.values()
             },
         }
+
+
+class StuckWithThree:
+    """`CooperativeSticky`, whose first call for a group of three does not return before it is released."""
+
+    name = CooperativeSticky.name
+    version = CooperativeSticky.version
+    protocols = CooperativeSticky.protocols
+
+    def __init__(self) -> None:
+        self.asked: list[Group] = []
+        self.stuck = threading.Event()
+        self.released = threading.Event()
+
+    def assign(self, group: Group) -> Assignment:
+        self.asked.append(group)
+        if len(group.members) == 3 and not self.stuck.is_set():
+            self.stuck.set()
+            assert self.released.wait(60)
+        return CooperativeSticky().assign(group)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -18,33 +17,14 @@ from compat_tests.hostile.raw_member import RawMember
 from compat_tests.hostile.scenarios import subscription
 from compat_tests.kafka_cluster import Kafka
 from compat_tests.leader_scenarios import ONE_HOUR_MS
-from kafka_assignors.group import Assignment, Group
+from compat_tests.strategies_of_others import StuckWithThree
+from kafka_assignors.group import Group
 from kafka_assignors.rebalance import Phase
 from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, assignor
 from kafka_assignors_aiokafka.cooperative.coordinator import CooperativeCoordinator
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
-
-
-class StuckWithThree:
-    """`CooperativeSticky`, whose first call for a group of three does not return before it is released."""
-
-    name = CooperativeSticky.name
-    version = CooperativeSticky.version
-    protocols = CooperativeSticky.protocols
-
-    def __init__(self) -> None:
-        self.asked: list[Group] = []
-        self.stuck = threading.Event()
-        self.released = threading.Event()
-
-    def assign(self, group: Group) -> Assignment:
-        self.asked.append(group)
-        if len(group.members) == 3 and not self.stuck.is_set():
-            self.stuck.set()
-            assert self.released.wait(60)
-        return CooperativeSticky().assign(group)
 
 
 @dataclass(frozen=True)

@@ -19,28 +19,9 @@ from compat_tests.kafka_python.test_cooperative_consumer import (
     share,
     until,
 )
-from kafka_assignors.group import Assignment, Group
+from compat_tests.strategies_of_others import StuckWithThree
 from kafka_assignors.rebalance import Phase
-from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer, assignor
-
-
-class StuckWithThree:
-    """`CooperativeSticky`, whose first call for a group of three does not return before it is released."""
-
-    name = CooperativeSticky.name
-    version = CooperativeSticky.version
-    protocols = CooperativeSticky.protocols
-
-    def __init__(self) -> None:
-        self.stuck = threading.Event()
-        self.released = threading.Event()
-
-    def assign(self, group: Group) -> Assignment:
-        if len(group.members) == 3 and not self.stuck.is_set():
-            self.stuck.set()
-            assert self.released.wait(60)
-        return CooperativeSticky().assign(group)
 
 
 def phase_of(consumer: CooperativeKafkaConsumer) -> Phase:
