@@ -118,6 +118,8 @@ class LostWithTopicScenarios:
             short = {"session_timeout_ms": SHORT_SESSION_MS, "rebalance_timeout_ms": SHORT_SESSION_MS}
             group.start("a", [self.strategy], **short)
             before = group.settle()
+            group.produce(1)
+            group.wait_until_consumed(1)
             group.delete_topic("payments")
             group.start("b", [self.strategy], topics=["orders"], **short)
             after = group.settle("b", after=before)
