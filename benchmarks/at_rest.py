@@ -1,6 +1,7 @@
-"""CPU of a consumer with nothing, little or much to do: CooperativeAIOKafkaConsumer beside aiokafka's own.
+"""CPU of a consumer with nothing, little or much to do: our cooperative consumer beside the client's own.
 
     python -m benchmarks.at_rest
+    python -m benchmarks.at_rest --client kafka-python
     python -m benchmarks.at_rest --rounds 9 --seconds 20 --partitions 60 --call getmany
 
 In each round two new processes, one of each class, read one topic at the same time, in groups of their own:
@@ -19,6 +20,7 @@ import json
 import statistics
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -27,7 +29,8 @@ from typing import Any
 
 from compat_tests.kafka_cluster import KafkaCluster
 
-STOCK, OURS = "AIOKafkaConsumer", "CooperativeAIOKafkaConsumer"
+STOCK, OURS = "stock", "ours"
+AIOKAFKA, KAFKA_PYTHON = "aiokafka", "kafka-python"
 IDLE, STEADY, BACKLOG = "no record", "a record a second", "backlog"
 BACKLOG_PER_PARTITION = 2000
 WARM_UP_SECONDS = 5.0
@@ -48,23 +51,19 @@ class Usage:
 # ---- the process that consumes
 
 
-async def consume(kind: str, topic: str, bootstrap: str, partitions: int, call: str) -> None:
+async def consume_with_aiokafka(kind: str, topic: str, bootstrap: str, partitions: int, call: str) -> None:
     """Consume, and answer each line on standard input with the `Usage` so far, as JSON."""
-    import aiokafka
+    from aiokafka import AIOKafkaConsumer
 
-    import kafka_assignors_aiokafka
+    from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 
-    made_by: Any = {STOCK: aiokafka, OURS: kafka_assignors_aiokafka}[kind]
-    consumer = getattr(made_by, kind)(topic, bootstrap_servers=bootstrap, group_id=uuid.uuid4().hex)
+    made: Any = {STOCK: AIOKafkaConsumer, OURS: CooperativeAIOKafkaConsumer}[kind]
+    consumer = made(topic, bootstrap_servers=bootstrap, group_id=uuid.uuid4().hex)
     records = 0
 
     def answer() -> None:
-        order = sys.stdin.readline().strip()
-        if order == "pause":
-            consumer.pause(*consumer.assignment())
-        elif order == "resume":
-            consumer.resume(*consumer.assignment())
-        print(json.dumps([time.process_time(), records]), flush=True)
+        _obey(consumer, sys.stdin.readline().strip())
+        _tell(records)
 
     async with consumer:
         while len(consumer.assignment()) < partitions:
@@ -78,6 +77,53 @@ async def consume(kind: str, topic: str, bootstrap: str, partitions: int, call: 
                 records += 1
         while True:
             records += sum(map(len, (await consumer.getmany(timeout_ms=1000)).values()))
+
+
+def consume_with_kafka_python(kind: str, topic: str, bootstrap: str, partitions: int) -> None:
+    """The same with `poll`. Orders are carried out between two calls of it, since the consumer is no
+    thread's but its own."""
+    from kafka import KafkaConsumer
+
+    from kafka_assignors_kafka_python import CooperativeKafkaConsumer
+
+    made: Any = {STOCK: KafkaConsumer, OURS: CooperativeKafkaConsumer}[kind]
+    consumer = made(topic, bootstrap_servers=bootstrap, group_id=uuid.uuid4().hex)
+    records = 0
+    order = ""
+    obeyed = threading.Event()
+
+    def answer() -> None:
+        nonlocal order
+        for line in sys.stdin:
+            if line.strip():
+                obeyed.clear()
+                order = line.strip()
+                obeyed.wait()
+            _tell(records)
+
+    while len(consumer.assignment()) < partitions:
+        consumer.poll(timeout_ms=50)
+    for partition in consumer.assignment():
+        consumer.position(partition)
+    threading.Thread(target=answer, daemon=True).start()
+    print("ready", flush=True)
+    while True:
+        records += sum(map(len, consumer.poll(timeout_ms=1000).values()))
+        if order:
+            _obey(consumer, order)
+            order = ""
+            obeyed.set()
+
+
+def _obey(consumer: Any, order: str) -> None:
+    if order == "pause":
+        consumer.pause(*consumer.assignment())
+    elif order == "resume":
+        consumer.resume(*consumer.assignment())
+
+
+def _tell(records: int) -> None:
+    print(json.dumps([time.process_time(), records]), flush=True)
 
 
 # ---- the process that measures
@@ -121,7 +167,9 @@ class Round:
         kafka.create_topic(self._topic, options.partitions)
         self._producer = Producer({"bootstrap.servers": kafka.bootstrap, "linger.ms": 0})
         self._consumers = {
-            kind: Consumer(kind, self._topic, kafka.bootstrap, str(options.partitions), options.call)
+            kind: Consumer(
+                options.client, kind, self._topic, kafka.bootstrap, str(options.partitions), options.call
+            )
             for kind in (STOCK, OURS)
         }
 
@@ -193,12 +241,18 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=10.0, help="of the first two loads")
     parser.add_argument("--partitions", type=int, default=12)
-    parser.add_argument("--call", choices=("getone", "getmany"), default="getone")
-    parser.add_argument("--consume", nargs=5, help=argparse.SUPPRESS)
+    parser.add_argument("--client", choices=(AIOKAFKA, KAFKA_PYTHON), default=AIOKAFKA)
+    parser.add_argument(
+        "--call", choices=("getone", "getmany"), default="getone", help="of aiokafka; kafka-python's is poll"
+    )
+    parser.add_argument("--consume", nargs=6, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.consume:
-        kind, topic, bootstrap, partitions, call = options.consume
-        asyncio.run(consume(kind, topic, bootstrap, int(partitions), call))
+        client, kind, topic, bootstrap, partitions, call = options.consume
+        if client == AIOKAFKA:
+            asyncio.run(consume_with_aiokafka(kind, topic, bootstrap, int(partitions), call))
+        else:
+            consume_with_kafka_python(kind, topic, bootstrap, int(partitions))
         return
     rounds = []
     with KafkaCluster() as kafka:
