@@ -17,7 +17,6 @@ import dataclasses
 import itertools
 import json
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -29,7 +28,7 @@ from typing import Any
 
 from compat_tests.kafka_cluster import Kafka
 from compat_tests.member_reports import MemberSpec
-from compat_tests.processes import Processes
+from compat_tests.processes import Child, Processes
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import lead
 from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy
@@ -60,7 +59,7 @@ class Settled:
 class MemberProcess:
     """A member and what it has reported so far."""
 
-    def __init__(self, spec: MemberSpec, process: subprocess.Popen[bytes], log: Path) -> None:
+    def __init__(self, spec: MemberSpec, process: Child, log: Path) -> None:
         self.spec = spec
         self.process = process
         self._log = log
@@ -162,19 +161,20 @@ class GroupOfMembers:
         """Start a member; `topics` are names as the test gave them, all by default."""
         subscribed = list(self.topics) if topics is None else [self.topic(topic) for topic in topics]
         spec = MemberSpec(name, self.kafka.bootstrap, self.id, subscribed, assignors, **options)
-        log = self._folder / f"{next(self._numbers)}-{name}.log"
-        process = self._processes.start(
-            self._command(program or self._program, spec),
-            log,
-            cwd=_ROOT,
-            stdin=subprocess.PIPE,
-        )
-        self.members[name] = MemberProcess(spec, process, log)
-        return self.members[name]
+        return self._run(spec, program)
 
-    def _command(self, program: str, spec: MemberSpec) -> list[str]:
-        """What runs a member program."""
-        return [sys.executable, "-m", program, spec.to_json()]
+    def start_again(self, name: str, *, program: str | None = None) -> MemberProcess:
+        """Start another process with what a member was started with, and what it subscribes to by now."""
+        return self._run(self.members[name].spec, program)
+
+    def _run(self, spec: MemberSpec, program: str | None) -> MemberProcess:
+        log = self._folder / f"{next(self._numbers)}-{spec.name}.log"
+        self.members[spec.name] = MemberProcess(spec, self._process(program or self._program, spec, log), log)
+        return self.members[spec.name]
+
+    def _process(self, program: str, spec: MemberSpec, log: Path) -> Child:
+        """A member program, running."""
+        return self._processes.start_preloaded(program, [spec.to_json()], log, cwd=_ROOT)
 
     def stop(self, *names: str) -> None:
         """Let members leave the group in an orderly way."""

@@ -15,8 +15,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import IO, Protocol
 
-__all__ = ["Processes"]
+from compat_tests.preloaded import nursery
+
+__all__ = ["Child", "Processes"]
 
 _WATCHDOG = """
 import os, shutil, signal, sys
@@ -34,11 +37,31 @@ for folder in folders:
 """
 
 
+class Child(Protocol):
+    """A process, as `subprocess.Popen` describes it."""
+
+    pid: int
+
+    @property
+    def stdin(self) -> IO[bytes] | None: ...
+
+    @property
+    def returncode(self) -> int | None: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def send_signal(self, number: int, /) -> None: ...
+
+    def kill(self) -> None: ...
+
+
 class Processes:
     """The child processes and temporary folders of one owner."""
 
     def __init__(self) -> None:
-        self._running: dict[int, subprocess.Popen[bytes]] = {}
+        self._running: dict[int, Child] = {}
         self._folders: set[Path] = set()
         self._watchdog: subprocess.Popen[bytes] | None = None
 
@@ -89,13 +112,20 @@ class Processes:
                 start_new_session=True,
                 cwd=cwd,
             )
-        self._running[process.pid] = process
-        self._tell("+pid", process.pid)
+        self._own(process)
         return process
 
-    def stop(
-        self, process: subprocess.Popen[bytes], number: signal.Signals = signal.SIGTERM, timeout_s: float = 30
-    ) -> int:
+    def start_preloaded(self, program: str, arguments: Sequence[str], log: Path, *, cwd: Path) -> Child:
+        """Start a module as a program, with its client loaded already, and a pipe as its input."""
+        process = nursery().start(program, arguments, log, cwd)
+        self._own(process)
+        return process
+
+    def _own(self, process: Child) -> None:
+        self._running[process.pid] = process
+        self._tell("+pid", process.pid)
+
+    def stop(self, process: Child, number: signal.Signals = signal.SIGTERM, timeout_s: float = 30) -> int:
         """Send a signal, wait for the end, kill after `timeout_s` seconds; returns the exit code."""
         if process.poll() is None:
             process.send_signal(number)
@@ -105,9 +135,9 @@ class Processes:
                 process.kill()
                 process.wait()
         self._forget(process)
-        return process.returncode
+        return process.wait()
 
-    def _forget(self, process: subprocess.Popen[bytes]) -> None:
+    def _forget(self, process: Child) -> None:
         if process.stdin is not None:
             process.stdin.close()
         if self._running.pop(process.pid, None) is not None:

@@ -12,10 +12,12 @@ import json
 import math
 import shutil
 import signal
+import subprocess
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -32,11 +34,12 @@ from compat_tests.chaos.ledger import (
 )
 from compat_tests.chaos.members.application import TELL_WHERE
 from compat_tests.chaos.reading import deliveries_of, failures_of, generation_of, ownerships_of
-from compat_tests.interop import recorded_group
+from compat_tests.group_of_members import MemberProcess
 from compat_tests.interop.mixed_group import Kind, MixedGroup
 from compat_tests.jvm import compile_java, java_command
 from compat_tests.kafka_cluster import KafkaCluster
 from compat_tests.member_reports import MemberSpec
+from compat_tests.processes import Child
 from kafka_assignors.protocol import group_partition
 
 __all__ = ["KINDS", "ChaosGroup", "NotSettledError"]
@@ -60,6 +63,16 @@ _ON_THE_WAY = 50
 """Records of a partition that may be undelivered while they are being written: those of five seconds."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Life:
+    """A process of a member: a static member has another one after each restart."""
+
+    name: str
+    process: MemberProcess
+    ended_at: float
+    """Infinity while it runs."""
+
+
 class NotSettledError(AssertionError):
     """The group did not come to rest in time with everything delivered; the message says what is amiss."""
 
@@ -74,9 +87,10 @@ class ChaosGroup(MixedGroup):
         self._happenings: list[Happening] = []
         self._brokers = threading.Lock()
         self._ended_at: dict[str, float] = {}
+        self._past: list[_Life] = []
         self._asked_to_end: set[str] = set()
         self._writer = _Writer(kafka.bootstrap, self.topics)
-        self._generation_times: dict[int, float] = {}
+        self._generations: list[Generation] = []
         self._commits: list[Commit] = []
         self._lagging: dict[Partition, int] = {}
         self.settle_times_s: list[float] = []
@@ -94,10 +108,11 @@ class ChaosGroup(MixedGroup):
         # Without the error: the logs of all members would be shown, where the ledger says more.
         super().__exit__(None, None, None)
 
-    def _command(self, program: str, spec: MemberSpec) -> list[str]:
-        if program == _JAVA:
-            return java_command(_JAVA, spec.to_json(), heap="128m", classes=compile_java())
-        return super()._command(program, spec)
+    def _process(self, program: str, spec: MemberSpec, log: Path) -> Child:
+        if program != _JAVA:
+            return super()._process(program, spec, log)
+        command = java_command(_JAVA, spec.to_json(), heap="128m", classes=compile_java())
+        return self._processes.start(command, log, stdin=subprocess.PIPE)
 
     # ---- steps
 
@@ -119,13 +134,14 @@ class ChaosGroup(MixedGroup):
             self.wait_for(f"the process of {name}", lambda: name in self.members)
         self._note(str(action), name)
         match action:
-            case plan.Join(name, kind, topics):
+            case plan.Join(name, kind, topics, static):
                 self._kinds[name] = KINDS[kind]
                 self.start(
                     name,
                     ["cooperative-sticky"],
                     program=KINDS[kind].program,
                     topics=topics,
+                    instance_id=name if static else None,
                     session_timeout_ms=int(plan.SESSION_TIMEOUT_S * 1000),
                     rebalance_timeout_ms=int(plan.REBALANCE_TIMEOUT_S * 1000),
                     max_poll_interval_ms=int(plan.MAX_POLL_INTERVAL_S * 1000),
@@ -134,9 +150,15 @@ class ChaosGroup(MixedGroup):
             case plan.Leave(name):
                 self._leave(name)
             case plan.Kill(name):
-                self._asked_to_end.add(name)
-                self._ended_at[name] = time.monotonic()
-                self.kill(name)
+                self._kill(name)
+            case plan.Restart(name, seconds, killed):
+                if killed:
+                    self._kill(name)
+                else:
+                    self._leave(name)
+                time.sleep(seconds)
+                self._note(f"{name} is started again", name)
+                self._start_again(name)
             case plan.Freeze(name, seconds):
                 self._freeze(name)
                 time.sleep(seconds)
@@ -167,12 +189,12 @@ class ChaosGroup(MixedGroup):
                 self._writer.grow(self.topic(topic), total)
             case plan.RestartBroker(broker, seconds):
                 self.kafka.stop(broker)
-                self._start_again(broker, seconds)
+                self._start_broker(broker, seconds)
             case plan.KillCoordinator(seconds):
                 broker = self._coordinator()
                 self._note(f"broker {broker} is killed")
                 self.kafka.kill(broker)
-                self._start_again(broker, seconds)
+                self._start_broker(broker, seconds)
 
     def _note(self, what: str, member: str = "") -> None:
         self._happenings.append(Happening(time.monotonic(), what, member))
@@ -190,6 +212,16 @@ class ChaosGroup(MixedGroup):
         if code == -signal.SIGKILL:
             raise NotSettledError(f"{name} was asked to stop, and did not within {_STOP_TIMEOUT_S:g} s")
         self._note(f"{name} has left", name)
+
+    def _kill(self, name: str) -> None:
+        self._asked_to_end.add(name)
+        self._ended_at[name] = time.monotonic()
+        self.kill(name)
+
+    def _start_again(self, name: str) -> None:
+        self._past.append(_Life(name, self.members[name], self._ended_at.pop(name)))
+        self.start_again(name, program=self._kinds[name].program)
+        self._asked_to_end.remove(name)
 
     def _freeze(self, name: str) -> None:
         pid = self.members[name].process.pid
@@ -213,7 +245,7 @@ class ChaosGroup(MixedGroup):
         leaders = self.kafka.leaders("__consumer_offsets")
         return leaders[group_partition(self.id, len(leaders))]
 
-    def _start_again(self, broker: int, seconds: float) -> None:
+    def _start_broker(self, broker: int, seconds: float) -> None:
         time.sleep(seconds)
         self.kafka.start(broker)
         self._note(f"broker {broker} is back")
@@ -255,8 +287,8 @@ class ChaosGroup(MixedGroup):
     def _is_all_delivered(self) -> bool:
         written = self._writer.confirmed()
         ends: dict[Partition, int] = collections.defaultdict(int)
-        for name, member in self.members.items():
-            for one in deliveries_of(name, member.reports("consumed")[-400:]):
+        for life in self._lives():
+            for one in deliveries_of(life.name, life.process.reports("consumed")[-400:]):
                 ends[one.partition] = max(ends[one.partition], one.last + 1)
         on_the_way = _ON_THE_WAY if self._writer.is_writing else 0
         self._lagging = {
@@ -280,8 +312,8 @@ class ChaosGroup(MixedGroup):
             lines.append(f"{name} said last: {json.dumps(last)}")
             if last is None:
                 lines.append(f"its log ends with:\n{member.last_lines()}")
-        generations = self._recorded.generations()
-        lines.extend(str(self._generation(one)) for one in generations[-2:])
+        self._read_log()
+        lines.extend(map(str, self._generations[-2:]))
         lines.append(f"not delivered: {self._lagging}")
         return "\n  ".join(["", *lines])
 
@@ -298,14 +330,11 @@ class ChaosGroup(MixedGroup):
     def _read_log(self) -> None:
         """What the brokers have recorded since the last call, with the time on our clock."""
         wall_to_monotonic = time.monotonic() - time.time()
-        for generation in self._recorded.generations():
-            self._generation_times.setdefault(generation.number, generation.at_ms / 1000 + wall_to_monotonic)
+        for generation in self._recorded.records()[len(self._generations) :]:
+            self._generations.append(generation_of(generation, generation.at_ms / 1000 + wall_to_monotonic))
         for one in self._recorded.commits()[len(self._commits) :]:
             at = one.at_ms / 1000 + wall_to_monotonic
             self._commits.append(Commit(at, one.position, (one.topic, one.partition), one.offset))
-
-    def _generation(self, recorded: recorded_group.Generation) -> Generation:
-        return generation_of(recorded, self._generation_times.get(recorded.number, 0.0))
 
     def stop_writing(self) -> None:
         self._writer.stop()
@@ -317,27 +346,28 @@ class ChaosGroup(MixedGroup):
     def ledger(self) -> Ledger:
         """All that happened until now."""
         self._read_log()
-        reports = {name: member.reports() for name, member in self.members.items()}
         for name, member in self.members.items():
             if not member.running and name not in self._ended_at:
-                self._ended_at[name] = reports[name][-1]["at"] if reports[name] else time.monotonic()
-
-        def ended(name: str) -> float:
-            return self._ended_at.get(name, math.inf)
-
+                reports = member.reports()
+                self._ended_at[name] = reports[-1]["at"] if reports else time.monotonic()
+        lives = [(life.name, life.process.reports(), life.ended_at) for life in self._lives()]
         return Ledger(
-            deliveries=_in_order(one for name in reports for one in deliveries_of(name, reports[name])),
+            deliveries=_in_order(one for name, reports, _ in lives for one in deliveries_of(name, reports)),
             ownerships=sorted(
-                (one for name in reports for one in ownerships_of(name, reports[name], ended(name))),
-                key=lambda one: one.since,
+                (one for life in lives for one in ownerships_of(*life)), key=lambda one: one.since
             ),
             commits=list(self._commits),
-            failures=_in_order(one for name in reports for one in failures_of(name, reports[name])),
-            generations=[self._generation(one) for one in self._recorded.generations()],
+            failures=_in_order(one for name, reports, _ in lives for one in failures_of(name, reports)),
+            generations=list(self._generations),
             happenings=_in_order(self._happenings),
             written=self._writer.confirmed(),
-            without_lease=frozenset(name for name in reports if not self._kinds[name].ours),
+            without_lease=frozenset(name for name in self.members if not self._kinds[name].ours),
         )
+
+    def _lives(self) -> Iterator[_Life]:
+        yield from self._past
+        for name, member in self.members.items():
+            yield _Life(name, member, self._ended_at.get(name, math.inf))
 
 
 _Entry = TypeVar("_Entry", Delivery, CommitFailure, Happening)

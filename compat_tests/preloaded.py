@@ -1,0 +1,225 @@
+"""Starts member programs in processes that have loaded their client already.
+
+    process = nursery().start("compat_tests.aiokafka.member", [spec.to_json()], log, folder)
+
+Loading a client takes half a second of CPU, and the tests start hundreds of members: it would be half of what
+they do. A *nursery* is a process that loads the clients once, and forks for each member. What it starts is as
+if started by itself: a session, standard files, arguments and exit code of its own. Only the seed of hashes
+is that of the nursery.
+
+The nursery ends when the process ends for which it works. What it has started does not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+__all__ = ["LONGEST_ORDER_BYTES", "Nursery", "PreloadedProcess", "nursery"]
+
+LONGEST_ORDER_BYTES = 100_000
+"""Program and arguments together: they have to fit into one message."""
+
+_ROOT = Path(__file__).resolve().parent.parent
+_START_TIMEOUT_S = 60.0
+_LOOK_EVERY_S = 0.01
+_PRELOADED = (
+    "asyncio",
+    "aiokafka",
+    "kafka",
+    "confluent_kafka",
+    "kafka_assignors_aiokafka",
+    "kafka_assignors_kafka_python",
+    "kafka_assignors.strategies.registry",
+    "compat_tests.member_reports",
+)
+"""As far as they are installed."""
+
+
+class PreloadedProcess:
+    """What `subprocess.Popen` is for other processes, as far as the tests need it."""
+
+    def __init__(self, nursery: Nursery, pid: int, stdin: IO[bytes]) -> None:
+        self._nursery = nursery
+        self.pid = pid
+        self.stdin: IO[bytes] | None = stdin
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            self.returncode = self._nursery.exit_code(self.pid)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code; `subprocess.TimeoutExpired` if it has not ended after so many seconds."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if timeout is not None and deadline is not None and time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
+            time.sleep(_LOOK_EVERY_S)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            # It may have ended since, as with `Popen`.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+class Nursery:
+    """The owner's side of a nursery. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", __name__, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+                cwd=_ROOT,
+            )
+        self._lock = threading.Lock()
+        self._exit_codes: dict[int, int] = {}
+
+    def start(self, program: str, arguments: Sequence[str], log: Path, cwd: Path) -> PreloadedProcess:
+        """Run a module as a program, with a pipe as its input and its output appended to `log`."""
+        order = json.dumps({"program": program, "arguments": list(arguments), "cwd": str(cwd)}).encode()
+        if len(order) > LONGEST_ORDER_BYTES:
+            raise ValueError(f"{program} with {len(order)} bytes of arguments: {LONGEST_ORDER_BYTES} fit")
+        read_end, write_end = os.pipe()
+        stdin = open(write_end, "wb")  # noqa: SIM115  # its owner closes it
+        try:
+            with open(log, "ab") as output, self._lock:
+                socket.send_fds(self._channel, [order], [read_end, output.fileno()])
+                pid = self._pid_of_new()
+        except BaseException:
+            stdin.close()
+            raise
+        finally:
+            os.close(read_end)
+        return PreloadedProcess(self, pid, stdin)
+
+    def exit_code(self, pid: int) -> int | None:
+        """As `Popen.returncode` has it; None while it runs."""
+        with self._lock:
+            while select.select([self._channel], [], [], 0)[0]:
+                self._note(self._receive())
+            return self._exit_codes.get(pid)
+
+    def end(self) -> None:
+        """No more processes. Those that were started go on."""
+        self._channel.close()
+        self._process.wait()
+
+    def _pid_of_new(self) -> int:
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while True:
+            if not select.select([self._channel], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                raise TimeoutError(f"no process was started within {_START_TIMEOUT_S:g} s")
+            message = self._receive()
+            if "started" in message:
+                return int(message["started"])
+            self._note(message)
+
+    def _receive(self) -> dict[str, Any]:
+        data = self._channel.recv(1000)
+        if not data:
+            raise RuntimeError(f"the nursery has ended with exit code {self._process.wait()}")
+        message: dict[str, Any] = json.loads(data)
+        return message
+
+    def _note(self, message: dict[str, Any]) -> None:
+        self._exit_codes[message["ended"]] = message["exit_code"]
+
+
+@functools.cache
+def nursery() -> Nursery:
+    """That of this process."""
+    return Nursery()
+
+
+# ---- the process that forks
+
+
+def _tend(channel: socket.socket) -> dict[str, Any] | None:
+    """Fork for each order until nobody is left to give any. Returns twice, like a fork: in each new process
+    with its order, in the end with None."""
+    woken, wakes = os.pipe()
+    os.set_blocking(woken, False)
+    os.set_blocking(wakes, False)
+    signal.set_wakeup_fd(wakes)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    # Ctrl-C is for whoever gives the orders.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while True:
+        ready, _, _ = select.select([channel, woken], [], [])
+        if woken in ready:
+            with contextlib.suppress(BlockingIOError):
+                os.read(woken, 1000)
+            _tell_who_has_ended(channel)
+        if channel in ready:
+            data, files, _, _ = socket.recv_fds(channel, LONGEST_ORDER_BYTES, 2)
+            if not data:
+                return None
+            order: dict[str, Any] = json.loads(data)
+            pid = os.fork()
+            if pid == 0:
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+                os.setsid()
+                for mine, standard in ((files[0], 0), (files[1], 1), (files[1], 2)):
+                    os.dup2(mine, standard)
+                for file in (*files, woken, wakes):
+                    os.close(file)
+                channel.close()
+                return order
+            for file in files:
+                os.close(file)
+            _tell(channel, started=pid)
+
+
+def _tell_who_has_ended(channel: socket.socket) -> None:
+    with contextlib.suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            _tell(channel, ended=ended[0], exit_code=os.waitstatus_to_exitcode(ended[1]))
+
+
+def _tell(channel: socket.socket, **message: int) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        channel.send(json.dumps(message).encode())
+
+
+def main() -> None:
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    for module in _PRELOADED:
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module(module)
+    order = _tend(channel)
+    if order is not None:
+        os.chdir(order["cwd"])
+        sys.argv = [order["program"], *order["arguments"]]
+        runpy.run_module(order["program"], run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""What a nursery starts is as if started by itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from compat_tests.preloaded import Nursery, PreloadedProcess
+
+PROGRAM = "a_program"
+CODE = """
+import os, sys
+print(sys.argv[1:], os.getcwd(), os.getsid(0) == os.getpid(), __name__, flush=True)
+for line in sys.stdin:
+    print("told", line.strip(), flush=True)
+    if line.startswith("end"):
+        raise SystemExit(int(line.split()[1]))
+"""
+
+
+@pytest.fixture(scope="module")
+def a_nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+    folder = tmp_path_factory.mktemp("programs")
+    (folder / f"{PROGRAM}.py").write_text(CODE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]))
+        nursery = Nursery()
+        yield nursery
+        nursery.end()
+
+
+def start(nursery: Nursery, folder: Path, *arguments: str) -> tuple[PreloadedProcess, Path]:
+    log = folder / "log"
+    return nursery.start(PROGRAM, arguments, log, folder), log
+
+
+def tell(process: PreloadedProcess, line: str) -> None:
+    assert process.stdin is not None
+    process.stdin.write(f"{line}\n".encode())
+    process.stdin.flush()
+
+
+def wait_for(log: Path, text: str) -> None:
+    deadline = time.monotonic() + 30
+    while text not in log.read_text():
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.01)
+
+
+def test_it_has_arguments_folder_session_input_and_exit_code(a_nursery: Nursery, tmp_path: Path) -> None:
+    process, log = start(a_nursery, tmp_path, "one", "two words")
+    assert process.poll() is None
+    tell(process, "something")
+    tell(process, "end 7")
+    assert process.wait(30) == process.returncode == 7
+    assert log.read_text().splitlines() == [
+        f"['one', 'two words'] {tmp_path} True __main__",
+        "told something",
+        "told end 7",
+    ]
+
+
+def test_signals_reach_it_and_show_in_its_exit_code(a_nursery: Nursery, tmp_path: Path) -> None:
+    process, log = start(a_nursery, tmp_path)
+    wait_for(log, "True")
+    process.send_signal(signal.SIGSTOP)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.1)
+    process.kill()
+    assert process.wait(30) == -signal.SIGKILL
+    process.kill()
+
+
+def test_it_ends_by_itself_when_its_input_ends(a_nursery: Nursery, tmp_path: Path) -> None:
+    process, _ = start(a_nursery, tmp_path)
+    assert process.stdin is not None
+    process.stdin.close()
+    assert process.wait(30) == 0
+
+
+def test_what_raises_ends_with_code_1_and_says_why_in_the_log(a_nursery: Nursery, tmp_path: Path) -> None:
+    process, log = start(a_nursery, tmp_path)
+    tell(process, "end with an error")
+    assert process.wait(30) == 1
+    assert "ValueError" in log.read_text()
+
+
+def test_many_run_at_once_and_each_has_its_own_end(a_nursery: Nursery, tmp_path: Path) -> None:
+    processes = [a_nursery.start(PROGRAM, [], tmp_path / str(n), tmp_path) for n in range(20)]
+    for number, process in enumerate(processes):
+        tell(process, f"end {number}")
+    assert [process.wait(30) for process in reversed(processes)] == list(reversed(range(20)))
+
+
+def test_what_was_started_outlives_the_nursery(tmp_path: Path, a_nursery: Nursery) -> None:
+    code = """
+import sys
+from pathlib import Path
+from compat_tests.preloaded import nursery
+started = nursery().start(sys.argv[1], [], Path("log"), Path.cwd())
+print(started.pid)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, PROGRAM],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    # Its input has ended with the process that held the other end.
+    assert int(done.stdout) > 0
+    wait_for(tmp_path / "log", "__main__")
