@@ -25,6 +25,7 @@ __all__ = [
     "Kill",
     "KillCoordinator",
     "Leave",
+    "Restart",
     "RestartBroker",
     "SlowListener",
     "Stall",
@@ -50,19 +51,37 @@ _MEMBERS = (3, 6)
 
 _MOST_OF_ONE_KIND: Mapping[str, int] = {"java": 2, "librdkafka": 2}
 _START_S = 5.0
+_STATIC = 0.4
+"""Of those that join, how many are static members."""
+
 _BROKER_RECOVERS_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
+    """A process starts. One that is `static` has an instance id (KIP-345), its name."""
+
     member: str
     kind: str
     topics: Sequence[str]
+    static: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Leave:
+    """SIGTERM. A static member closes without leaving, and the group waits for the end of its session."""
+
     member: str
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """The process of a static member ends, by SIGTERM or `killed`, and is started again under its instance id
+    after so many seconds: within the session, or past it."""
+
+    member: str
+    seconds: float
+    killed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +146,7 @@ class KillCoordinator:
 Action: TypeAlias = (
     Join
     | Leave
+    | Restart
     | Kill
     | Freeze
     | Stall
@@ -163,6 +183,7 @@ class _Member:
     """On the planner's clock: nothing happens to a process that is starting."""
     busy_until: float
     """Nothing but a kill may happen to the member before."""
+    static: bool
 
 
 @dataclass(slots=True)
@@ -184,6 +205,7 @@ class _Planner:
         choices: Mapping[Callable[[], Action | None], float] = {
             self._join: 3,
             self._leave: 2,
+            self._restart: 2,
             self._kill: 2,
             self._freeze: 3,
             self._stall: 1.5,
@@ -198,26 +220,31 @@ class _Planner:
             self.now += self.random.expovariate(1 / _PAUSE_S)
             if self.now - self.round_begin > ROUND_S:
                 break
-            steps.append(Step(round(self.now - self.round_begin, 3), self._any(choices)))
+            if (action := self._any(choices)) is not None:
+                steps.append(Step(round(self.now - self.round_begin, 3), action))
         # By the next round everything is over.
         self.now = self.brokers_busy_until = max(
             self.now, self.brokers_busy_until, *(member.busy_until for member in self.members.values())
         )
         return steps
 
-    def _any(self, choices: Mapping[Callable[[], Action | None], float]) -> Action:
-        """One that is possible, as there always is: as long as there are too few to kill one can join."""
-        while True:
-            (choice,) = self.random.choices(list(choices), list(choices.values()))
+    def _any(self, choices: Mapping[Callable[[], Action | None], float]) -> Action | None:
+        """One that is possible; None if everybody is just starting and brokers are busy."""
+        left = dict(choices)
+        while left:
+            (choice,) = self.random.choices(list(left), list(left.values()))
             action = choice()
             if action is not None:
                 return action
+            del left[choice]
+        return None
 
     def _start(self, kind: str, topics: Sequence[str]) -> Join:
         self.started += 1
         name = f"{kind}-{self.started}"
-        self.members[name] = _Member(kind, topics, self.now + _START_S, self.now + _START_S)
-        return Join(name, kind, topics)
+        static = self.random.random() < _STATIC
+        self.members[name] = _Member(kind, topics, self.now + _START_S, self.now + _START_S, static)
+        return Join(name, kind, topics, static)
 
     def _seconds(self, least: float, most: float) -> float:
         return round(self.random.uniform(least, most), 3)
@@ -261,6 +288,18 @@ class _Planner:
             return None
         del self.members[name]
         return Leave(name)
+
+    def _restart(self) -> Restart | None:
+        name = self._pick([name for name in self._free() if self.members[name].static])
+        if name is None:
+            return None
+        if self.random.random() < 0.6:
+            seconds = self._seconds(0, SESSION_TIMEOUT_S - 3)
+        else:
+            seconds = self._seconds(SESSION_TIMEOUT_S + 1, SESSION_TIMEOUT_S + 4)
+        member = self.members[name]
+        member.ready_at = member.busy_until = self.now + seconds + _START_S
+        return Restart(name, seconds, self.random.random() < 0.5)
 
     def _kill(self) -> Kill | None:
         ready = [name for name, member in self.members.items() if member.ready_at <= self.now]

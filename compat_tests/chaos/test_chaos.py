@@ -24,7 +24,7 @@ from compat_tests.jvm import compile_java, java_command
 from compat_tests.kafka_cluster import KafkaCluster
 from compat_tests.member_reports import MemberSpec
 
-SEED = 251
+SEED = 208
 """All kinds of events and of members in the first two rounds."""
 
 MINUTES = 1.5

@@ -35,7 +35,10 @@ _TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """A generation whose leader has answered. Members are named by their client ids."""
+    """A generation whose leader has answered. Members are named by their client ids.
+
+    It is recorded once more, with another member id, when the process of a static member is replaced.
+    """
 
     number: int
     protocol: str
@@ -100,7 +103,7 @@ class RecordedGroup:
     def __init__(self, kafka: Kafka, group_id: str) -> None:
         self._kafka = kafka
         self._group_id = group_id
-        self._generations: dict[int, Generation] = {}
+        self._records: list[Generation] = []
         self._commits: list[CommittedOffset] = []
 
     def __enter__(self) -> RecordedGroup:
@@ -158,7 +161,12 @@ class RecordedGroup:
         return len(found)
 
     def generations(self) -> Sequence[Generation]:
-        """All that were recorded so far, in order."""
+        """All that were recorded so far, in order, each as it was recorded last."""
+        newest = {generation.number: generation for generation in self.records()}
+        return [newest[number] for number in sorted(newest)]
+
+    def records(self) -> Sequence[Generation]:
+        """All records of generations so far, in the order of the log."""
         message: Any  # its annotations say that a message, even one with an error, may have no key
         # Members commit all the time, so there is no end but the one that there is now.
         end, deadline = self._end(), time.monotonic() + _TIMEOUT_S
@@ -171,10 +179,10 @@ class RecordedGroup:
                 self._next = message.offset() + 1
                 if message.value() is not None:
                     self._add(message.key(), message.value(), message.timestamp()[1], message.offset())
-        return [self._generations[number] for number in sorted(self._generations)]
+        return self._records
 
     def commits(self) -> Sequence[CommittedOffset]:
-        """All that were read by `generations`, in the order in which they were accepted."""
+        """All that were read by `generations` or `records`, in the order in which they were accepted."""
         return self._commits
 
     def _add(self, key: bytes, value: bytes, at_ms: int, position: int) -> None:
@@ -182,7 +190,7 @@ class RecordedGroup:
             case GroupMetadataKey(self._group_id):
                 generation = Generation.of(decode_group_metadata(value), at_ms)
                 if generation is not None:
-                    self._generations[generation.number] = generation
+                    self._records.append(generation)
             case OffsetCommitKey(self._group_id, topic, partition):
                 # All versions of the value begin with two bytes that say which, and the offset.
                 offset = int.from_bytes(value[2:10], "big", signed=True)

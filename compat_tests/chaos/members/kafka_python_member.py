@@ -42,6 +42,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
         self._consumer = CooperativeKafkaConsumer(
             bootstrap_servers=spec.bootstrap,
             group_id=spec.group,
+            group_instance_id=spec.instance_id,
             client_id=spec.name,
             partition_assignment_strategy=[assignor_of(spec, name) for name in spec.assignors],
             auto_offset_reset="earliest",

@@ -31,6 +31,7 @@ class Member:
                 "bootstrap.servers": spec.bootstrap,
                 "group.id": spec.group,
                 "client.id": spec.name,
+                **({"group.instance.id": spec.instance_id} if spec.instance_id else {}),
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
                 "partition.assignment.strategy": ",".join(spec.assignors),

@@ -81,6 +81,8 @@ public final class ReportingMember implements ConsumerRebalanceListener {
         config.put(ConsumerConfig.BOOTSTRAP_SERVERS_CONFIG, spec.get("bootstrap").asText());
         config.put(ConsumerConfig.GROUP_ID_CONFIG, spec.get("group").asText());
         config.put(ConsumerConfig.CLIENT_ID_CONFIG, spec.get("name").asText());
+        if (spec.hasNonNull("instance_id"))
+            config.put(ConsumerConfig.GROUP_INSTANCE_ID_CONFIG, spec.get("instance_id").asText());
         config.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest");
         config.put(ConsumerConfig.ENABLE_AUTO_COMMIT_CONFIG, "false");
         config.put(
