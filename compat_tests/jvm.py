@@ -17,10 +17,18 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-__all__ = ["JvmError", "classpath", "compile_java", "java_command", "java_home_binary", "kafka_version"]
+__all__ = [
+    "JvmError",
+    "cached",
+    "classpath",
+    "compile_java",
+    "java_command",
+    "java_home_binary",
+    "kafka_version",
+]
 
 MINIMUM_JAVA = 17
 """Brokers of Kafka 4 need it."""
@@ -136,6 +144,20 @@ def java_command(
         main_class,
         *map(str, args),
     ]
+
+
+def cached(name: str, ending: str, made_of: Sequence[str], make: Callable[[Path], None]) -> Path:
+    """A file of the cache. If it is not there, `make` is called to write it; it may fail to do so."""
+    target = _CACHE / f"{name}-{_digest(*(part.encode() for part in made_of))}{ending}"
+    if not target.exists():
+        with _locked(name):
+            if not target.exists():
+                with tempfile.TemporaryDirectory(dir=_CACHE, prefix=f"{name}-") as temporary:
+                    made = Path(temporary) / f"{name}{ending}"
+                    make(made)
+                    if made.exists():
+                        made.rename(target)
+    return target
 
 
 def java_home_binary(name: str) -> str:

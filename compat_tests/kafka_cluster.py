@@ -30,6 +30,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from compat_tests.class_archive import recording, sharing
 from compat_tests.jvm import java_command
 from compat_tests.processes import Processes
 
@@ -267,6 +268,11 @@ class _PortTaken(KafkaError):
     """Somebody else bound a port between our choice and the broker's start."""
 
 
+def _record_classes(file: Path) -> None:
+    with KafkaCluster(record_classes=file) as cluster:
+        cluster.stop(1)
+
+
 class KafkaCluster(Kafka):
     """Brokers of our own on loopback, from entering the context to leaving it."""
 
@@ -277,6 +283,7 @@ class KafkaCluster(Kafka):
         settings: Mapping[str, object] | None = None,
         heap: str = "384m",
         ports: Callable[[int], Sequence[int]] | None = None,
+        record_classes: Path | None = None,
     ) -> None:
         """
         Args:
@@ -284,6 +291,7 @@ class KafkaCluster(Kafka):
             settings: broker properties on top of, or instead of, ours.
             heap: of each broker's JVM.
             ports: chooses that many free ports.
+            record_classes: a file that a broker writes when it is stopped (see `class_archive`).
         """
         if brokers not in (1, 3):
             raise ValueError(f"brokers: 1 or 3, not {brokers}")
@@ -293,6 +301,7 @@ class KafkaCluster(Kafka):
         self._heap = heap
         self._version = os.environ.get("KAFKA_VERSION") or None
         self._choose_ports = ports or free_ports
+        self._record_classes = record_classes
         self._brokers: dict[int, _Broker] = {}
         self._processes = Processes()
 
@@ -396,12 +405,15 @@ class KafkaCluster(Kafka):
     def _format(self, cluster_id: str) -> None:
         """Write the configurations, and what a KRaft broker wants to find in its data folder."""
         runs = []
+        options = self._shared_classes()
         for broker in self._brokers.values():
             broker.folder.mkdir()
             lines = (f"{name}={value}\n" for name, value in self._properties(broker).items())
             broker.properties.write_text("".join(lines), encoding="utf-8")
             arguments = ("format", "--cluster-id", cluster_id, "--config", broker.properties)
-            command = java_command("kafka.tools.StorageTool", *arguments, heap="128m", kafka=self._version)
+            command = java_command(
+                "kafka.tools.StorageTool", *arguments, heap="128m", options=options, kafka=self._version
+            )
             runs.append((broker, self._processes.start(command, broker.log)))
         for broker, process in runs:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -410,10 +422,20 @@ class KafkaCluster(Kafka):
                 raise KafkaError(f"broker {broker.id} cannot be formatted:\n{broker.last_words()}")
 
     def _launch(self, broker: _Broker) -> None:
+        file = self._record_classes
+        options = self._shared_classes() if file is None else recording(file)
         command = java_command(
-            "kafka.Kafka", broker.properties, heap=self._heap, log_level="INFO", kafka=self._version
+            "kafka.Kafka",
+            broker.properties,
+            heap=self._heap,
+            log_level="INFO",
+            options=options,
+            kafka=self._version,
         )
         broker.process = self._processes.start(command, broker.log, cwd=broker.folder)
+
+    def _shared_classes(self) -> tuple[str, ...]:
+        return () if self._record_classes is not None else sharing(self._version, _record_classes)
 
     def _wait_ready(self, deadline: float) -> None:
         """Wait until every running broker knows every other."""

@@ -43,6 +43,11 @@ def wait_until(true: Callable[[], bool], timeout_s: float = 30) -> bool:
     return true()
 
 
+def test_brokers_have_their_classes_from_an_archive(kafka3: KafkaCluster) -> None:
+    for pid in kafka3.pids.values():
+        assert "/.cache/jvm/brokers-" in Path(f"/proc/{pid}/maps").read_text()
+
+
 def test_a_topic_has_the_partitions_and_racks_it_was_given(kafka3: KafkaCluster) -> None:
     topic = f"moved-{os.getpid()}"
     kafka3.create_topic(topic, replicas=[[1, 2], [2, 3]])
