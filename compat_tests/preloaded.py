@@ -109,7 +109,8 @@ class Nursery:
         stdin = open(write_end, "wb")  # noqa: SIM115  # its owner closes it
         try:
             with open(log, "ab") as output, self._lock:
-                socket.send_fds(self._channel, [order], [read_end, output.fileno()])
+                with contextlib.suppress(BrokenPipeError):
+                    socket.send_fds(self._channel, [order], [read_end, output.fileno()])
                 pid = self._pid_of_new()
         except BaseException:
             stdin.close()
@@ -212,7 +213,7 @@ def _tell(channel: socket.socket, **message: int) -> None:
 def main() -> None:
     channel = socket.socket(fileno=int(sys.argv[1]))
     for module in _PRELOADED:
-        with contextlib.suppress(ModuleNotFoundError):
+        with contextlib.suppress(ImportError):
             importlib.import_module(module)
     order = _tend(channel)
     if order is not None:
