@@ -31,6 +31,15 @@ class CatalogueEntry:
     topic_id: str | None
     topic: Topic
 
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> CatalogueEntry:
+        """The entry in a row of `tables.TOPICS`, `from` in microseconds; null means since ever."""
+        return cls(
+            since=None if row["from"] is None else from_micros(row["from"]),
+            topic_id=row["topic_id"],
+            topic=Topic(row["topic"], row["partitions"], _racks(row["replica_racks"])),
+        )
+
 
 class Catalogue:
     """Topics over time. A lookup takes time logarithmic in the number of the topic's entries."""
@@ -67,15 +76,8 @@ class Catalogue:
 
     @classmethod
     def from_rows(cls, rows: Iterable[Mapping[str, Any]]) -> Catalogue:
-        """The catalogue in rows of `tables.TOPICS`, `from` in microseconds; null means since ever."""
-        return cls(
-            CatalogueEntry(
-                since=None if row["from"] is None else from_micros(row["from"]),
-                topic_id=row["topic_id"],
-                topic=Topic(row["topic"], row["partitions"], _racks(row["replica_racks"])),
-            )
-            for row in rows
-        )
+        """The catalogue in rows of `tables.TOPICS`, see `CatalogueEntry.from_row`."""
+        return cls(map(CatalogueEntry.from_row, rows))
 
 
 def _racks(value: list[list[str] | None] | None) -> tuple[frozenset[str], ...] | None:

@@ -3,27 +3,46 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from kafka_assignors.group import Topic
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
 
-__all__ = ["SourceError", "admin_config", "live_catalogue", "silent_logger"]
+__all__ = [
+    "LiveTopic",
+    "SourceError",
+    "admin_client",
+    "live_catalogue",
+    "live_topics",
+    "silent_logger",
+]
+
+_TOPICS_AT_ONCE = 500
 
 
 class SourceError(RuntimeError):
     """The cluster cannot be read as asked: one line that says why."""
 
 
-def admin_config(servers: str, config: Mapping[str, str], errors: list[str]) -> dict[str, Any]:
-    """Properties of a quiet admin client whose latest trouble is appended to `errors`."""
-    return {
+def admin_client(bootstrap_servers: str, config: Mapping[str, str], errors: list[str]) -> Any:
+    """A quiet admin client whose latest trouble is appended to `errors`; `SourceError` names a wrong
+    property."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    properties: dict[str, Any] = {
         **config,
-        "bootstrap.servers": servers,
+        "bootstrap.servers": bootstrap_servers,
         "error_cb": lambda error: errors.append(error.str()),
         "logger": silent_logger(),
     }
+    try:
+        return AdminClient(properties)
+    except KafkaException as error:
+        raise SourceError(f"client configuration: {error.args[0].str()}") from None
 
 
 def silent_logger() -> logging.Logger:
@@ -35,6 +54,24 @@ def silent_logger() -> logging.Logger:
     return logger
 
 
+@dataclass(frozen=True, slots=True)
+class LiveTopic:
+    """A topic as its brokers describe it now.
+
+    `complete` says that the rack of every replica is known. A broker that is down has none, until it is back.
+    """
+
+    name: str
+    id: str
+    replica_racks: tuple[frozenset[str], ...]
+    complete: bool
+
+    def entry(self, since: datetime | None) -> CatalogueEntry:
+        """What the catalogue says of it, from `since` on."""
+        racks = self.replica_racks if any(self.replica_racks) else None
+        return CatalogueEntry(since, self.id, Topic(self.name, len(self.replica_racks), racks))
+
+
 def live_catalogue(
     bootstrap_servers: str, config: Mapping[str, str], topics: Iterable[str], timeout_seconds: float
 ) -> Catalogue:
@@ -43,16 +80,35 @@ def live_catalogue(
 
     Raises `SourceError` if the cluster does not answer.
     """
-    from confluent_kafka import KafkaError, KafkaException, TopicCollection
-    from confluent_kafka.admin import AdminClient
-
     names = sorted(set(topics))
     if not names:
         return Catalogue(())
-    errors: list[str] = []
-    admin = AdminClient(admin_config(bootstrap_servers, config, errors))
-    entries = []
-    request = admin.describe_topics(TopicCollection(names), request_timeout=timeout_seconds)
+    admin = admin_client(bootstrap_servers, config, [])
+    return Catalogue(topic.entry(None) for topic in _describe(admin, names, timeout_seconds))
+
+
+def live_topics(
+    bootstrap_servers: str, config: Mapping[str, str], timeout_seconds: float
+) -> Iterator[LiveTopic]:
+    """All topics of a live cluster but the brokers' own; `SourceError` if it does not answer."""
+    from confluent_kafka import KafkaException
+
+    admin = admin_client(bootstrap_servers, config, [])
+    try:
+        names = sorted(admin.list_topics(timeout=timeout_seconds).topics)
+    except KafkaException as error:
+        raise SourceError(f"cannot list the topics: {error.args[0].str()}") from None
+    for start in range(0, len(names), _TOPICS_AT_ONCE):
+        yield from _describe(admin, names[start : start + _TOPICS_AT_ONCE], timeout_seconds, internal=False)
+
+
+def _describe(
+    admin: Any, names: Sequence[str], timeout_seconds: float, *, internal: bool = True
+) -> Iterator[LiveTopic]:
+    from confluent_kafka import KafkaError, KafkaException, TopicCollection
+
+    request = admin.describe_topics(TopicCollection(list(names)), request_timeout=timeout_seconds)
+    found: list[tuple[str, str, list[list[str | None]]]] = []
     for name, future in request.items():
         try:
             description = future.result()
@@ -60,10 +116,12 @@ def live_catalogue(
             if error.args[0].code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION):
                 continue
             raise SourceError(f"cannot describe topic {name!r}: {error.args[0].str()}") from None
-        racks = tuple(
-            frozenset(node.rack for node in partition.replicas if node.rack)
-            for partition in sorted(description.partitions, key=lambda partition: partition.id)
-        )
-        topic = Topic(name, len(racks), racks if any(racks) else None)
-        entries.append(CatalogueEntry(None, str(description.topic_id), topic))
-    return Catalogue(entries)
+        if internal or not description.is_internal:
+            partitions = sorted(description.partitions, key=lambda partition: int(partition.id))
+            replicas = [[node.rack for node in partition.replicas] for partition in partitions]
+            found.append((name, str(description.topic_id), replicas))
+    has_racks = any(rack for _, _, replicas in found for racks in replicas for rack in racks)
+    for name, topic_id, replicas in found:
+        complete = not has_racks or all(rack for racks in replicas for rack in racks)
+        known = tuple(frozenset(rack for rack in racks if rack) for racks in replicas)
+        yield LiveTopic(name, topic_id, known, complete)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BinaryType,
     DataType,
@@ -16,6 +17,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from kafka_assignors_spark.archive.folder import Folder
+from kafka_assignors_spark.archive.manifest import MANIFEST
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.cluster import SourceError, live_catalogue
 from kafka_assignors_spark.result import ReplayError, ReplayOptions
@@ -35,14 +38,30 @@ def recorded_records(spark: SparkSession, path: str) -> DataFrame:
     for name in _RAW_NAMES:
         raw = _parquet(spark, f"{path.rstrip('/')}/{name}")
         if raw is not None:
+            _require_one_cluster(raw, f"{path.rstrip('/')}/{name}")
             return _conforming(raw, RAW, f"{path.rstrip('/')}/{name}")
+    if Folder(spark, path).exists(MANIFEST):
+        raise ReplayError(f"{path}: this archive has no records yet")
     raw = _parquet(spark, path)
     if raw is None:
         raise ReplayError(
             f"{path}: there is no Parquet here; give a history directory (raw/ and topics.parquet), "
             "or Parquet with the columns partition, offset, timestamp, key and value"
         )
+    _require_one_cluster(raw, path)
     return _conforming(raw, RAW, path)
+
+
+def _require_one_cluster(raw: DataFrame, path: str) -> None:
+    """An archive says in each record which cluster it is of, for offsets of two clusters say nothing."""
+    if "cluster_id" not in raw.columns:
+        return
+    row = raw.agg(F.min("cluster_id"), F.max("cluster_id")).first()
+    assert row is not None  # an aggregate without groups has one row
+    if row[0] != row[1]:
+        raise ReplayError(
+            f"{path}: records of two clusters, {row[0]} and {row[1]}, lie in one place: replay each by itself"
+        )
 
 
 def live_records(spark: SparkSession, options: ReplayOptions) -> DataFrame:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -52,12 +54,13 @@ def java_version() -> str:
 
 
 @contextlib.contextmanager
-def spark_session(master: str) -> Iterator[SparkSession]:
+def spark_session(master: str | None, properties_file: Path | None = None) -> Iterator[SparkSession]:
     """The Spark session of this process if it has one, otherwise a new one on `master` that ends with the
     block.
 
-    What a new one has to say goes to a temporary file, of which the end is part of the error if it does not
-    start.
+    `properties_file` has properties of a new one, as for `spark-submit`. Without a `master` it is the one
+    that they name, or local. What a new one has to say goes to a temporary file, of which the end is part of
+    the error if it does not start.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
@@ -67,30 +70,64 @@ def spark_session(master: str) -> Iterator[SparkSession]:
     # Workers must run on this interpreter: the default is whatever `python3` is on the PATH.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     with tempfile.TemporaryFile() as log:
-        session = _start(master, log)
+        session = _start(master, properties_file, log)
         try:
             yield session
         finally:
             session.stop()
 
 
-def _start(master: str, log: IO[bytes]) -> SparkSession:
-    conf = SparkConf().setMaster(master).setAppName("kafka-assignors")
+def _start(master: str | None, properties_file: Path | None, log: IO[bytes]) -> SparkSession:
+    conf = SparkConf().setAppName("kafka-assignors")
+    if master is not None:
+        conf.setMaster(master)
     conf.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
     conf.set("spark.sql.session.timeZone", "UTC").set("spark.log.level", "ERROR")
     # Two tasks a core: the work is in Python, and a task costs more than the rows of most groups.
     conf.set("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 1)))
-    if master.startswith("local"):
+    if (master or ("" if properties_file else "local")).startswith("local"):
         conf.set("spark.driver.bindAddress", "127.0.0.1").set("spark.driver.host", "127.0.0.1")
     try:
-        # A process has one JVM, which outlives its sessions.
-        gateway = SparkContext._gateway or launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
-        SparkContext(conf=conf, gateway=gateway)
+        with _submit_arguments(properties_file):
+            # A process has one JVM, which outlives its sessions. Ctrl-C is for us to handle, and not for its
+            # Python workers.
+            gateway = SparkContext._gateway or launch_gateway(  # type: ignore[no-untyped-call]
+                conf, {"stdout": log, "stderr": log, "start_new_session": True}
+            )
+        with _callers_sigint():
+            SparkContext(conf=conf, gateway=gateway)
     except (PySparkException, OSError) as error:
         log.seek(0)
         said = log.read().decode(errors="replace").strip().splitlines()
         raise ReplayError(f"Spark does not start: {said[-1] if said else error}") from None
     return SparkSession.builder.getOrCreate()
+
+
+@contextlib.contextmanager
+def _callers_sigint() -> Iterator[None]:
+    """PySpark takes Ctrl-C for itself when it starts, and our callers have their own way to end."""
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
+
+
+@contextlib.contextmanager
+def _submit_arguments(properties_file: Path | None) -> Iterator[None]:
+    """Hands the file over as a file: properties may be secrets, and arguments show in a list of processes."""
+    given = os.environ.get("PYSPARK_SUBMIT_ARGS")
+    if properties_file is not None:
+        file = shlex.quote(str(properties_file))
+        os.environ["PYSPARK_SUBMIT_ARGS"] = f"--properties-file {file} {given or 'pyspark-shell'}"
+    try:
+        yield
+    finally:
+        if given is None:
+            os.environ.pop("PYSPARK_SUBMIT_ARGS", None)
+        else:
+            os.environ["PYSPARK_SUBMIT_ARGS"] = given
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 | table | a row is | key |
 |---|---|---|
 | `raw` | a record of `__consumer_offsets`, offset commits left out | partition, offset |
+| `archived` | a `raw` record in an archive, with the cluster that it is from | partition, offset |
 | `topics` | a topic as it was from a moment on: the catalogue | topic, from |
 | `events` | a decoded `raw` record, or the reason why it does not decode | partition, offset |
 | `generations` | a generation of a classic group with its place in the group's life | group, offset |
@@ -21,6 +22,7 @@ from pyspark.sql.types import (
     BinaryType,
     BooleanType,
     DataType,
+    DateType,
     DoubleType,
     IntegerType,
     LongType,
@@ -31,7 +33,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-__all__ = ["CHECKED", "EVENTS", "MEMBER", "RAW", "REPLAYED", "TOPICS"]
+__all__ = ["ARCHIVED", "CHECKED", "EVENTS", "MEMBER", "RAW", "REPLAYED", "REPORTED", "TOPICS"]
 
 _STRING, _INT, _LONG, _BOOL = StringType(), IntegerType(), LongType(), BooleanType()
 _BINARY, _DOUBLE, _TIMESTAMP = BinaryType(), DoubleType(), TimestampType()
@@ -44,6 +46,12 @@ def _struct(**columns: DataType) -> StructType:
 
 
 RAW = _struct(partition=_INT, offset=_LONG, timestamp=_TIMESTAMP, key=_BINARY, value=_BINARY)
+
+REPORTED = StructType([*RAW.fields, StructField("report", _STRING)])
+"""What the source gives with the option `reports`. A row with a `report` has nothing else but a partition."""
+
+ARCHIVED = StructType([*RAW.fields, StructField("cluster_id", _STRING), StructField("date", DateType())])
+"""`date` is that of the timestamp, in UTC, and the name of the folder that holds the record."""
 
 TOPICS = StructType(
     [

@@ -46,7 +46,9 @@ def test_brokers_put_groups_where_the_source_looks_for_them() -> None:
     ("options", "message"),
     [
         ({}, "option 'bootstrap.servers' is missing"),
-        ({"startingOffsets": "soon"}, "'startingOffsets' must be 'earliest' or 'latest', not 'soon'"),
+        ({"startingOffsets": "soon"}, "'startingOffsets' must be 'earliest', 'latest' or a JSON object of"),
+        ({"reports": "yes"}, "'reports' must be 'true' or 'false', not 'yes'"),
+        ({"batchIntervalSeconds": "-1"}, "'batchIntervalSeconds' must be a number not below 0, not '-1'"),
         ({"groups": "billing"}, "option 'groups' is not JSON"),
         ({"groups": "[]"}, "'groups' must be a JSON array of one or more group ids"),
         ({"timeoutSeconds": "-1"}, "'timeoutSeconds' must be a number above 0, not '-1'"),

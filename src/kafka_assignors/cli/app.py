@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import kafka_assignors
-from kafka_assignors.cli import assign, check, groups, lint, replay, strategies
+from kafka_assignors.cli import archive, assign, check, groups, lint, replay, strategies
 from kafka_assignors.cli.console import emit, flush, note, stdout_failed
 from kafka_assignors.cli.errors import CannotRun, ExitCode, PipeClosed
 
@@ -28,6 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command(epilog=archive.EPILOG)(archive.archive)
 app.command(epilog=assign.EPILOG)(assign.assign)
 app.command("check", epilog=check.EPILOG)(check.check_assignments)
 app.add_typer(groups.groups)
@@ -55,7 +56,7 @@ def _main(
     """Partition assignment for Kafka consumer groups.
 
     See what a strategy does with a group, look at the groups of a running cluster, judge a change of strategy
-    before you roll it out, and replay the history of your groups under other strategies.
+    before you roll it out, keep the history of your groups, and replay it under other strategies.
     """
 
 

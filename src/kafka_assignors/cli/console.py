@@ -90,13 +90,16 @@ def note(message: str) -> None:
 class ProgressReport:
     """How far a command has come, on stderr, once it has run for `delay_s`.
 
-    A bar on a terminal, now and then a plain line elsewhere. `update` may be called as often as one
+    A bar on a terminal, a plain line every `line_interval_s` elsewhere. `update` may be called as often as one
     likes, from one thread.
     """
 
-    def __init__(self, description: str, *, delay_s: float = 2.0) -> None:
+    def __init__(
+        self, description: str, *, delay_s: float = 2.0, line_interval_s: float | None = None
+    ) -> None:
         self._phase = description
-        self._done, self._total = 0, 0
+        self._line_interval_s = PLAIN_INTERVAL_S if line_interval_s is None else line_interval_s
+        self._done, self._total, self._detail = 0, 0, ""
         self._lock = threading.Lock()
         self._bar: Progress | None = None
         self._next_line_s = 0.0
@@ -123,12 +126,15 @@ class ProgressReport:
                 self._bar.stop()
                 self._bar = None
 
-    def update(self, phase: str, done: int = 0, total: int = 0) -> None:
-        """`done` of `total` steps of `phase` are done; `total` is 0 where it is not known."""
+    def update(self, phase: str, done: int = 0, total: int = 0, detail: str = "") -> None:
+        """`done` of `total` steps of `phase` are done; `total` is 0 where it is not known.
+
+        `detail` follows the count. Unlike a new phase, a new detail waits for its turn.
+        """
         with self._lock:
             if phase != self._phase:
                 self._next_line_s = 0.0
-            self._phase, self._done, self._total = phase, done, total
+            self._phase, self._done, self._total, self._detail = phase, done, total, detail
             self._show()
 
     def _start(self) -> None:
@@ -162,10 +168,11 @@ class ProgressReport:
             return
         if self._bar is not None:
             task = self._bar.task_ids[0]
-            self._bar.update(task, description=self._phase, completed=self._done, total=self._total or None)
+            description = f"{self._phase}{self._detail}"
+            self._bar.update(task, description=description, completed=self._done, total=self._total or None)
         elif (now := time.monotonic()) >= self._next_line_s:
-            self._next_line_s = now + PLAIN_INTERVAL_S
+            self._next_line_s = now + self._line_interval_s
             count = (
                 f" {self._done} of {self._total}" if self._total else f" {self._done}" if self._done else ""
             )
-            note(f"{self._phase}{count} …")
+            note(f"{self._phase}{count}{self._detail} …")

@@ -1,0 +1,17 @@
+"""The archiver, killed at random moments: no record is missing, and none is there twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from compat_tests.kafka_cluster import KafkaCluster
+from compat_tests.recording.archive_kills import archive_under_kills, make_offsets_topic
+
+
+def test_an_archive_is_exact_after_three_kills(tmp_path: Path) -> None:
+    with KafkaCluster() as kafka:
+        make_offsets_topic(kafka)
+        outcome = archive_under_kills(kafka, tmp_path / "archive", tmp_path / "log", kills=3, seed=1)
+    assert outcome.exact, outcome
+    assert outcome.records > 0
+    assert outcome.batches > 3

@@ -1,0 +1,126 @@
+"""One batch of the stream into the archive, exactly once however often it is tried.
+
+A batch becomes one file in the folder of each date that it has records of. The file's name is made from the
+number of the batch and from the offsets that it covers. Spark runs a batch that did not end again between the
+same offsets, so the second attempt makes the same names, and leaves alone what is there: a file is moved to
+its name when it is complete. The entry in the ledger comes last, and a batch that has one is not written
+again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterable
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from kafka_assignors_spark.archive.folder import STAGING, Folder
+from kafka_assignors_spark.archive.ledger import Entry, Ledger
+from kafka_assignors_spark.archive.result import ArchiveError
+from kafka_assignors_spark.source import RangeReport
+from kafka_assignors_spark.tables import ARCHIVED
+
+__all__ = ["RAW_FOLDER", "BatchWriter", "remove_files_of"]
+
+RAW_FOLDER = "raw"
+
+_MICROS_A_DAY = 86_400_000_000
+
+
+class BatchWriter:
+    """Writes the batches of one run, one after the other.
+
+    `idle` is clear while a batch is written; `failure` is the error of ours that ended the stream.
+    """
+
+    def __init__(self, folder: Folder, ledger: Ledger, cluster_id: str) -> None:
+        self._folder, self._ledger, self._cluster_id = folder, ledger, cluster_id
+        self.idle = threading.Event()
+        self.idle.set()
+        self.failure: ArchiveError | None = None
+
+    def __call__(self, rows: DataFrame, batch_id: int) -> None:
+        """What Spark calls with each batch. Its number is Spark's own, and starts over with a checkpoint."""
+        self.idle.clear()
+        try:
+            self.write(rows)
+        except ArchiveError as error:
+            self.failure = error
+            raise
+        finally:
+            self.idle.set()
+
+    def write(self, rows: DataFrame) -> None:
+        """`rows` are those of `tables.REPORTED`."""
+        rows.persist()
+        try:
+            reported = rows.where(F.col("report").isNotNull()).select("report").collect()
+            reports = [RangeReport.from_json(row["report"]) for row in reported]
+            entry = self._ledger.latest
+            assert entry is not None  # an archive begins with one
+            if _is_new(entry, reports):
+                if any(report.group_records for report in reports):
+                    self._write_files(rows, batch_name(entry.batches, reports))
+                self._ledger.append(entry.after(reports))
+        finally:
+            rows.unpersist()
+
+    def _write_files(self, rows: DataFrame, name: str) -> None:
+        records = self._records(rows)
+        self._folder.write_parquet(records, "batch", "date")
+        for date in self._folder.names(f"{STAGING}/batch"):
+            if not date.startswith("date="):
+                continue
+            files = self._folder.names(f"{STAGING}/batch/{date}")
+            (staged,) = (file for file in files if file[0] not in "._")
+            target = f"{RAW_FOLDER}/{date}/{name}.parquet"
+            if not self._folder.exists(target):
+                self._folder.move(f"{STAGING}/batch/{date}/{staged}", target)
+        self._folder.delete(f"{STAGING}/batch")
+
+    def _records(self, rows: DataFrame) -> DataFrame:
+        # In UTC, whatever the session's time zone, and before 1970 too: what has no timestamp has -1 ms.
+        date = F.date_from_unix_date(F.floor(F.unix_micros("timestamp") / _MICROS_A_DAY).cast("int"))
+        return (
+            rows.where(F.col("report").isNull())
+            .withColumn("cluster_id", F.lit(self._cluster_id))
+            .withColumn("date", date)
+            .select(*ARCHIVED.names)
+            .repartition(1)
+            .sortWithinPartitions("date", "partition", "offset")
+        )
+
+
+def batch_name(number: int, reports: Iterable[RangeReport]) -> str:
+    """The name of the files of a batch, without its ending."""
+    ranges = sorted((report.partition, report.start, report.end) for report in reports)
+    return f"{number:010d}-{hashlib.sha256(repr(ranges).encode()).hexdigest()[:16]}"
+
+
+def remove_files_of(folder: Folder, number: int) -> None:
+    """Remove what a killed run left of a batch that nobody is going to write again under the same names."""
+    for date in folder.names(RAW_FOLDER):
+        for name in folder.names(f"{RAW_FOLDER}/{date}"):
+            if name.startswith(f"{number:010d}-"):
+                folder.delete(f"{RAW_FOLDER}/{date}/{name}")
+
+
+def _is_new(entry: Entry, reports: Iterable[RangeReport]) -> bool:
+    """Whether a batch is the one to come; False if it was written before."""
+    start: dict[int, int] = {}
+    end: dict[int, int] = {}
+    for report in reports:
+        start[report.partition] = min(start.get(report.partition, report.start), report.start)
+        end[report.partition] = max(end.get(report.partition, report.end), report.end)
+    if all(entry.next[partition] == offset for partition, offset in end.items()):
+        return False
+    if all(entry.next[partition] == offset for partition, offset in start.items()):
+        return True
+    raise ArchiveError(
+        f"the checkpoint of the stream goes on at offsets {start}, and the archive at "
+        f"{ {partition: entry.next[partition] for partition in start} }: "
+        "one of them was restored or edited; remove _archive/checkpoint and start again, "
+        "which loses and doubles nothing"
+    )

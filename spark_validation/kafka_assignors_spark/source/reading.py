@@ -1,0 +1,242 @@
+"""An executor's side of the source: the messages of a range, and what becomes of each."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from kafka_assignors_spark.cluster import SourceError, silent_logger
+from kafka_assignors_spark.source.options import SourceOptions
+from kafka_assignors_spark.source.planning import OffsetRange
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+__all__ = ["RangeReport", "key_prefixes", "read_range"]
+
+_ARROW_SCHEMA = pa.schema(
+    [
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+    ]
+)
+_REPORTED_SCHEMA = _ARROW_SCHEMA.append(pa.field("report", pa.string()))
+
+_OFFSET_COMMITS = (b"\0\0", b"\0\1")
+"""The two versions of a key that say that its record is an offset commit."""
+
+_BATCH_ROWS = 10_000
+_BATCH_BYTES = 32 << 20
+"""A generation of a large group is megabytes, and ten thousand of them are more than an executor has."""
+
+_CONSUME_MESSAGES = 2_000
+_POLL_SECONDS = 0.2
+
+
+def key_prefixes(groups: Iterable[str]) -> tuple[bytes, ...]:
+    """What follows the version, the first two bytes, in every key of these groups: length and name."""
+    names = (group.encode("utf-8", "surrogatepass") for group in groups)
+    return tuple(len(name).to_bytes(2, "big") + name for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class RangeReport:
+    """What was found in a range of offsets, whether it became a row or not.
+
+    Attributes:
+        offset_commits: records left out because they are offset commits.
+        without_key: records left out because they have no key.
+        group_records: the others, by the version of their key; -1 where a key is too short to have one.
+        missing: offsets without a record: compacted away or deleted, or the marker of a transaction.
+        longest_gap: the most of these in a row.
+        last_timestamp_ms: of the last record, offset commits among them; None without any.
+    """
+
+    partition: int
+    start: int
+    end: int
+    offset_commits: int
+    without_key: int
+    group_records: Mapping[int, int]
+    missing: int
+    longest_gap: int
+    last_timestamp_ms: int | None
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> RangeReport:
+        fields: dict[str, Any] = json.loads(text)
+        kinds = {int(version): count for version, count in fields.pop("group_records").items()}
+        return cls(group_records=kinds, **fields)
+
+
+def read_range(options: SourceOptions, work: OffsetRange) -> Iterator[pa.RecordBatch]:
+    """The rows of a range, in the order of offsets, and in the end its report if one is asked for."""
+    prefixes = None if options.groups is None else key_prefixes(options.groups)
+    rows: list[Message] = []
+    size = 0
+    count = _Counts(work)
+    with contextlib.closing(_messages(options, work)) as messages:
+        for message in messages:
+            key = message.key()
+            count.message(message, key)
+            if key is None or key.startswith(_OFFSET_COMMITS):
+                continue
+            if prefixes is not None and not key.startswith(prefixes, 2):
+                continue
+            rows.append(message)
+            size += len(message)
+            if len(rows) == _BATCH_ROWS or size >= _BATCH_BYTES:
+                yield _batch(work.partition, rows, options.reports)
+                rows, size = [], 0
+    if rows:
+        yield _batch(work.partition, rows, options.reports)
+    if options.reports:
+        yield _report_batch(count.report())
+
+
+class _Counts:
+    """Counts what a range consists of, message by message."""
+
+    def __init__(self, work: OffsetRange) -> None:
+        self._work = work
+        self._next = work.start
+        self._offset_commits = self._without_key = self._missing = self._longest_gap = 0
+        self._group_records: Counter[int] = Counter()
+        self._last_timestamp_ms: int | None = None
+
+    def message(self, message: Message, key: bytes | None) -> None:
+        offset = message.offset()
+        assert offset is not None  # what `_messages` yields has one
+        if offset != self._next:
+            self._gap(offset)
+        self._next = offset + 1
+        self._last_timestamp_ms = message.timestamp()[1]
+        if key is None:
+            self._without_key += 1
+        elif key.startswith(_OFFSET_COMMITS):
+            self._offset_commits += 1
+        else:
+            self._group_records[int.from_bytes(key[:2], "big") if len(key) > 1 else -1] += 1
+
+    def _gap(self, offset: int) -> None:
+        self._missing += offset - self._next
+        self._longest_gap = max(self._longest_gap, offset - self._next)
+
+    def report(self) -> RangeReport:
+        self._gap(self._work.end)
+        return RangeReport(
+            partition=self._work.partition,
+            start=self._work.start,
+            end=self._work.end,
+            offset_commits=self._offset_commits,
+            without_key=self._without_key,
+            group_records=dict(self._group_records),
+            missing=self._missing,
+            longest_gap=self._longest_gap,
+            last_timestamp_ms=self._last_timestamp_ms,
+        )
+
+
+def _batch(partition: int, rows: Sequence[Message], reported: bool) -> pa.RecordBatch:
+    # Kafka's timestamps are milliseconds since 1970 in UTC, Spark's are microseconds.
+    stamps = pa.array([row.timestamp()[1] * 1000 for row in rows], pa.int64())
+    columns = [
+        pa.array([partition] * len(rows), pa.int32()),
+        pa.array([row.offset() for row in rows], pa.int64()),
+        stamps.cast(pa.timestamp("us", "UTC")),
+        pa.array([row.key() for row in rows], pa.binary()),
+        pa.array([row.value() for row in rows], pa.binary()),
+    ]
+    if not reported:
+        return pa.RecordBatch.from_arrays(columns, schema=_ARROW_SCHEMA)
+    return pa.RecordBatch.from_arrays([*columns, pa.nulls(len(rows), pa.string())], schema=_REPORTED_SCHEMA)
+
+
+def _report_batch(report: RangeReport) -> pa.RecordBatch:
+    columns = [pa.array([report.partition], pa.int32())]
+    columns += [pa.nulls(1, kind) for kind in _REPORTED_SCHEMA.types[1:-1]]
+    columns.append(pa.array([report.to_json()], pa.string()))
+    return pa.RecordBatch.from_arrays(columns, schema=_REPORTED_SCHEMA)
+
+
+def _messages(options: SourceOptions, work: OffsetRange) -> Generator[Message, None, None]:
+    """Every message of the range that is still in the log, in order; `SourceError` if it ends early."""
+    from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+    where = f"{options.topic}[{work.partition}]"
+    position = max(work.start, work.log_start)
+    if position >= work.end:
+        return
+    errors: list[str] = []
+    consumer = Consumer(
+        {
+            # The default back-off after a full queue costs four times the wall time.
+            "fetch.queue.backoff.ms": 10,
+            "fetch.wait.max.ms": 50,
+            # It reads ahead, and what lies behind the range is another task's.
+            "queued.min.messages": max(1, min(100_000, work.end - position)),
+            **options.client_config,
+            "bootstrap.servers": options.bootstrap_servers,
+            "group.id": "kafka-assignors-unused",  # librdkafka wants one; nothing is ever sent under it
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "isolation.level": "read_uncommitted",
+            "error_cb": lambda error: errors.append(error.str()),
+            "logger": silent_logger(),
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(options.topic, work.partition, position)])
+        deadline = time.monotonic() + options.timeout_seconds
+        while position < work.end:
+            # Never ask for more than is left, or the tail of every range waits for messages that do not
+            # come.
+            messages = consumer.consume(min(_CONSUME_MESSAGES, work.end - position), timeout=_POLL_SECONDS)
+            if messages:
+                deadline = time.monotonic() + options.timeout_seconds
+            elif time.monotonic() > deadline:
+                raise SourceError(
+                    f"{where}: no record within {options.timeout_seconds:g} s after offset {position - 1}, "
+                    f"wanted up to {work.end - 1}" + (f" ({errors[-1]})" if errors else "")
+                )
+            for message in messages:
+                error, offset = message.error(), message.offset()
+                assert offset is not None  # a partition that is assigned always says where it is
+                if error is None:
+                    if offset >= work.end:
+                        return
+                    position = offset + 1
+                    yield message
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    if offset < work.end:
+                        raise SourceError(
+                            f"{where}: the log ends at {offset}, and ended at {work.end} "
+                            "when the query was planned: was the topic truncated?"
+                        )
+                    return  # what is left of the range are control records, or compacted away
+                elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+                    continue  # librdkafka looks up the coordinator of the group that is never used
+                elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+                    raise SourceError(
+                        f"{where}: offset {position} is gone, "
+                        "the log was cleaned up while it was read: run again"
+                    )
+                else:
+                    raise SourceError(f"{where}: {error.str()}")
+    finally:
+        consumer.close()

@@ -1,0 +1,227 @@
+"""An archive of a topic on a real broker: everything once, in bounded batches, and ready for a replay."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
+
+from compat_tests.kafka_cluster import Kafka
+from kafka_assignors.cli.app import run
+from kafka_assignors.protocol import OffsetCommitKey, encode_key
+from kafka_assignors_spark.archive import (
+    ArchiveError,
+    ArchiveOptions,
+    ArchiveProgress,
+    ArchiveResult,
+    run_archive,
+)
+from kafka_assignors_spark.job import run_replay
+from kafka_assignors_spark.result import ReplayError, ReplayOptions
+from spark_validation.tests.groups import Log, member
+
+COMMIT = encode_key(OffsetCommitKey("g", "orders", 0))
+WAIT_S = 120.0
+
+
+def history() -> Log:
+    log = Log()
+    log.generation("g", 1, member("a", gets={"orders": [0, 1]}))
+    log.generation("g", 2, member("a", gets={"orders": [0]}), member("b", gets={"orders": [1]}))
+    return log
+
+
+class Topic:
+    """A topic of the form of the offsets topic, of three partitions, and an archive to be."""
+
+    def __init__(self, kafka: Kafka, archive: Path) -> None:
+        self.kafka, self.archive, self.name = kafka, archive, f"offsets-{time.time_ns()}"
+        self.options = ArchiveOptions(
+            str(archive), kafka.bootstrap, once=True, topic=self.name, max_offsets_per_batch=20
+        )
+        self.written: list[tuple[int, bytes, bytes | None]] = []
+        self._producer = Producer({"bootstrap.servers": kafka.bootstrap})
+        kafka.create_topic(self.name, partitions=3)
+
+    def write(self, records: int) -> None:
+        """So many records in each partition: a quarter of them records of a group, the rest commits."""
+        generations = [(record["key"], record["value"]) for record in history().records]
+        for number in range(records):
+            for partition in range(3):
+                key, value = generations[number // 4 % 2] if number % 4 == 0 else (COMMIT, b"")
+                assert isinstance(key, bytes)
+                self._producer.produce(self.name, value, key, partition=partition)  # type: ignore[arg-type]
+                if key != COMMIT:
+                    self.written.append((partition, key, value))  # type: ignore[arg-type]
+        self._producer.flush()
+
+    def run(self, **options: object) -> ArchiveResult:
+        seen: list[ArchiveProgress] = []
+        return run_archive(
+            replace(self.options, **options),  # type: ignore[arg-type]
+            seen.append,
+            lambda _: None,
+            threading.Event(),
+        )
+
+    def archived(self) -> list[tuple[int, bytes, bytes | None]]:
+        rows = pq.read_table(self.archive / "raw").sort_by([("partition", "ascending"), ("offset", "ascending")])
+        return [(row["partition"], row["key"], row["value"]) for row in rows.to_pylist()]
+
+    def holds(self) -> bool:
+        return self.archived() == sorted(self.written, key=lambda row: row[0])
+
+
+@pytest.fixture
+def topic(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> Iterator[Topic]:
+    found = Topic(kafka, tmp_path / "archive")
+    yield found
+    kafka.delete_topic(found.name)
+
+
+def test_every_group_record_is_archived_once_in_batches_of_bounded_size(topic: Topic) -> None:
+    topic.write(16)
+    first = topic.run()
+    assert topic.holds()
+    assert (first.counts.offsets, first.counts.records, first.counts.offset_commits) == (48, 12, 36)
+    assert first.counts.missing == 0
+    assert first.complete
+    assert (first.batches, first.lag_offsets, first.lag_seconds) == (3, 0, 0.0)
+    assert first.total == first.counts
+    json.dumps(first.to_json())
+
+    # A run that finds nothing writes nothing; one that has lost its checkpoint goes on where it was.
+    again = topic.run()
+    assert (again.batches, again.counts.offsets, again.total) == (0, 0, first.total)
+    topic.write(8)
+    shutil.rmtree(topic.archive / "_archive" / "checkpoint")
+    more = topic.run()
+    assert topic.holds()
+    assert (more.counts.records, more.total.records) == (6, 18)
+
+    # What the broker has deleted before it was read is counted, and the archive goes on behind it.
+    topic.write(8)
+    admin = AdminClient({"bootstrap.servers": topic.kafka.bootstrap})
+    for future in admin.delete_records([TopicPartition(topic.name, 2, 28)]).values():
+        future.result()
+    topic.written = [row for row in topic.written if row[0] != 2] + [
+        row for row in topic.written if row[0] == 2
+    ][:6] + [row for row in topic.written if row[0] == 2][7:]
+    gone = topic.run()
+    assert (gone.counts.missing, gone.counts.longest_gap) == (4, 4)
+    assert "4 of 24 offsets had no record any more, up to 4 in a row" in gone.warnings[-1]
+    assert topic.holds()
+
+
+def test_it_goes_on_until_it_is_told_to_stop(topic: Topic) -> None:
+    topic.write(4)
+    stop, seen, results = threading.Event(), list[ArchiveProgress](), list[ArchiveResult]()
+    options = replace(topic.options, once=False, interval_seconds=0.1)
+    archiver = threading.Thread(
+        target=lambda: results.append(run_archive(options, seen.append, lambda _: None, stop))
+    )
+    archiver.start()
+    try:
+        for records in (3, 6):
+            deadline = time.monotonic() + WAIT_S
+            while not any(step.counts.records == records for step in seen):
+                assert archiver.is_alive()
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            if records == 3:
+                topic.write(4)
+    finally:
+        stop.set()
+        archiver.join(WAIT_S)
+    assert topic.holds()
+    assert results[0].counts.records == 6
+    assert results[0].batches >= 2
+
+
+def test_an_archive_is_replayed_as_it_is_with_the_topics_of_its_time(topic: Topic) -> None:
+    orders = f"orders-{time.time_ns()}"
+    topic.kafka.create_topic(orders, partitions=2)
+    log = Log()
+    log.generation("g", 1, member("a", [orders], {orders: [0, 1]}))
+    log.generation("g", 2, member("a", [orders], {orders: [0]}), member("b", [orders], {orders: [1]}))
+    producer = Producer({"bootstrap.servers": topic.kafka.bootstrap})
+    for record in log.records:
+        producer.produce(topic.name, record["value"], record["key"], partition=1)  # type: ignore[arg-type]
+    producer.flush()
+    try:
+        assert topic.run().topics_changed >= 1
+        topic.kafka.add_partitions(orders, 4)
+        assert topic.run().topics_changed == 1
+        assert topic.run().topics_changed == 0
+        rows = [row for row in pq.read_table(topic.archive / "topics").to_pylist() if row["topic"] == orders]
+        rows.sort(key=lambda row: row["partitions"])
+        assert [(row["partitions"], row["from"] is None) for row in rows] == [(2, True), (4, False)]
+        assert rows[0]["topic_id"] == rows[1]["topic_id"]
+
+        options = ReplayOptions(path=str(topic.archive), strategies=("range",))
+        from_archive = run_replay(options, lambda _: None)
+        assert from_archive.groups[0].inferred_topics == ()
+        assert from_archive.truth.holds
+        assert [group.rebalances for group in from_archive.groups] == [2]
+    finally:
+        topic.kafka.delete_topic(orders)
+
+    # Records of a second cluster among them, and an archive that has none.
+    (file,) = (topic.archive / "raw").glob("*/*.parquet")
+    table = pq.read_table(file, partitioning=None)
+    others = pa.array(["another"] * table.num_rows)
+    pq.write_table(table.set_column(5, "cluster_id", others), file.with_name("copied.parquet"))
+    with pytest.raises(ReplayError, match="records of two clusters, .* and .*, lie in one place"):
+        run_replay(options, lambda _: None)
+    shutil.rmtree(topic.archive / "raw")
+    with pytest.raises(ReplayError, match="this archive has no records yet"):
+        run_replay(options, lambda _: None)
+
+
+def test_an_archive_that_cannot_go_on_says_why(topic: Topic) -> None:
+    topic.write(4)
+    topic.run()
+    topic.kafka.add_partitions(topic.name, 4)
+    with pytest.raises(ArchiveError, match=r"has 4 partitions, and had 3 when .* was begun"):
+        topic.run()
+    topic.kafka.delete_topic(topic.name)
+    topic.kafka.create_topic(topic.name, partitions=3)
+    with pytest.raises(ArchiveError, match="was created anew since"):
+        topic.run()
+    shutil.rmtree(topic.archive / "_archive" / "ledger")
+    (topic.archive / "archive.json").unlink()
+    with pytest.raises(ArchiveError, match=r"(raw|topics).* is there already, and no archive\.json"):
+        topic.run()
+
+
+def test_what_the_command_cannot_do_is_one_line(
+    kafka: Kafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = str(tmp_path / "archive")
+    for arguments, message in (
+        (["--to", archive], "give --bootstrap-server HOST:PORT"),
+        (
+            ["--to", archive, "--bootstrap-server", "127.0.0.1:1", "--timeout", "2", "--once"],
+            "cannot describe topic '__consumer_offsets' at 127.0.0.1:1",
+        ),
+        (
+            ["--to", archive, "--bootstrap-server", kafka.bootstrap, "--spark-config", "/no/such/file"],
+            "/no/such/file: there is no such file",
+        ),
+    ):
+        assert run(["archive", *arguments]) == 2
+        error = capsys.readouterr().err.strip().splitlines()[-1]
+        assert error.startswith("kafka-assignors: error: ")
+        assert message in error
+    assert not (tmp_path / "archive").exists()

@@ -1,0 +1,267 @@
+"""A batch on its way into the archive: it arrives once, wherever an attempt breaks off."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from kafka_assignors.group import Topic
+from kafka_assignors_spark.archive.catalogue_log import CatalogueLog, changed
+from kafka_assignors_spark.archive.folder import Folder
+from kafka_assignors_spark.archive.job import _Lag
+from kafka_assignors_spark.archive.ledger import Entry, Ledger
+from kafka_assignors_spark.archive.manifest import MANIFEST, Manifest, agree
+from kafka_assignors_spark.archive.result import ArchiveError, Counts
+from kafka_assignors_spark.archive.writer import BatchWriter, batch_name, remove_files_of
+from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
+from kafka_assignors_spark.cluster import LiveTopic
+from kafka_assignors_spark.source import RangeReport
+from kafka_assignors_spark.table_functions import with_micros
+from kafka_assignors_spark.tables import REPORTED, TOPICS
+
+MIDNIGHT = datetime(2026, 3, 2, tzinfo=timezone.utc)
+Row = tuple[int, int, datetime, bytes, "bytes | None"]
+
+FIRST = (
+    RangeReport(0, 0, 10, 7, 0, {2: 2}, 1, 1, 1_772_323_200_000),
+    RangeReport(1, 0, 4, 3, 0, {2: 1}, 0, 0, None),
+)
+ROWS: tuple[Row, ...] = (
+    (0, 3, MIDNIGHT - timedelta(milliseconds=1), b"\0\2a", b"before midnight"),
+    (0, 8, MIDNIGHT, b"\0\2a", None),
+    (1, 2, MIDNIGHT + timedelta(hours=1), b"\0\2b", b"after midnight"),
+)
+
+
+def batch(
+    spark: SparkSession, reports: Sequence[RangeReport] = FIRST, rows: Sequence[Row] = ROWS
+) -> DataFrame:
+    data: list[tuple[object, ...]] = [(*row, None) for row in rows]
+    data += [(report.partition, None, None, None, None, report.to_json()) for report in reports]
+    return spark.createDataFrame(data, REPORTED)
+
+
+def begun(folder: Folder) -> Ledger:
+    ledger = Ledger(folder)
+    if ledger.latest is None:
+        ledger.append(Entry(0, {0: 0, 1: 0}))
+    return ledger
+
+
+def archived(archive: Path) -> list[Row]:
+    rows = pq.read_table(archive / "raw").to_pylist()
+    return sorted(
+        (row["partition"], row["offset"], row["timestamp"], row["key"], row["value"]) for row in rows
+    )
+
+
+class Killed(Exception):
+    """What stands for the end of a process."""
+
+
+class Mortal(Folder):
+    """A folder of a process that is killed before it makes its n-th change."""
+
+    changes_left = 0
+
+    def write_parquet(self, rows: DataFrame, staged: str, *by: str) -> None:
+        self._change()
+        super().write_parquet(rows, staged, *by)
+
+    def move(self, source: str, target: str) -> None:
+        self._change()
+        super().move(source, target)
+
+    def delete(self, name: str) -> None:
+        self._change()
+        super().delete(name)
+
+    def _change(self) -> None:
+        if not self.changes_left:
+            raise Killed
+        self.changes_left -= 1
+
+
+def test_a_batch_arrives_once_wherever_the_first_attempt_ends(spark: SparkSession, tmp_path: Path) -> None:
+    rows = batch(spark).cache()
+    for changes in range(20):
+        path = tmp_path / str(changes)
+        begun(Folder(spark, str(path)))
+        dying = Mortal(spark, str(path))
+        dying.changes_left = changes
+        try:
+            BatchWriter(dying, Ledger(dying), "cluster").write(rows)
+        except Killed:
+            folder = Folder(spark, str(path))
+            BatchWriter(folder, Ledger(folder), "cluster").write(rows)
+        assert archived(path) == sorted(ROWS)
+        assert {file.parent.name for file in path.glob("raw/*/*.parquet")} == {
+            "date=2026-03-01",
+            "date=2026-03-02",
+        }
+        latest = Ledger(Folder(spark, str(path))).latest
+        assert latest is not None
+        assert (latest.batches, latest.next, latest.counts.offsets) == (1, {0: 10, 1: 4}, 14)
+        if dying.changes_left:
+            assert changes >= 5
+            return
+    pytest.fail("a batch takes more than twenty changes")
+
+
+def test_a_batch_that_is_there_is_not_written_again(spark: SparkSession, tmp_path: Path) -> None:
+    folder = Folder(spark, str(tmp_path))
+    writer = BatchWriter(folder, begun(folder), "cluster")
+    writer(batch(spark), 0)
+    files = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.parquet")}
+    writer(batch(spark), 0)
+    writer(batch(spark, (), ()), 1)
+    assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.parquet")} == files
+    assert Ledger(folder).latest == Entry(
+        1, {0: 10, 1: 4}, Counts(14, {2: 3}, 10, 0, 1, 1), 1_772_323_200_000
+    )
+    # Offset commits alone move the archive on, and make no file.
+    writer(batch(spark, [RangeReport(1, 4, 9, 5, 0, {}, 0, 0, 1_772_323_260_000)], ()), 2)
+    assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.parquet")} == files
+    latest = Ledger(folder).latest
+    assert latest is not None
+    assert (latest.next, latest.counts.offset_commits) == ({0: 10, 1: 9}, 15)
+
+
+def test_a_batch_that_does_not_follow_the_archive_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    folder = Folder(spark, str(tmp_path))
+    writer = BatchWriter(folder, begun(folder), "cluster")
+    with pytest.raises(ArchiveError, match=r"goes on at offsets {0: 5}, and the archive at {0: 0}"):
+        writer(batch(spark, [RangeReport(0, 5, 10, 0, 0, {2: 1}, 0, 0, None)]), 0)
+    assert writer.failure is not None
+    assert writer.idle.is_set()
+
+
+def test_a_record_without_a_time_has_a_date_all_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    folder = Folder(spark, str(tmp_path))
+    never = datetime(1970, 1, 1, tzinfo=timezone.utc) - timedelta(milliseconds=1)
+    BatchWriter(folder, begun(folder), "cluster").write(batch(spark, rows=[(0, 3, never, b"\0\2a", b"")]))
+    assert [file.parent.name for file in tmp_path.glob("raw/*/*.parquet")] == ["date=1969-12-31"]
+
+
+def test_names_are_made_from_the_batch_and_its_offsets() -> None:
+    name = batch_name(7, FIRST)
+    assert name.startswith("0000000007-")
+    assert batch_name(7, tuple(reversed(FIRST))) == name
+    assert batch_name(7, FIRST[:1]) != name
+
+
+def test_files_that_nobody_would_complete_are_removed(tmp_path: Path, spark: SparkSession) -> None:
+    for date in ("date=2026-03-01", "date=2026-03-02"):
+        (tmp_path / "raw" / date).mkdir(parents=True)
+        for name in ("0000000003-aa.parquet", "0000000004-bb.parquet"):
+            (tmp_path / "raw" / date / name).touch()
+    remove_files_of(Folder(spark, str(tmp_path)), 4)
+    assert {file.name for file in tmp_path.glob("raw/*/*.parquet")} == {"0000000003-aa.parquet"}
+
+
+def test_an_archive_can_lie_in_any_file_system_of_hadoop(spark: SparkSession, tmp_path: Path) -> None:
+    spark.conf.set("fs.viewfs.mounttable.depot.link./data", tmp_path.as_uri())
+    folder = Folder(spark, "viewfs://depot/data/groups")
+    assert agree(folder, Manifest("c", "t", "i", 2)) is False
+    BatchWriter(folder, begun(folder), "c").write(batch(spark))
+    assert agree(Folder(spark, "viewfs://depot/data/groups"), Manifest("c", "t", "i", 2)) is True
+    assert archived(tmp_path / "groups") == sorted(ROWS)
+
+
+def test_a_ledger_keeps_its_latest_entries(spark: SparkSession, tmp_path: Path) -> None:
+    folder = Folder(spark, str(tmp_path))
+    ledger = begun(folder)
+    for number in range(1, 9):
+        ledger.append(Entry(number, {0: number}))
+    assert Ledger(folder).latest == Entry(8, {0: 8})
+    assert len(list(tmp_path.glob("_archive/ledger/0*.json"))) == 5
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (Manifest("other", "t", "i", 2), "is the archive of cluster c, and this is cluster other: give each"),
+        (Manifest("c", "u", "i", 2), "is the archive of topic t, not of u"),
+        (Manifest("c", "t", "j", 2), r"topic t was created anew .*\(its id was i, and is j\)"),
+        (Manifest("c", "t", "i", 3), "topic t has 3 partitions, and had 2 when"),
+    ],
+)
+def test_an_archive_of_something_else_is_refused(
+    spark: SparkSession, tmp_path: Path, found: Manifest, message: str
+) -> None:
+    folder = Folder(spark, str(tmp_path))
+    agree(folder, Manifest("c", "t", "i", 2))
+    with pytest.raises(ArchiveError, match=message):
+        agree(folder, found)
+
+
+def test_a_folder_that_is_no_archive_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "raw.parquet").touch()
+    folder = Folder(spark, str(tmp_path))
+    with pytest.raises(ArchiveError, match=r"raw\.parquet is there already, and no archive\.json"):
+        agree(folder, Manifest("c", "t", "i", 2))
+    for text, message in (('{"format": 2}', "format 2, and this version knows 1"), ("{", "not the manifest")):
+        (tmp_path / MANIFEST).write_text(text)
+        with pytest.raises(ArchiveError, match=message):
+            agree(folder, Manifest("c", "t", "i", 2))
+
+
+# The catalogue
+
+
+def live(name: str, racks: list[set[str]], topic_id: str = "id", complete: bool = True) -> LiveTopic:
+    return LiveTopic(name, topic_id, tuple(map(frozenset, racks)), complete)
+
+
+def test_a_topic_has_changed_if_its_id_partitions_or_racks_have() -> None:
+    known = CatalogueEntry(None, "id", Topic("t", 2, (frozenset("a"), frozenset("b"))))
+    assert not changed(known, live("t", [{"a"}, {"b"}]))
+    assert changed(known, live("t", [{"a"}, {"c"}]))
+    assert changed(known, live("t", [{"a"}, {"b"}, {"a"}]))
+    assert changed(known, live("t", [{"a"}, {"b"}], topic_id="other"))
+    assert not changed(known, live("t", [{"a"}, set()], complete=False))
+    assert changed(known, live("t", [{"a"}, set()], complete=True))
+
+
+def test_the_catalogue_has_a_row_for_every_change_and_no_other(spark: SparkSession, tmp_path: Path) -> None:
+    folder = Folder(spark, str(tmp_path))
+    later = MIDNIGHT + timedelta(hours=1)
+    log = CatalogueLog(spark, folder)
+    assert log.note([live("t", [{"a"}]), live("u", [set()])], MIDNIGHT) == 2
+    assert log.note([live("t", [{"a"}]), live("u", [set()])], MIDNIGHT) == 0
+    log = CatalogueLog(spark, folder)
+    assert log.note([live("t", [{"a"}, {"b"}])], later) == 1
+    assert log.note([live("t", [{"a"}, {"b"}]), live("u", [set()])], later) == 0
+    rows = spark.read.parquet(str(tmp_path / "topics"))
+    assert rows.schema == TOPICS
+    catalogue = Catalogue.from_rows(row.asDict() for row in with_micros(rows).collect())
+    assert catalogue.at("t", MIDNIGHT - timedelta(days=9)) == Topic("t", 1, (frozenset("a"),))
+    assert catalogue.at("t", later) == Topic("t", 2, (frozenset("a"), frozenset("b")))
+    assert catalogue.entries("u") == (Topic("u", 1, None),)
+
+
+# Counts
+
+
+def test_counts_add_up_and_tell_what_came_after() -> None:
+    one, two = Counts(10, {2: 3}, 5, 1, 1, 1), Counts(7, {2: 1, 5: 2}, 4, 0, 0, 0)
+    assert one + two == Counts(17, {2: 4, 5: 2}, 9, 1, 1, 1)
+    assert (one + two).since(one) == Counts(7, {2: 1, 5: 2}, 4, 0, 0, 1)
+    assert (one + two).records == 6
+
+
+def test_the_lag_is_that_of_the_oldest_end_that_is_not_reached() -> None:
+    lag = _Lag()
+    lag.look({0: 10, 1: 5}, {0: 0, 1: 5}, now=100.0)
+    assert (lag.offsets, lag.seconds) == (10, 0.0)
+    lag.look({0: 20, 1: 5}, {0: 4, 1: 5}, now=130.0)
+    assert (lag.offsets, lag.seconds) == (16, 30.0)
+    lag.look({0: 20, 1: 9}, {0: 12, 1: 5}, now=140.0)
+    assert (lag.offsets, lag.seconds) == (12, 10.0)
+    lag.look({0: 20, 1: 9}, {0: 20, 1: 9}, now=150.0)
+    assert (lag.offsets, lag.seconds) == (0, 0.0)
