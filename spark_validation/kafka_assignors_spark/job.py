@@ -78,7 +78,11 @@ def run_replay(options: ReplayOptions, on_progress: Callable[[Progress], None]) 
     phases = _Phases(on_progress)
     phases.begin()
     java = java_version()
-    with spark_session(options.master) as spark, _one_line_errors(), contextlib.ExitStack() as cached:
+    with (
+        spark_session(options.master, options.spark_config) as spark,
+        _one_line_errors(),
+        contextlib.ExitStack() as cached,
+    ):
 
         def keep(rows: DataFrame) -> DataFrame:
             rows.persist()

@@ -60,7 +60,8 @@ class ReplayOptions:
     decode is an error.
 
     `client_config` are librdkafka properties for a live broker (security and the like), `timeout_seconds`
-    the longest wait for it. `master` is Spark's.
+    the longest wait for it. `master` is Spark's, `spark_config` a file of properties for a session that is
+    started.
     """
 
     path: str | None = None
@@ -78,7 +79,8 @@ class ReplayOptions:
     topic: str = "__consumer_offsets"
     client_config: Mapping[str, str] = field(default_factory=dict)
     timeout_seconds: float = 10.0
-    master: str = "local[*]"
+    master: str | None = None
+    spark_config: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ def java_version() -> str:
 
 
 @contextlib.contextmanager
-def spark_session(master: str | None, properties_file: Path | None = None) -> Iterator[SparkSession]:
+def spark_session(master: str | None, properties_file: str | None = None) -> Iterator[SparkSession]:
     """The Spark session of this process if it has one, otherwise a new one on `master` that ends with the
     block.
 
@@ -77,7 +77,7 @@ def spark_session(master: str | None, properties_file: Path | None = None) -> It
             session.stop()
 
 
-def _start(master: str | None, properties_file: Path | None, log: IO[bytes]) -> SparkSession:
+def _start(master: str | None, properties_file: str | None, log: IO[bytes]) -> SparkSession:
     conf = SparkConf().setAppName("kafka-assignors")
     if master is not None:
         conf.setMaster(master)
@@ -85,7 +85,9 @@ def _start(master: str | None, properties_file: Path | None, log: IO[bytes]) -> 
     conf.set("spark.sql.session.timeZone", "UTC").set("spark.log.level", "ERROR")
     # Two tasks a core: the work is in Python, and a task costs more than the rows of most groups.
     conf.set("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 1)))
-    if (master or ("" if properties_file else "local")).startswith("local"):
+    # Without a master it is local, unless spark-submit or the file may name another.
+    elsewhere = properties_file is not None or "PYSPARK_GATEWAY_PORT" in os.environ
+    if (master or ("" if elsewhere else "local")).startswith("local"):
         conf.set("spark.driver.bindAddress", "127.0.0.1").set("spark.driver.host", "127.0.0.1")
     try:
         with _submit_arguments(properties_file):
@@ -115,11 +117,11 @@ def _callers_sigint() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _submit_arguments(properties_file: Path | None) -> Iterator[None]:
+def _submit_arguments(properties_file: str | None) -> Iterator[None]:
     """Hands the file over as a file: properties may be secrets, and arguments show in a list of processes."""
     given = os.environ.get("PYSPARK_SUBMIT_ARGS")
     if properties_file is not None:
-        file = shlex.quote(str(properties_file))
+        file = shlex.quote(properties_file)
         os.environ["PYSPARK_SUBMIT_ARGS"] = f"--properties-file {file} {given or 'pyspark-shell'}"
     try:
         yield

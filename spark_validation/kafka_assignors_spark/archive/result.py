@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 __all__ = ["ArchiveError", "ArchiveOptions", "ArchiveProgress", "ArchiveResult", "Counts"]
@@ -40,7 +39,7 @@ class ArchiveOptions:
     client_config: Mapping[str, str] = field(default_factory=dict)
     timeout_seconds: float = 10.0
     master: str | None = None
-    spark_config: Path | None = None
+    spark_config: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ import json
 import signal
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +16,7 @@ from kafka_assignors.cli.cluster import BootstrapServer, CommandConfig, Timeout
 from kafka_assignors.cli.console import ProgressReport, emit, note
 from kafka_assignors.cli.errors import CannotRun
 from kafka_assignors.cli.properties import read_properties
+from kafka_assignors.cli.spark import Master, SparkConfig, spark_properties
 
 if TYPE_CHECKING:
     from kafka_assignors_spark.archive import ArchiveProgress, ArchiveResult
@@ -78,13 +78,8 @@ def archive(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what was done as one line of JSON.", rich_help_panel="Output")
     ] = False,
-    master: Annotated[
-        str | None, typer.Option(metavar="URL", help="Spark's master.", show_default="local[*]")
-    ] = None,
-    spark_config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Properties of Spark, as spark-submit --properties-file takes them."),
-    ] = None,
+    master: Master = None,
+    spark_config: SparkConfig = None,
 ) -> int | None:
     """Keep the history of consumer groups: copy their records to Parquet before the brokers compact them."""
     config = read_properties(command_config) if command_config is not None else {}
@@ -93,8 +88,6 @@ def archive(
         raise CannotRun(
             "give --bootstrap-server HOST:PORT, or bootstrap.servers in the file of --command-config"
         )
-    if spark_config is not None and not spark_config.is_file():
-        raise CannotRun(f"{spark_config}: there is no such file")
     try:
         from kafka_assignors_spark.archive import ArchiveError, ArchiveOptions, run_archive
     except ModuleNotFoundError as error:
@@ -111,7 +104,7 @@ def archive(
         client_config=config,
         timeout_seconds=timeout or 10.0,
         master=master,
-        spark_config=spark_config,
+        spark_config=spark_properties(spark_config),
     )
     line_interval_s = None if once else _LINE_INTERVAL_S
     with (

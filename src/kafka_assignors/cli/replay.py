@@ -14,6 +14,7 @@ from kafka_assignors.cli.console import ProgressReport, note
 from kafka_assignors.cli.errors import CannotRun
 from kafka_assignors.cli.named import load_named_strategy, split_names
 from kafka_assignors.cli.properties import read_properties
+from kafka_assignors.cli.spark import Master, SparkConfig, spark_properties
 
 __all__ = ["EPILOG", "replay"]
 
@@ -94,7 +95,8 @@ def replay(
             "--json", metavar="FILE", help="Write the whole result as JSON.", rich_help_panel="Output"
         ),
     ] = None,
-    master: Annotated[str, typer.Option(metavar="URL", help="Spark's master.")] = "local[*]",
+    master: Master = None,
+    spark_config: SparkConfig = None,
 ) -> None:
     """Replay the recorded rebalances of consumer groups under other strategies, on Spark."""
     if (history is None) == (bootstrap_server is None):
@@ -133,6 +135,7 @@ def replay(
         client_config=config,
         timeout_seconds=timeout,
         master=master,
+        spark_config=spark_properties(spark_config),
     )
     with ProgressReport("starting Spark", delay_s=0.5) as progress:
 
