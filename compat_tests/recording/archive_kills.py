@@ -77,8 +77,8 @@ class OffsetsTraffic:
         for number in range(records):
             group = f"group-{self._random.randrange(50)}"
             kind = self._random.choice(_KINDS)
-            commit = kind == "commit"
-            key = encode_key(OffsetCommitKey(group, "orders", number % 8) if commit else GroupMetadataKey(group))
+            commit = OffsetCommitKey(group, "orders", number % 8)
+            key = encode_key(commit if kind == "commit" else GroupMetadataKey(group))
             value = None if kind == "tombstone" else self._random.randbytes(self._random.randrange(20, 200))
             partition = group_partition(group, self._partitions)
             self._producer.produce(TOPIC, value, key, partition=partition, on_delivery=self._delivered)
@@ -114,10 +114,10 @@ def make_offsets_topic(kafka: Kafka) -> None:
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """Attributes:
-        batches: that the archiver needed.
-        caught: kills that left a batch half written behind.
-        records: group records in the topic.
-        missing, doubled, foreign: records that the archive has not, has more than once, has and should not.
+    batches: that the archiver needed.
+    caught: kills that left a batch half written behind.
+    records: group records in the topic.
+    missing, doubled, foreign: records that the archive has not, has more than once, has and should not.
     """
 
     kills: int

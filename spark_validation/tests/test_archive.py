@@ -76,8 +76,9 @@ class Topic:
         )
 
     def archived(self) -> list[tuple[int, bytes, bytes | None]]:
-        rows = pq.read_table(self.archive / "raw").sort_by([("partition", "ascending"), ("offset", "ascending")])
-        return [(row["partition"], row["key"], row["value"]) for row in rows.to_pylist()]
+        rows = pq.read_table(self.archive / "raw").to_pylist()
+        rows.sort(key=lambda row: (row["partition"], row["offset"]))
+        return [(row["partition"], row["key"], row["value"]) for row in rows]
 
     def holds(self) -> bool:
         return self.archived() == sorted(self.written, key=lambda row: row[0])
@@ -115,9 +116,11 @@ def test_every_group_record_is_archived_once_in_batches_of_bounded_size(topic: T
     admin = AdminClient({"bootstrap.servers": topic.kafka.bootstrap})
     for future in admin.delete_records([TopicPartition(topic.name, 2, 28)]).values():
         future.result()
-    topic.written = [row for row in topic.written if row[0] != 2] + [
-        row for row in topic.written if row[0] == 2
-    ][:6] + [row for row in topic.written if row[0] == 2][7:]
+    topic.written = (
+        [row for row in topic.written if row[0] != 2]
+        + [row for row in topic.written if row[0] == 2][:6]
+        + [row for row in topic.written if row[0] == 2][7:]
+    )
     gone = topic.run()
     assert (gone.counts.missing, gone.counts.longest_gap) == (4, 4)
     assert "4 of 24 offsets had no record any more, up to 4 in a row" in gone.warnings[-1]
@@ -182,7 +185,7 @@ def test_an_archive_is_replayed_as_it_is_with_the_topics_of_its_time(topic: Topi
     table = pq.read_table(file, partitioning=None)
     others = pa.array(["another"] * table.num_rows)
     pq.write_table(table.set_column(5, "cluster_id", others), file.with_name("copied.parquet"))
-    with pytest.raises(ReplayError, match="records of two clusters, .* and .*, lie in one place"):
+    with pytest.raises(ReplayError, match=r"records of two clusters, .* and .*, lie in one place"):
         run_replay(options, lambda _: None)
     shutil.rmtree(topic.archive / "raw")
     with pytest.raises(ReplayError, match="this archive has no records yet"):

@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 from pyspark.sql import SparkSession
@@ -21,7 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from kafka_assignors_spark.archive.catalogue_log import CatalogueLog
 from kafka_assignors_spark.archive.folder import STAGING, Folder
 from kafka_assignors_spark.archive.ledger import Entry, Ledger
-from kafka_assignors_spark.archive.manifest import Manifest, agree
+from kafka_assignors_spark.archive.manifest import Manifest, agree, require_same
 from kafka_assignors_spark.archive.result import (
     ArchiveError,
     ArchiveOptions,
@@ -217,6 +217,7 @@ class _Run:
         self._on_progress, self._on_warning = on_progress, on_warning
         self._begin = archive.entry
         self._planner: Planner | None = None
+        self._worked = False
         self._target = self._ends()
         self._writer = BatchWriter(archive.folder, archive.ledger, archive.manifest.cluster_id)
         self._next_look = self._next_catalogue = self._idle_since = 0.0
@@ -243,13 +244,16 @@ class _Run:
         while True:
             before = self._archive.entry.batches
             try:
+                if self._worked:
+                    found = identify(self._options)
+                    require_same(self._archive.folder.path, self._archive.manifest, found)
                 self._watch(self._start())
                 self._look()
                 return
             except _OF_THE_STREAM as error:
                 if self._writer.failure is not None:
                     raise self._writer.failure from None
-                if self._options.once or not self.batches:
+                if self._options.once or not self._worked:
                     raise
                 self._on_warning(f"{one_line(error)}; trying again in {pause:g} s")
             pause = 1.0 if self._archive.entry.batches > before else min(2 * pause, _LONGEST_PAUSE_SECONDS)
@@ -292,6 +296,7 @@ class _Run:
                 if now >= self._next_look:
                     self._next_look = now + _LOOK_SECONDS
                     self._look()
+                self._worked = self._worked or query.lastProgress is not None
                 if self._may_end(query, now):
                     return
                 self._report("finishing the last batch" if self._stop.is_set() else "archiving")
@@ -322,7 +327,10 @@ class _Run:
     def _ends(self) -> dict[int, int]:
         if self._planner is None:
             self._planner = Planner(SourceOptions.parse(_source_options(self._options)))
-        return {partition: end for partition, (_, end) in self._planner.offsets().items()}
+        ends = {partition: end for partition, (_, end) in self._planner.offsets().items()}
+        archive = self._archive
+        require_same(archive.folder.path, archive.manifest, replace(archive.manifest, partitions=len(ends)))
+        return ends
 
     def _report(self, phase: str) -> None:
         self._on_progress(

@@ -9,7 +9,7 @@ from typing import Any
 from kafka_assignors_spark.archive.folder import Folder
 from kafka_assignors_spark.archive.result import ArchiveError
 
-__all__ = ["MANIFEST", "Manifest", "agree"]
+__all__ = ["MANIFEST", "Manifest", "agree", "require_same"]
 
 MANIFEST = "archive.json"
 FORMAT = 1
@@ -31,7 +31,7 @@ def agree(folder: Folder, found: Manifest) -> bool:
     `ArchiveError` if what is there is an archive of something else, or no archive.
     """
     if folder.exists(MANIFEST):
-        _compare(folder.path, _read(folder), found)
+        require_same(folder.path, _read(folder), found)
         return True
     if foreign := [name for name in folder.names("") if name != "_archive"]:
         raise ArchiveError(
@@ -54,7 +54,8 @@ def _read(folder: Folder) -> Manifest:
         raise ArchiveError(f"{where}: not the manifest of an archive: {error!r}") from None
 
 
-def _compare(where: str, archived: Manifest, found: Manifest) -> None:
+def require_same(where: str, archived: Manifest, found: Manifest) -> None:
+    """`ArchiveError` if `found` is not what the archive at `where` is of."""
     if archived.cluster_id != found.cluster_id:
         raise ArchiveError(
             f"{where} is the archive of cluster {archived.cluster_id}, and this is cluster "

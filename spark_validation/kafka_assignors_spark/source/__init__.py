@@ -28,7 +28,7 @@ Options (names are case-insensitive):
 | `endingOffsets` | the same | `latest` |
 | `maxOffsetsPerTask` | cut longer ranges, so that one partition keeps several cores busy | 1000000 |
 | `timeoutSeconds` | longest wait for the brokers when planning, and for the next record in a task | 10 |
-| `reports` | `true` adds a column, and a row after each range in which it is a `RangeReport` as JSON | `false` |
+| `reports` | `true` adds a column, and after each range a row where it is a `RangeReport` as JSON | `false` |
 | `maxOffsetsPerBatch` | in a stream, the longest batch, over all partitions | 1000000 |
 | `batchIntervalSeconds` | in a stream, from one batch that reaches the end of the log to the next | 0 |
 

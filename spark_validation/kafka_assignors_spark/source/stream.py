@@ -52,9 +52,7 @@ class GroupRecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         self._position = self._starting(self._offsets())
         return _offset(self._position)
 
-    def latestOffset(
-        self, start: Mapping[str, int] | None = None, limit: object = None
-    ) -> dict[str, int]:
+    def latestOffset(self, start: Mapping[str, int] | None = None, limit: object = None) -> dict[str, int]:
         """Where the next batch ends: at most `maxOffsetsPerBatch` from `start`, whatever Spark's `limit` is.
 
         When a batch reaches the end of the log, the next one has to wait for `batchIntervalSeconds`, so that

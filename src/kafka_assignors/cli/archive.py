@@ -27,22 +27,22 @@ EPILOG = """Examples:
 
 kafka-assignors archive --bootstrap-server broker:9092 --to archive/ --once
 
-kafka-assignors archive --bootstrap-server broker:9092 --to s3a://bucket/groups --spark-config spark.properties
+kafka-assignors archive --bootstrap-server broker:9092 --to s3a://bucket/groups --spark-config s3.properties
 
 kafka-assignors replay archive/
 
-Brokers compact __consumer_offsets, so that they remember little more than the last generation of each group. \
+Brokers compact __consumer_offsets, so that they remember little more than the last generation of a group. \
 The archive keeps every record of a group that it sees, and none of the offset commits, as Parquet by date, \
-with the topics beside them. A run goes on where the last one ended, however that ended: no record is missing \
-or there twice. One archive is of one cluster.
+with the topics beside them. A run goes on where the last one ended, however that ended: no record is \
+missing or there twice. One archive is of one cluster.
 
 client.properties holds librdkafka's properties, one name=value per line: passwords have no place on a \
-command line. spark.properties is Spark's own form: spark.jars.packages, spark.hadoop.fs.s3a.… and so on.
+command line. s3.properties is in Spark's own form: spark.jars.packages, spark.hadoop.fs.s3a.… and so on.
 
 Ctrl-C or SIGTERM ends it after the batch under way, a second Ctrl-C at once.
 
-Exit codes: 0 done: with --once all is archived, without it was told to end; 2 it cannot run, and one line on \
-stderr says why; 130 --once was told to end before all was archived.
+Exit codes: 0 done: with --once all is archived, without it was told to end; 2 it cannot run, and one line \
+on stderr says why; 130 --once was told to end before all was archived.
 """
 
 _SPARK_EXTRA = {"pyspark", "pyarrow", "confluent_kafka"}
@@ -76,7 +76,8 @@ def archive(
         ),
     ] = 1_000_000,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print what was done as one line of JSON.", rich_help_panel="Output")
+        bool,
+        typer.Option("--json", help="Print what was done as one line of JSON.", rich_help_panel="Output"),
     ] = False,
     master: Master = None,
     spark_config: SparkConfig = None,

@@ -90,8 +90,8 @@ def note(message: str) -> None:
 class ProgressReport:
     """How far a command has come, on stderr, once it has run for `delay_s`.
 
-    A bar on a terminal, a plain line every `line_interval_s` elsewhere. `update` may be called as often as one
-    likes, from one thread.
+    A bar on a terminal, a plain line every `line_interval_s` elsewhere. `update` may be called as often as
+    one likes, from one thread.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ SparkConfig = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Properties of Spark, as spark-submit --properties-file takes them: jars, credentials and so on.",
+        help="Properties of Spark, as for spark-submit --properties-file: jars, credentials and so on.",
         rich_help_panel=_PANEL,
     ),
 ]
