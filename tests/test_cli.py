@@ -103,12 +103,12 @@ def test_starting_up_loads_nothing_heavy() -> None:
     assert not imported & heavy
 
 
-@pytest.mark.parametrize("command", [(), ("assign",), ("replay",), ("strategies",)])
+@pytest.mark.parametrize("command", [(), ("archive",), ("assign",), ("replay",), ("strategies",)])
 def test_every_command_explains_itself(command: tuple[str, ...]) -> None:
     done = run(*command, "--help")
     assert done.returncode == 0
     assert "Usage: kafka-assignors" in done.stdout
-    if command in (("assign",), ("replay",)):
+    if command in (("archive",), ("assign",), ("replay",)):
         assert f"kafka-assignors {command[0]} " in done.stdout.partition("Examples")[2]
     if not command:
         assert "Exit codes" in done.stdout
@@ -122,6 +122,10 @@ def test_every_command_explains_itself(command: tuple[str, ...]) -> None:
         (["assign"], ["missing argument", "kafka-assignors assign --help"]),
         (["assign", "--strateg"], ["--strateg"]),
         (["assign", "-", "--protocol", "lazy"], ["lazy", "eager"]),
+        (["archive", "--bootstrap-server", "b:9092"], ["missing option '--to'", "archive --help"]),
+        (["archive", "--to", "x"], ["give --bootstrap-server HOST:PORT"]),
+        (["archive", "--to", "x", "--bootstrap-server", "b:1", "--max-offsets", "0"], ["'--max-offsets'"]),
+        (["replay", "history", "--spark-config", "/nowhere/x"], ["/nowhere/x: there is no such file"]),
         (["replay"], ["either a history or --bootstrap-server"]),
         (["replay", "history", "--bootstrap-server", "b:9092"], ["either a history or --bootstrap-server"]),
         (["replay", "history", "--timeout", "soon"], ["'--timeout'", "kafka-assignors replay --help"]),
@@ -165,8 +169,11 @@ def test_without_the_cli_extra_it_says_what_to_install(module: str) -> None:
     assert_refused(done, module, 'pip install "kafka-assignors[cli]"')
 
 
-def test_without_the_spark_extra_replay_says_what_to_install() -> None:
-    done = run_without("pyspark", "replay", "history")
+@pytest.mark.parametrize(
+    "command", [("replay", "history"), ("archive", "--to", "x", "--bootstrap-server", "b:9092")]
+)
+def test_without_the_spark_extra_it_says_what_to_install(command: tuple[str, ...]) -> None:
+    done = run_without("pyspark", *command)
     assert_refused(done, 'pip install "kafka-assignors[spark]"')
 
 

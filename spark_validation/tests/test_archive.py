@@ -208,23 +208,14 @@ def test_an_archive_that_cannot_go_on_says_why(topic: Topic) -> None:
         topic.run()
 
 
-def test_what_the_command_cannot_do_is_one_line(
-    kafka: Kafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_cluster_that_does_not_answer_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    archive = str(tmp_path / "archive")
-    for arguments, message in (
-        (["--to", archive], "give --bootstrap-server HOST:PORT"),
-        (
-            ["--to", archive, "--bootstrap-server", "127.0.0.1:1", "--timeout", "2", "--once"],
-            "cannot describe topic '__consumer_offsets' at 127.0.0.1:1",
-        ),
-        (
-            ["--to", archive, "--bootstrap-server", kafka.bootstrap, "--spark-config", "/no/such/file"],
-            "/no/such/file: there is no such file",
-        ),
-    ):
-        assert run(["archive", *arguments]) == 2
-        error = capsys.readouterr().err.strip().splitlines()[-1]
-        assert error.startswith("kafka-assignors: error: ")
-        assert message in error
-    assert not (tmp_path / "archive").exists()
+    archive = tmp_path / "archive"
+    cluster = ["--bootstrap-server", "127.0.0.1:1", "--timeout", "2"]
+    assert run(["archive", "--to", str(archive), *cluster, "--once"]) == 2
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert error.startswith(
+        "kafka-assignors: error: cannot describe topic '__consumer_offsets' at 127.0.0.1:1: "
+    )
+    assert not archive.exists()

@@ -89,12 +89,13 @@ def archive(
         raise CannotRun(
             "give --bootstrap-server HOST:PORT, or bootstrap.servers in the file of --command-config"
         )
+    properties = spark_properties(spark_config)
     try:
         from kafka_assignors_spark.archive import ArchiveError, ArchiveOptions, run_archive
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _SPARK_EXTRA:
             raise
-        raise CannotRun(f'archive needs {error.name}: pip install "kafka-assignors[spark,cli]"') from None
+        raise CannotRun(f'archive needs {error.name}: pip install "kafka-assignors[spark]"') from None
 
     options = ArchiveOptions(
         path=to,
@@ -105,7 +106,7 @@ def archive(
         client_config=config,
         timeout_seconds=timeout or 10.0,
         master=master,
-        spark_config=spark_properties(spark_config),
+        spark_config=properties,
     )
     line_interval_s = None if once else _LINE_INTERVAL_S
     with (

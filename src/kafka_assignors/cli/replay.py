@@ -108,6 +108,7 @@ def replay(
         if path is not None:
             _prepare(path)
     config = read_properties(command_config) if command_config is not None else {}
+    properties = spark_properties(spark_config)
 
     try:
         from kafka_assignors.cli.tables import print_replay
@@ -135,7 +136,7 @@ def replay(
         client_config=config,
         timeout_seconds=timeout,
         master=master,
-        spark_config=spark_properties(spark_config),
+        spark_config=properties,
     )
     with ProgressReport("starting Spark", delay_s=0.5) as progress:
 
