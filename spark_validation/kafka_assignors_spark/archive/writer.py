@@ -68,17 +68,17 @@ class BatchWriter:
             rows.unpersist()
 
     def _write_files(self, rows: DataFrame, name: str) -> None:
-        records = self._records(rows)
-        self._folder.write_parquet(records, "batch", "date")
-        for date in self._folder.names(f"{STAGING}/batch"):
+        staging = f"{STAGING}/{name}"
+        self._folder.write_parquet(self._records(rows), name, "date")
+        for date in self._folder.names(staging):
             if not date.startswith("date="):
                 continue
-            files = self._folder.names(f"{STAGING}/batch/{date}")
+            files = self._folder.names(f"{staging}/{date}")
             (staged,) = (file for file in files if file[0] not in "._")
             target = f"{RAW_FOLDER}/{date}/{name}.parquet"
             if not self._folder.exists(target):
-                self._folder.move(f"{STAGING}/batch/{date}/{staged}", target)
-        self._folder.delete(f"{STAGING}/batch")
+                self._folder.move(f"{staging}/{date}/{staged}", target)
+        self._folder.delete(staging)
 
     def _records(self, rows: DataFrame) -> DataFrame:
         # In UTC, whatever the session's time zone, and before 1970 too: what has no timestamp has -1 ms.
