@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from kafka_assignors.group import Topic
 from kafka_assignors_spark.archive.catalogue_log import CatalogueLog, changed
 from kafka_assignors_spark.archive.folder import Folder
-from kafka_assignors_spark.archive.job import _Lag
+from kafka_assignors_spark.archive.lag import Lag
 from kafka_assignors_spark.archive.ledger import Entry, Ledger
 from kafka_assignors_spark.archive.manifest import MANIFEST, Manifest, agree
 from kafka_assignors_spark.archive.result import ArchiveError, Counts
@@ -256,7 +256,7 @@ def test_counts_add_up_and_tell_what_came_after() -> None:
 
 
 def test_the_lag_is_that_of_the_oldest_end_that_is_not_reached() -> None:
-    lag = _Lag()
+    lag = Lag()
     lag.look({0: 10, 1: 5}, {0: 0, 1: 5}, now=100.0)
     assert (lag.offsets, lag.seconds) == (10, 0.0)
     lag.look({0: 20, 1: 5}, {0: 4, 1: 5}, now=130.0)

@@ -1,0 +1,66 @@
+"""An archive as a run finds it, or begins it: of the right topic, and in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from kafka_assignors_spark.archive.catalogue_log import CatalogueLog
+from kafka_assignors_spark.archive.folder import STAGING, Folder
+from kafka_assignors_spark.archive.ledger import Entry, Ledger
+from kafka_assignors_spark.archive.manifest import Manifest, agree
+from kafka_assignors_spark.archive.result import ArchiveError, ArchiveOptions
+from kafka_assignors_spark.archive.writer import RAW_FOLDER, remove_files_of
+from kafka_assignors_spark.source import Planner, SourceOptions
+
+__all__ = ["CHECKPOINT", "Archive", "source_options"]
+
+CHECKPOINT = "_archive/checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """The parts of an archive, which is of the topic that `manifest` names."""
+
+    spark: SparkSession
+    folder: Folder
+    ledger: Ledger
+    manifest: Manifest
+    catalogue: CatalogueLog
+
+    @property
+    def entry(self) -> Entry:
+        assert self.ledger.latest is not None  # `open` sees to it
+        return self.ledger.latest
+
+    @classmethod
+    def open(cls, spark: SparkSession, options: ArchiveOptions, found: Manifest) -> Archive:
+        """The archive at the path of the options; `ArchiveError` if it is of another topic, or damaged."""
+        folder = Folder(spark, options.path)
+        agree(folder, found)
+        folder.delete(STAGING)
+        ledger = Ledger(folder)
+        has_checkpoint = bool(folder.names(CHECKPOINT))
+        if ledger.latest is None:
+            if has_checkpoint or folder.names(RAW_FOLDER):
+                raise ArchiveError(
+                    f"{folder.path}: _archive/ledger is gone, so nobody knows what is archived already; "
+                    "restore it, or begin another archive"
+                )
+            offsets = Planner(SourceOptions.parse(source_options(options))).offsets()
+            ledger.append(Entry(0, {partition: earliest for partition, (earliest, _) in offsets.items()}))
+        assert ledger.latest is not None
+        if not has_checkpoint:
+            remove_files_of(folder, ledger.latest.batches)
+        return cls(spark, folder, ledger, found, CatalogueLog(spark, folder))
+
+
+def source_options(options: ArchiveOptions) -> dict[str, str]:
+    """The options of the source that name the cluster and the topic."""
+    return {
+        **{f"kafka.{name}": value for name, value in options.client_config.items()},
+        "bootstrap.servers": options.bootstrap_servers,
+        "topic": options.topic,
+        "timeoutSeconds": str(options.timeout_seconds),
+    }

@@ -1,0 +1,191 @@
+"""One run of the archiver: its stream is started, watched, started again, and ended."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timezone
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from kafka_assignors_spark.archive.lag import Lag
+from kafka_assignors_spark.archive.manifest import require_same
+from kafka_assignors_spark.archive.opening import CHECKPOINT, Archive, source_options
+from kafka_assignors_spark.archive.result import ArchiveOptions, ArchiveProgress, Counts
+from kafka_assignors_spark.archive.topic import identify
+from kafka_assignors_spark.archive.writer import BatchWriter
+from kafka_assignors_spark.cluster import SourceError, live_topics
+from kafka_assignors_spark.source import FORMAT, GroupRecordsSource, Planner, SourceOptions
+from kafka_assignors_spark.spark_errors import SPARK_ERRORS, one_line
+
+__all__ = ["Run"]
+
+_WATCH_SECONDS = 0.2
+_LOOK_SECONDS = 2.0
+"""Between two looks at the end of the topic, from which the lag is known."""
+
+_CATALOGUE_SECONDS = 60.0
+_NOTING_SECONDS = 2.0
+"""What Spark gets to note a batch as done, or it would read it a second time."""
+
+_TRIGGER_SECONDS = 0.5
+_LONGEST_PAUSE_SECONDS = 60.0
+_OF_THE_STREAM: tuple[type[Exception], ...] = (SourceError, *SPARK_ERRORS)
+
+
+class Run:
+    """A run, from the start of its stream to the end. What it did can be asked for at any time."""
+
+    def __init__(
+        self,
+        archive: Archive,
+        options: ArchiveOptions,
+        on_progress: Callable[[ArchiveProgress], None],
+        on_warning: Callable[[str], None],
+        stop: threading.Event,
+    ) -> None:
+        self._archive, self._options, self._stop = archive, options, stop
+        self._on_progress, self._on_warning = on_progress, on_warning
+        self._begin = archive.entry
+        self._planner: Planner | None = None
+        self._worked = False
+        self._target = self._ends()
+        self._writer = BatchWriter(archive.folder, archive.ledger, archive.manifest.cluster_id)
+        self._next_look = self._next_catalogue = self._idle_since = 0.0
+        self._told = Counts()
+        self.topics_changed = 0
+        self.lag = Lag()
+        self.warnings: list[str] = []
+
+    @property
+    def batches(self) -> int:
+        return self._archive.entry.batches - self._begin.batches
+
+    @property
+    def counts(self) -> Counts:
+        return self._archive.entry.counts.since(self._begin.counts)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the archive has what was in the topic when the run began."""
+        next_ = self._archive.entry.next
+        return all(next_[partition] >= end for partition, end in self._target.items())
+
+    def go(self) -> None:
+        """Archive until there is no more to do, starting the stream again where that can help."""
+        pause = 1.0
+        while True:
+            before = self._archive.entry.batches
+            try:
+                if self._worked:
+                    found = identify(self._options)
+                    require_same(self._archive.folder.path, self._archive.manifest, found)
+                self._watch(self._start())
+                self._look()
+                self._tell_of_missing()
+                return
+            except _OF_THE_STREAM as error:
+                if self._writer.failure is not None:
+                    raise self._writer.failure from None
+                if self._options.once or not self._worked:
+                    raise
+                self._on_warning(f"{one_line(error)}; trying again in {pause:g} s")
+            pause = 1.0 if self._archive.entry.batches > before else min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            self._report("waiting to try again")
+            if self._stop.wait(pause):
+                return
+
+    def _start(self) -> StreamingQuery:
+        spark, options, entry = self._archive.spark, self._options, self._archive.entry
+        given = {
+            **source_options(options),
+            "topicId": self._archive.manifest.topic_id,
+            "startingOffsets": json.dumps(entry.next),
+            "maxOffsetsPerBatch": str(options.max_offsets_per_batch),
+            "batchIntervalSeconds": str(0 if options.once else options.interval_seconds),
+            "reports": "true",
+        }
+        if options.once:
+            given["endingOffsets"] = json.dumps(self._target)
+        spark.dataSource.register(GroupRecordsSource)
+        return (
+            spark.readStream.format(FORMAT)
+            .options(**given)
+            .load()
+            .writeStream.queryName("kafka-assignors archive")
+            .option("checkpointLocation", self._archive.folder.at(CHECKPOINT))
+            .trigger(processingTime=f"{_TRIGGER_SECONDS} seconds")
+            .foreachBatch(self._writer)
+            .start()
+        )
+
+    def _watch(self, query: StreamingQuery) -> None:
+        """Until the stream has done what it is for; what it fails with is raised."""
+        try:
+            while query.isActive:
+                now = time.monotonic()
+                if now >= self._next_catalogue:
+                    self._next_catalogue = now + _CATALOGUE_SECONDS
+                    self._note_topics()
+                if now >= self._next_look:
+                    self._next_look = now + _LOOK_SECONDS
+                    self._look()
+                self._worked = self._worked or query.lastProgress is not None
+                if self._may_end(query, now):
+                    return
+                self._report("finishing the last batch" if self._stop.is_set() else "archiving")
+                time.sleep(_WATCH_SECONDS)
+            if (error := query.exception()) is not None:
+                raise error
+        finally:
+            query.stop()
+
+    def _may_end(self, query: StreamingQuery, now: float) -> bool:
+        """Whether it is time to end: nothing more to do, or told to stop, and no batch under way."""
+        done = self._options.once and self.complete
+        if not (done or self._stop.is_set()) or not self._writer.idle.is_set():
+            self._idle_since = now
+            return False
+        return not query.status["isTriggerActive"] or now > self._idle_since + _NOTING_SECONDS
+
+    def _note_topics(self) -> None:
+        options = self._options
+        topics = live_topics(options.bootstrap_servers, options.client_config, options.timeout_seconds)
+        self.topics_changed += self._archive.catalogue.note(topics, datetime.now(timezone.utc))
+
+    def _look(self) -> None:
+        # The archive first: what it reaches while we ask may lie behind the ends that we get.
+        next_ = self._archive.entry.next
+        self.lag.look(self._ends(), next_, time.monotonic())
+        if self.complete:
+            self._tell_of_missing()
+
+    def _tell_of_missing(self) -> None:
+        """Once in a run, and again when there is a longer gap than ever."""
+        counts = self.counts
+        if not counts.missing or (self._told.missing and counts.longest_gap <= self._told.longest_gap):
+            return
+        self._told = counts
+        self.warnings.append(
+            f"{counts.missing} of {counts.offsets} offsets had no record any more, up to "
+            f"{counts.longest_gap} in a row since the archive was begun: either compaction took them before "
+            "they could be archived, or they are markers of transactions, one for each that commits offsets; "
+            "the log does not say which"
+        )
+        self._on_warning(self.warnings[-1])
+
+    def _ends(self) -> dict[int, int]:
+        if self._planner is None:
+            self._planner = Planner(SourceOptions.parse(source_options(self._options)))
+        ends = {partition: end for partition, (_, end) in self._planner.offsets().items()}
+        archive = self._archive
+        require_same(archive.folder.path, archive.manifest, replace(archive.manifest, partitions=len(ends)))
+        return ends
+
+    def _report(self, phase: str) -> None:
+        self._on_progress(
+            ArchiveProgress(phase, self.counts, self.batches, self.lag.offsets, self.lag.seconds)
+        )
