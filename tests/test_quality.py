@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from kafka_assignors.group import Assignment, Group, Member, Topic
-from kafka_assignors.quality import least_moved, measure
+from kafka_assignors.quality import least_moved, least_rack_misses, measure
 from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
 
 ORDERS = frozenset({"orders"})
@@ -82,6 +82,15 @@ class TestRacks:
     ) -> None:
         unknown = group(1, {"a": []}, member_racks, replica_racks)
         assert measure(unknown, assignment(a=[0])).rack_misses is None
+        assert least_rack_misses(unknown) is None
+
+    def test_the_fewest_misses_are_those_at_the_best_balance_whatever_is_owned(self) -> None:
+        # All four lie in rack x, where only a is: two of them have to go to b, who is in rack y.
+        one_sided = group(4, {"a": [], "b": [0, 1, 2, 3]}, {"a": "x", "b": "y"}, ["x", "x", "x", "x"])
+        assert least_rack_misses(one_sided) == 2
+        swapped = group(4, {"a": [2, 3], "b": [0, 1]}, {"a": "x", "b": "y"}, ["x", "x", "y", "y"])
+        assert least_rack_misses(swapped) == 0
+        assert measure(swapped, assignment(a=[2, 3], b=[0, 1])).rack_misses == 4
 
 
 def test_an_invalid_assignment_can_be_measured_as_well() -> None:

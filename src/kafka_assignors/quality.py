@@ -9,7 +9,7 @@ from kafka_assignors.claims import Claims, judge_claims
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.solver import RackPreference, solve
 
-__all__ = ["Quality", "least_moved", "measure"]
+__all__ = ["Quality", "least_moved", "least_rack_misses", "measure"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,17 @@ def least_moved(group: Group) -> int:
     return moved
 
 
+def least_rack_misses(group: Group) -> int | None:
+    """The fewest rack misses of any assignment with the best balance, whatever it moves; None where
+    `Quality.rack_misses` is.
+
+    It is what `rack-aware-sticky` reaches, and depends on nothing that members own.
+    """
+    if not _racks_matter(group):
+        return None
+    return _rack_misses(group, solve(group, judge_claims(group), racks=RackPreference.BEFORE_MOVEMENT))
+
+
 def _movement(claims: Claims, assignment: Assignment) -> tuple[int, int]:
     """How many partitions changed their owner, and how many kept it."""
     owned = kept = 0
@@ -81,9 +92,14 @@ def _movement(claims: Claims, assignment: Assignment) -> tuple[int, int]:
     return owned - kept, kept
 
 
-def _rack_misses(group: Group, assignment: Assignment) -> int | None:
+def _racks_matter(group: Group) -> bool:
+    """Whether a member names its rack, and the racks of a partition are known."""
     racks_known = any(any(topic.replica_racks or ()) for topic in group.topics.values())
-    if not racks_known or not any(member.rack for member in group.members.values()):
+    return racks_known and any(member.rack for member in group.members.values())
+
+
+def _rack_misses(group: Group, assignment: Assignment) -> int | None:
+    if not _racks_matter(group):
         return None
     misses = 0
     for member_id, by_topic in assignment.members.items():
