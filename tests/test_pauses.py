@@ -1,4 +1,4 @@
-"""The model of pauses: what pauses under which protocol and for how long, and that its page says what it does."""
+"""The model of pauses: what pauses under which protocol and for how long; and its page says the same."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_listeners_and_resuming_come_on_top_of_every_pause(consumption: Consumpt
 
 @pytest.mark.parametrize("value", [-0.1, math.nan, math.inf])
 def test_a_parameter_that_is_no_duration_is_refused_by_name(value: float) -> None:
-    with pytest.raises(ValueError, match="listener_s is .*, and has to be"):
+    with pytest.raises(ValueError, match=r"listener_s is .*, and has to be"):
         PauseModel(listener_s=value)
 
 

@@ -104,7 +104,11 @@ def sheets(runs: Sequence[Results]) -> list[Sheet]:
             "Where the defaults come from, in the first of these runs",
             ("", "measured", "default"),
             [
-                ("`resume_s`: eager, join and refill, median", f"{resume_s(first):.3f}", _default("resume_s")),
+                (
+                    "`resume_s`: eager, join and refill, median",
+                    f"{resume_s(first):.3f}",
+                    _default("resume_s"),
+                ),
                 *(
                     (f"wait for the second round, in heartbeats: {first.labels[peer]}", f"{wait:.2f}", "")
                     for peer, wait in waits.items()

@@ -23,7 +23,8 @@ from typing import Any
 
 from kafka_assignors.group import NO_GENERATION, Assignment, Group, Member, Topic, TopicPartitions
 from kafka_assignors.leader import lead
-from kafka_assignors.quality import Quality, least_moved, measure
+from kafka_assignors.pauses import Consumption, PauseModel
+from kafka_assignors.quality import Quality, least_moved, least_rack_misses, measure
 from kafka_assignors.strategies.contract import (
     MemberContext,
     RebalanceProtocol,
@@ -31,12 +32,15 @@ from kafka_assignors.strategies.contract import (
     SupportsMemberData,
 )
 from kafka_assignors_spark.catalogue import Catalogue
+from kafka_assignors_spark.consuming import consumptions, partitions_of, recorded_consumptions
 from kafka_assignors_spark.instants import to_micros
 from kafka_assignors_spark.leader_view import leader_view
 from kafka_assignors_spark.rebalances import Generation, Rebalance, RebalanceFolder, Replacement
 from kafka_assignors_spark.result import RECORDED, Mode
 
 __all__ = ["GroupReplay", "Replayed", "replay_group"]
+
+_DEFAULT_PAUSES = PauseModel()
 
 MOST_ROUNDS = 4
 """KIP-429 needs two. A strategy that has not settled after four wants something else every time."""
@@ -63,6 +67,12 @@ class Replayed:
     max_over_mean: float | None = None
     load_stddev: float | None = None
     rounds: int | None = None
+    rack_misses: int | None = None
+    least_rack_misses: int | None = None
+    vacated: int | None = None
+    paused_s: float | None = None
+    paused_eager_s: float | None = None
+    paused_cooperative_s: float | None = None
     inferred_topics: Sequence[str] = ()
     problem: str | None = None
 
@@ -77,9 +87,10 @@ def replay_group(
     catalogue: Catalogue,
     strategies: Mapping[str, Strategy],
     modes: Iterable[Mode] = tuple(Mode),
+    pauses: PauseModel = _DEFAULT_PAUSES,
 ) -> Iterator[Replayed]:
     """Replay one group from its records in order. `strategies` by the name under which they are reported."""
-    group = GroupReplay(catalogue, strategies, modes)
+    group = GroupReplay(catalogue, strategies, modes, pauses)
     for record in records:
         yield from group.feed(record)
     yield from group.finish()
@@ -97,11 +108,16 @@ class GroupReplay:
     """The replay of one group: `feed` each record in order, then `finish`."""
 
     def __init__(
-        self, catalogue: Catalogue, strategies: Mapping[str, Strategy], modes: Iterable[Mode]
+        self,
+        catalogue: Catalogue,
+        strategies: Mapping[str, Strategy],
+        modes: Iterable[Mode],
+        pauses: PauseModel = _DEFAULT_PAUSES,
     ) -> None:
         self._catalogue = catalogue
         self._strategies = strategies
         self._modes = tuple(modes)
+        self._pauses = pauses
         self._folder = RebalanceFolder()
         self._rollout: dict[str, _Prior] = {}
 
@@ -133,6 +149,8 @@ class GroupReplay:
         after = _Prior(rebalance.recorded, rebalance.generation)
 
         group = None if problem else _group(rebalance, view.topics, production)
+        # It depends on nothing that members own, so it is the same for all strategies in both modes.
+        least_misses = None if group is None else least_rack_misses(group)
         for mode in self._modes:
             head = Replayed(
                 group=rebalance.group,
@@ -143,6 +161,7 @@ class GroupReplay:
                 mode=mode.value,
                 generations=rebalance.generations,
                 members=len(rebalance.members),
+                least_rack_misses=least_misses,
                 inferred_topics=view.inferred,
                 problem=problem,
             )
@@ -151,21 +170,42 @@ class GroupReplay:
                 continue
             least = least_moved(group)
             recorded = measure(group, Assignment(rebalance.recorded))
-            yield _measured(head, recorded, least, rebalance.generations)
+            row = _measured(head, recorded, least, rebalance.generations)
+            yield self._paused(row, group, production, recorded_consumptions(rebalance))
             for name, strategy in self._strategies.items():
                 row = replace(head, strategy=name)
                 if mode is Mode.ONE_STEP:
-                    yield _led(row, strategy, group, least)[0]
+                    row, _ = _led(row, strategy, group, least)
+                    yield self._paused(row, group, production, consumptions(strategy))
                     continue
                 had = self._rollout.get(name, production) if rebalance.prior else production
                 own = _group(rebalance, view.topics, had)
                 row, settled = _led(row, strategy, own, None)
-                yield row
+                yield self._paused(row, own, had, consumptions(strategy))
                 self._rollout[name] = (
                     had if settled is None else _Prior(settled.members, rebalance.generation)
                 )
         if group is None:
             self._rollout = dict.fromkeys(self._strategies, after)
+
+    def _paused(self, row: Replayed, group: Group, prior: _Prior, ways: tuple[Consumption, ...]) -> Replayed:
+        """The row with what it pauses; `ways` are those in which the group can consume, its own first."""
+        if row.problem is not None or row.moved is None or row.could_stay is None:
+            return row
+        vacated = partitions_of(prior.members.values(), group.topics) - row.could_stay
+        paused = {
+            each: self._pauses.paused_s(
+                each, members=row.members, could_stay=row.could_stay, moved=row.moved, vacated=vacated
+            )
+            for each in ways
+        }
+        return replace(
+            row,
+            vacated=vacated,
+            paused_s=paused[ways[0]],
+            paused_eager_s=paused.get(Consumption.EAGER),
+            paused_cooperative_s=paused.get(Consumption.COOPERATIVE),
+        )
 
 
 def _group(rebalance: Rebalance, topics: Iterable[Topic], prior: _Prior) -> Group:
@@ -195,7 +235,8 @@ def _led(
     try:
         settled, rounds = settle(strategy, group)
     except Exception as error:  # anybody's code: whatever it raises is a finding about it, not about us
-        return replace(row, problem=f"{type(error).__name__}: {error}"), None
+        problem = f"{type(error).__name__}: {error}"
+        return replace(row, least_rack_misses=None, problem=problem), None
     least = least_moved(group) if least is None else least
     return _measured(row, measure(group, settled), least, rounds), settled
 
@@ -212,6 +253,7 @@ def _measured(row: Replayed, quality: Quality, least: int, rounds: int) -> Repla
         max_over_mean=quality.max_over_mean,
         load_stddev=quality.load_stddev,
         rounds=rounds,
+        rack_misses=quality.rack_misses,
     )
 
 

@@ -25,6 +25,7 @@ from kafka_assignors_spark.inputs import catalogue_of, live_records, recorded_re
 from kafka_assignors_spark.instants import from_micros
 from kafka_assignors_spark.leaders import MUST_MATCH
 from kafka_assignors_spark.rebalances import EAGER_STRATEGIES
+from kafka_assignors_spark.output import check_folder, write_tables
 from kafka_assignors_spark.records import CONSUMER
 from kafka_assignors_spark.replay import replay
 from kafka_assignors_spark.result import (
@@ -47,6 +48,7 @@ from kafka_assignors_spark.session import java_version, spark_session, task_prog
 from kafka_assignors_spark.spark_errors import SPARK_ERRORS, one_line
 from kafka_assignors_spark.table_functions import with_micros
 from kafka_assignors_spark.truth import Outcome, check
+from kafka_assignors_spark.whose_fault import churn_of, culprits_of, find_faults
 
 __all__ = ["run_replay"]
 
@@ -99,15 +101,33 @@ def run_replay(options: ReplayOptions, on_progress: Callable[[Progress], None]) 
             topics = {topic for row in facts for topic in row["topics"] or ()}
             catalogue = catalogue_of(spark, options, topics)
         with phases.tasks(spark):
-            replayed = keep(replay(history.of_consumers(steps), catalogue, options.strategies, options.modes))
+            consumers = history.of_consumers(steps)
+            replayed = keep(replay(consumers, catalogue, options.strategies, options.modes, options.pauses))
             verdicts = tuple(_verdict(row) for row in metrics.verdicts(replayed).collect())
         with phases.tasks(spark):
-            truth = _truth(keep(check(history.of_consumers(steps), catalogue)))
+            checked = keep(check(consumers, catalogue))
+            truth = _truth(checked)
         with phases.tasks(spark):
             judged = {row["group"]: row for row in metrics.replayed_facts(replayed, options.modes).collect()}
             groups = tuple(_group(row, judged.get(row["group"])) for row in facts)
             _require_rebalances(groups)
             timeline = _timeline(replayed)
+            faults = keep(find_faults(consumers, options.fault_rules))
+            churned = metrics.churn(steps)
+            churn, culprits = churn_of(churned), culprits_of(faults)
+            if options.tables is not None:
+                write_tables(
+                    options.tables,
+                    {
+                        "generations": history.generations(events),
+                        "members": history.members(events),
+                        "replayed": replayed,
+                        "metrics": metrics.daily(replayed),
+                        "churn": churned,
+                        "faults": faults,
+                        "checked": checked,
+                    },
+                )
 
     return ReplayResult(
         options=options,
@@ -115,6 +135,8 @@ def run_replay(options: ReplayOptions, on_progress: Callable[[Progress], None]) 
         groups=groups,
         verdicts=verdicts,
         timeline=timeline,
+        churn=churn,
+        culprits=culprits,
         truth=truth,
         undecodable=undecodable,
         versions={
@@ -165,6 +187,8 @@ def _check(options: ReplayOptions) -> None:
             load_strategy(name)
         except StrategyError as error:
             raise ReplayError(str(error)) from None
+    if options.tables is not None:
+        check_folder(options.tables)
     if options.path is not None and "://" not in options.path and not Path(options.path).exists():
         raise ReplayError(f"{options.path}: there is no such file or directory")
 
@@ -241,6 +265,8 @@ def _history(
 
 # Groups and verdicts
 
+_MAY_BE_UNKNOWN = {"rack_misses", "least_rack_misses", "paused_eager_s", "paused_cooperative_s"}
+
 
 def _group(facts: Row, judged: Row | None) -> GroupSummary:
     not_replayed: dict[str, int] = {}
@@ -292,7 +318,9 @@ def _verdict(row: Row) -> Verdict:
     values["mode"] = Mode(values["mode"])
     values["failures"] = tuple(values["failures"])
     # A strategy that failed every time has no figures.
-    figures: dict[str, Any] = {name: 0 if value is None else value for name, value in values.items()}
+    figures: dict[str, Any] = {
+        name: 0 if value is None and name not in _MAY_BE_UNKNOWN else value for name, value in values.items()
+    }
     return Verdict(**figures)
 
 

@@ -11,7 +11,15 @@ from pyspark.sql import functions as F
 from kafka_assignors_spark.records import Kind
 from kafka_assignors_spark.result import RECORDED, Mode
 
-__all__ = ["agreement", "group_facts", "record_counts", "replayed_facts", "verdicts"]
+__all__ = [
+    "agreement",
+    "churn",
+    "daily",
+    "group_facts",
+    "record_counts",
+    "replayed_facts",
+    "verdicts",
+]
 
 _SHOWN_FAILURES = 5
 
@@ -41,7 +49,38 @@ def record_counts(events: DataFrame) -> DataFrame:
 
 
 def verdicts(replayed: DataFrame) -> DataFrame:
-    """One row per group, strategy and mode over the rebalances that could be replayed.
+    """One row per group, strategy and mode over the rebalances that could be replayed."""
+    return _figures(replayed, "group", "strategy", "mode").orderBy("group", "mode", "strategy")
+
+
+def daily(replayed: DataFrame) -> DataFrame:
+    """The same per day, the UTC day of the record, in the column `date`: the table `metrics`."""
+    return _figures(replayed.withColumn("date", _day()), "date", "group", "strategy", "mode")
+
+
+def churn(steps: DataFrame) -> DataFrame:
+    """One row per day, group and cause: how many generations it made.
+
+    A generation of several causes is in the row of each, so that the rows may add up to more than there are.
+    Steps without a column `causes` have none.
+    """
+    if "causes" not in steps.columns:
+        steps = steps.withColumn("causes", F.array().cast("array<string>"))
+    return (
+        steps.withColumn("date", _day())
+        .select("date", "group", F.explode("causes").alias("cause"))
+        .groupBy("date", "group", "cause")
+        .agg(F.count("*").alias("generations"))
+    )
+
+
+def _day() -> Column:
+    """The UTC day of `timestamp`, whatever the session's time zone."""
+    return F.date_from_unix_date(F.floor(F.unix_seconds("timestamp") / 86_400).cast("int"))
+
+
+def _figures(replayed: DataFrame, *keys: str) -> DataFrame:
+    """The figures of the rows with the same `keys`.
 
     A rebalance without all the facts has one row, of what was recorded, and is left out. One in which a
     strategy failed counts as its failure and in nothing else.
@@ -51,7 +90,7 @@ def verdicts(replayed: DataFrame) -> DataFrame:
     could_stay = F.sum("could_stay")
     return (
         replayed.where(judged | (F.col("strategy") != RECORDED))
-        .groupBy("group", "strategy", "mode")
+        .groupBy(*keys)
         .agg(
             F.count(F.when(judged, 1)).alias("rebalances"),
             F.sum(F.when(judged, F.col("rounds"))).alias("generations"),
@@ -65,10 +104,15 @@ def verdicts(replayed: DataFrame) -> DataFrame:
             F.max(spread).alias("worst_max_minus_min"),
             F.avg("load_stddev").alias("load_stddev"),
             F.count(F.when(F.col("rounds") > 1, 1)).alias("second_rounds"),
+            F.sum("rack_misses").cast("long").alias("rack_misses"),
+            F.sum("least_rack_misses").cast("long").alias("least_rack_misses"),
+            F.sum("vacated").alias("vacated"),
+            F.sum("paused_s").alias("paused_s"),
+            F.sum("paused_eager_s").alias("paused_eager_s"),
+            F.sum("paused_cooperative_s").alias("paused_cooperative_s"),
             F.count(F.when(~judged, 1)).alias("failed"),
             F.slice(F.collect_set("problem"), 1, _SHOWN_FAILURES).alias("failures"),
         )
-        .orderBy("group", "mode", "strategy")
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from kafka_assignors.pauses import PauseModel
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.group_replay import GroupReplay
@@ -28,12 +29,14 @@ def replay(
     catalogue: Catalogue,
     strategies: Sequence[str],
     modes: Iterable[Mode] = tuple(Mode),
+    pauses: PauseModel | None = None,
 ) -> DataFrame:
     """`history.steps` replayed under each strategy (a name, or `module:attribute`), as `tables.REPLAYED`.
 
     The strategies are loaded again where the work is done, from the import path of this process.
     """
     names, asked, import_path = tuple(strategies), tuple(modes), tuple(sys.path)
+    model = pauses or PauseModel()
 
     class GroupReplayer:
         """Spark makes one for every group, and hands it the group's records in order."""
@@ -41,7 +44,7 @@ def replay(
         def __init__(self) -> None:
             sys.path.extend(path for path in import_path if path not in sys.path)
             loaded = {name: load_strategy(name) for name in names}
-            self._replay = GroupReplay(catalogue, loaded, asked)
+            self._replay = GroupReplay(catalogue, loaded, asked, model)
 
         def eval(self, row: Any) -> Iterator[tuple[Any, ...]]:
             for replayed in self._replay.feed(Generation.from_row(row)):

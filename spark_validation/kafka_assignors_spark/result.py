@@ -14,9 +14,14 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
 from typing import Any
 
+from kafka_assignors.pauses import PauseModel
+from kafka_assignors_spark.faults import FaultKind, FaultRules
+
 __all__ = [
     "RECORDED",
+    "Churn",
     "ClientAgreement",
+    "Culprit",
     "Difference",
     "GroupSummary",
     "HistorySummary",
@@ -62,6 +67,9 @@ class ReplayOptions:
     `client_config` are librdkafka properties for a live broker (security and the like), `timeout_seconds`
     the longest wait for it. `master` is Spark's, `spark_config` a file of properties for a session that is
     started.
+
+    `pauses` are the parameters of the model of pauses, `fault_rules` the thresholds of who is at fault.
+    `tables` is a folder that the tables are written into as Parquet.
     """
 
     path: str | None = None
@@ -81,6 +89,9 @@ class ReplayOptions:
     timeout_seconds: float = 10.0
     master: str | None = None
     spark_config: str | None = None
+    pauses: PauseModel = field(default_factory=PauseModel)
+    fault_rules: FaultRules = field(default_factory=FaultRules)
+    tables: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +186,14 @@ class Verdict:
     did, 1.0 if none could. The three balance figures are means over the rebalances of each assignment's own
     figure, the `worst_` one is the largest. `second_rounds` counts the rebalances after which the
     cooperative protocol needs another round to hand partitions over; it is 0 for a strategy that runs
-    eagerly. `failed` counts rebalances where the strategy raised or returned an invalid assignment,
-    `failures` gives the first few reasons.
+    eagerly. `rack_misses` sums the partitions that a member consumes from another rack after each rebalance,
+    `least_rack_misses` the fewest of any optimally balanced assignment, whatever it moves; both are None where
+    no racks are known. `vacated` sums the partitions whose owner had left.
+
+    The paused partition-seconds are what a model says (`kafka_assignors.pauses`), not a measurement:
+    `paused_s` under the protocol with which the strategy was replayed, the others had it run under that one,
+    None where it cannot. `failed` counts rebalances where the strategy raised or returned an invalid
+    assignment, `failures` gives the first few reasons.
     """
 
     group: str
@@ -194,6 +211,12 @@ class Verdict:
     worst_max_minus_min: int
     load_stddev: float
     second_rounds: int
+    rack_misses: int | None
+    least_rack_misses: int | None
+    vacated: int
+    paused_s: float
+    paused_eager_s: float | None
+    paused_cooperative_s: float | None
     failed: int
     failures: tuple[str, ...]
 
@@ -219,7 +242,45 @@ class TimelineRow:
     max_load: int
     max_over_mean: float
     load_stddev: float
+    rack_misses: int | None
+    paused_s: float
     second_round: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Churn:
+    """How many of a group's generations had a cause; one of several causes counts under each."""
+
+    group: str
+    cause: str
+    generations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """Somebody whose comings and goings made a group rebalance, or the group's deployments.
+
+    See `kafka_assignors_spark.faults` for what each `kind` means and how it is told. `client_id`,
+    `client_host`, `instance_id` and the last `member_id` are None of deployments. `episodes` counts them, or
+    the days on which there was one; `members` is how many members they replaced at most.
+    """
+
+    group: str
+    kind: FaultKind
+    client_id: str | None
+    client_host: str | None
+    instance_id: str | None
+    member_id: str | None
+    episodes: int
+    members: int
+    joins: int
+    leaves: int
+    restarts: int
+    expiries: int
+    generations: int
+    alone: int
+    first_timestamp: datetime
+    last_timestamp: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +341,8 @@ class ReplayResult:
     groups: tuple[GroupSummary, ...]
     verdicts: tuple[Verdict, ...]
     timeline: tuple[TimelineRow, ...]
+    churn: tuple[Churn, ...]
+    culprits: tuple[Culprit, ...]
     truth: TruthCheck
     undecodable: tuple[UndecodableRecord, ...]
     versions: Mapping[str, str]

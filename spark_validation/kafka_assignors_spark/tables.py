@@ -9,6 +9,9 @@
 | `generations` | a generation of a classic group with its place in the group's life | group, offset |
 | `members` | a member of a generation: what it asked for and what it got | group, offset, member_id |
 | `replayed` | a rebalance under one strategy in one mode, measured | group, offset, strategy, mode |
+| `metrics` | a day of a group under one strategy in one mode, summed up | date, group, strategy, mode |
+| `churn` | a day of a group: how many generations a cause made | date, group, cause |
+| `faults` | a day of somebody who made a group rebalance, or a deployment | – |
 | `checked` | a recorded generation held against what its strategy gives here | group, offset |
 
 A generation's number is no key: a static member's replacement writes the same generation again, and a
@@ -33,7 +36,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-__all__ = ["ARCHIVED", "CHECKED", "EVENTS", "MEMBER", "RAW", "REPLAYED", "REPORTED", "TOPICS"]
+__all__ = ["ARCHIVED", "CHECKED", "EVENTS", "FAULTS", "MEMBER", "RAW", "REPLAYED", "REPORTED", "TOPICS"]
 
 _STRING, _INT, _LONG, _BOOL = StringType(), IntegerType(), LongType(), BooleanType()
 _BINARY, _DOUBLE, _TIMESTAMP = BinaryType(), DoubleType(), TimestampType()
@@ -117,11 +120,40 @@ REPLAYED = _struct(
     max_over_mean=_DOUBLE,
     load_stddev=_DOUBLE,
     rounds=_INT,
+    rack_misses=_INT,
+    least_rack_misses=_INT,
+    vacated=_INT,
+    paused_s=_DOUBLE,
+    paused_eager_s=_DOUBLE,
+    paused_cooperative_s=_DOUBLE,
     inferred_topics=_STRINGS,
     problem=_STRING,
 )
 """`problem` says why a rebalance could not be replayed, or in what a strategy failed; the measures are then
-null. `inferred_topics` are those whose partition count was taken from the recorded assignment itself."""
+null. Rack misses are null where no racks are known. `vacated` counts partitions whose owner had left. The
+paused partition-seconds are those of `kafka_assignors.pauses`: as the strategy was replayed, had it run
+eagerly, and had it run cooperatively, null for one that cannot. `inferred_topics` are those whose partition
+count was taken from the recorded assignment itself."""
+
+FAULTS = _struct(
+    group=_STRING,
+    date=DateType(),
+    kind=_STRING,
+    client_id=_STRING,
+    client_host=_STRING,
+    instance_id=_STRING,
+    member_id=_STRING,
+    members=_INT,
+    joins=_INT,
+    leaves=_INT,
+    restarts=_INT,
+    expiries=_INT,
+    generations=_INT,
+    alone=_INT,
+    first_timestamp=_TIMESTAMP,
+    last_timestamp=_TIMESTAMP,
+)
+"""See `kafka_assignors_spark.faults.Fault`. `kind` is one of `faults.FaultKind`."""
 
 CHECKED = _struct(
     group=_STRING,

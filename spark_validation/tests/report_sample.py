@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
+from kafka_assignors_spark.faults import FaultKind
 from kafka_assignors_spark.result import (
     RECORDED,
+    Churn,
     ClientAgreement,
+    Culprit,
     Difference,
     GroupSummary,
     HistorySummary,
@@ -39,6 +42,8 @@ def verdict(
     load_stddev: float = 0.0,
     max_over_mean: float = 1.0,
     second_rounds: int = 0,
+    rack_misses: int | None = None,
+    paused_s: float = 0.0,
     failed: int = 0,
 ) -> Verdict:
     """A verdict over ten rebalances."""
@@ -58,6 +63,12 @@ def verdict(
         worst_max_minus_min=round(load_stddev * 3),
         load_stddev=load_stddev,
         second_rounds=second_rounds,
+        rack_misses=rack_misses,
+        least_rack_misses=None if rack_misses is None else rack_misses // 2,
+        vacated=6,
+        paused_s=paused_s,
+        paused_eager_s=240.0,
+        paused_cooperative_s=None if strategy == "range" else paused_s,
         failed=failed,
         failures=(f"generation 3: KeyError: {HOSTILE}",) * bool(failed),
     )
@@ -84,6 +95,29 @@ def summary(group: str) -> GroupSummary:
     )
 
 
+def culprit(group: str, kind: FaultKind, generations: int) -> Culprit:
+    """Somebody with a hostile name, or four members that were replaced."""
+    one = kind is not FaultKind.DEPLOYMENT
+    return Culprit(
+        group=group,
+        kind=kind,
+        client_id=HOSTILE if one else None,
+        client_host=BREAKING_OUT if one else None,
+        instance_id=LINKING if kind is FaultKind.EXPIRED else None,
+        member_id=f"{HOSTILE}-7" if one else None,
+        episodes=2,
+        members=1 if one else 4,
+        joins=generations,
+        leaves=generations,
+        restarts=generations - 1,
+        expiries=int(kind is FaultKind.EXPIRED),
+        generations=generations,
+        alone=generations - 1,
+        first_timestamp=_START,
+        last_timestamp=_START + timedelta(minutes=11),
+    )
+
+
 def timeline(group: str, strategy: str, mode: Mode, moved: int) -> list[TimelineRow]:
     return [
         TimelineRow(
@@ -101,6 +135,8 @@ def timeline(group: str, strategy: str, mode: Mode, moved: int) -> list[Timeline
             max_load=6,
             max_over_mean=1.0 + 0.1 * moved,
             load_stddev=0.5,
+            rack_misses=None,
+            paused_s=2.5 * moved * (index % 3),
             second_round=index % 4 == 0,
         )
         for index in range(10)
@@ -142,6 +178,8 @@ def sample(*, modes: tuple[Mode, ...] = tuple(Mode)) -> ReplayResult:
                 load_stddev=0.2 if name == "cooperative-sticky" else 1.0,
                 max_over_mean=1.1 if name == "cooperative-sticky" else 1.6,
                 second_rounds=4 * (name == "cooperative-sticky"),
+                rack_misses={"payments": moved[name] // 2}.get(group),
+                paused_s=32.5 if name == "cooperative-sticky" else 240.0,
                 failed=int(group == LINKING and name == "range"),
             )
             for group in GROUPS
@@ -154,6 +192,13 @@ def sample(*, modes: tuple[Mode, ...] = tuple(Mode)) -> ReplayResult:
             for name in strategies
             for mode in modes
             for row in timeline(group, name, mode, moved[name] // 12)
+        ),
+        churn=(Churn("payments", "join", 7), Churn("payments", "leave", 5), Churn(HOSTILE, "leave", 3)),
+        culprits=(
+            culprit("payments", FaultKind.CRASH_LOOP, 8),
+            culprit(HOSTILE, FaultKind.FLAPPING, 5),
+            culprit(BREAKING_OUT, FaultKind.EXPIRED, 2),
+            culprit(LINKING, FaultKind.DEPLOYMENT, 4),
         ),
         truth=TruthCheck(
             clients=(

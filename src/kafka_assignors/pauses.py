@@ -12,8 +12,9 @@ members wait for:
   the second: until the other members, the new owner above all, have heard of it.
 * **Assigned by the broker** (KIP-848): what moves is given up, and the new owner is told with its next
   heartbeat, half an interval later in the mean. There are no rounds.
-* A partition whose owner has **left** waits under each of them, from the owner's goodbye until the others have
-  heard of it. (How long an owner had been dead that said no goodbye is not in the records, and not counted.)
+* A partition whose owner has **left** waits under each of them, from the owner's goodbye until the others
+  have heard of it. (How long an owner had been dead that said no goodbye is not in the records, and not
+  counted.)
 
 To each comes what fetching takes to begin anew, and what the application does in its listener.
 
@@ -91,7 +92,7 @@ class PauseModel:
         return wait_s + self.resume_s + self.listener_s
 
     def vacancy_s(self, consumption: Consumption, members: int) -> float:
-        """The pause of a partition whose owner has left, from its goodbye on; `members` are those that stay."""
+        """The pause of a partition whose owner has left, from its goodbye on, until one of `members` has it."""
         if consumption is Consumption.BROKER_ASSIGNED:
             wait_s = self.broker_heartbeat_interval_s / 2
         elif self.heartbeats_in_step:

@@ -1,0 +1,40 @@
+"""How members consume while their group rebalances, under a strategy and as recorded: what the model of
+pauses asks (`kafka_assignors.pauses`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+
+from kafka_assignors.group import TopicPartitions
+from kafka_assignors.pauses import Consumption
+from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy
+from kafka_assignors_spark.rebalances import EAGER_STRATEGIES, Rebalance
+
+__all__ = ["consumptions", "partitions_of", "recorded_consumptions"]
+
+
+def consumptions(strategy: Strategy) -> tuple[Consumption, ...]:
+    """How groups can run the strategy, the way in which it is replayed first.
+
+    One of a broker (KIP-848), which says so with an attribute `broker_assigned` that is true, runs in one way
+    only.
+    """
+    if getattr(strategy, "broker_assigned", False):
+        return (Consumption.BROKER_ASSIGNED,)
+    if RebalanceProtocol.COOPERATIVE in strategy.protocols:
+        return (Consumption.COOPERATIVE, Consumption.EAGER)
+    return (Consumption.EAGER,)
+
+
+def recorded_consumptions(rebalance: Rebalance) -> tuple[Consumption, ...]:
+    """The same of what production ran: cooperative if a member joined without giving up what it had."""
+    cooperative = rebalance.protocol not in EAGER_STRATEGIES and any(
+        member.owned and not member.revoked for member in rebalance.members.values()
+    )
+    return (Consumption.COOPERATIVE, Consumption.EAGER) if cooperative else (Consumption.EAGER,)
+
+
+def partitions_of(had: Iterable[TopicPartitions], topics: Container[str]) -> int:
+    """How many partitions of these topics members had."""
+    return sum(len(numbers) for each in had for topic, numbers in each.items() if topic in topics)

@@ -1,0 +1,40 @@
+"""The tables of a replay as Parquet, for notebooks of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+
+from kafka_assignors_spark.result import ReplayError
+
+__all__ = ["TABLES", "check_folder", "write_tables"]
+
+TABLES = ("generations", "members", "replayed", "metrics", "churn", "faults", "checked")
+"""The tables that are written, a folder each; `tables` has their columns."""
+
+
+def check_folder(folder: str) -> None:
+    """Fail now if `folder` cannot take the tables: it is a file, or holds what no replay has written.
+
+    What lies behind a URL only Spark can tell, when it writes.
+    """
+    path = Path(folder)
+    if "://" in folder or not path.exists():
+        return
+    if not path.is_dir():
+        raise ReplayError(f"{folder}: the tables need a folder, and this is a file")
+    others = sorted(each.name for each in path.iterdir() if each.name not in TABLES)
+    if others:
+        shown = ", ".join(others[:3]) + (", …" if len(others) > 3 else "")
+        raise ReplayError(
+            f"{folder}: tables of an earlier replay would be replaced here, but it holds something else "
+            f"({shown}): name a folder of their own"
+        )
+
+
+def write_tables(folder: str, frames: Mapping[str, DataFrame]) -> None:
+    """Write each frame as a folder of Parquet in `folder`, in place of what an earlier replay left there."""
+    for name, frame in frames.items():
+        frame.write.mode("overwrite").parquet(f"{folder.rstrip('/')}/{name}")

@@ -1,0 +1,276 @@
+"""Who made a group rebalance: told from the memberships of consecutive generations."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+
+import pytest
+
+from kafka_assignors_spark.faults import Fault, FaultFinder, FaultKind, FaultRules, faults
+from kafka_assignors_spark.rebalances import Generation
+from kafka_assignors_spark.records import MemberRecord
+from spark_validation.tests.groups import START
+
+CRASH_LOOP, FLAPPING, EXPIRED, CAME_BACK, DEPLOYMENT, SCALED = FaultKind
+
+MINUTE = 60
+
+
+def someone(name: str, life: int = 0, *, instance: str | None = None, client: str = "java") -> MemberRecord:
+    """A process called `name` in its so many-th life: the member id changes, client id and host do not."""
+    return MemberRecord(
+        f"{name}-{life}", instance, None, f"{client}-{name}", f"/{name}", 3, ("t",), {}, -1, False, {}
+    )
+
+
+class Life:
+    """A group whose members come and go; each change is a generation some seconds after the last one."""
+
+    def __init__(self, *members: MemberRecord, starts_late: bool = True, at: datetime = START) -> None:
+        self._members = {member.member_id: member for member in members}
+        self._now = at
+        self.records: list[Generation] = []
+        self.then(0, starts_late=starts_late)
+
+    def then(
+        self,
+        seconds: float,
+        *,
+        came: Sequence[MemberRecord] = (),
+        went: Sequence[MemberRecord] = (),
+        replacement: bool = False,
+        decodes: bool = True,
+        starts_late: bool = False,
+        incarnation: int = 1,
+    ) -> Life:
+        self._now += timedelta(seconds=seconds)
+        for member in went:
+            del self._members[member.member_id]
+        self._members.update({member.member_id: member for member in came})
+        number = len(self.records) + 1
+        record = Generation(
+            group="g",
+            incarnation=incarnation,
+            generation=number,
+            offset=number,
+            timestamp=self._now,
+            protocol="range",
+            empty=not self._members,
+            replacement=replacement,
+            skipped=0,
+            starts_late=starts_late,
+            decodes=decodes,
+            members=dict(self._members),
+        )
+        self.records.append(record)
+        return self
+
+    def faults(self, **rules: float) -> list[Fault]:
+        return list(faults(self.records, FaultRules(**rules)))  # type: ignore[arg-type]
+
+
+def kinds(found: Sequence[Fault]) -> list[FaultKind]:
+    return [each.kind for each in found]
+
+
+A, B, C = someone("a"), someone("b"), someone("c")
+
+
+def restarts(life: Life, name: str, times: int, *, stays: float = 60, away: float = 20) -> Life:
+    for each in range(times):
+        life.then(stays, went=[someone(name, each)])
+        life.then(away, came=[someone(name, each + 1)])
+    return life
+
+
+# What one member does
+
+
+def test_the_group_that_stays_as_it_is_is_nobodys_fault() -> None:
+    assert Life(A, B).then(10).then(10).faults() == []
+
+
+def test_scaling_up_and_down_later_is_two_episodes_without_a_fault() -> None:
+    life = Life(A, B).then(10, came=[C]).then(2 * 3600, went=[C])
+    assert kinds(life.faults()) == [SCALED, SCALED]
+    up, down = life.faults()
+    assert (up.joins, up.leaves, down.joins, down.leaves) == (1, 0, 0, 1)
+
+
+def test_who_restarts_once_came_back_and_made_two_generations() -> None:
+    [fault] = restarts(Life(A, B), "a", 1).faults()
+    assert fault.kind is CAME_BACK
+    assert (fault.joins, fault.leaves, fault.restarts, fault.generations, fault.alone) == (1, 1, 1, 2, 2)
+    assert (fault.client_id, fault.client_host, fault.member_id) == ("java-a", "/a", "a-1")
+
+
+def test_three_quick_restarts_in_a_row_are_a_crash_loop_and_two_are_not() -> None:
+    assert kinds(restarts(Life(A, B), "a", 2).faults()) == [CAME_BACK]
+    [fault] = restarts(Life(A, B), "a", 3).faults()
+    assert (fault.kind, fault.restarts, fault.generations) == (CRASH_LOOP, 3, 6)
+
+
+def test_who_stays_longer_than_a_short_stay_in_between_is_in_no_crash_loop() -> None:
+    life = restarts(Life(A, B), "a", 3, stays=11 * MINUTE)
+    assert kinds(life.faults()) == [CAME_BACK]
+    assert kinds(life.faults(short_stay_s=12 * MINUTE)) == [CRASH_LOOP]
+
+
+def test_who_is_away_for_too_long_to_have_restarted_but_joins_often_flaps() -> None:
+    life = restarts(Life(A, B), "a", 4, away=6 * MINUTE)
+    assert kinds(life.faults()) == [FLAPPING]
+    assert kinds(life.faults(flapping=5)) == [SCALED]
+    assert kinds(life.faults(flapping_s=10 * MINUTE)) == [SCALED]
+
+
+def test_a_static_member_that_goes_has_lost_its_session() -> None:
+    pod = someone("pod", instance="pod-0")
+    [fault] = Life(A, pod).then(60, went=[pod]).faults()
+    assert (fault.kind, fault.expiries, fault.instance_id) == (EXPIRED, 1, "pod-0")
+
+
+def test_but_not_one_of_aiokafka_which_says_goodbye() -> None:
+    pod = someone("pod", instance="pod-0", client="aiokafka")
+    assert kinds(Life(A, pod).then(60, went=[pod]).faults()) == [SCALED]
+
+
+def test_a_static_member_that_restarts_in_place_makes_no_generation() -> None:
+    old, new = someone("pod", 0, instance="pod-0"), someone("pod", 1, instance="pod-0")
+    [fault] = Life(A, old).then(60, went=[old], came=[new], replacement=True).faults()
+    assert (fault.kind, fault.restarts, fault.expiries, fault.generations) == (CAME_BACK, 1, 0, 0)
+
+
+def test_an_instance_is_itself_wherever_it_runs() -> None:
+    lives = [someone(f"node{n}", instance="pod-0") for n in range(4)]
+    life = Life(A, lives[0])
+    for old, new in itertools.pairwise(lives):
+        life.then(60, went=[old]).then(20, came=[new])
+    assert kinds(life.faults()) == [CRASH_LOOP]
+
+
+def test_a_generation_in_which_two_came_is_alone_nobodys() -> None:
+    found = Life(A).then(10, came=[B, C]).faults()
+    assert [(fault.generations, fault.alone) for fault in found] == [(1, 0), (1, 0)]
+
+
+def test_an_episode_is_cut_at_midnight_and_a_crash_loop_goes_on_over_it() -> None:
+    life = restarts(Life(A, B, at=START - timedelta(minutes=5)), "a", 6)
+    before, after = life.faults()
+    assert (before.kind, after.kind) == (CRASH_LOOP, CRASH_LOOP)
+    assert before.date == START.date() - timedelta(days=1)
+    assert after.date == START.date()
+    assert before.restarts + after.restarts == 6
+
+
+# Deployments
+
+
+def rolling(life: Life, names: Sequence[str], *, surge: bool = False, seconds: float = 30) -> Life:
+    for name in names:
+        old, new = someone(name), someone(f"new-{name}")
+        if surge:
+            life.then(seconds, came=[new]).then(seconds, went=[old])
+        else:
+            life.then(seconds, went=[old]).then(seconds, came=[new])
+    return life
+
+
+@pytest.mark.parametrize("surge", [False, True])
+def test_a_rolling_deployment_is_one_and_no_fault_of_its_members(surge: bool) -> None:
+    [fault] = rolling(Life(A, B, C), "abc", surge=surge).faults()
+    assert fault.kind is DEPLOYMENT
+    assert (fault.members, fault.joins, fault.leaves, fault.generations) == (3, 3, 3, 6)
+    assert fault.client_id is None
+
+
+def test_so_is_one_that_stops_everybody_first() -> None:
+    life = Life(A, B).then(60, went=[A, B]).then(60, came=[someone("x")]).then(5, came=[someone("y")])
+    [fault] = life.faults()
+    assert (fault.kind, fault.members, fault.generations) == (DEPLOYMENT, 2, 3)
+
+
+def test_two_deployments_are_two() -> None:
+    life = rolling(Life(A, B), "ab")
+    life.then(3600, went=[someone("new-a")]).then(5, came=[someone("x")])
+    life.then(5, went=[someone("new-b")]).then(5, came=[someone("y")])
+    assert kinds(life.faults()) == [DEPLOYMENT, DEPLOYMENT]
+
+
+def test_static_members_that_are_replaced_in_place_are_a_deployment_without_a_generation() -> None:
+    old = [someone(name, 0, instance=name) for name in "ab"]
+    life = Life(*old)
+    for member in old:
+        assert member.instance_id is not None
+        new = someone(member.instance_id, 1, instance=member.instance_id)
+        life.then(30, went=[member], came=[new], replacement=True)
+    [fault] = life.faults()
+    assert (fault.kind, fault.members, fault.generations) == (DEPLOYMENT, 2, 0)
+
+
+def test_a_wave_that_leaves_somebody_out_is_no_deployment() -> None:
+    assert kinds(rolling(Life(A, B, C), "ab").faults()) == [SCALED] * 4
+
+
+def test_nor_is_one_whose_newcomers_leave_again() -> None:
+    life = rolling(Life(A, B, C), "ab")
+    life.then(10, went=[someone("new-b")]).then(10, came=[someone("new-b", 1)])
+    assert DEPLOYMENT not in kinds(rolling(life, "c").faults())
+
+
+def test_nor_one_that_takes_too_long_or_pauses_in_between() -> None:
+    life = rolling(Life(A, B), "ab", seconds=200)
+    assert kinds(life.faults()) == [DEPLOYMENT]
+    assert DEPLOYMENT not in kinds(life.faults(deployment_s=599))
+    assert DEPLOYMENT not in kinds(life.faults(deployment_gap_s=199))
+
+
+def test_a_deployment_is_found_among_other_changes() -> None:
+    life = Life(A, B, C, someone("d")).then(30, went=[someone("d")])
+    life = rolling(life, "abc").then(301, came=[someone("e")])
+    assert kinds(life.faults()) == [DEPLOYMENT, SCALED, SCALED]
+    assert {fault.client_id for fault in life.faults()} == {None, "java-d", "java-e"}
+
+
+def test_a_single_member_that_is_replaced_is_no_deployment() -> None:
+    assert DEPLOYMENT not in kinds(rolling(Life(A), "a").faults())
+
+
+# What is not known
+
+
+def test_the_first_record_of_a_history_that_starts_late_is_compared_with_nothing() -> None:
+    assert Life(A, B, starts_late=True).faults() == []
+    assert kinds(Life(A, B, starts_late=False).faults()) == [SCALED, SCALED]
+
+
+def test_nothing_is_compared_across_a_generation_that_does_not_decode() -> None:
+    life = Life(A, B).then(10, went=[B], decodes=False).then(10).then(10, came=[C])
+    assert [fault.client_id for fault in life.faults()] == ["java-c"]
+
+
+def test_a_group_made_anew_begins_with_nobody() -> None:
+    life = Life(A).then(10, incarnation=2)
+    assert kinds(life.faults()) == [SCALED]
+
+
+def test_a_threshold_that_makes_no_sense_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="flapping is 0, and has to be greater than 0"):
+        FaultRules(flapping=0)
+
+
+def test_what_is_kept_does_not_grow_with_the_history() -> None:
+    finder = FaultFinder(FaultRules())
+
+    def pods() -> Iterator[Generation]:
+        life = Life(someone("pod0"), B)
+        yield life.records.pop()
+        for number in range(2_000):
+            life.then(600, went=[someone(f"pod{number}")], came=[someone(f"pod{number + 1}")])
+            yield life.records.pop()
+
+    given = sum(1 for record in pods() for _ in finder.feed(record))
+    kept = len(finder._waiting) + len(finder._episodes._open) + len(finder._born)
+    assert given >= 1_900
+    assert kept < 30
