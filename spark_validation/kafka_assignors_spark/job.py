@@ -24,8 +24,8 @@ from kafka_assignors_spark import history, metrics
 from kafka_assignors_spark.inputs import catalogue_of, live_records, recorded_records
 from kafka_assignors_spark.instants import from_micros
 from kafka_assignors_spark.leaders import MUST_MATCH
-from kafka_assignors_spark.rebalances import EAGER_STRATEGIES
 from kafka_assignors_spark.output import check_folder, write_tables
+from kafka_assignors_spark.rebalances import EAGER_STRATEGIES
 from kafka_assignors_spark.records import CONSUMER
 from kafka_assignors_spark.replay import replay
 from kafka_assignors_spark.result import (

@@ -187,8 +187,8 @@ class Verdict:
     figure, the `worst_` one is the largest. `second_rounds` counts the rebalances after which the
     cooperative protocol needs another round to hand partitions over; it is 0 for a strategy that runs
     eagerly. `rack_misses` sums the partitions that a member consumes from another rack after each rebalance,
-    `least_rack_misses` the fewest of any optimally balanced assignment, whatever it moves; both are None where
-    no racks are known. `vacated` sums the partitions whose owner had left.
+    `least_rack_misses` the fewest of any optimally balanced assignment, whatever it moves; both are None
+    where no racks are known. `vacated` sums the partitions whose owner had left.
 
     The paused partition-seconds are what a model says (`kafka_assignors.pauses`), not a measurement:
     `paused_s` under the protocol with which the strategy was replayed, the others had it run under that one,

@@ -92,7 +92,7 @@ class PauseModel:
         return wait_s + self.resume_s + self.listener_s
 
     def vacancy_s(self, consumption: Consumption, members: int) -> float:
-        """The pause of a partition whose owner has left, from its goodbye on, until one of `members` has it."""
+        """The pause of a partition whose owner has left, from its goodbye until one of `members` has it."""
         if consumption is Consumption.BROKER_ASSIGNED:
             wait_s = self.broker_heartbeat_interval_s / 2
         elif self.heartbeats_in_step:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import kafka_assignors
-from kafka_assignors.cli import archive, assign, check, groups, lint, replay, strategies
+from kafka_assignors.cli import archive, assign, check, groups, lint, replay, strategies, validate
 from kafka_assignors.cli.console import emit, flush, note, stdout_failed
 from kafka_assignors.cli.errors import CannotRun, ExitCode, PipeClosed
 
@@ -35,6 +35,7 @@ app.add_typer(groups.groups)
 app.command("lint", epilog=lint.EPILOG)(lint.lint_members)
 app.command(epilog=replay.EPILOG)(replay.replay)
 app.command(epilog=strategies.EPILOG)(strategies.strategies)
+app.command(epilog=validate.EPILOG)(validate.validate)
 
 # typer brings its own copy of click from some version on, and names this class in neither.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -56,7 +57,8 @@ def _main(
     """Partition assignment for Kafka consumer groups.
 
     See what a strategy does with a group, look at the groups of a running cluster, judge a change of strategy
-    before you roll it out, keep the history of your groups, and replay it under other strategies.
+    before you roll it out, keep the history of your groups, replay it under other strategies, and hold the
+    outcome against a policy.
     """
 
 

@@ -5,7 +5,6 @@ A value keeps the line it is on, so that whoever objects to it can say where it 
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_assignors.cli.errors import CannotRun
+from kafka_assignors.cli.toml import parse_toml
 
 __all__ = ["MemberFile", "read_member_file"]
 
@@ -53,32 +53,12 @@ def read_member_file(path: Path) -> MemberFile:
     except UnicodeDecodeError:
         raise CannotRun(f"{path}: not UTF-8") from None
     if path.suffix == ".toml":
-        settings = _flat(_toml(path, text))
+        settings = _flat(parse_toml(path, text))
     elif path.suffix == ".json":
         settings = _flat(_json(path, text))
     else:
         settings = _properties(path, text)
     return MemberFile(path, settings, text)
-
-
-def _toml(path: Path, text: str) -> dict[str, Any]:
-    reader: Any = None
-    for name in ("tomllib", "tomli"):
-        try:
-            reader = importlib.import_module(name)
-            break
-        except ModuleNotFoundError:
-            continue
-    if reader is None:
-        raise CannotRun(f'{path}: Python 3.10 reads no TOML by itself: pip install "kafka-assignors[cli]"')
-    try:
-        settings: dict[str, Any] = reader.loads(text)
-    except reader.TOMLDecodeError as error:
-        line = re.search(r"at line (\d+)", str(error))
-        quote = ": a name with dots beside one that it begins with, such as client, belongs in quotes"
-        hint = quote if "overwrite" in str(error) else ""
-        raise CannotRun(f"{path}{':' + line[1] if line else ''}: not TOML: {error}{hint}") from None
-    return settings
 
 
 def _json(path: Path, text: str) -> dict[str, Any]:

@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from kafka_assignors.cli.errors import CannotRun
 from kafka_assignors.strategies import Strategy, StrategyError, load_strategy
 
-__all__ = ["load_named_strategy", "split_names"]
+__all__ = ["add_current_directory", "load_named_strategy", "split_names"]
 
 
 def load_named_strategy(spec: str) -> Strategy:
     """The strategy called `spec`; `module:attribute` is also looked for in the current directory."""
     if ":" in spec:
-        _add_current_directory()
+        add_current_directory()
     try:
         return load_strategy(spec)
     except StrategyError as error:
@@ -27,7 +27,8 @@ def split_names(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.strip() for value in values for name in value.split(",") if name.strip()))
 
 
-def _add_current_directory() -> None:
+def add_current_directory() -> None:
+    """Look for modules in the current directory too, here and in the processes that Spark starts."""
     # An installed command has its own directory on the path, not the one it is run in. The processes
     # that Spark starts get theirs from the environment.
     here = os.getcwd()

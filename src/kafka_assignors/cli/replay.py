@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import tempfile
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from kafka_assignors.cli.console import ProgressReport, note
+from kafka_assignors.cli.console import note
 from kafka_assignors.cli.errors import CannotRun
 from kafka_assignors.cli.named import load_named_strategy, split_names
+from kafka_assignors.cli.parameters import parameters
 from kafka_assignors.cli.properties import read_properties
+from kafka_assignors.cli.replaying import needs_spark, run_with_progress
 from kafka_assignors.cli.spark import Master, SparkConfig, spark_properties
+from kafka_assignors.cli.written import prepare, write
 
 __all__ = ["EPILOG", "replay"]
 
@@ -35,7 +35,6 @@ command line.
 """
 
 _ALL = "range,roundrobin,sticky,cooperative-sticky,rack-aware-sticky"
-_SPARK_EXTRA = {"pyspark", "pyarrow", "confluent_kafka", "plotly", "jinja2"}
 
 
 def replay(
@@ -95,6 +94,30 @@ def replay(
             "--json", metavar="FILE", help="Write the whole result as JSON.", rich_help_panel="Output"
         ),
     ] = None,
+    tables: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write the tables as Parquet for your own notebooks, to a path or URL that Spark can write.",
+            rich_help_panel="Output",
+        ),
+    ] = None,
+    pause: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="A parameter of the model of pauses, such as heartbeat_interval_s=5; may be repeated.",
+            rich_help_panel="Models and thresholds",
+        ),
+    ] = None,
+    fault: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="A threshold of whose fault rebalances are, such as crash_loop=5; may be repeated.",
+            rich_help_panel="Models and thresholds",
+        ),
+    ] = None,
     master: Master = None,
     spark_config: SparkConfig = None,
 ) -> None:
@@ -106,19 +129,14 @@ def replay(
         load_named_strategy(name)
     for path in (html, json_file):
         if path is not None:
-            _prepare(path)
+            prepare(path)
     config = read_properties(command_config) if command_config is not None else {}
     properties = spark_properties(spark_config)
 
-    try:
+    with needs_spark("replay"):
         from kafka_assignors.cli.tables import print_replay
-        from kafka_assignors_spark.job import run_replay
         from kafka_assignors_spark.report import html_report, json_report
-        from kafka_assignors_spark.result import Mode, Progress, ReplayError, ReplayOptions
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in _SPARK_EXTRA:
-            raise
-        raise CannotRun(f'replay needs {error.name}: pip install "kafka-assignors[spark]"') from None
+        from kafka_assignors_spark.result import Mode, ReplayOptions
 
     modes = split_names(mode or [each.value for each in Mode])
     for each in modes:
@@ -126,52 +144,28 @@ def replay(
             raise CannotRun(
                 f"there is no mode {each!r}: known are {', '.join(known.value for known in Mode)}"
             )
-    options = ReplayOptions(
-        path=history,
-        bootstrap_servers=bootstrap_server,
-        strategies=names,
-        modes=tuple(map(Mode, modes)),
-        groups=tuple(group) if group else None,
-        strict=strict,
-        client_config=config,
-        timeout_seconds=timeout,
-        master=master,
-        spark_config=properties,
+    default = ReplayOptions()
+    result = run_with_progress(
+        ReplayOptions(
+            path=history,
+            bootstrap_servers=bootstrap_server,
+            strategies=names,
+            modes=tuple(map(Mode, modes)),
+            groups=tuple(group) if group else None,
+            strict=strict,
+            client_config=config,
+            timeout_seconds=timeout,
+            master=master,
+            spark_config=properties,
+            pauses=parameters("--pause", pause or (), default.pauses),
+            fault_rules=parameters("--fault", fault or (), default.fault_rules),
+            tables=tables,
+        )
     )
-    with ProgressReport("starting Spark", delay_s=0.5) as progress:
-
-        def on_progress(step: Progress) -> None:
-            progress.update(f"[{step.number}/{step.phases}] {step.phase}", step.done, step.total)
-
-        try:
-            result = run_replay(options, on_progress)
-        except ReplayError as error:
-            raise CannotRun(str(error)) from error
     print_replay(result)
     for path, text in ((html, html_report), (json_file, json_report)):
         if path is not None:
-            _write(path, text(result))
+            write(path, text(result))
             note(f"wrote {path}")
-
-
-def _prepare(path: Path) -> None:
-    """Fail now, and not after minutes of work, if `path` cannot be written."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
-    except OSError as error:
-        raise CannotRun(f"cannot write {path}: {error.strerror}") from None
-
-
-def _write(path: Path, text: str) -> None:
-    """Replace `path` as a whole, so that a reader never sees half a report."""
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise CannotRun(f"cannot write {path}: {error.strerror}") from None
+    if tables is not None:
+        note(f"wrote the tables in {tables}")

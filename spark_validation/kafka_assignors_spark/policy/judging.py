@@ -1,0 +1,173 @@
+"""A report held against a policy.
+
+A rule *holds* if it does in each of its groups, and is *violated* if it is in one. Where a fact is missing it
+is *not judged*, never taken to hold: no group matches, too little of a group was replayed, the strategy
+failed, a figure is unknown. The policy is violated if a rule is; not judged if none is, but one could not be
+judged.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from kafka_assignors_spark.policy.report import Report, ReportedGroup
+from kafka_assignors_spark.policy.rules import LEAST, METRICS, Policy, Rule
+
+__all__ = ["GroupJudgement", "Judgement", "Outcome", "RuleJudgement", "judge"]
+
+_ROUNDING = 1e-9
+"""Sums of seconds and means differ in their last digits with the order in which Spark adds them up."""
+
+
+class Outcome(str, enum.Enum):
+    """What became of a rule, from good to bad to unknown."""
+
+    HOLDS = "holds"
+    VIOLATED = "violated"
+    NOT_JUDGED = "not judged"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupJudgement:
+    """A rule in one group: its `value`, between what bounds it has to lie, and why it was not judged."""
+
+    group: str
+    outcome: Outcome
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RuleJudgement:
+    """A rule in all its groups. `reason` says why there are none to judge it by."""
+
+    rule: Rule
+    groups: tuple[GroupJudgement, ...]
+    reason: str | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        outcomes = [each.outcome for each in self.groups]
+        return _worst(outcomes if self.reason is None else [*outcomes, Outcome.NOT_JUDGED])
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The verdict on a policy, rule by rule."""
+
+    rules: tuple[RuleJudgement, ...]
+
+    @property
+    def outcome(self) -> Outcome:
+        return _worst(rule.outcome for rule in self.rules)
+
+
+class _Missing(Exception):
+    """A fact without which nothing can be said; the message names it."""
+
+
+def judge(policy: Policy, report: Report) -> Judgement:
+    """Each rule of the policy, in its order."""
+    truth = None
+    if policy.require_truth and not report.truth_holds:
+        truth = "the check of truth fails: the replay does not repeat what production did"
+    return Judgement(tuple(_rule(rule, report, truth) for rule in policy.rules))
+
+
+def _rule(rule: Rule, report: Report, truth: str | None) -> RuleJudgement:
+    if truth is not None:
+        return RuleJudgement(rule, (), truth)
+    for name in (rule.strategy, rule.relative_to):
+        if name not in (None, LEAST) and name not in report.strategies:
+            return RuleJudgement(rule, (), f"{name} was not replayed")
+    if rule.mode not in report.modes:
+        return RuleJudgement(rule, (), f"no {rule.mode.value} was replayed")
+    unmatched = [
+        pattern
+        for pattern in rule.groups
+        if not pattern.startswith("!") and not any(fnmatchcase(group, pattern) for group in report.groups)
+    ]
+    groups = tuple(_group(rule, name, report) for name in sorted(_matching(rule, report)))
+    if unmatched:
+        return RuleJudgement(rule, groups, f"no group matches {', '.join(map(repr, unmatched))}")
+    return RuleJudgement(rule, groups, None if groups else "no group is left after those taken out")
+
+
+def _matching(rule: Rule, report: Report) -> Iterator[str]:
+    for group in report.groups:
+        matches = False
+        for pattern in rule.groups:
+            if fnmatchcase(group, pattern.removeprefix("!")):
+                matches = not pattern.startswith("!")
+        if matches:
+            yield group
+
+
+def _group(rule: Rule, name: str, report: Report) -> GroupJudgement:
+    try:
+        _require_replayed(rule, report.groups[name])
+        value = _figure(rule, name, rule.strategy, rule.metric, report)
+        factor = 1.0 if rule.relative_to is None else _reference(rule, name, report)
+    except _Missing as missing:
+        return GroupJudgement(name, Outcome.NOT_JUDGED, reason=str(missing))
+    low = None if rule.min is None else rule.min * factor
+    high = None if rule.max is None else rule.max * factor
+    return GroupJudgement(name, _between(low, value, high), value, low, high)
+
+
+def _require_replayed(rule: Rule, group: ReportedGroup) -> None:
+    if not group.replayed:
+        raise _Missing("nothing of it was replayed")
+    missing = 1 - group.replayed / group.rebalances
+    if missing > rule.max_not_replayed + _ROUNDING:
+        raise _Missing(
+            f"{missing:.0%} of its rebalances were not replayed, and max_not_replayed allows "
+            f"{rule.max_not_replayed:.0%}"
+        )
+
+
+def _reference(rule: Rule, group: str, report: Report) -> float:
+    if rule.relative_to == LEAST:
+        least = METRICS[rule.metric].least
+        assert least is not None
+        return _figure(rule, group, rule.strategy, least, report)
+    assert rule.relative_to is not None
+    return _figure(rule, group, rule.relative_to, rule.metric, report)
+
+
+def _figure(rule: Rule, group: str, strategy: str, key: str, report: Report) -> float:
+    """A finite number, per rebalance or day if the rule says so, or `_Missing`."""
+    verdict = report.verdicts.get((group, strategy, rule.mode))
+    if verdict is None:
+        raise _Missing(f"there are no figures of {strategy}")
+    failed = verdict.get("failed", 0)
+    if failed and key != "failed":
+        raise _Missing(f"{strategy} failed in {failed} of its rebalances, which no figure covers")
+    value = verdict.get(key)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise _Missing(f"{key} of {strategy} is unknown")
+    if rule.per is None:
+        return float(value)
+    divisor = verdict.get("rebalances", 0) if rule.per == "rebalance" else report.groups[group].days
+    if not divisor > 0:
+        raise _Missing(f"its records span no {rule.per}")
+    return float(value / divisor)
+
+
+def _between(low: float | None, value: float, high: float | None) -> Outcome:
+    too_low = low is not None and value < low - _ROUNDING * max(1.0, abs(low))
+    too_high = high is not None and value > high + _ROUNDING * max(1.0, abs(high))
+    return Outcome.VIOLATED if too_low or too_high else Outcome.HOLDS
+
+
+def _worst(outcomes: Iterable[Outcome]) -> Outcome:
+    found = set(outcomes)
+    return next(
+        (outcome for outcome in (Outcome.VIOLATED, Outcome.NOT_JUDGED) if outcome in found), Outcome.HOLDS
+    )

@@ -1,0 +1,234 @@
+"""What a policy is, and how it is read.
+
+A policy is a table of rules (`[[rule]]`), each a bound on one metric of one strategy in some groups. Whatever
+is wrong with it is said with the rule, the key, and what is allowed: a rule that is misread would let through
+what it was written to stop.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_assignors.strategies.registry import StrategyError, load_strategy
+from kafka_assignors_spark.result import RECORDED, Mode
+
+__all__ = ["LEAST", "METRICS", "Metric", "Policy", "PolicyError", "Rule", "read_policy"]
+
+LEAST = "least"
+"""What `relative_to` calls the least possible."""
+
+_PER = ("rebalance", "day")
+
+
+class PolicyError(ValueError):
+    """The policy is not one: the message says which rule, which key, and what is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A figure that rules may be about: what it counts, and the key of a verdict that is its least, if any.
+
+    `sums` says that it adds up over rebalances, so that it can be taken per rebalance or per day.
+    """
+
+    what: str
+    least: str | None = None
+    sums: bool = False
+
+
+METRICS: Mapping[str, Metric] = {
+    "moved": Metric("partitions that went from one live member to another", "least_moved", sums=True),
+    "stickiness": Metric("of the partitions that could have stayed, the share that did"),
+    "second_rounds": Metric("rebalances that took more than one round", sums=True),
+    "rack_misses": Metric("partitions consumed from another rack", "least_rack_misses", sums=True),
+    "paused_s": Metric("paused partition-seconds, as the strategy runs (modelled)", sums=True),
+    "paused_eager_s": Metric("the same had it run eagerly", sums=True),
+    "paused_cooperative_s": Metric("the same had it run cooperatively", sums=True),
+    "max_over_mean": Metric("load of the fullest member over the mean, averaged over the rebalances"),
+    "worst_max_over_mean": Metric("the same at its worst"),
+    "max_minus_min": Metric("fullest minus emptiest member in partitions, averaged"),
+    "worst_max_minus_min": Metric("the same at its worst"),
+    "load_stddev": Metric("standard deviation of the loads in partitions, averaged"),
+    "failed": Metric("rebalances in which the strategy failed", sums=True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """In each of the groups, `metric` of `strategy` lies between `min` and `max`.
+
+    With `relative_to` the bounds are multiples of the least possible, or of the same metric of another
+    strategy (`recorded` is what production did). `per` divides the metric by the rebalances or the days of
+    the group. `groups` are glob patterns, and one that begins with `!` takes groups out; of those that match
+    a group the last one counts. `max_not_replayed` is the share of a group's rebalances that may be missing.
+    """
+
+    name: str
+    metric: str
+    strategy: str
+    groups: tuple[str, ...]
+    mode: Mode
+    min: float | None
+    max: float | None
+    relative_to: str | None
+    per: str | None
+    max_not_replayed: float
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The rules. With `require_truth` nothing is judged by a replay whose check of truth fails."""
+
+    rules: tuple[Rule, ...]
+    require_truth: bool = True
+
+    @property
+    def strategies(self) -> tuple[str, ...]:
+        """The strategies that have to be replayed."""
+        named = (name for rule in self.rules for name in (rule.strategy, rule.relative_to))
+        return tuple(dict.fromkeys(name for name in named if name not in (None, LEAST, RECORDED)))  # type: ignore[arg-type]
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """The modes that have to be replayed."""
+        return tuple(mode for mode in Mode if any(rule.mode is mode for rule in self.rules))
+
+
+def read_policy(table: Mapping[str, Any], where: str = "policy") -> Policy:
+    """The policy in a TOML table; `where` names its file in a `PolicyError`."""
+    top = _Table(table, where)
+    top.only("rule", "max_not_replayed", "require_truth")
+    share = top.share("max_not_replayed", 0.1)
+    rules = table.get("rule")
+    if not isinstance(rules, list) or not rules or not all(isinstance(each, Mapping) for each in rules):
+        raise PolicyError(f"{where}: a policy has rules, each a table that begins with [[rule]]")
+    read = tuple(_rule(each, number, where, share) for number, each in enumerate(rules, 1))
+    names = [rule.name for rule in read]
+    for name in names:
+        if names.count(name) > 1:
+            raise PolicyError(f"{where}: two rules are called {name!r}: a verdict must say which it is about")
+    return Policy(read, top.boolean("require_truth", True))
+
+
+def _rule(table: Mapping[str, Any], number: int, where: str, share: float) -> Rule:
+    named = table.get("name")
+    called = f"rule {number} ({named!r})" if isinstance(named, str) else f"rule {number}"
+    rule = _Table(table, f"{where}: {called}")
+    keys = ("name", "metric", "strategy", "groups", "mode", "min", "max", "relative_to", "per")
+    rule.only(*keys, "max_not_replayed")
+    metric = rule.one_of("metric", METRICS)
+    strategy = rule.strategy("strategy", ())
+    low, high = rule.number("min"), rule.number("max")
+    if low is None and high is None:
+        raise PolicyError(f"{rule.where}: give min, max or both")
+    if low is not None and high is not None and low > high:
+        raise PolicyError(f"{rule.where}: min {low:g} is greater than max {high:g}")
+    relative_to = rule.strategy("relative_to", (LEAST,)) if "relative_to" in table else None
+    if relative_to == LEAST and METRICS[metric].least is None:
+        known = ", ".join(name for name, each in METRICS.items() if each.least is not None)
+        raise PolicyError(f"{rule.where}: relative_to: no least is known of {metric!r}, only of {known}")
+    if relative_to == strategy:
+        raise PolicyError(f"{rule.where}: relative_to is {strategy!r} itself")
+    per = rule.one_of("per", _PER) if "per" in table else None
+    if per is not None and not METRICS[metric].sums:
+        known = ", ".join(name for name, each in METRICS.items() if each.sums)
+        raise PolicyError(f"{rule.where}: per: {metric!r} is no sum; these are: {known}")
+    mode = Mode(rule.one_of("mode", [each.value for each in Mode])) if "mode" in table else Mode.ROLLOUT
+    return Rule(
+        name=rule.text("name") if "name" in table else f"rule {number}",
+        metric=metric,
+        strategy=strategy,
+        groups=rule.patterns("groups"),
+        mode=mode,
+        min=low,
+        max=high,
+        relative_to=relative_to,
+        per=per,
+        max_not_replayed=rule.share("max_not_replayed", share),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A TOML table whose keys are asked for by type; `where` says where it stands."""
+
+    values: Mapping[str, Any]
+    where: str
+
+    def only(self, *known: str) -> None:
+        """No other keys than these."""
+        for key in self.values:
+            if key not in known:
+                raise PolicyError(f"{self.where}: there is no key {key!r}{_near(key, known)}")
+
+    def text(self, key: str) -> str:
+        value = self.values.get(key)
+        if not isinstance(value, str) or not value:
+            raise PolicyError(f"{self.where}: {key} has to be a text, {_found(value)}")
+        return value
+
+    def one_of(self, key: str, known: Collection[str]) -> str:
+        value = self.text(key)
+        if value not in known:
+            raise PolicyError(f"{self.where}: there is no {key} {value!r}{_near(value, known)}")
+        return value
+
+    def strategy(self, key: str, others: Collection[str]) -> str:
+        name = self.text(key)
+        if name not in (RECORDED, *others):
+            try:
+                load_strategy(name)
+            except StrategyError as error:
+                also = ", ".join((RECORDED, *others))
+                raise PolicyError(f"{self.where}: {key}: {error} (or {also})") from None
+        return name
+
+    def number(self, key: str) -> float | None:
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise PolicyError(f"{self.where}: {key} has to be a finite number, {_found(value)}")
+        return float(value)
+
+    def share(self, key: str, default: float) -> float:
+        value = self.number(key)
+        if value is None:
+            return default
+        if not 0 <= value <= 1:
+            raise PolicyError(f"{self.where}: {key} is a share between 0 and 1, {_found(value)}")
+        return value
+
+    def boolean(self, key: str, default: bool) -> bool:
+        value = self.values.get(key, default)
+        if not isinstance(value, bool):
+            raise PolicyError(f"{self.where}: {key} has to be true or false, {_found(value)}")
+        return value
+
+    def patterns(self, key: str) -> tuple[str, ...]:
+        value = self.values.get(key, ["*"])
+        if (
+            not isinstance(value, list)
+            or not value
+            or not all(isinstance(each, str) and each for each in value)
+        ):
+            raise PolicyError(
+                f"{self.where}: {key} has to be a list of group ids or patterns such as 'payments-*', "
+                f"{_found(value)}"
+            )
+        if all(each.startswith("!") for each in value):
+            raise PolicyError(f"{self.where}: {key} takes groups out and puts none in: begin with '*'")
+        return tuple(value)
+
+
+def _found(value: object) -> str:
+    return "and is missing" if value is None else f"found {value!r}"
+
+
+def _near(word: str, known: Collection[str]) -> str:
+    close = difflib.get_close_matches(word, known, n=1)
+    return f": did you mean {close[0]!r}?" if close else f"; known are {', '.join(known)}"

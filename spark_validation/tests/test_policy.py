@@ -1,0 +1,319 @@
+"""Policies: what is refused with which words, and what holds, is violated, or cannot be judged."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from kafka_assignors_spark.policy import (
+    METRICS,
+    GroupJudgement,
+    Outcome,
+    PolicyError,
+    ReportError,
+    RuleJudgement,
+    judge,
+    read_policy,
+    read_report,
+)
+from kafka_assignors_spark.result import Mode, Verdict, to_json
+from spark_validation.tests.report_sample import GROUPS, LINKING, sample
+
+HOLDS, VIOLATED, NOT_JUDGED = Outcome
+
+RULE: dict[str, Any] = {"metric": "moved", "strategy": "cooperative-sticky", "max": 12}
+
+
+def document(**verdict: object) -> dict[str, Any]:
+    """The report of `sample()`, with these figures in every verdict of cooperative-sticky on `payments`."""
+    made: dict[str, Any] = to_json(sample())
+    for each in made["verdicts"]:
+        if (each["group"], each["strategy"]) == ("payments", "cooperative-sticky"):
+            each.update(verdict)
+    return made
+
+
+def judged(rule: Mapping[str, Any], made: Mapping[str, Any] | None = None, **top: Any) -> RuleJudgement:
+    whole = {"groups": ["payments"], **RULE, **rule}
+    if "min" in rule and "max" not in rule:
+        del whole["max"]
+    policy = read_policy({"rule": [whole], **top})
+    [found] = judge(policy, read_report(document() if made is None else made)).rules
+    return found
+
+
+def outcome(made: Mapping[str, Any] | None = None, **rule: Any) -> Outcome:
+    return judged(rule, made).outcome
+
+
+def only_group(made: Mapping[str, Any] | None = None, **rule: Any) -> GroupJudgement:
+    [group] = judged(rule, made).groups
+    return group
+
+
+# Bounds
+
+
+def test_bounds_are_inclusive_on_both_sides() -> None:
+    assert outcome(max=12) is outcome(min=12) is outcome(min=12, max=12) is HOLDS
+    assert outcome(max=11.9) is outcome(min=12.1) is VIOLATED
+
+
+def test_a_multiple_of_the_least_of_recorded_and_of_another_strategy() -> None:
+    assert outcome(max=1.0, relative_to="least") is HOLDS
+    assert outcome(max=0.99, relative_to="least") is VIOLATED
+    # Recorded moved 40.
+    assert only_group(max=0.3, relative_to="recorded").high == pytest.approx(12)
+    assert outcome(max=0.3, relative_to="recorded") is HOLDS
+    assert outcome(max=0.29, relative_to="range") is VIOLATED
+    assert outcome(min=0.31, relative_to="range") is VIOLATED
+
+
+def test_of_nothing_no_multiple_is_allowed_and_nothing_is() -> None:
+    made = document(least_moved=0)
+    assert outcome(made, max=5, relative_to="least") is VIOLATED
+    assert outcome(document(least_moved=0, moved=0), max=1, relative_to="least") is HOLDS
+
+
+def test_sums_are_taken_per_rebalance_or_per_day() -> None:
+    assert only_group(per="rebalance").value == 1.2
+    assert only_group(per="day").value == pytest.approx(12 * 24 * 5)  # the sample spans twelve minutes
+    assert only_group(max=1, relative_to="least", per="day").outcome is HOLDS
+
+
+def test_sums_that_differ_in_their_last_digits_are_the_same() -> None:
+    assert outcome(document(paused_s=0.1 + 0.2), metric="paused_s", max=0.3) is HOLDS
+    assert outcome(document(paused_s=0.3 + 1e-6), metric="paused_s", max=0.3) is VIOLATED
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_every_metric_is_a_figure_of_a_verdict_and_can_be_judged(metric: str) -> None:
+    names = {field.name for field in dataclasses.fields(Verdict)}
+    assert metric in names
+    assert METRICS[metric].least is None or METRICS[metric].least in names
+    made = document(rack_misses=3, paused_cooperative_s=2.0)
+    assert only_group(made, metric=metric, max=1e9).outcome is HOLDS
+
+
+def test_a_rule_may_be_about_what_production_did() -> None:
+    assert only_group(strategy="recorded", max=40).value == 40
+
+
+# What is not judged
+
+
+@pytest.mark.parametrize(
+    ("figures", "rule"),
+    [
+        ({"rack_misses": None}, {"metric": "rack_misses"}),
+        ({"load_stddev": math.nan}, {"metric": "load_stddev"}),
+        ({"load_stddev": math.inf}, {"metric": "load_stddev"}),
+        ({"least_moved": None}, {"relative_to": "least"}),
+        ({"moved": "12"}, {}),
+    ],
+)
+def test_a_figure_that_is_unknown_is_not_judged(figures: dict[str, Any], rule: dict[str, Any]) -> None:
+    group = only_group(document(**figures), **rule)
+    assert group.outcome is NOT_JUDGED
+    assert group.value is None
+    assert "is unknown" in (group.reason or "")
+
+
+def test_a_verdict_that_is_missing_is_not_judged() -> None:
+    made = document()
+    made["verdicts"] = [each for each in made["verdicts"] if each["strategy"] != "cooperative-sticky"]
+    assert only_group(made).reason == "there are no figures of cooperative-sticky"
+
+
+def test_a_strategy_that_failed_is_judged_by_its_failures_alone() -> None:
+    group = only_group(groups=[LINKING.replace("[", "[[]")], strategy="range", max=100)
+    assert (group.outcome, group.reason) == (
+        NOT_JUDGED,
+        "range failed in 1 of its rebalances, which no figure covers",
+    )
+    failed = only_group(groups=["<a*"], strategy="range", metric="failed", max=0)
+    assert (failed.outcome, failed.value) == (VIOLATED, 1)
+
+
+def test_a_pattern_that_matches_no_group_is_not_judged_even_if_others_do() -> None:
+    found = judged({"groups": ["payments", "orders-*"]})
+    assert (found.outcome, found.reason) == (NOT_JUDGED, "no group matches 'orders-*'")
+    assert [each.outcome for each in found.groups] == [HOLDS]
+
+
+def test_what_is_violated_stays_violated_whatever_else_is_not_known() -> None:
+    assert judged({"groups": ["payments", "orders-*"], "max": 1}).outcome is VIOLATED
+
+
+def test_the_last_pattern_that_matches_decides() -> None:
+    def groups(*patterns: str) -> set[str]:
+        return {each.group for each in judged({"groups": list(patterns)}).groups}
+
+    assert groups("*") == set(GROUPS)
+    assert groups("*", "!<*") == {"payments"}
+    assert groups("!payments", "*") == set(GROUPS)
+    assert groups("*", "!*", "pay*") == {"payments"}
+
+
+def test_a_rule_whose_groups_are_all_taken_out_is_not_judged() -> None:
+    assert judged({"groups": ["payments", "!pay*"]}).reason == "no group is left after those taken out"
+
+
+def test_a_group_of_which_too_little_was_replayed_is_not_judged() -> None:
+    # One of eleven rebalances is missing in the sample.
+    assert outcome() is HOLDS
+    group = only_group(max_not_replayed=0.05)
+    assert group.outcome is NOT_JUDGED
+    assert group.reason == "9% of its rebalances were not replayed, and max_not_replayed allows 5%"
+    assert judged({}, max_not_replayed=0.05).outcome is NOT_JUDGED
+    assert judged({"max_not_replayed": 0.1}, max_not_replayed=0.05).outcome is HOLDS
+
+
+def test_a_group_of_which_nothing_was_replayed_is_not_judged_whatever_is_allowed() -> None:
+    made = document()
+    made["groups"][0]["replayed_rebalances"] = 0
+    assert only_group(made, max_not_replayed=1).reason == "nothing of it was replayed"
+
+
+def test_a_group_that_lived_for_a_moment_has_no_figures_per_day() -> None:
+    made = document()
+    made["groups"][0]["last_timestamp"] = made["groups"][0]["first_timestamp"]
+    assert only_group(made, per="day").reason == "its records span no day"
+
+
+def test_nothing_is_judged_by_a_replay_that_does_not_repeat_what_was_recorded() -> None:
+    made = document()
+    made["truth"]["holds"] = False
+    assert judged({}, made).outcome is NOT_JUDGED
+    assert "check of truth" in (judged({}, made).reason or "")
+    assert judged({}, made, require_truth=False).outcome is HOLDS
+
+
+def test_what_was_not_replayed_is_not_judged() -> None:
+    assert judged({"strategy": "sticky"}).reason == "sticky was not replayed"
+    assert judged({"relative_to": "sticky", "max": 1}).reason == "sticky was not replayed"
+    made = to_json(sample(modes=(Mode.ONE_STEP,)))
+    assert judged({}, made).reason == "no rollout was replayed"
+
+
+def test_the_policy_is_violated_if_a_rule_is_and_not_judged_before_it_holds() -> None:
+    def of(*maxima: tuple[float, str]) -> Outcome:
+        rules = [{**RULE, "max": most, "groups": [group]} for most, group in maxima]
+        return judge(read_policy({"rule": rules}), read_report(document())).outcome
+
+    assert of((12, "payments")) is HOLDS
+    assert of((12, "payments"), (12, "nobody")) is NOT_JUDGED
+    assert of((12, "nobody"), (11, "payments")) is VIOLATED
+
+
+# What a policy asks for
+
+
+def test_a_policy_names_what_has_to_be_replayed() -> None:
+    rules = [
+        {**RULE, "relative_to": "recorded"},
+        {**RULE, "strategy": "range", "relative_to": "sticky", "mode": "one-step"},
+        {**RULE, "strategy": "recorded", "relative_to": "least"},
+    ]
+    policy = read_policy({"rule": rules})
+    assert policy.strategies == ("cooperative-sticky", "range", "sticky")
+    assert policy.modes == (Mode.ONE_STEP, Mode.ROLLOUT)
+
+
+def test_a_rule_is_about_the_rollout_of_all_groups_and_has_a_number_for_a_name() -> None:
+    [rule] = read_policy({"rule": [RULE]}).rules
+    assert (rule.name, rule.mode, rule.groups, rule.max_not_replayed) == ("rule 1", Mode.ROLLOUT, ("*",), 0.1)
+
+
+# What is refused
+
+
+def refused(table: Mapping[str, Any]) -> str:
+    with pytest.raises(PolicyError) as caught:
+        read_policy(table, "p.toml")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"metric": "movd"}, "rule 1: there is no metric 'movd': did you mean 'moved'?"),
+        ({"metric": "xyz"}, "there is no metric 'xyz'; known are moved, stickiness, "),
+        ({"metric": 3}, "metric has to be a text, found 3"),
+        ({"metric": None}, "metric has to be a text, and is missing"),
+        ({"strategy": "rang"}, "strategy: "),
+        ({"strategy": "least"}, "strategy: "),
+        ({"max": None}, "give min, max or both"),
+        ({"max": True}, "max has to be a finite number, found True"),
+        ({"max": "12"}, "max has to be a finite number, found '12'"),
+        ({"max": math.nan}, "max has to be a finite number, found nan"),
+        ({"min": -math.inf}, "min has to be a finite number, found -inf"),
+        ({"min": 13}, "min 13 is greater than max 12"),
+        ({"mode": "roll-out"}, "there is no mode 'roll-out': did you mean 'rollout'?"),
+        ({"groups": []}, "groups has to be a list of group ids or patterns such as 'payments-*'"),
+        ({"groups": ["!a"]}, "groups takes groups out and puts none in: begin with '*'"),
+        ({"groups": "payments"}, "groups has to be a list of group ids or patterns"),
+        ({"groups": [""]}, "groups has to be a list of group ids or patterns"),
+        ({"relative_to": "leest"}, "relative_to: "),
+        ({"relative_to": "cooperative-sticky"}, "relative_to is 'cooperative-sticky' itself"),
+        (
+            {"metric": "load_stddev", "relative_to": "least"},
+            "relative_to: no least is known of 'load_stddev', only of moved, rack_misses",
+        ),
+        ({"per": "week"}, "there is no per 'week'"),
+        ({"metric": "stickiness", "per": "day"}, "per: 'stickiness' is no sum; these are: moved, "),
+        ({"max_not_replayed": 10}, "max_not_replayed is a share between 0 and 1, found 10"),
+        ({"maximum": 3}, "there is no key 'maximum': did you mean 'max'?"),
+        ({"name": ""}, "name has to be a text, found ''"),
+    ],
+)
+def test_a_wrong_rule_is_refused_with_its_number_and_key(change: dict[str, Any], words: str) -> None:
+    rule = {key: value for key, value in {**RULE, **change}.items() if value is not None}
+    message = refused({"rule": [rule]})
+    assert message.startswith("p.toml: rule 1")
+    assert words in message
+
+
+def test_a_rule_with_a_name_is_refused_with_it() -> None:
+    assert refused({"rule": [RULE, {**RULE, "name": "calm", "max": "x"}]}).startswith(
+        "p.toml: rule 2 ('calm'): max "
+    )
+
+
+@pytest.mark.parametrize("table", [{}, {"rule": []}, {"rule": {}}, {"rule": [3]}])
+def test_a_policy_without_rules_is_none(table: dict[str, Any]) -> None:
+    assert refused(table) == "p.toml: a policy has rules, each a table that begins with [[rule]]"
+
+
+def test_other_tables_and_two_rules_of_one_name_are_refused() -> None:
+    assert refused({"rules": [RULE]}) == "p.toml: there is no key 'rules': did you mean 'rule'?"
+    assert "two rules are called 'a'" in refused({"rule": [{**RULE, "name": "a"}] * 2})
+    assert "require_truth has to be true or false, found 1" in refused({"rule": [RULE], "require_truth": 1})
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        ([], "not a report of"),
+        ({"verdicts": []}, "not a report of"),
+        ({**document(), "format": 2}, "a report of format 2, and this release reads 1"),
+        ({**document(), "groups": [{}]}, "not a whole report of a replay: KeyError"),
+        ({**document(), "verdicts": [3]}, "not a whole report of a replay: TypeError"),
+    ],
+)
+def test_what_is_no_report_is_refused(made: Any, words: str) -> None:
+    with pytest.raises(ReportError, match=words):
+        read_report(made, "r.json")
+
+
+def test_a_report_is_read_from_what_the_json_report_holds() -> None:
+    from kafka_assignors_spark.report import json_report
+
+    report = read_report(json.loads(json_report(sample())))
+    assert report.groups.keys() == set(GROUPS)
+    assert report.truth_holds is sample().truth.holds
