@@ -28,9 +28,13 @@ def consumptions(strategy: Strategy) -> tuple[Consumption, ...]:
 
 
 def recorded_consumptions(rebalance: Rebalance) -> tuple[Consumption, ...]:
-    """The same of what production ran: cooperative if a member joined without giving up what it had."""
-    cooperative = rebalance.protocol not in EAGER_STRATEGIES and any(
-        member.owned and not member.revoked for member in rebalance.members.values()
+    """The same of what production ran: cooperative if a member joined without giving up what it had.
+
+    Where nobody had anything to give up, nothing tells the one from the other, nor is there a difference.
+    """
+    nothing_held = not any(rebalance.prior.get(member_id) for member_id in rebalance.members)
+    cooperative = rebalance.protocol not in EAGER_STRATEGIES and (
+        nothing_held or any(member.owned and not member.revoked for member in rebalance.members.values())
     )
     return (Consumption.COOPERATIVE, Consumption.EAGER) if cooperative else (Consumption.EAGER,)
 

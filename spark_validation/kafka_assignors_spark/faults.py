@@ -2,7 +2,8 @@
 
 Every generation is compared with the one before it: who came, who went, and which static member restarted in
 place. Member ids are new after every restart, so who somebody *is* is told by the instance id, else by client
-id and host; several members of one client id on one host are one.
+id and host. Where several members share client id and host at one time, nobody can tell which of them came
+again: they are counted together, and neither `crash loop` nor `came back` is said of them.
 
 1. **Deployments** are taken out first. A wave of changes, each soon after the other, in which *all* members
    are replaced by as many, and none of the newcomers leaves again, is one deployment and nobody's fault,
@@ -29,8 +30,8 @@ changes within one window, not by the length of its history.
 from __future__ import annotations
 
 import enum
-from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import date, datetime
 from typing import Any
@@ -87,10 +88,10 @@ class FaultRules:
 class Fault:
     """A row of `tables.FAULTS`: an episode on one day (UTC), or a deployment.
 
-    `client_id`, `client_host`, `instance_id` and the last `member_id` say who; they are None of a deployment,
-    in which `members` is how many were replaced. `restarts` counts returns within `back_again_s`, `expiries`
-    goings without a goodbye. `generations` are those in which it came or went, `alone` those of them in which
-    nobody else did.
+    `client_id`, `client_host`, `instance_id` and the last `member_id` say who, `members` how many of them
+    there were at one time; of a deployment they are None, and `members` is how many were replaced. `restarts`
+    counts returns within `back_again_s`, `expiries` goings without a goodbye. `generations` are those in
+    which it came or went, `alone` those of them in which nobody else did.
     """
 
     group: str
@@ -140,7 +141,7 @@ class _Change:
     """A generation in which somebody came or went. `before` is the number of members before it.
 
     `number` counts changes, `rebalance` generations; `rebalanced` is False where a static member restarted
-    without one.
+    without one. `at_once` says of each who came or went how many of them there were, before or after it.
     """
 
     number: int
@@ -150,6 +151,7 @@ class _Change:
     went: tuple[MemberRecord, ...]
     before: int
     rebalanced: bool
+    at_once: Mapping[_Who, int]
 
 
 class FaultFinder:
@@ -161,6 +163,7 @@ class FaultFinder:
         self._members: dict[str, MemberRecord] | None = None  # None: unknown
         self._incarnation: int | None = None
         self._born: dict[str, int] = {}  # by member id: the change with which it came
+        self._present: Counter[_Who] = Counter()
         self._changes = 0
         self._rebalances = 0
         self._youngest_gone = 0  # the latest birth of somebody who has gone
@@ -177,6 +180,7 @@ class FaultFinder:
             # A group that is made anew begins with nobody in it, unless its beginning is not in the history.
             self._members = None if record.starts_late else {}
             self._born.clear()
+            self._present.clear()
         if not record.decodes:
             yield from self._settle_all()
             self._members = None
@@ -184,6 +188,7 @@ class FaultFinder:
         before, self._members = self._members, dict(record.members)
         if before is None:
             self._born = dict.fromkeys(record.members, self._changes)
+            self._present = Counter(map(_who, record.members.values()))
             return
         came = tuple(member for name, member in record.members.items() if name not in before)
         went = tuple(member for name, member in before.items() if name not in record.members)
@@ -208,14 +213,33 @@ class FaultFinder:
             self._youngest_gone = max(self._youngest_gone, self._born.pop(member.member_id, 0))
         for member in came:
             self._born[member.member_id] = self._changes
+        at_once = self._count(came, went)
         change = _Change(
-            self._changes, self._rebalances, record.timestamp, came, went, before, not record.replacement
+            self._changes,
+            self._rebalances,
+            record.timestamp,
+            came,
+            went,
+            before,
+            not record.replacement,
+            at_once,
         )
         self._waiting.append(change)
         starts = self._wave_starts()
         # With fewer than there were, the last may be yet to come.
         if starts and starts[0].before <= len(self._born):
             yield from self._settle_wave(starts[0])
+
+    def _count(self, came: Iterable[MemberRecord], went: Iterable[MemberRecord]) -> dict[_Who, int]:
+        before, after = Counter(map(_who, went)), Counter(map(_who, came))
+        at_once = {who: self._present[who] for who in before | after}
+        self._present.update(after)
+        self._present.subtract(before)
+        for who, count in at_once.items():
+            at_once[who] = max(count, self._present[who])
+            if not self._present[who]:
+                del self._present[who]
+        return at_once
 
     def _wave_starts(self) -> list[_Change]:
         """The changes with which a deployment can have begun that the last change completes.
@@ -295,6 +319,7 @@ class _Episode:
     left: datetime | None = None
     stay_s: float | None = None  # the last one that ended
     streak: int = 0  # restarts in a row
+    at_once: int = 1
     times: deque[datetime] = field(default_factory=deque)  # of joins, within `flapping_s`
     worst_streak: int = 0
     most_joins: int = 0
@@ -335,6 +360,7 @@ class _Episodes:
                 episode.new_day(now)
             self._open.move_to_end(who)
             episode.member, episode.last = member, now
+            episode.at_once = max(episode.at_once, change.at_once[who])
             if change.rebalanced:
                 episode.generations += 1
                 episode.alone += len(everybody) == 1
@@ -389,10 +415,10 @@ class _Episodes:
             client_host=member.client_host,
             instance_id=member.instance_id,
             member_id=member.member_id,
-            members=1,
+            members=episode.at_once,
             joins=episode.joins,
             leaves=episode.leaves,
-            restarts=episode.restarts,
+            restarts=episode.restarts if episode.at_once == 1 else 0,
             expiries=episode.expiries,
             generations=episode.generations,
             alone=episode.alone,
@@ -401,13 +427,14 @@ class _Episodes:
         )
 
     def _kind(self, episode: _Episode) -> FaultKind:
-        if episode.worst_streak >= self._rules.crash_loop:
+        alone = episode.at_once == 1
+        if alone and episode.worst_streak >= self._rules.crash_loop:
             return FaultKind.CRASH_LOOP
         if episode.most_joins >= self._rules.flapping:
             return FaultKind.FLAPPING
         if episode.expiries:
             return FaultKind.EXPIRED
-        return FaultKind.CAME_BACK if episode.restarts else FaultKind.SCALED
+        return FaultKind.CAME_BACK if alone and episode.restarts else FaultKind.SCALED
 
 
 def _who(member: MemberRecord) -> _Who:

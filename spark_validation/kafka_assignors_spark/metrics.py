@@ -108,8 +108,10 @@ def _figures(replayed: DataFrame, *keys: str) -> DataFrame:
             F.sum("least_rack_misses").cast("long").alias("least_rack_misses"),
             F.sum("vacated").alias("vacated"),
             F.sum("paused_s").alias("paused_s"),
-            F.sum("paused_eager_s").alias("paused_eager_s"),
-            F.sum("paused_cooperative_s").alias("paused_cooperative_s"),
+            *(
+                F.when(F.count(name) == F.count(F.when(judged, 1)), F.sum(name)).alias(name)
+                for name in ("paused_eager_s", "paused_cooperative_s")
+            ),
             F.count(F.when(~judged, 1)).alias("failed"),
             F.slice(F.collect_set("problem"), 1, _SHOWN_FAILURES).alias("failures"),
         )

@@ -155,6 +155,13 @@ def test_a_generation_in_which_two_came_is_alone_nobodys() -> None:
     assert [(fault.generations, fault.alone) for fault in found] == [(1, 0), (1, 0)]
 
 
+def test_of_several_with_one_client_id_on_one_host_nobody_can_tell_who_came_again() -> None:
+    life = restarts(Life(A, someone("a", 99)), "a", 3)
+    [fault] = life.faults()
+    assert (fault.kind, fault.members, fault.joins, fault.restarts) == (SCALED, 2, 3, 0)
+    assert kinds(life.faults(flapping=3)) == [FLAPPING]
+
+
 def test_an_episode_is_cut_at_midnight_and_a_crash_loop_goes_on_over_it() -> None:
     life = restarts(Life(A, B, at=START - timedelta(minutes=5)), "a", 6)
     before, after = life.faults()

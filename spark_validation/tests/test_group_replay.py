@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafka_assignors import Assignment, Group
 from kafka_assignors.group import Topic
+from kafka_assignors.pauses import Consumption, PauseModel
 from kafka_assignors.strategies.contract import RebalanceProtocol
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
@@ -27,8 +28,11 @@ JOIN_AND_LEAVE = (
 )
 
 
+PAUSES = PauseModel(heartbeat_interval_s=2.0, listener_s=1.0)
+
+
 def replayed(*records: Generation, catalogue: Catalogue = FOUR) -> dict[tuple[str, str, int], Replayed]:
-    rows = replay_group(records, catalogue, STRATEGIES)
+    rows = replay_group(records, catalogue, STRATEGIES, pauses=PAUSES)
     return {(row.strategy, row.mode, row.generation): row for row in rows}
 
 
@@ -68,6 +72,81 @@ def test_one_step_starts_from_what_production_had_and_rollout_from_its_own_last_
     assert rows["range", "one-step", 3].moved == 4
     assert rows["range", "rollout", 3].moved == 0
     assert rows["sticky", "one-step", 3].moved == rows["sticky", "rollout", 3].moved == 0
+
+
+def test_an_eager_strategy_pauses_everything_and_a_cooperative_one_what_moves() -> None:
+    rows = replayed(*JOIN_AND_LEAVE)
+    eager, cooperative = rows["sticky", "rollout", 2], rows["cooperative-sticky", "rollout", 2]
+    everything = 4 * PAUSES.pause_s(Consumption.EAGER, 2)
+    assert eager.paused_s == eager.paused_eager_s == cooperative.paused_eager_s == everything
+    assert eager.paused_cooperative_s is None
+    assert cooperative.paused_s == cooperative.paused_cooperative_s
+    assert cooperative.paused_s == 2 * PAUSES.pause_s(Consumption.COOPERATIVE, 2)
+
+
+def test_what_a_member_leaves_behind_pauses_under_both_protocols() -> None:
+    rows = replayed(*JOIN_AND_LEAVE)
+    for name in ("sticky", "cooperative-sticky"):
+        assert rows[name, "rollout", 3].vacated == 2
+    vacancy = 2 * PAUSES.vacancy_s(Consumption.COOPERATIVE, 1)
+    assert rows["cooperative-sticky", "rollout", 3].paused_s == vacancy
+    assert rows["sticky", "rollout", 3].paused_s == vacancy + 2 * PAUSES.pause_s(Consumption.EAGER, 1)
+
+
+def test_the_first_generation_pauses_nothing() -> None:
+    rows = replayed(*JOIN_AND_LEAVE)
+    assert {rows[name, "one-step", 1].paused_s for name in (*NAMES, RECORDED)} == {0.0}
+
+
+def test_what_was_recorded_pauses_as_its_members_joined() -> None:
+    keeps = had("a", {"orders": [0, 1]}, owned=ALL, since=1)
+    second = generation(3, had("a", {"orders": [0, 1]}, since=2), had("b", {"orders": [2, 3]}))
+    records = (generation(1, had("a", ALL)), generation(2, keeps, had("b", {})), second)
+    eager = replayed(*(replace(each, protocol="range") for each in records))[RECORDED, "rollout", 3]
+    assert (eager.paused_s, eager.paused_cooperative_s) == (eager.paused_eager_s, None)
+    holding = had("a", {"orders": [0, 1]}, owned={"orders": [0, 1]}, since=2)
+    last = replace(second, members={**second.members, "a": holding})
+    cooperative = replayed(*(replace(each, protocol="own") for each in (*records[:2], last)))
+    row = cooperative[RECORDED, "rollout", 3]
+    assert row.paused_s == row.paused_cooperative_s == 2 * PAUSES.pause_s(Consumption.COOPERATIVE, 2)
+
+
+def test_rack_misses_stand_beside_the_fewest_at_the_best_balance() -> None:
+    racks = tuple(frozenset({rack}) for rack in "xxyy")
+    catalogue = Catalogue([CatalogueEntry(None, None, Topic("orders", 4, racks))])
+    a, b = had("a", {"orders": [0, 2]}), had("b", {"orders": [1, 3]})
+    members = (replace(a, rack="x"), replace(b, rack="y"))
+    strategies = {name: load_strategy(name) for name in ("sticky", "rack-aware-sticky")}
+    records = (generation(1, *members), generation(2, *members))
+    rows = {
+        (row.strategy, row.generation): (row.rack_misses, row.least_rack_misses, row.moved)
+        for row in replay_group(records, catalogue, strategies, [Mode.ONE_STEP])
+    }
+    assert rows[RECORDED, 2] == (2, 0, 0)
+    assert rows["sticky", 2] == (2, 0, 0)
+    assert rows["rack-aware-sticky", 2] == (0, 0, 2)
+
+
+def test_without_racks_there_are_no_rack_misses_to_speak_of() -> None:
+    row = replayed(*JOIN_AND_LEAVE)["sticky", "rollout", 2]
+    assert (row.rack_misses, row.least_rack_misses) == (None, None)
+
+
+def test_a_strategy_of_the_broker_pauses_what_moves_until_the_next_heartbeat() -> None:
+    @dataclass(frozen=True)
+    class OfTheBroker:
+        name: str = "of-the-broker"
+        version: int = 0
+        protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
+        broker_assigned: bool = True
+
+        def assign(self, group: Group) -> Assignment:
+            return STRATEGIES["sticky"].assign(group)
+
+    rows = replay_group(JOIN_AND_LEAVE, FOUR, {"broker": OfTheBroker()}, [Mode.ROLLOUT], PAUSES)
+    [row] = [row for row in rows if row.strategy == "broker" and row.generation == 2]
+    assert row.paused_s == 2 * PAUSES.pause_s(Consumption.BROKER_ASSIGNED, 2)
+    assert (row.paused_eager_s, row.paused_cooperative_s) == (None, None)
 
 
 def test_a_restarted_static_member_keeps_in_a_rollout_what_it_had_under_its_old_id() -> None:

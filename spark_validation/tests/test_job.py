@@ -14,13 +14,17 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from compat_tests.kafka_cluster import Kafka
+from kafka_assignors.cli.toml import parse_toml
 from kafka_assignors.protocol import GroupMember, OffsetCommitKey, encode_key
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors_spark import history
+from kafka_assignors_spark.faults import FaultKind
 from kafka_assignors_spark.group_replay import replay_group
 from kafka_assignors_spark.inputs import catalogue_of, recorded_records
 from kafka_assignors_spark.instants import from_micros
 from kafka_assignors_spark.job import run_replay
+from kafka_assignors_spark.output import TABLES
+from kafka_assignors_spark.policy import Outcome, judge, read_policy, read_report
 from kafka_assignors_spark.rebalances import Generation
 from kafka_assignors_spark.replay import replay
 from kafka_assignors_spark.result import (
@@ -33,9 +37,10 @@ from kafka_assignors_spark.result import (
     to_json,
 )
 from kafka_assignors_spark.table_functions import with_micros
-from spark_validation.tests.groups import RAW_SCHEMA, Log, member, write_history
+from spark_validation.tests.groups import RAW_SCHEMA, START, Log, member, write_history
 
 ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]}
+EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = ("range", "roundrobin", "sticky", "cooperative-sticky", "rack-aware-sticky")
 
 
@@ -83,6 +88,32 @@ def test_a_cooperative_hand_over_counts_as_one_rebalance_of_two_generations(
     assert (recorded["eager"].moved, recorded["eager"].second_rounds) == (2, 0)
 
 
+def test_the_tables_are_written_and_add_up_to_the_verdicts(
+    spark: SparkSession, small_path: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "tables"
+    found = run(small_path, tables=str(folder), strategies=("range",), modes=(Mode.ROLLOUT,))
+    assert {each.name for each in folder.iterdir()} == set(TABLES)
+    days = pq.read_table(folder / "metrics").to_pylist()
+    assert {row["date"] for row in days} == {START.date()}
+    assert {(row["group"], row["strategy"]): row["moved"] for row in days} == {
+        (verdict.group, verdict.strategy): verdict.moved for verdict in found.verdicts
+    }
+    joined = [row for row in pq.read_table(folder / "faults").to_pylist() if row["client_id"] == "java-b"]
+    assert {(row["group"], row["kind"], row["joins"]) for row in joined} == {
+        ("coop", "scaled", 1),
+        ("eager", "scaled", 1),
+    }
+
+
+def test_tables_go_into_no_folder_that_holds_something_else(small_path: str, tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").touch()
+    with pytest.raises(ReplayError, match=r"holds something else \(thesis.txt\): name a folder of their own"):
+        run(small_path, tables=str(tmp_path))
+    with pytest.raises(ReplayError, match="the tables need a folder, and this is a file"):
+        run(small_path, tables=str(tmp_path / "thesis.txt"))
+
+
 def test_every_group_has_a_verdict_for_each_strategy_in_each_mode(result: ReplayResult) -> None:
     judged = {group.group for group in result.groups if group.replayed_rebalances}
     verdicts = {(verdict.group, verdict.strategy, verdict.mode) for verdict in result.verdicts}
@@ -97,6 +128,46 @@ def test_sticky_strategies_move_the_least_there_is_to_move(result: ReplayResult)
         if verdict.strategy in ("sticky", "cooperative-sticky"):
             assert verdict.moved == verdict.least_moved
             assert verdict.failed == 0
+
+
+def test_rack_aware_sticky_crosses_racks_as_rarely_as_can_be_and_none_more_rarely_at_that_balance(
+    result: ReplayResult,
+) -> None:
+    in_racks = [verdict for verdict in result.verdicts if verdict.rack_misses is not None]
+    assert {verdict.group for verdict in in_racks} >= {"billing", "payouts", "search"}
+    for verdict in in_racks:
+        assert verdict.least_rack_misses is not None
+        if verdict.strategy == "rack-aware-sticky":
+            assert verdict.rack_misses == verdict.least_rack_misses
+        elif verdict.strategy in ("sticky", "cooperative-sticky"):
+            assert (verdict.rack_misses or 0) >= verdict.least_rack_misses
+
+
+def test_what_is_paused_is_what_the_strategy_runs_as(result: ReplayResult) -> None:
+    for verdict in result.verdicts:
+        if verdict.strategy in ("range", "roundrobin", "sticky"):
+            assert verdict.paused_s == verdict.paused_eager_s
+            assert verdict.paused_cooperative_s is None
+        elif verdict.strategy != RECORDED:
+            assert verdict.paused_s == verdict.paused_cooperative_s
+            assert verdict.paused_s < (verdict.paused_eager_s or 0)
+
+
+def test_those_at_fault_are_of_the_groups_and_did_not_make_more_generations_than_there_were(
+    result: ReplayResult,
+) -> None:
+    generations = {group.group: group.generations for group in result.groups}
+    assert {culprit.kind for culprit in result.culprits} > {FaultKind.DEPLOYMENT, FaultKind.EXPIRED}
+    for culprit in result.culprits:
+        assert culprit.alone <= culprit.generations <= generations[culprit.group]
+
+
+def test_the_policy_of_the_documentation_holds_and_the_other_one_does_not(result: ReplayResult) -> None:
+    report = read_report(to_json(result))
+    for name, outcome in (("policy.toml", Outcome.HOLDS), ("strict-policy.toml", Outcome.VIOLATED)):
+        policy = read_policy(parse_toml(EXAMPLES / name, (EXAMPLES / name).read_text(encoding="utf-8")))
+        assert set(policy.strategies) <= set(NAMES)
+        assert judge(policy, report).outcome is outcome
 
 
 def test_no_strategy_is_better_balanced_than_the_sticky_ones(result: ReplayResult) -> None:

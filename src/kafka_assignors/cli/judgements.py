@@ -77,13 +77,14 @@ def _number(value: float | None) -> str:
 
 def _verdict(judgement: Judgement, report: Report) -> str:
     counts = {outcome: sum(rule.outcome is outcome for rule in judgement.rules) for outcome in Outcome}
-    said = ", ".join(f"{count} {outcome.value}" for outcome, count in counts.items() if count)
+    said = f"{counts.pop(Outcome.HOLDS)} of {len(judgement.rules)} rules hold"
+    said += "".join(f", {count} {outcome.value}" for outcome, count in counts.items() if count)
     word = {
         Outcome.HOLDS: "The policy holds",
         Outcome.VIOLATED: "The policy is violated",
         Outcome.NOT_JUDGED: "The policy could not be judged",
     }[judgement.outcome]
-    return f"{word} on {printable(report.source)}: of {len(judgement.rules)} rules {said}."
+    return f"{word} on {printable(report.source)}: {said}."
 
 
 def judgement_to_json(judgement: Judgement, report: Report, policy: str) -> dict[str, Any]:

@@ -30,7 +30,7 @@ policy.toml     (judged again without Spark)
 
 A policy: max, min or both of a metric of a strategy, in groups, as a number or a multiple of something:
 
-[[rule]]\n
+\\[\\[rule]]\n
 name = "moves little more than it has to"\n
 metric = "moved"\n
 strategy = "cooperative-sticky"\n
