@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import astuple, replace
 from pathlib import Path
@@ -104,6 +105,18 @@ def test_the_tables_are_written_and_add_up_to_the_verdicts(
         ("coop", "scaled", 1),
         ("eager", "scaled", 1),
     }
+
+
+def test_the_lines_for_a_notebook_run_on_the_tables(
+    spark: SparkSession, small_path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(small_path, tables=str(tmp_path / "tables"), strategies=("range",), modes=(Mode.ROLLOUT,))
+    page = (EXAMPLES.parent / "docs" / "tables.md").read_text(encoding="utf-8")
+    code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
+    exec(code.replace('"tables/', f'"{tmp_path}/tables/'), {})
+    said = capsys.readouterr().out
+    assert f"{START.date()} recorded" in said
+    assert "coop scaled java-b /127.0.0.1 1" in said
 
 
 def test_tables_go_into_no_folder_that_holds_something_else(small_path: str, tmp_path: Path) -> None:

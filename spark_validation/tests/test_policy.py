@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from kafka_assignors_spark.policy import (
 from kafka_assignors_spark.result import Mode, Verdict, to_json
 from spark_validation.tests.report_sample import GROUPS, LINKING, sample
 
+ROOT = Path(__file__).parents[2]
 HOLDS, VIOLATED, NOT_JUDGED = Outcome
 
 RULE: dict[str, Any] = {"metric": "moved", "strategy": "cooperative-sticky", "max": 12}
@@ -317,3 +319,14 @@ def test_a_report_is_read_from_what_the_json_report_holds() -> None:
     report = read_report(json.loads(json_report(sample())))
     assert report.groups.keys() == set(GROUPS)
     assert report.truth_holds is sample().truth.holds
+
+
+# The page
+
+
+def test_the_page_has_both_policies_and_every_metric() -> None:
+    page = (ROOT / "docs" / "validate.md").read_text(encoding="utf-8")
+    for name in ("policy.toml", "strict-policy.toml"):
+        assert f"```toml\n{(ROOT / 'examples' / name).read_text(encoding='utf-8')}```" in page
+    for metric in METRICS:
+        assert f"`{metric}`" in page.partition("| metric | |")[2].partition("**Not judged**")[0]
