@@ -7,12 +7,9 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-from kafka_assignors_spark.result import ReplayError
+from kafka_assignors_spark.result import TABLES, ReplayError
 
-__all__ = ["TABLES", "check_folder", "write_tables"]
-
-TABLES = ("generations", "members", "replayed", "metrics", "churn", "faults", "checked")
-"""The tables that are written, a folder each; `tables` has their columns."""
+__all__ = ["check_folder", "write_tables"]
 
 
 def check_folder(folder: str) -> None:

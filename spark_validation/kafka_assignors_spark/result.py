@@ -19,6 +19,7 @@ from kafka_assignors_spark.faults import FaultKind, FaultRules
 
 __all__ = [
     "RECORDED",
+    "TABLES",
     "Churn",
     "ClientAgreement",
     "Culprit",
@@ -39,6 +40,9 @@ __all__ = [
 
 RECORDED = "recorded"
 """The strategy name that stands for what production did."""
+
+TABLES = ("generations", "members", "replayed", "metrics", "churn", "faults", "checked")
+"""The tables that a replay writes as Parquet, a folder each; `tables` has their columns."""
 
 
 class ReplayError(Exception):

@@ -24,12 +24,12 @@ from kafka_assignors_spark.group_replay import replay_group
 from kafka_assignors_spark.inputs import catalogue_of, recorded_records
 from kafka_assignors_spark.instants import from_micros
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.output import TABLES
 from kafka_assignors_spark.policy import Outcome, judge, read_policy, read_report
 from kafka_assignors_spark.rebalances import Generation
 from kafka_assignors_spark.replay import replay
 from kafka_assignors_spark.result import (
     RECORDED,
+    TABLES,
     Mode,
     Progress,
     ReplayError,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from datetime import timedelta
 from html.parser import HTMLParser
 
 import pytest
@@ -52,6 +53,52 @@ def test_production_wins_a_tie() -> None:
         RECORDED,
         ("sticky",),
     )
+
+
+def test_what_pauses_less_beats_production_where_it_moves_as_little() -> None:
+    assert best_of(
+        verdict("g", RECORDED, moved=3, paused_s=240.0),
+        verdict("g", "sticky", moved=3, paused_s=240.0),
+        verdict("g", "cooperative-sticky", moved=3, paused_s=30.0),
+    ) == ("cooperative-sticky", ("sticky",))
+
+
+def test_a_hundredth_less_of_pause_is_no_reason_to_change() -> None:
+    assert best_of(
+        verdict("g", RECORDED, moved=3, paused_s=100.0), verdict("g", "sticky", moved=3, paused_s=99.5)
+    ) == (RECORDED, ("sticky",))
+
+
+def test_a_client_that_is_eager_all_the_same_saves_no_pauses() -> None:
+    result = result_of(
+        verdict("g", RECORDED, moved=3, paused_s=240.0),
+        verdict("g", "cooperative-sticky", moved=3, paused_s=30.0),
+    )
+    stops = replace(result, groups=(replace(result.groups[0], clients=("aiokafka",)),))
+    [finding] = find(stops)
+    assert (finding.best.strategy, finding.saved_paused_s_per_day) == (RECORDED, 0.0)
+
+
+def test_groups_come_in_the_order_of_what_a_change_saves_a_day() -> None:
+    def pair(group: str, moved: int, paused_s: float, rack_misses: int) -> tuple[Verdict, Verdict]:
+        return (
+            verdict(group, RECORDED, moved=9, paused_s=100.0, rack_misses=9),
+            verdict(group, "cooperative-sticky", moved=moved, paused_s=paused_s, rack_misses=rack_misses),
+        )
+
+    result = result_of(
+        *pair("moves", 1, 90.0, 9),
+        *pair("racks", 5, 90.0, 1),
+        *pair("pauses", 8, 20.0, 9),
+        *pair("none", 5, 90.0, 9),
+    )
+    found = find(result)
+    assert [finding.group for finding in found] == ["pauses", "moves", "racks", "none"]
+    assert [finding.saved_paused_s_per_day for finding in found] == [80.0, 10.0, 10.0, 10.0]
+    assert [finding.saved_rack_misses for finding in found] == [0, 0, 8, 0]
+    week = replace(result.groups[0], last_timestamp=result.groups[0].first_timestamp + timedelta(days=8))
+    slower = find(replace(result, groups=tuple(replace(week, group=g.group) for g in result.groups)))
+    assert slower[0].saved_paused_s_per_day == 10.0
 
 
 def test_of_equals_a_cooperative_strategy_is_named_first() -> None:
@@ -134,6 +181,18 @@ def test_a_finding_reads_as_a_sentence(verdicts: tuple[Verdict, ...], words: str
     result = result_of(*verdicts)
     [finding] = find(result)
     assert sentence(finding, result.groups[0]) == words
+
+
+def test_a_finding_says_what_pauses_and_racks_would_gain() -> None:
+    result = result_of(
+        verdict("g", RECORDED, moved=9, paused_s=2400.0, rack_misses=8),
+        verdict("g", "cooperative-sticky", moved=1, paused_s=30.4, rack_misses=2),
+    )
+    [finding] = find(result)
+    assert sentence(finding, result.groups[0]).endswith(
+        "By the model 30 partition-seconds a day would have been paused instead of 2,400. 2 instead of 8 "
+        "partitions would have been consumed across racks; the least is 1."
+    )
 
 
 def test_a_finding_says_which_clients_would_stop_all_the_same() -> None:

@@ -90,7 +90,7 @@ class Policy:
     def strategies(self) -> tuple[str, ...]:
         """The strategies that have to be replayed."""
         named = (name for rule in self.rules for name in (rule.strategy, rule.relative_to))
-        return tuple(dict.fromkeys(name for name in named if name not in (None, LEAST, RECORDED)))  # type: ignore[arg-type]
+        return tuple(dict.fromkeys(name for name in named if name not in (None, LEAST, RECORDED)))
 
     @property
     def modes(self) -> tuple[Mode, ...]:

@@ -13,7 +13,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from importlib import resources
 from typing import Any
@@ -22,6 +22,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
+from kafka_assignors_spark.faults import FaultKind
 from kafka_assignors_spark.report import plots
 from kafka_assignors_spark.report.findings import (
     Finding,
@@ -32,7 +33,17 @@ from kafka_assignors_spark.report.findings import (
     sentence,
     totals,
 )
-from kafka_assignors_spark.result import RECORDED, GroupSummary, Mode, ReplayResult, TimelineRow, Verdict
+from kafka_assignors_spark.result import (
+    RECORDED,
+    TABLES,
+    Churn,
+    Culprit,
+    GroupSummary,
+    Mode,
+    ReplayResult,
+    TimelineRow,
+    Verdict,
+)
 
 __all__ = ["PLOTTED_GROUPS", "html_report"]
 
@@ -41,6 +52,8 @@ PLOTTED_GROUPS = 60
 """
 
 _BARS_FOR_GROUPS = 15
+_SHOWN_CULPRITS = 20
+_NOBODYS_FAULT = (FaultKind.DEPLOYMENT, FaultKind.SCALED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +73,7 @@ class _GroupSection:
     finding: Finding | None
     sentence: str
     rows: tuple[_StrategyRow, ...]
+    culprits: tuple[Culprit, ...]
     plotted: bool
 
 
@@ -67,6 +81,10 @@ def html_report(result: ReplayResult) -> str:
     """`result` as one HTML document."""
     found = find(result)
     sections = _sections(result, found)
+    blamed = sorted(
+        (culprit for culprit in result.culprits if culprit.kind not in _NOBODYS_FAULT),
+        key=lambda culprit: -culprit.generations,
+    )
     script = _text("report.js")
     plotly = get_plotlyjs()
     environment = Environment(
@@ -83,6 +101,12 @@ def html_report(result: ReplayResult) -> str:
         sections=sections,
         gaining=[section for section in sections if section.finding is not None and section.finding.gains],
         not_replayed=_not_replayed(result.groups),
+        blamed=blamed[:_SHOWN_CULPRITS],
+        blameworthy=len(blamed),
+        causes=_causes(result.churn),
+        pauses=asdict(result.options.pauses),
+        fault_rules=asdict(result.options.fault_rules),
+        tables=TABLES,
         plotted_groups=PLOTTED_GROUPS,
         bars_for_groups=_BARS_FOR_GROUPS,
         figures=_for_script(_figures(result, found, sections)),
@@ -100,6 +124,9 @@ def _sections(result: ReplayResult, found: Sequence[Finding]) -> list[_GroupSect
     verdicts: dict[str, dict[str, dict[Mode, Verdict]]] = defaultdict(lambda: defaultdict(dict))
     for verdict in result.verdicts:
         verdicts[verdict.group][verdict.strategy][verdict.mode] = verdict
+    culprits: dict[str, list[Culprit]] = defaultdict(list)
+    for culprit in result.culprits:
+        culprits[culprit.group].append(culprit)
     order = [*by_group, *(name for name in summaries if name not in by_group)]
     sections = []
     for index, group in enumerate(name for name in order if name in summaries):
@@ -115,7 +142,12 @@ def _sections(result: ReplayResult, found: Sequence[Finding]) -> list[_GroupSect
         text = sentence(finding, summaries[group]) if finding is not None else ""
         sections.append(
             _GroupSection(
-                summaries[group], finding, text, rows, finding is not None and index < PLOTTED_GROUPS
+                summaries[group],
+                finding,
+                text,
+                rows,
+                tuple(culprits[group]),
+                finding is not None and index < PLOTTED_GROUPS,
             )
         )
     return sections
@@ -156,6 +188,15 @@ def _not_replayed(groups: Sequence[GroupSummary]) -> dict[str, int]:
         for reason, count in summary.not_replayed.items():
             reasons[reason] += count
     return dict(sorted(reasons.items(), key=lambda item: -item[1]))
+
+
+def _causes(churn: Sequence[Churn]) -> dict[str, tuple[int, int]]:
+    """Of each cause how many generations it made and in how many groups, the commonest first."""
+    by_cause: dict[str, list[int]] = defaultdict(list)
+    for each in churn:
+        by_cause[each.cause].append(each.generations)
+    counted = {cause: (sum(counts), len(counts)) for cause, counts in by_cause.items()}
+    return dict(sorted(counted.items(), key=lambda item: -item[1][0]))
 
 
 def _for_script(value: Any) -> Markup:

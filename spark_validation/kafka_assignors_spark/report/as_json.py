@@ -39,5 +39,7 @@ def _finding_to_json(finding: Finding) -> dict[str, object]:
         "equals": list(finding.equals),
         "gains": finding.gains,
         "saved_moves": finding.saved_moves,
+        "saved_paused_s_per_day": finding.saved_paused_s_per_day,
+        "saved_rack_misses": finding.saved_rack_misses,
         "better_balance": finding.better_balance,
     }

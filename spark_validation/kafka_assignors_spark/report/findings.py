@@ -6,11 +6,16 @@ the reports all tell the same, because they all take it from here.
 
 **Which strategy serves a group best.** Balance comes first, because a member that lags is what an operator is
 paged for, movement next: of the strategies that never failed, those that kept the group best balanced,
-and of these the one that moved the fewest partitions. Production itself competes, and wins where nothing
+and of these the one that moved the fewest partitions; where several did, one that pauses the fewest
+partition-seconds by the model, to within a hundredth. Production itself competes, and wins where nothing
 beats it. Balance is compared by the standard deviation of the loads, averaged over the rebalances,
 because max/mean says little where subscriptions differ; a difference of less than a twentieth of a
 partition is none. Of strategies that do equally well a cooperative one is named first, because under it
 consumption goes on while the group rebalances.
+
+**What to change first.** Groups come in the order of the paused partition-seconds a day that a change would
+save, then of the moves, then of the rack misses. A history of less than a day counts as one. Where members
+are of a client that is eager under any strategy, a cooperative one is taken to pause as if it were eager.
 """
 
 from __future__ import annotations
@@ -35,6 +40,8 @@ __all__ = [
 ]
 
 _EQUAL_STDDEV = 0.05
+_EQUAL_PAUSES = 1.01
+_SECONDS_A_DAY = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +50,9 @@ class Finding:
 
     `equals` names the other strategies that moved as little and balanced as well as `best`: what then
     decides is the protocol. `saved_moves` counts the partitions that would have stayed where production
-    moved them; it is negative where better balance costs moves.
+    moved them; it is negative where better balance costs moves, and so are the other savings. `days` is how
+    long the history of the group is, at least 1. `eager` says that the group has members of a client that
+    stops under any strategy, so that a cooperative one saves it no pauses.
     """
 
     group: str
@@ -51,6 +60,27 @@ class Finding:
     recorded: Verdict
     best: Verdict
     equals: tuple[str, ...]
+    days: float
+    eager: bool
+
+    @property
+    def paused_s_per_day(self) -> tuple[float, float]:
+        """Paused partition-seconds a day by the model, as recorded and under `best`."""
+        recorded, best = (_paused_s(verdict, self.eager) for verdict in (self.recorded, self.best))
+        return recorded / self.days, best / self.days
+
+    @property
+    def saved_paused_s_per_day(self) -> float:
+        """Partition-seconds a day that would not have been paused, by the model."""
+        recorded, best = self.paused_s_per_day
+        return recorded - best
+
+    @property
+    def saved_rack_misses(self) -> int | None:
+        """Partitions that would not have been consumed across racks; None if racks are not known."""
+        if self.recorded.rack_misses is None or self.best.rack_misses is None:
+            return None
+        return self.recorded.rack_misses - self.best.rack_misses
 
     @property
     def saved_moves(self) -> int:
@@ -76,7 +106,7 @@ class StrategyTotal:
     """One strategy over all groups in one mode: sums, and means weighted by the rebalances of each group.
 
     `least_moved` is the sum of what each group needed from where this strategy had left it. `groups`
-    counts the groups it was replayed for.
+    counts the groups it was replayed for. Rack misses are those of the groups whose racks are known.
     """
 
     strategy: str
@@ -89,6 +119,9 @@ class StrategyTotal:
     max_over_mean: float
     worst_max_over_mean: float
     second_rounds: int
+    rack_misses: int | None
+    least_rack_misses: int | None
+    paused_s: float
     failed: int
 
 
@@ -106,18 +139,21 @@ def find(result: ReplayResult) -> list[Finding]:
     for verdict in result.verdicts:
         if verdict.mode is mode and verdict.rebalances:
             by_group[verdict.group][verdict.strategy] = verdict
+    summaries = {summary.group: summary for summary in result.groups}
     found = []
     for group, by_strategy in by_group.items():
         verdicts = [by_strategy[name] for name in in_order(by_strategy, result)]
         recorded = by_strategy.get(RECORDED)
         if recorded is not None:
-            best = _best(recorded, verdicts)
+            summary = summaries.get(group)
+            eager = summary is not None and not EAGER_CLIENTS.isdisjoint(summary.clients)
+            best = _best(recorded, verdicts, eager)
             equals = tuple(
                 verdict.strategy
                 for verdict in verdicts
                 if verdict.strategy not in (RECORDED, best.strategy) and _as_good(verdict, best)
             )
-            found.append(Finding(group, mode, recorded, best, equals))
+            found.append(Finding(group, mode, recorded, best, equals, _days(summary), eager))
     return sorted(found, key=_rank)
 
 
@@ -141,6 +177,7 @@ def sentence(finding: Finding, summary: GroupSummary | None) -> str:
         text = f"{instead}{fewer}; {fullest if finding.better_balance else 'balance is as good'}."
     if best.second_rounds:
         text += f" {best.second_rounds} of {best.rebalances} rebalances would need a second round."
+    text += _savings(finding)
     if finding.equals:
         several = len(finding.equals) > 1
         text += f" {' and '.join(finding.equals)} {'move' if several else 'moves'} as little"
@@ -150,6 +187,37 @@ def sentence(finding: Finding, summary: GroupSummary | None) -> str:
     if eager and runs_cooperatively(best.strategy):
         text += f" Members of {' and '.join(sorted(eager))} are eager and stop under {best.strategy} too."
     return text
+
+
+def _savings(finding: Finding) -> str:
+    """Sentences on pauses and racks, where a change makes a difference to them."""
+    recorded, best = finding.recorded, finding.best
+    text = ""
+    paused, would_be = finding.paused_s_per_day
+    if not would_be / _EQUAL_PAUSES <= paused <= would_be * _EQUAL_PAUSES:
+        text += (
+            f" By the model {would_be:,.0f} partition-seconds a day would have been paused instead of "
+            f"{paused:,.0f}."
+        )
+    if finding.saved_rack_misses:
+        text += (
+            f" {best.rack_misses:,} instead of {recorded.rack_misses:,} partitions would have been consumed "
+            f"across racks; the least is {best.least_rack_misses:,}."
+        )
+    return text
+
+
+def _paused_s(verdict: Verdict, eager: bool) -> float:
+    if eager and verdict.strategy != RECORDED and verdict.paused_eager_s is not None:
+        return verdict.paused_eager_s
+    return verdict.paused_s
+
+
+def _days(summary: GroupSummary | None) -> float:
+    if summary is None:
+        return 1.0
+    seconds = (summary.last_timestamp - summary.first_timestamp).total_seconds()
+    return max(1.0, seconds / _SECONDS_A_DAY)
 
 
 def _partitions(count: int) -> str:
@@ -184,17 +252,20 @@ def runs_cooperatively(strategy: str) -> bool:
         return False
 
 
-def _best(recorded: Verdict, verdicts: Iterable[Verdict]) -> Verdict:
+def _best(recorded: Verdict, verdicts: Iterable[Verdict], eager: bool) -> Verdict:
     sound = [verdict for verdict in verdicts if not verdict.failed and verdict.strategy != RECORDED]
     least_stddev = min(verdict.load_stddev for verdict in (recorded, *sound))
     balanced = [v for v in (recorded, *sound) if v.load_stddev <= least_stddev + _EQUAL_STDDEV]
-    return min(balanced, key=_cost)
+    fewest = min(verdict.moved for verdict in balanced)
+    frugal = [verdict for verdict in balanced if verdict.moved == fewest]
+    most_paused_s = min(_paused_s(verdict, eager) for verdict in frugal) * _EQUAL_PAUSES
+    return min((v for v in frugal if _paused_s(v, eager) <= most_paused_s), key=_preference)
 
 
-def _cost(verdict: Verdict) -> tuple[int, bool, bool]:
-    """What decides between strategies that balance equally well; the first of what is left in a tie wins."""
+def _preference(verdict: Verdict) -> tuple[bool, bool]:
+    """What decides between strategies that do equally well; the first of what is left in a tie wins."""
     recorded = verdict.strategy == RECORDED
-    return (verdict.moved, not recorded, not recorded and not runs_cooperatively(verdict.strategy))
+    return (not recorded, not recorded and not runs_cooperatively(verdict.strategy))
 
 
 def _as_good(verdict: Verdict, best: Verdict) -> bool:
@@ -205,9 +276,16 @@ def _as_good(verdict: Verdict, best: Verdict) -> bool:
     )
 
 
-def _rank(finding: Finding) -> tuple[bool, int, float, str]:
+def _rank(finding: Finding) -> tuple[bool, float, int, int, float, str]:
     balance = finding.recorded.load_stddev - finding.best.load_stddev
-    return (not finding.gains, -finding.saved_moves, -balance, finding.group)
+    return (
+        not finding.gains,
+        -finding.saved_paused_s_per_day,
+        -finding.saved_moves,
+        -(finding.saved_rack_misses or 0),
+        -balance,
+        finding.group,
+    )
 
 
 def _total(strategy: str, mode: Mode, verdicts: list[Verdict]) -> StrategyTotal:
@@ -227,5 +305,13 @@ def _total(strategy: str, mode: Mode, verdicts: list[Verdict]) -> StrategyTotal:
         else 1.0,
         worst_max_over_mean=max((verdict.worst_max_over_mean for verdict in verdicts), default=1.0),
         second_rounds=sum(verdict.second_rounds for verdict in verdicts),
+        rack_misses=_sum_of_known(verdict.rack_misses for verdict in verdicts),
+        least_rack_misses=_sum_of_known(verdict.least_rack_misses for verdict in verdicts),
+        paused_s=sum(verdict.paused_s for verdict in verdicts),
         failed=sum(verdict.failed for verdict in verdicts),
     )
+
+
+def _sum_of_known(counts: Iterable[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
