@@ -21,11 +21,13 @@ from kafka_assignors.protocol import (
     Subscription,
     UnknownKey,
     decode_assignment,
+    decode_consumer_group_value,
     decode_group_metadata,
     decode_key,
     decode_member,
     decode_subscription,
     encode_assignment,
+    encode_consumer_group_value,
     encode_group_metadata,
     encode_key,
     encode_subscription,
@@ -34,6 +36,7 @@ from kafka_assignors.protocol.sticky_user_data import (
     encode_cooperative_sticky_user_data,
     encode_sticky_user_data,
 )
+from tests.java_group_fields import consumer_group_fields, consumer_group_value
 
 __all__ = ["comparable_bytes", "decode_fields", "encode_fields", "without_null_user_data"]
 
@@ -56,11 +59,16 @@ def encode_fields(kind: str, version: int, fields: Fields) -> bytes:
         return encode_cooperative_sticky_user_data(fields["generation"])
     if kind == "record_key":
         return encode_key(_record_key(version, fields))
+    if kind == "consumer_group":
+        return encode_consumer_group_value(consumer_group_value(ConsumerGroupRecord(version), fields))
     return encode_group_metadata(_group_metadata(version, fields))
 
 
-def decode_fields(kind: str, data: bytes, *, strict: bool = True) -> Fields:
-    """What our codecs read in these bytes; `strict` is that of `decode_member`, for user data."""
+def decode_fields(kind: str, version: int, data: bytes, *, strict: bool = True) -> Fields:
+    """What our codecs read in these bytes; `strict` is that of `decode_member`, for user data.
+
+    `version` matters to `consumer_group` alone: there it is the type of the record.
+    """
     if kind == "subscription":
         subscription = decode_subscription(data)
         return {
@@ -78,6 +86,8 @@ def decode_fields(kind: str, data: bytes, *, strict: bool = True) -> Fields:
         return {"owned": _plain(member.owned), "generation": member.generation}
     if kind == "record_key":
         return _record_key_fields(data)
+    if kind == "consumer_group":
+        return consumer_group_fields(decode_consumer_group_value(ConsumerGroupRecord(version), data))
     return _group_metadata_fields(decode_group_metadata(data))
 
 
@@ -106,7 +116,12 @@ def _record_key(record_type: int, fields: Fields) -> OffsetCommitKey | GroupMeta
         return OffsetCommitKey(fields["group"], fields["topic"], fields["partition"], record_type)
     if record_type == 2:
         return GroupMetadataKey(fields["group"])
-    return ConsumerGroupKey(ConsumerGroupRecord(record_type), fields["groupId"], fields.get("memberId"))
+    return ConsumerGroupKey(
+        ConsumerGroupRecord(record_type),
+        fields["groupId"],
+        fields.get("memberId"),
+        fields.get("regularExpression"),
+    )
 
 
 def _record_key_fields(data: bytes) -> Fields:
@@ -117,7 +132,8 @@ def _record_key_fields(data: bytes) -> Fields:
         return {"group": key.group}
     if isinstance(key, UnknownKey):
         return {}
-    return {"groupId": key.group} | ({} if key.member_id is None else {"memberId": key.member_id})
+    named = {"memberId": key.member_id, "regularExpression": key.regular_expression}
+    return {"groupId": key.group} | {name: value for name, value in named.items() if value is not None}
 
 
 def _group_metadata(version: int, fields: Fields) -> GroupMetadata:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,21 +14,36 @@ from hypothesis import strategies as st
 
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.protocol import (
+    AssignedPartitions,
+    ClassicMember,
+    ClassicProtocol,
     ConsumerAssignment,
     ConsumerGroupKey,
+    ConsumerGroupMember,
     ConsumerGroupRecord,
+    ConsumerGroupValue,
+    CurrentAssignment,
+    GroupEpoch,
     GroupMember,
     GroupMetadata,
     GroupMetadataKey,
+    MemberState,
     OffsetCommitKey,
+    PartitionMetadata,
     ProtocolError,
+    ResolvedRegularExpression,
     Subscription,
+    TargetAssignment,
+    TargetAssignmentEpoch,
+    TopicMetadata,
     decode_assignment,
+    decode_consumer_group_value,
     decode_group_metadata,
     decode_key,
     decode_member,
     decode_subscription,
     encode_assignment,
+    encode_consumer_group_value,
     encode_group_metadata,
     encode_key,
     encode_member,
@@ -79,6 +95,13 @@ keys = st.one_of(
     st.builds(GroupMetadataKey, names),
     st.builds(ConsumerGroupKey, st.sampled_from([3, 4, 6]).map(ConsumerGroupRecord), names),
     st.builds(ConsumerGroupKey, st.sampled_from([5, 7, 8]).map(ConsumerGroupRecord), names, names),
+    st.builds(
+        ConsumerGroupKey,
+        st.just(ConsumerGroupRecord.REGULAR_EXPRESSION),
+        names,
+        st.none(),
+        names,
+    ),
 )
 generations = st.builds(
     GroupMetadata,
@@ -95,6 +118,47 @@ generations = st.builds(
     ).map(tuple),
     int64s,
 )
+topic_ids = st.binary(min_size=16, max_size=16).map(
+    lambda data: base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+)
+numbers_of_a_topic = st.lists(int32s, max_size=8).map(tuple)
+assigned = st.lists(
+    st.builds(AssignedPartitions, topic_ids, numbers_of_a_topic, st.none() | numbers_of_a_topic), max_size=4
+).map(tuple)
+classic_members = st.builds(
+    ClassicMember, int32s, st.lists(st.builds(ClassicProtocol, names, st.binary()), max_size=3).map(tuple)
+)
+of_consumer_groups: dict[ConsumerGroupRecord, st.SearchStrategy[ConsumerGroupValue]] = {
+    ConsumerGroupRecord.METADATA: st.builds(GroupEpoch, int32s, int64s),
+    ConsumerGroupRecord.PARTITION_METADATA: st.lists(
+        st.builds(
+            TopicMetadata, topic_ids, names, int32s, st.dictionaries(int32s, st.lists(names).map(tuple))
+        ),
+        max_size=3,
+    ).map(lambda topics: PartitionMetadata(tuple(topics))),
+    ConsumerGroupRecord.MEMBER_METADATA: st.builds(
+        ConsumerGroupMember,
+        st.none() | names,
+        st.none() | names,
+        names,
+        names,
+        st.lists(names).map(tuple),
+        st.none() | names,
+        int32s,
+        st.none() | names,
+        st.none() | classic_members,
+    ),
+    ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA: st.builds(TargetAssignmentEpoch, int32s, int64s),
+    ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER: st.dictionaries(
+        topic_ids, numbers_of_a_topic, max_size=4
+    ).map(TargetAssignment),
+    ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT: st.builds(
+        CurrentAssignment, int32s, int32s, st.sampled_from(MemberState), assigned, assigned
+    ),
+    ConsumerGroupRecord.REGULAR_EXPRESSION: st.builds(
+        ResolvedRegularExpression, st.lists(names).map(tuple), int64s, int64s
+    ),
+}
 contexts = st.builds(MemberContext, st.frozensets(names), claims, st.integers(-1, 2**31 - 1), rack=racks)
 
 
@@ -120,6 +184,16 @@ def test_every_key_reads_back(key: GroupMetadataKey) -> None:
 @given(generations)
 def test_every_generation_reads_back(value: GroupMetadata) -> None:
     assert decode_group_metadata(encode_group_metadata(value)) == value
+
+
+@pytest.mark.parametrize("record", ConsumerGroupRecord)
+def test_every_value_of_a_consumer_group_reads_back(record: ConsumerGroupRecord) -> None:
+    @unhurried
+    @given(of_consumer_groups[record])
+    def reads_back(value: ConsumerGroupValue) -> None:
+        assert decode_consumer_group_value(record, encode_consumer_group_value(value)) == value
+
+    reads_back()
 
 
 @unhurried
@@ -161,6 +235,7 @@ DECODERS: dict[str, Callable[[bytes], object]] = {
     "assignment": decode_assignment,
     "key": decode_key,
     "group metadata": decode_group_metadata,
+    **{record.name: partial(decode_consumer_group_value, record) for record in ConsumerGroupRecord},
     **{f"member, {name}": partial(decode_member, name, "m") for name in NAMES},
     **{f"user data, {name}": partial(decode_user_data, name) for name in NAMES},
 }
@@ -184,6 +259,7 @@ def damaged(draw: st.DrawFn) -> bytes:
             assignments.map(encode_assignment),
             keys.map(encode_key),
             generations.map(encode_group_metadata),
+            st.one_of(*of_consumer_groups.values()).map(encode_consumer_group_value),
             st.builds(
                 lambda name, context: encode_member(Talkative(name, b"data"), context, held=False),
                 st.sampled_from(NAMES),

@@ -20,7 +20,7 @@ def named(sample: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=named)
 def test_bytes_of_java_are_read(sample: dict[str, Any]) -> None:
-    fields = decode_fields(sample["kind"], bytes.fromhex(sample["hex"]))
+    fields = decode_fields(sample["kind"], sample["version"], bytes.fromhex(sample["hex"]))
     assert fields == without_null_user_data(sample["fields"])
 
 

@@ -57,6 +57,7 @@ KEYS: list[RecordKey] = [
     ConsumerGroupKey(ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA, "g"),
     ConsumerGroupKey(ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER, "g", "m"),
     ConsumerGroupKey(ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT, "g", "m"),
+    ConsumerGroupKey(ConsumerGroupRecord.REGULAR_EXPRESSION, "g", regular_expression="orders-.*"),
 ]
 
 MEMBER = GroupMember("m-1", "client", "/10.0.0.1", 45_000, b"subscription", b"assignment", 300_000, "pod-0")
@@ -100,7 +101,7 @@ def test_a_key_reads_back_and_cut_anywhere_says_where(key: OffsetCommitKey) -> N
         decode_key(data + b"x")
 
 
-@pytest.mark.parametrize("kind", [9, 16, 99, -1])
+@pytest.mark.parametrize("kind", [9, 15, 17, 99, -1])
 def test_other_kinds_of_records_are_told_apart_and_not_looked_into(kind: int) -> None:
     assert decode_key(kind.to_bytes(2, "big", signed=True) + b"anything") == UnknownKey(kind)
 
@@ -110,6 +111,8 @@ def test_other_kinds_of_records_are_told_apart_and_not_looked_into(kind: int) ->
     [
         (ConsumerGroupKey(ConsumerGroupRecord.METADATA, "g", "m"), "member_id"),
         (ConsumerGroupKey(ConsumerGroupRecord.MEMBER_METADATA, "g"), "member_id"),
+        (ConsumerGroupKey(ConsumerGroupRecord.METADATA, "g", regular_expression=".*"), "regular_expression"),
+        (ConsumerGroupKey(ConsumerGroupRecord.REGULAR_EXPRESSION, "g"), "regular_expression"),
         (OffsetCommitKey("g", "orders", 0, type=2), "type"),
         (OffsetCommitKey("g", "orders", 2**31), "partition"),
     ],

@@ -24,9 +24,12 @@ KINDS: tuple[tuple[str, int], ...] = (
     ("sticky", 1),
     ("cooperative-sticky", 0),
     *(("record_key", record_type) for record_type in range(9)),
+    ("record_key", 16),
     *(("group_metadata", version) for version in range(5)),
+    *(("consumer_group", record_type) for record_type in (3, 4, 5, 6, 7, 8, 16)),
 )
-"""Every kind with each of its versions; that of a record's key is the type of the record."""
+"""Every kind with each of its versions; that of a record's key, and of a value of a consumer group, is the
+type of the record."""
 
 
 class JavaBytesError(ValueError):
@@ -53,7 +56,7 @@ class JavaBytes:
         return bytes.fromhex(self._ask("hex", kind=kind, version=version, fields=fields))
 
     def read(self, kind: str, version: int, data: bytes) -> dict[str, Any]:
-        """What Java reads in these bytes; `version` matters to none of the kinds, the bytes say it."""
+        """What Java reads in these bytes; `version` matters to `consumer_group` alone, other bytes say it."""
         fields: dict[str, Any] = self._ask("fields", kind=kind, version=version, hex=data.hex())
         return fields
 
@@ -82,6 +85,8 @@ def random_fields(kind: str, version: int, rng: random.Random) -> dict[str, Any]
         return {"owned": {}, "generation": rng.choice((-1, 0, rng.randint(1, 2**31 - 1)))}
     if kind == "record_key":
         return _record_key(rng, version)
+    if kind == "consumer_group":
+        return _consumer_group(rng, version)
     return _group_metadata(rng, version)
 
 
@@ -93,6 +98,8 @@ def _record_key(rng: random.Random, record_type: int) -> dict[str, Any]:
     key = {"groupId": _text(rng)}
     if record_type in (5, 7, 8):
         key["memberId"] = _text(rng)
+    if record_type == 16:
+        key["regularExpression"] = _text(rng)
     return key
 
 
@@ -122,6 +129,85 @@ def _group_member(rng: random.Random, version: int) -> dict[str, Any]:
         "subscription": base64.b64encode(rng.randbytes(rng.choice((0, 3, 40, 200)))).decode(),
         "assignment": base64.b64encode(rng.randbytes(rng.choice((0, 5, 127, 128)))).decode(),
     }
+
+
+def _consumer_group(rng: random.Random, record_type: int) -> dict[str, Any]:
+    """Fields without a value have none in Java's JSON either: a tagged field that has its default."""
+    if record_type == 3:
+        return {"epoch": rng.randint(0, 2**31 - 1)} | _tagged(rng, "metadataHash", rng.randint(-(2**63), -1))
+    if record_type == 6:
+        tagged = _tagged(rng, "assignmentTimestamp", rng.randint(1, 2**43))
+        return {"assignmentEpoch": rng.randint(0, 2**31 - 1)} | tagged
+    if record_type == 4:
+        return {"topics": [_topic_metadata(rng) for _ in range(rng.randint(0, 3))]}
+    if record_type == 5:
+        return _consumer_group_member(rng)
+    if record_type == 7:
+        return {"topicPartitions": [_topic_partitions(rng) for _ in range(rng.randint(0, 4))]}
+    if record_type == 8:
+        return {
+            "memberEpoch": rng.choice((-2, 0, rng.randint(1, 2**31 - 1))),
+            "previousMemberEpoch": rng.randint(-1, 2**31 - 1),
+            "state": rng.choice((0, 1, 2, 127)),
+            "assignedPartitions": [_with_epochs(rng) for _ in range(rng.randint(0, 4))],
+            "partitionsPendingRevocation": [_with_epochs(rng) for _ in range(rng.randint(0, 2))],
+        }
+    return {
+        "topics": _topics(rng),
+        "version": rng.randint(0, 2**63 - 1),
+        "timestamp": rng.randint(0, 2**43),
+    }
+
+
+def _tagged(rng: random.Random, name: str, value: object) -> dict[str, Any]:
+    return rng.choice(({}, {name: value}))
+
+
+def _topic_metadata(rng: random.Random) -> dict[str, Any]:
+    racks = [{"partition": number, "racks": _topics(rng)} for number in range(rng.randint(0, 3))]
+    return {
+        "topicId": _uuid(rng),
+        "topicName": _topics(rng, at_least=1)[0],
+        "numPartitions": rng.randint(1, 9999),
+        "partitionMetadata": racks,
+    }
+
+
+def _consumer_group_member(rng: random.Random) -> dict[str, Any]:
+    classic = {
+        "sessionTimeoutMs": rng.randint(1, 2**31 - 1),
+        "supportedProtocols": [
+            {
+                "name": _text(rng),
+                "metadata": base64.b64encode(rng.randbytes(rng.choice((0, 3, 200)))).decode(),
+            }
+            for _ in range(rng.randint(0, 3))
+        ],
+    }
+    return {
+        "instanceId": rng.choice((None, _text(rng))),
+        "rackId": rng.choice((None, _text(rng))),
+        "clientId": _text(rng),
+        "clientHost": "/127.0.0.1",
+        "subscribedTopicNames": _topics(rng),
+        "subscribedTopicRegex": rng.choice((None, "", _text(rng))),
+        "rebalanceTimeoutMs": rng.randint(-1, 2**31 - 1),
+        "serverAssignor": rng.choice((None, "uniform", _text(rng))),
+    } | _tagged(rng, "classicMemberMetadata", rng.choice((None, classic)))
+
+
+def _topic_partitions(rng: random.Random) -> dict[str, Any]:
+    return {"topicId": _uuid(rng), "partitions": sorted(rng.sample(range(3000), rng.randint(0, 20)))}
+
+
+def _with_epochs(rng: random.Random) -> dict[str, Any]:
+    topic = _topic_partitions(rng)
+    epochs = [rng.randint(0, 2**31 - 1) for _ in topic["partitions"]] or None
+    return topic | _tagged(rng, "assignmentEpochs", rng.choice((None, epochs)))
+
+
+def _uuid(rng: random.Random) -> str:
+    return base64.urlsafe_b64encode(rng.randbytes(16)).rstrip(b"=").decode()
 
 
 def _topics(rng: random.Random, at_least: int = 0) -> list[str]:

@@ -42,6 +42,7 @@ import org.apache.kafka.coordinator.group.generated.CoordinatorRecordType;
  *   <tr><td>sticky, cooperative-sticky</td><td>means nothing</td><td>owned, generation (the user data)</td></tr>
  *   <tr><td>record_key</td><td>type of the record</td><td>as in the schema</td></tr>
  *   <tr><td>group_metadata</td><td>its own</td><td>as in the schema (the value of a record)</td></tr>
+ *   <tr><td>consumer_group</td><td>type of the record</td><td>as in the schema (the value of a record)</td></tr>
  * </table>
  *
  * <p>User data are in hexadecimal digits, or null; partitions are lists by topic.
@@ -49,6 +50,9 @@ import org.apache.kafka.coordinator.group.generated.CoordinatorRecordType;
 public final class JavaBytes {
     private static final HexFormat HEX = HexFormat.of();
     private static final JsonNodeFactory NODES = JsonNodeFactory.instance;
+
+    /** The one version of the values of consumer groups; those of a record's kind are told by its type. */
+    private static final short CONSUMER_GROUP_VERSION = 0;
 
     public static void main(String[] args) throws IOException {
         ObjectMapper json = JsonMapper.builder().enable(JsonWriteFeature.ESCAPE_NON_ASCII).build();
@@ -91,6 +95,9 @@ public final class JavaBytes {
                 version,
                 CoordinatorRecordJsonConverters.readRecordValueFromJson(
                     fields, CoordinatorRecordType.GROUP_METADATA.id(), version));
+            case "consumer_group" -> MessageUtil.toVersionPrefixedByteBuffer(
+                CONSUMER_GROUP_VERSION,
+                CoordinatorRecordJsonConverters.readRecordValueFromJson(fields, version, CONSUMER_GROUP_VERSION));
             default -> throw new IllegalArgumentException("no such kind: " + kind);
         };
     }
@@ -122,6 +129,12 @@ public final class JavaBytes {
             case "group_metadata" -> {
                 short written = buffer.getShort();
                 ApiMessage value = CoordinatorRecordType.GROUP_METADATA.newRecordValue();
+                value.read(new ByteBufferAccessor(buffer), written);
+                return atEnd(buffer, CoordinatorRecordJsonConverters.writeRecordValueAsJson(value, written));
+            }
+            case "consumer_group" -> {
+                short written = buffer.getShort();
+                ApiMessage value = CoordinatorRecordType.fromId(version).newRecordValue();
                 value.read(new ByteBufferAccessor(buffer), written);
                 return atEnd(buffer, CoordinatorRecordJsonConverters.writeRecordValueAsJson(value, written));
             }

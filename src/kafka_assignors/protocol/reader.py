@@ -12,6 +12,7 @@ flexible versions (KIP-482): lengths are unsigned varints, one greater than the 
 
 from __future__ import annotations
 
+import base64
 import struct
 from collections.abc import Iterator
 
@@ -20,12 +21,15 @@ from kafka_assignors.protocol.names import Names
 
 __all__ = ["Reader"]
 
+_int8 = struct.Struct(">b").unpack_from
 _int16 = struct.Struct(">h").unpack_from
 _int32 = struct.Struct(">i").unpack_from
 _int64 = struct.Struct(">q").unpack_from
 
 _MAX_VARINT_BYTES = 5
+_UUID_BYTES = 16
 _SMALLEST_STRING_BYTES = 2
+_SMALLEST_COMPACT_STRING_BYTES = 1
 _SMALLEST_NAMED_INT32S_BYTES = 2 + 4  # an empty name and an empty array
 
 
@@ -90,6 +94,10 @@ class Reader(FieldPath):
         self._position = position + size
         return position
 
+    def int8(self, field: str) -> int:
+        value: int = _int8(self._data, self._take(field, 1))[0]
+        return value
+
     def int16(self, field: str) -> int:
         value: int = _int16(self._data, self._take(field, 2))[0]
         return value
@@ -106,6 +114,10 @@ class Reader(FieldPath):
         """The next `size` bytes."""
         position = self._take(field, size)
         return self._data[position : position + size]
+
+    def uuid(self, field: str) -> str:
+        """An identifier as Kafka prints it: URL-safe base64 without padding."""
+        return base64.urlsafe_b64encode(self.raw(field, _UUID_BYTES)).rstrip(b"=").decode("ascii")
 
     def uvarint(self, field: str) -> int:
         """An unsigned varint of at most 32 bits."""
@@ -192,6 +204,27 @@ class Reader(FieldPath):
         count = self._count(field, start, self.int32(field), 4)
         position = self._take(field, 4 * count)
         return struct.unpack_from(f">{count}i", self._data, position)
+
+    def compact_int32s(self, field: str) -> tuple[int, ...]:
+        """As `int32s`, for an array of a flexible version."""
+        start = self.offset
+        return self._compact_int32s(field, start, self.uvarint(field) - 1)
+
+    def compact_nullable_int32s(self, field: str) -> tuple[int, ...] | None:
+        """As `compact_int32s`, for an array that may be null."""
+        start = self.offset
+        count = self.uvarint(field) - 1
+        return None if count == -1 else self._compact_int32s(field, start, count)
+
+    def _compact_int32s(self, field: str, start: int, count: int) -> tuple[int, ...]:
+        count = self._count(field, start, count, 4)
+        return struct.unpack_from(f">{count}i", self._data, self._take(field, 4 * count))
+
+    def compact_strings(self, field: str) -> tuple[str, ...]:
+        """As `strings`, for an array of a flexible version."""
+        return tuple(
+            [self.compact_string("") for _ in self.compact_items(field, _SMALLEST_COMPACT_STRING_BYTES)]
+        )
 
     def strings(self, field: str) -> tuple[str, ...]:
         """An array of strings."""
@@ -296,12 +329,32 @@ class Reader(FieldPath):
             yield
         self._within.pop()
 
-    def skip_tagged_fields(self, field: str) -> None:
-        """Tagged fields (KIP-482) that this version does not know: read over, within their bounds."""
+    def tagged_fields(self, field: str) -> Iterator[int]:
+        """The tag of each tagged field (KIP-482); the loop reads those that it knows.
+
+        What the loop does not read is skipped: brokers add tagged fields without raising a version. A known
+        field that does not end where its size says is an error.
+        """
         start = self.offset
         for _ in self._items(field, self._count(field, start, self.uvarint(field), 2)):
-            self.uvarint("tag")
-            self._take("data", self.uvarint("size"))
+            tag = self.uvarint("tag")
+            size = self.uvarint("size")
+            begin = self._take("data", size)
+            end, self._position = self._position, begin
+            yield tag
+            if self._position == begin:
+                self._position = end
+            elif self._position != end:
+                raise self.error(
+                    "data",
+                    self._base + begin,
+                    f"has {_size(size)}, but {_size(self._position - begin)} are read",
+                )
+
+    def skip_tagged_fields(self, field: str) -> None:
+        """Tagged fields that this version does not know: read over, within their bounds."""
+        for _ in self.tagged_fields(field):
+            pass
 
 
 def _size(count: int) -> str:

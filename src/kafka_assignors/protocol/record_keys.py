@@ -41,6 +41,7 @@ class ConsumerGroupRecord(enum.IntEnum):
     TARGET_ASSIGNMENT_METADATA = 6
     TARGET_ASSIGNMENT_MEMBER = 7
     CURRENT_MEMBER_ASSIGNMENT = 8
+    REGULAR_EXPRESSION = 16
 
 
 _OF_A_MEMBER = frozenset(
@@ -50,6 +51,8 @@ _OF_A_MEMBER = frozenset(
         ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT,
     }
 )
+
+_CONSUMER_GROUP_TYPES = frozenset(ConsumerGroupRecord)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +74,20 @@ class GroupMetadataKey:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupKey:
-    """A part of a group under the KIP-848 protocol; `member_id` is None where it is not about one member."""
+    """A part of a group under the KIP-848 protocol; `member_id` is None where it is not about one member.
+
+    `regular_expression` is that of a record about what it matches, None in all others.
+    """
 
     type: ConsumerGroupRecord
     group: str
     member_id: str | None = None
+    regular_expression: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownKey:
-    """None of the above: share and streams groups, resolved regular expressions, or a newer kind."""
+    """None of the above: share and streams groups, or a newer kind."""
 
     type: int
 
@@ -99,10 +106,13 @@ def decode_key(data: bytes | bytearray | memoryview) -> RecordKey:
     elif kind == _GROUP_METADATA_TYPE:
         key = GroupMetadataKey(reader.string("group"))
         reader.finish("group")
-    elif ConsumerGroupRecord.METADATA <= kind <= ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT:
+    elif kind in _CONSUMER_GROUP_TYPES:
         record = ConsumerGroupRecord(kind)
         group = reader.string("group_id")
-        if record in _OF_A_MEMBER:
+        if record is ConsumerGroupRecord.REGULAR_EXPRESSION:
+            key = ConsumerGroupKey(record, group, regular_expression=reader.string("regular_expression"))
+            reader.finish("regular_expression")
+        elif record in _OF_A_MEMBER:
             key = ConsumerGroupKey(record, group, reader.string("member_id"))
             reader.finish("member_id")
         else:
@@ -132,8 +142,16 @@ def encode_key(key: OffsetCommitKey | GroupMetadataKey | ConsumerGroupKey) -> by
         if (key.member_id is not None) != (key.type in _OF_A_MEMBER):
             wanted = "a member id" if key.type in _OF_A_MEMBER else "no member id"
             raise writer.error("member_id", 0, f"a key of type {key.type:d} ({key.type.name}) has {wanted}")
+        of_a_pattern = key.type is ConsumerGroupRecord.REGULAR_EXPRESSION
+        if (key.regular_expression is not None) != of_a_pattern:
+            wanted = "a regular expression" if of_a_pattern else "no regular expression"
+            raise writer.error(
+                "regular_expression", 0, f"a key of type {key.type:d} ({key.type.name}) has {wanted}"
+            )
         if key.member_id is not None:
             writer.string("member_id", key.member_id)
+        if key.regular_expression is not None:
+            writer.string("regular_expression", key.regular_expression)
     return writer.getvalue()
 
 

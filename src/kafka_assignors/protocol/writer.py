@@ -6,6 +6,8 @@ with the path of the field. See `reader` for the types.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
@@ -46,6 +48,9 @@ class Writer(FieldPath):
         except struct.error:
             raise self._unfit(field, f"{value!r} is not an int{8 * struct.calcsize(layout)}") from None
 
+    def int8(self, field: str, value: int) -> None:
+        self._pack(field, ">b", value)
+
     def int16(self, field: str, value: int) -> None:
         self._pack(field, ">h", value)
 
@@ -54,6 +59,16 @@ class Writer(FieldPath):
 
     def int64(self, field: str, value: int) -> None:
         self._pack(field, ">q", value)
+
+    def uuid(self, field: str, value: str) -> None:
+        """An identifier as Kafka prints it (see `Reader.uuid`)."""
+        try:
+            data = base64.b64decode(value + "==", altchars=b"-_", validate=True)
+        except (binascii.Error, ValueError):
+            data = b""
+        if len(data) != 16:
+            raise self._unfit(field, f"{value!r} is not 16 bytes in URL-safe base64")
+        self._buffer += data
 
     def uvarint(self, value: int) -> None:
         """A length, which is never negative."""
@@ -122,6 +137,16 @@ class Writer(FieldPath):
                 self.int32(f"{field}[{index}]", value)
             raise
 
+    def compact_int32s(self, field: str, values: Sequence[int]) -> None:
+        """As `int32s`, for an array of a flexible version."""
+        for value in self.compact_items(field, values):
+            self.int32("", value)
+
+    def compact_strings(self, field: str, values: Sequence[str]) -> None:
+        """An array of strings of a flexible version."""
+        for value in self.compact_items(field, values):
+            self.compact_string("", value)
+
     def int32s_by_name(self, names: Sequence[str], values: Mapping[str, Sequence[int]]) -> bool:
         """An array of (string, array of int32), all packed in one call, in the order of the names.
 
@@ -157,6 +182,14 @@ class Writer(FieldPath):
             self._within[-1] = (field, index)
             yield value
         self._within.pop()
+
+    def tagged_fields(self, fields: Mapping[int, bytes]) -> None:
+        """The end of a struct of a flexible version: tagged fields (KIP-482), their bytes by tag."""
+        self.uvarint(len(fields))
+        for tag, data in sorted(fields.items()):
+            self.uvarint(tag)
+            self.uvarint(len(data))
+            self._buffer += data
 
     def no_tagged_fields(self) -> None:
         """The end of a struct of a flexible version in which no tagged field is set."""
