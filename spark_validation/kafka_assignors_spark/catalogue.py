@@ -52,6 +52,12 @@ class Catalogue:
             name: sorted(history, key=lambda entry: (entry.since is not None, entry.since))
             for name, history in by_topic.items()
         }
+        self._names = {
+            entry.topic_id: name
+            for name, history in self._entries.items()
+            for entry in history
+            if entry.topic_id is not None
+        }
         self._since = {
             name: [entry.since for entry in history if entry.since is not None]
             for name, history in self._entries.items()
@@ -69,6 +75,10 @@ class Catalogue:
         open_ended = len(history) - len(since)
         position = bisect_right(since, when) + open_ended - 1
         return history[position].topic if position >= 0 else None
+
+    def name_of(self, topic_id: str) -> str | None:
+        """The name of the topic that has, or had, this id; None if there is no entry with it."""
+        return self._names.get(topic_id)
 
     def entries(self, topic: str) -> tuple[Topic, ...]:
         """The topic as it was at one time after the other."""

@@ -1,4 +1,4 @@
-"""From raw records to the history of groups: `raw -> events -> generations, members`.
+"""From raw records to the history of groups: `raw -> events -> folded -> generations, members, …`.
 
 Every function takes data frames and returns one; `tables` has their columns. Nothing is decided here that a
 later reader could not decide otherwise: a generation keeps its place in the group's life as facts
@@ -12,17 +12,20 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType
 
 from kafka_assignors_spark.leaders import client_of
 from kafka_assignors_spark.records import CONSUMER, Kind, MemberRecord, decode_record
 from kafka_assignors_spark.source import key_prefixes
 from kafka_assignors_spark.table_functions import apply_to_rows
-from kafka_assignors_spark.tables import EVENTS
+from kafka_assignors_spark.tables import CLASSIC, EVENTS, FACT
 
 __all__ = [
+    "assignments",
     "decode",
     "generations",
     "group_records",
+    "member_row",
     "members",
     "only_groups",
     "steps",
@@ -71,7 +74,8 @@ class _Decoder:
             reason = (
                 "different records at this partition and offset: of two clusters, or of a re-created topic?"
             )
-            yield (*place, Kind.UNDECODABLE.value, None, reason, None, None, None, None, None, [])
+            nothing = (None,) * 5
+            yield (*place, Kind.UNDECODABLE.value, None, reason, *nothing, [], None, None, None)
             return
         event = decode_record(_bytes(row["key"]), _bytes(row["value"]))
         yield (
@@ -84,7 +88,8 @@ class _Decoder:
             event.generation,
             event.protocol,
             event.leader,
-            [_member_row(member) for member in event.members],
+            [member_row(member) for member in event.members],
+            *((None, None, None) if event.part is None else (row["key"], row["value"], list(event.topics))),
         )
 
 
@@ -92,7 +97,8 @@ def _bytes(value: bytearray | None) -> bytes | None:
     return None if value is None else bytes(value)
 
 
-def _member_row(member: MemberRecord) -> tuple[Any, ...]:
+def member_row(member: MemberRecord) -> tuple[Any, ...]:
+    """A member in the order of `tables.MEMBER`."""
     return (
         member.member_id,
         member.instance_id,
@@ -106,6 +112,8 @@ def _member_row(member: MemberRecord) -> tuple[Any, ...]:
         member.owned_generation,
         member.revoked,
         {topic: list(partitions) for topic, partitions in member.assigned.items()},
+        member.pattern,
+        member.assignor,
     )
 
 
@@ -124,24 +132,31 @@ def _in_group() -> Any:
     return Window.partitionBy("group").orderBy("partition", "offset")
 
 
-def generations(events: DataFrame) -> DataFrame:
-    """The generations of classic groups, with their place in the life of the group:
+def generations(folded: DataFrame) -> DataFrame:
+    """The generations of groups, from `consumer_groups.fold`, with their place in the life of the group:
 
+    * `type` is the protocol of the group: classic, or consumer for that of KIP-848.
     * `incarnation` counts from 1 the groups that were deleted and made again under the same name, which is
-      seen by the tombstone, or by the generation starting over.
+      seen by the tombstone, by the generation starting over, or by a change of protocol that is no migration.
     * `skipped` counts the numbers between this generation and the one recorded before it, and `gap_before`
       says that there are any. A generation is recorded when its leader's assignment arrives: one that was
-      overtaken by the next join never is, so skipped numbers are not yet lost history.
+      overtaken by the next join never is, so skipped numbers are not yet lost history. `lost` counts those
+      that are: epochs of a KIP-848 group, which has a record of each.
     * `starts_late`: the first record seen of this incarnation, of a generation that cannot be its first.
-    * `replacement`: the generation of the record before once more, as a restarted static member makes it.
+    * `replacement`: the generation of the record before once more, as a restarted static member makes it, or
+      a change of protocol.
+    * `problem`: why members or partitions of a KIP-848 generation may be missing; null where nothing is.
     """
     order = _in_group()
-    previous = F.lag("generation").over(order)
+    continues = F.coalesce("continues", F.lit(False))
+    type_ = F.coalesce("type", F.lit(CLASSIC))
+    previous = F.when(continues, F.col("generation")).otherwise(F.lag("generation").over(order))
     ended = F.lag("kind").over(order) == Kind.TOMBSTONE.value
-    lives = events.where(
+    other_type = F.lag(type_).over(order) != type_
+    lives = folded.where(
         F.col("kind").isin(*(k.value for k in (Kind.GENERATION, Kind.EMPTY, Kind.TOMBSTONE)))
     )
-    starts: Column = previous.isNull() | ended | (F.col("generation") < previous)
+    starts: Column = ~continues & (previous.isNull() | ended | other_type | (F.col("generation") < previous))
     marked = lives.withColumn("previous", previous).withColumn("starts", F.coalesce(starts, F.lit(True)))
     counted = marked.where(F.col("kind") != Kind.TOMBSTONE.value).withColumn(
         "incarnation", F.sum(F.col("starts").cast("int")).over(order).cast("int")
@@ -157,6 +172,7 @@ def generations(events: DataFrame) -> DataFrame:
         "timestamp",
         "incarnation",
         "generation",
+        type_.alias("type"),
         "protocol_type",
         "protocol",
         "leader",
@@ -165,17 +181,28 @@ def generations(events: DataFrame) -> DataFrame:
         (same_life & (F.col("generation") == F.col("previous"))).alias("replacement"),
         skipped.cast("int").alias("skipped"),
         (skipped > 0).alias("gap_before"),
-        (F.col("starts") & (F.col("generation") > 1)).alias("starts_late"),
+        F.coalesce("lost", F.lit(0)).alias("lost"),
+        (F.col("starts") & F.coalesce("starts_late", F.col("generation") > 1)).alias("starts_late"),
         "reason",
+        "problem",
+        F.coalesce("unknown_topics", F.array().cast("array<string>")).alias("unknown_topics"),
+        F.coalesce("facts", F.array().cast(ArrayType(FACT))).alias("facts"),
     )
 
 
-def members(events: DataFrame) -> DataFrame:
+def members(folded: DataFrame) -> DataFrame:
     """The members of every generation, one row each: the generation's key, then `tables.MEMBER`."""
     return (
-        events.where(F.col("kind") == Kind.GENERATION.value)
+        folded.where(F.col("kind") == Kind.GENERATION.value)
         .select("group", "offset", "generation", F.explode("members").alias("member"))
         .select("group", "offset", "generation", "member.*")
+    )
+
+
+def assignments(members: DataFrame) -> DataFrame:
+    """What members of a generation got, one row for each topic: its `topic` and `partitions`."""
+    return members.select(
+        "group", "offset", "generation", "member_id", F.explode("assigned").alias("topic", "partitions")
     )
 
 

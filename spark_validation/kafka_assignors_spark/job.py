@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 import kafka_assignors
 from kafka_assignors.strategies.registry import StrategyError, load_strategy
-from kafka_assignors_spark import history, metrics
+from kafka_assignors_spark import consumer_groups, history, metrics
 from kafka_assignors_spark.inputs import catalogue_of, live_records, recorded_records
 from kafka_assignors_spark.instants import from_micros
 from kafka_assignors_spark.leaders import MUST_MATCH
@@ -96,10 +96,10 @@ def run_replay(options: ReplayOptions, on_progress: Callable[[Progress], None]) 
             counts = metrics.record_counts(events).collect()[0].asDict()
             undecodable = _undecodable(events, counts["undecodable"], options)
             _require_records(spark, options, events, counts)
-            steps = keep(history.steps(history.generations(events), history.members(events)))
+            catalogue = catalogue_of(spark, options, consumer_groups.named_topics(events))
+            folded = consumer_groups.fold(events, catalogue)
+            steps = keep(history.steps(history.generations(folded), history.members(folded)))
             facts = metrics.group_facts(steps).collect()
-            topics = {topic for row in facts for topic in row["topics"] or ()}
-            catalogue = catalogue_of(spark, options, topics)
         with phases.tasks(spark):
             consumers = history.of_consumers(steps)
             replayed = keep(replay(consumers, catalogue, options.strategies, options.modes, options.pauses))
@@ -222,13 +222,11 @@ def _require_records(
         found = {row["group"] for row in events.select("group").distinct().collect()}
         if missing := [group for group in options.groups if group not in found]:
             raise ReplayError(f"{where}: there are no records of group {', '.join(map(repr, missing))}")
-    if counts["generations"]:
+    if counts["generations"] or counts["kip848_records"]:
         return
     others = []
     if counts["records"]:
         others.append(f"{counts['records']} other records of groups")
-        if counts["kip848_records"]:
-            others.append(f"{counts['kip848_records']} of them of groups whose broker assigns (KIP-848)")
     elif options.path is not None:
         others.append(f"{recorded_records(spark, options.path).count()} records that are offset commits")
     raise ReplayError(
@@ -277,8 +275,9 @@ def _group(facts: Row, judged: Row | None) -> GroupSummary:
             "generations"
         ]
     protocols = tuple(facts["protocols"] or ())
-    cooperative = facts["cooperative"]
-    eager = not cooperative or EAGER_STRATEGIES.intersection(protocols)
+    classic_protocols = facts["classic_protocols"] or ()
+    cooperative, kip848 = facts["cooperative"], facts["kip848"]
+    eager = not (cooperative or kip848) or EAGER_STRATEGIES.intersection(classic_protocols)
     return GroupSummary(
         group=facts["group"],
         generations=facts["generations"],
@@ -288,7 +287,9 @@ def _group(facts: Row, judged: Row | None) -> GroupSummary:
         incarnations=facts["incarnations"],
         skipped_numbers=facts["skipped_numbers"],
         protocols=protocols,
-        rebalance_protocols=(("eager",) if eager else ()) + (("cooperative",) if cooperative else ()),
+        rebalance_protocols=(("eager",) if eager else ())
+        + (("cooperative",) if cooperative else ())
+        + (("kip-848",) if kip848 else ()),
         clients=tuple(facts["clients"] or ()),
         min_members=facts["min_members"] or 0,
         max_members=facts["max_members"] or 0,

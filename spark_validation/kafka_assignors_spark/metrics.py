@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from kafka_assignors_spark.records import Kind
 from kafka_assignors_spark.result import RECORDED, Mode
+from kafka_assignors_spark.tables import CLASSIC, CONSUMER
 
 __all__ = [
     "agreement",
@@ -151,7 +152,11 @@ def group_facts(steps: DataFrame) -> DataFrame:
         return F.array_sort(F.array_distinct(F.flatten(F.collect_set(F.array_sort(F.array_distinct(each))))))
 
     holds = F.exists("members", lambda member: (F.cardinality(member["owned"]) > 0) & ~member["revoked"])
-    in_order = F.array_sort(F.collect_list(F.when(with_members, F.struct("offset", "protocol"))))
+    in_order = F.array_sort(F.collect_list(F.when(with_members, F.struct("offset", "protocol", "type"))))
+
+    def protocols_in(entries: Column) -> Column:
+        return F.array_distinct(F.transform(entries, lambda entry: entry["protocol"]))
+
     return (
         steps.groupBy("group")
         .agg(
@@ -159,7 +164,11 @@ def group_facts(steps: DataFrame) -> DataFrame:
             F.max("incarnation").alias("incarnations"),
             F.sum("skipped").alias("skipped_numbers"),
             F.max("protocol_type").alias("protocol_type"),
-            F.array_distinct(F.transform(in_order, lambda entry: entry["protocol"])).alias("protocols"),
+            protocols_in(in_order).alias("protocols"),
+            protocols_in(F.filter(in_order, lambda entry: entry["type"] == CLASSIC)).alias(
+                "classic_protocols"
+            ),
+            F.max(with_members & (F.col("type") == CONSUMER)).alias("kip848"),
             F.max(holds).alias("cooperative"),
             all_of(F.col("members.client")).alias("clients"),
             all_of(F.flatten("members.topics")).alias("topics"),

@@ -8,6 +8,8 @@ Records and rebalances are not the same thing:
   member had is nobody's.
 * A static member that restarts writes its generation again with another member id. Nothing is decided there;
   what the instance had, it has under its new id.
+* A generation of a KIP-848 group is a rebalance of its own: what members are to have is decided once, and how
+  they come to it is the broker's work.
 * What a member had is what the last record of its group gave it. What it *claims* in its subscription is not
   used: an eager member claims nothing.
 
@@ -29,8 +31,18 @@ from typing import Any
 from kafka_assignors.group import NO_GENERATION, TopicPartitions
 from kafka_assignors_spark.instants import from_micros
 from kafka_assignors_spark.records import MemberRecord
+from kafka_assignors_spark.tables import CLASSIC
 
-__all__ = ["EAGER_STRATEGIES", "Generation", "Rebalance", "RebalanceFolder", "Replacement", "rebalances"]
+__all__ = [
+    "EAGER_STRATEGIES",
+    "Generation",
+    "GivenBefore",
+    "Rebalance",
+    "RebalanceFolder",
+    "Replacement",
+    "is_cooperative",
+    "rebalances",
+]
 
 EAGER_STRATEGIES = frozenset({"range", "roundrobin", "sticky"})
 """Strategies that never run cooperatively. Any other does if its members claim what they have not revoked."""
@@ -61,6 +73,11 @@ class Generation:
     starts_late: bool
     decodes: bool
     members: Mapping[str, MemberRecord]
+    leader: str | None = None
+    type: str = CLASSIC
+    lost: int = 0
+    problem: str | None = None
+    facts: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def from_row(cls, row: Any) -> Generation:
@@ -79,6 +96,11 @@ class Generation:
             starts_late=row["starts_late"],
             decodes=row["reason"] is None,
             members={member.member_id: member for member in members},
+            leader=row["leader"],
+            type=row["type"],
+            lost=row["lost"],
+            problem=row["problem"],
+            facts=tuple((fact["fact"], fact["subject"]) for fact in row["facts"]),
         )
 
 
@@ -96,6 +118,8 @@ def member_from_row(row: Any) -> MemberRecord:
         owned_generation=row["owned_generation"],
         revoked=row["revoked"],
         assigned=row["assigned"],
+        pattern=row["pattern"],
+        assignor=row["assignor"],
     )
 
 
@@ -163,7 +187,7 @@ class RebalanceFolder:
         self._before = _NOBODY  # before the rebalance that is open
         self._open: list[Generation] = []  # the generations of a rebalance that has not come to its end
         self._lost = False
-        self._given: dict[str, tuple[TopicPartitions, ...]] = {}  # by member: its last few assignments
+        self._given = GivenBefore()
 
     def feed(self, record: Generation) -> Iterator[Rebalance | Replacement]:
         """Whatever this record completes."""
@@ -184,20 +208,13 @@ class RebalanceFolder:
             if not self._open:
                 self._before, self._lost = self._held, False
             self._open.append(record)
-            self._lost = self._lost or _owns_unrecorded(record, self._held.generation, self._given)
+            self._lost = self._lost or self._given.shows_loss(record, self._held.generation)
             unfinished = _hand_over_unfinished(record, self._held)
             self._held = _held_after(record)
             if not unfinished:
                 yield self._close(None)
-        self._remember(record)
+        self._given.remember(record)
         self._last = record
-
-    def _remember(self, record: Generation) -> None:
-        """Note what the record gives; members that are no longer in the group are forgotten."""
-        self._given = {
-            member.member_id: (*self._given.get(member.member_id, ()), member.assigned)[-_REMEMBERED:]
-            for member in record.members.values()
-        }
 
     def finish(self) -> Iterator[Rebalance]:
         """The hand-over that no record ends, if there is one."""
@@ -208,6 +225,8 @@ class RebalanceFolder:
         first, last = self._open[0], self._open[-1]
         if not all(record.decodes for record in self._open):
             problem = DOES_NOT_DECODE
+        elif last.problem:
+            problem = last.problem
         elif self._before.problem:
             problem = self._before.problem
         elif self._lost:
@@ -233,7 +252,10 @@ class RebalanceFolder:
 
 def _held_after(record: Generation) -> _Held:
     given = {member.member_id: member.assigned for member in record.members.values()}
-    return _Held(given, record.generation, None if record.decodes else PREDECESSOR_DOES_NOT_DECODE)
+    problem = None if record.decodes else PREDECESSOR_DOES_NOT_DECODE
+    if record.problem:
+        problem = f"what members had before it is not known: {record.problem}"
+    return _Held(given, record.generation, problem)
 
 
 def _new_ids(before: Generation, after: Generation) -> dict[str, str]:
@@ -245,22 +267,34 @@ def _new_ids(before: Generation, after: Generation) -> dict[str, str]:
     }
 
 
-def _owns_unrecorded(
-    record: Generation, last_generation: int, given: Mapping[str, Sequence[TopicPartitions]]
-) -> bool:
-    """Whether a member shows that a record between the last one and this one is missing.
+class GivenBefore:
+    """What the members of a group were given in its last few records: what shows that records are lost."""
 
-    Skipped numbers alone show nothing. A member that claims, as of a skipped generation, what no record
-    before it gave it, has got it from a generation that was delivered, and so was recorded. (Claiming what
-    it once had does not count: Java's consumer takes over a generation's number when it joins, before it is
-    given anything, and may not have seen its last assignment when the next join begins.)
-    """
-    return any(
-        last_generation < member.owned_generation < record.generation
-        and not _were_given(member.owned, given.get(member.member_id, ()))
-        for member in record.members.values()
-        if record.skipped and member.owned
-    )
+    def __init__(self) -> None:
+        self._given: dict[str, tuple[TopicPartitions, ...]] = {}  # by member
+
+    def remember(self, record: Generation) -> None:
+        """Note what the record gives; members that are no longer in the group are forgotten."""
+        self._given = {
+            member.member_id: (*self._given.get(member.member_id, ()), member.assigned)[-_REMEMBERED:]
+            for member in record.members.values()
+        }
+
+    def shows_loss(self, record: Generation, last_generation: int) -> bool:
+        """Whether a record between the last one and this one is missing.
+
+        Skipped numbers alone show nothing, unless the records of a KIP-848 group say that they are lost. A
+        member that claims, as of a skipped generation, what no record before it gave it, has got it from a
+        generation that was delivered, and so was recorded. (Claiming what it once had does not count: Java's
+        consumer takes over a generation's number when it joins, before it is given anything, and may not have
+        seen its last assignment when the next join begins.)
+        """
+        return record.lost > 0 or any(
+            last_generation < member.owned_generation < record.generation
+            and not _were_given(member.owned, self._given.get(member.member_id, ()))
+            for member in record.members.values()
+            if record.skipped and member.owned
+        )
 
 
 def _were_given(claimed: TopicPartitions, assignments: Sequence[TopicPartitions]) -> bool:
@@ -273,7 +307,7 @@ def _were_given(claimed: TopicPartitions, assignments: Sequence[TopicPartitions]
 def _hand_over_unfinished(record: Generation, held: _Held) -> bool:
     """Whether a partition that a live member had before this generation is nobody's in it."""
     members = record.members.values()
-    if not _is_cooperative(record):
+    if not is_cooperative(record):
         return False
     subscribed = {topic for member in members for topic in member.topics}
     given = {
@@ -290,7 +324,8 @@ def _hand_over_unfinished(record: Generation, held: _Held) -> bool:
     return False
 
 
-def _is_cooperative(record: Generation) -> bool:
+def is_cooperative(record: Generation) -> bool:
+    """Whether members held partitions while they joined, so that the leader withheld what was to move."""
     if record.protocol in EAGER_STRATEGIES:
         return False
     return any(member.owned and not member.revoked for member in record.members.values())

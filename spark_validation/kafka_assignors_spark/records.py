@@ -5,8 +5,9 @@ What the records mean:
 * A key of version 2 is a classic group. Its value is one *generation*, written when the leader's assignment
   arrived. A value without members is an empty group, no value at all (a tombstone) the end of a group:
   whatever follows under the same name is another incarnation.
-* Keys of version 3 and up belong to groups of the consumer group protocol (KIP-848) and its relatives. The
-  broker assigns there and no strategy of a client runs; they are recognised and counted.
+* Keys of versions 3 to 8 and 16 belong to groups of the consumer group protocol (KIP-848). Each is about one
+  of many facts, and `epochs` makes generations of them. Their relatives (share and streams groups) are
+  recognised and counted.
 * Versions 0 and 1 are offset commits, of no interest here.
 
 Nothing raises: a record that does not decode becomes an event that says where it breaks, so that a run over
@@ -21,11 +22,14 @@ from dataclasses import dataclass
 from kafka_assignors.group import TopicPartitions
 from kafka_assignors.protocol import (
     ConsumerGroupKey,
+    ConsumerGroupMember,
     GroupMember,
     GroupMetadataKey,
     OffsetCommitKey,
     ProtocolError,
+    ResolvedRegularExpression,
     decode_assignment,
+    decode_consumer_group_value,
     decode_group_metadata,
     decode_key,
     decode_member,
@@ -54,6 +58,7 @@ class MemberRecord:
     """A member of a generation. `owned` is its own claim, `assigned` what the leader gave it.
 
     `version` is that of its subscription; `revoked` says that it gave up what it claims before it joined.
+    `pattern` is the regular expression and `assignor` the server assignor of a member of KIP-848.
     """
 
     member_id: str
@@ -67,6 +72,8 @@ class MemberRecord:
     owned_generation: int
     revoked: bool
     assigned: TopicPartitions
+    pattern: str | None = None
+    assignor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,8 @@ class Event:
     """A decoded record. `reason` is set where it, or a member in it, does not decode.
 
     `version` is that of the GroupMetadata value. Members that do not decode are not among `members`.
+    `part` says what a record of a KIP-848 group is about, also if its value does not decode, and `topics` are
+    those that such a record names.
     """
 
     kind: Kind
@@ -85,6 +94,8 @@ class Event:
     protocol: str | None = None
     leader: str | None = None
     members: tuple[MemberRecord, ...] = ()
+    part: ConsumerGroupKey | None = None
+    topics: tuple[str, ...] = ()
 
 
 def decode_record(key: bytes | None, value: bytes | None) -> Event:
@@ -98,12 +109,24 @@ def decode_record(key: bytes | None, value: bytes | None) -> Event:
     if isinstance(decoded, OffsetCommitKey):
         return Event(Kind.OFFSET_COMMIT, decoded.group)
     if isinstance(decoded, ConsumerGroupKey):
-        return Event(Kind.KIP848, decoded.group)
+        return _part(decoded, value)
     if not isinstance(decoded, GroupMetadataKey):
         return Event(Kind.OTHER)
     if value is None:
         return Event(Kind.TOMBSTONE, decoded.group)
     return _generation(decoded.group, value)
+
+
+def _part(key: ConsumerGroupKey, value: bytes | None) -> Event:
+    topics: tuple[str, ...] = ()
+    if value is not None:
+        try:
+            said = decode_consumer_group_value(key.type, value)
+        except ProtocolError as error:
+            return Event(Kind.UNDECODABLE, key.group, str(error), part=key)
+        if isinstance(said, (ConsumerGroupMember, ResolvedRegularExpression)):
+            topics = said.topics
+    return Event(Kind.KIP848, key.group, part=key, topics=topics)
 
 
 def _generation(group: str, value: bytes) -> Event:

@@ -130,9 +130,9 @@ class HistorySummary:
     `records` are all records read (offset commits are dropped by the source and are not among them),
     `duplicates` those seen twice at one partition and offset. `generations` counts records of a classic
     group's generation, `empty_generations` those of them without members, `tombstones` deleted groups.
-    `kip848_records` are of groups whose broker assigns (KIP-848); they are recognised and counted, not
-    replayed. `skipped_numbers` counts the generation numbers that no record shows: rebalances overtaken by
-    the next one, or history that is lost.
+    `kip848_records` are of groups whose broker assigns (KIP-848), and make generations that are in none of
+    these counts. `skipped_numbers` counts the generation numbers that no record shows: rebalances overtaken
+    by the next one, or history that is lost.
     """
 
     source: str
@@ -156,7 +156,7 @@ class GroupSummary:
     """One group's history, and what of it can be replayed.
 
     `protocols` are the strategies production ran, in the order they appear; `rebalance_protocols` the
-    protocols (eager, cooperative) that they imply. `rebalances` counts logical ones: the two or more
+    protocols (eager, cooperative, kip-848) that they imply. `rebalances` counts logical ones: the two or more
     generations of a cooperative hand-over are one. `replayed_rebalances` are those with all the facts;
     `not_replayed` says why for the rest, by reason.
     """

@@ -6,8 +6,11 @@
 | `archived` | a `raw` record in an archive, with the cluster that it is from | partition, offset |
 | `topics` | a topic as it was from a moment on: the catalogue | topic, from |
 | `events` | a decoded `raw` record, or the reason why it does not decode | partition, offset |
-| `generations` | a generation of a classic group with its place in the group's life | group, offset |
+| `generations` | a generation of a group with its place in the group's life | group, offset |
 | `members` | a member of a generation: what it asked for and what it got | group, offset, member_id |
+| `assignments` | a topic of which a member of a generation got partitions | group, offset, member_id, topic |
+| `current` | how far a member of a KIP-848 group has come on its way to its assignment | group, offset |
+| `causes` | why there was a generation | group, offset |
 | `replayed` | a rebalance under one strategy in one mode, measured | group, offset, strategy, mode |
 | `metrics` | a day of a group under one strategy in one mode, summed up | date, group, strategy, mode |
 | `churn` | a day of a group: how many generations a cause made | date, group, cause |
@@ -15,7 +18,8 @@
 | `checked` | a recorded generation held against what its strategy gives here | group, offset |
 
 A generation's number is no key: a static member's replacement writes the same generation again, and a
-deleted group starts from 0. All timestamps are instants, in microseconds.
+deleted group starts from 0. That of a KIP-848 group is the group's epoch. All timestamps are instants, in
+microseconds.
 """
 
 from __future__ import annotations
@@ -36,7 +40,26 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-__all__ = ["ARCHIVED", "CHECKED", "EVENTS", "FAULTS", "MEMBER", "RAW", "REPLAYED", "REPORTED", "TOPICS"]
+__all__ = [
+    "ARCHIVED",
+    "CAUSES",
+    "CHECKED",
+    "CLASSIC",
+    "CONSUMER",
+    "CURRENT",
+    "EVENTS",
+    "FACT",
+    "FAULTS",
+    "FOLDED",
+    "MEMBER",
+    "RAW",
+    "REPLAYED",
+    "REPORTED",
+    "TOPICS",
+]
+
+CLASSIC, CONSUMER = "classic", "consumer"
+"""The `type` of a generation: by which protocol its group was run, the latter is that of KIP-848."""
 
 _STRING, _INT, _LONG, _BOOL = StringType(), IntegerType(), LongType(), BooleanType()
 _BINARY, _DOUBLE, _TIMESTAMP = BinaryType(), DoubleType(), TimestampType()
@@ -79,10 +102,14 @@ MEMBER = _struct(
     owned_generation=_INT,
     revoked=_BOOL,
     assigned=_PARTITIONS_BY_TOPIC,
+    pattern=_STRING,
+    assignor=_STRING,
 )
 """`client` is the library that the client id names (see `leaders`), `version` the subscription's. `owned` is
 the member's own claim, `revoked` that it gave the claimed partitions up before it joined; `assigned` is what
-the leader gave it."""
+the leader gave it, or the target that the broker set for it. `pattern` is the regular expression that a
+member of KIP-848 subscribes with (what it matches is among `topics`), and `assignor` the one that it asks
+for; `version` is -1 there."""
 
 EVENTS = _struct(
     partition=_INT,
@@ -98,9 +125,57 @@ EVENTS = _struct(
     protocol=_STRING,
     leader=_STRING,
     members=ArrayType(MEMBER),
+    key=_BINARY,
+    value=_BINARY,
+    topics=_STRINGS,
 )
 """`kind` is one of `kafka_assignors_spark.records.Kind`. `reason` says why a record, or a member in it, does
-not decode. `version` is that of the GroupMetadata value."""
+not decode. `version` is that of the GroupMetadata value. `key` and `value` are given for records of KIP-848
+groups alone, `topics` those that such a record subscribes to."""
+
+FACT = _struct(fact=_STRING, subject=_STRING)
+
+FOLDED = StructType(
+    [field for field in EVENTS.fields if field.name not in ("key", "value", "topics")]
+    + _struct(
+        type=_STRING,
+        continues=_BOOL,
+        starts_late=_BOOL,
+        lost=_INT,
+        problem=_STRING,
+        unknown_topics=_STRINGS,
+        facts=ArrayType(FACT),
+    ).fields
+)
+"""Events with the generations of KIP-848 groups in place of their records. `folded.FoldedGeneration` says
+what the columns mean, and `facts` are of class `folded.Fact`. Null for groups that never were of KIP-848."""
+
+CURRENT = _struct(
+    group=_STRING,
+    partition=_INT,
+    offset=_LONG,
+    timestamp=_TIMESTAMP,
+    member_id=_STRING,
+    epoch=_INT,
+    previous_epoch=_INT,
+    state=_STRING,
+    assigned=_PARTITIONS_BY_TOPIC,
+    pending_revocation=_PARTITIONS_BY_TOPIC,
+    unknown_topics=_STRINGS,
+)
+"""`epoch` is the group epoch that the member has reached, -2 for a static member that is away, null where the
+record is the end of the member; the rest is null then. `state` is "stable", "unrevoked partitions" (it has
+yet to revoke `pending_revocation`), "unreleased partitions" (it waits for others to revoke) or "unknown"."""
+
+CAUSES = _struct(
+    group=_STRING,
+    partition=_INT,
+    offset=_LONG,
+    generation=_INT,
+    timestamp=_TIMESTAMP,
+    causes=_STRINGS,
+)
+"""`causes` are of class `kafka_assignors_spark.causes.Cause`, in its order; never empty."""
 
 REPLAYED = _struct(
     group=_STRING,

@@ -28,7 +28,7 @@ from kafka_assignors_spark.leader_view import LeaderView, leader_view
 from kafka_assignors_spark.leaders import HABITS, MUST_MATCH, Habit, assign_in_order, client_of
 from kafka_assignors_spark.rebalances import Generation
 from kafka_assignors_spark.table_functions import apply_to_rows
-from kafka_assignors_spark.tables import CHECKED
+from kafka_assignors_spark.tables import CHECKED, CLASSIC
 
 __all__ = ["CHECKED_STRATEGIES", "Checked", "Outcome", "check", "check_generation"]
 
@@ -82,7 +82,12 @@ def check(steps: DataFrame, catalogue: Catalogue) -> DataFrame:
                 check_generation(record, strategy, catalogue, row["leader"] or "", row["partition"])
             )
 
-    led = steps.where(~F.col("empty") & ~F.col("replacement") & F.col("protocol").isin(*CHECKED_STRATEGIES))
+    led = steps.where(
+        (F.col("type") == CLASSIC)  # the broker's assignors of these names follow rules of their own
+        & ~F.col("empty")
+        & ~F.col("replacement")
+        & F.col("protocol").isin(*CHECKED_STRATEGIES)
+    )
     return apply_to_rows(led, Checker, CHECKED)
 
 

@@ -7,6 +7,8 @@ before.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
@@ -16,12 +18,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_assignors.protocol import (
+    AssignedPartitions,
     ConsumerAssignment,
+    ConsumerGroupKey,
+    ConsumerGroupMember,
+    ConsumerGroupRecord,
+    ConsumerGroupValue,
+    CurrentAssignment,
+    GroupEpoch,
     GroupMember,
     GroupMetadata,
     GroupMetadataKey,
+    MemberState,
     Subscription,
+    TargetAssignment,
+    TargetAssignmentEpoch,
     encode_assignment,
+    encode_consumer_group_value,
     encode_group_metadata,
     encode_key,
     encode_subscription,
@@ -49,6 +62,26 @@ TOPICS_SCHEMA = pa.schema(
 )
 
 Partitions = Mapping[str, Sequence[int]]
+
+
+def topic_id(topic: str) -> str:
+    """An id for a topic of this name, in Kafka's form."""
+    return base64.urlsafe_b64encode(hashlib.md5(topic.encode()).digest()).rstrip(b"=").decode()
+
+
+def new_member(
+    topics: Iterable[str] = ("orders",),
+    *,
+    instance: str | None = None,
+    pattern: str | None = None,
+    assignor: str | None = None,
+    rebalance_timeout_ms: int = 60_000,
+    client: str = "java",
+) -> ConsumerGroupMember:
+    """A member of a KIP-848 group, as it describes itself."""
+    return ConsumerGroupMember(
+        instance, None, client, "/127.0.0.1", tuple(topics), pattern, rebalance_timeout_ms, assignor
+    )
 
 
 def member(
@@ -113,6 +146,65 @@ class Log:
     def tombstone(self, group: str) -> None:
         self.append(encode_key(GroupMetadataKey(group)), None)
 
+    # Records of KIP-848 groups, each as the broker writes it.
+
+    def part(
+        self,
+        group: str,
+        kind: ConsumerGroupRecord,
+        value: ConsumerGroupValue | None,
+        member_id: str | None = None,
+        pattern: str | None = None,
+    ) -> None:
+        """Any record of a KIP-848 group; without a value a tombstone."""
+        key = encode_key(ConsumerGroupKey(kind, group, member_id, pattern))
+        self.append(key, None if value is None else encode_consumer_group_value(value))
+
+    def describes(self, group: str, member_id: str, member: ConsumerGroupMember) -> None:
+        self.part(group, ConsumerGroupRecord.MEMBER_METADATA, member, member_id)
+
+    def epoch(self, group: str, number: int, metadata_hash: int = 1) -> None:
+        self.part(group, ConsumerGroupRecord.METADATA, GroupEpoch(number, metadata_hash))
+
+    def targets(self, group: str, epoch: int, shares: Mapping[str, Partitions]) -> None:
+        """The targets of these members, and that with them those of the epoch are complete."""
+        for member_id, share in shares.items():
+            target = {topic_id(topic): tuple(numbers) for topic, numbers in share.items()}
+            self.part(
+                group, ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER, TargetAssignment(target), member_id
+            )
+        self.part(group, ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA, TargetAssignmentEpoch(epoch, 1))
+
+    def reaches(
+        self,
+        group: str,
+        member_id: str,
+        epoch: int,
+        share: Partitions | None = None,
+        state: MemberState = MemberState.STABLE,
+    ) -> None:
+        """A member has come to an epoch with these partitions."""
+        assigned = tuple(
+            AssignedPartitions(topic_id(topic), tuple(numbers)) for topic, numbers in (share or {}).items()
+        )
+        value = CurrentAssignment(epoch, epoch, state, assigned)
+        self.part(group, ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT, value, member_id)
+
+    def removes(self, group: str, member_id: str) -> None:
+        """The end of a member, in the order in which its records end."""
+        for kind in (
+            ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT,
+            ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER,
+            ConsumerGroupRecord.MEMBER_METADATA,
+        ):
+            self.part(group, kind, None, member_id)
+
+    def deletes(self, group: str) -> None:
+        """The end of a KIP-848 group whose members have gone before."""
+        self.part(group, ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA, None)
+        self.part(group, ConsumerGroupRecord.PARTITION_METADATA, None)
+        self.part(group, ConsumerGroupRecord.METADATA, None)
+
     def table(self) -> pa.Table:
         return pa.Table.from_pylist(self.records, RAW_SCHEMA)
 
@@ -123,7 +215,13 @@ def write_history(folder: Path, log: Log, topics: Mapping[str, int] | None = Non
     pq.write_table(log.table(), folder / "raw.parquet")
     if topics is not None:
         rows = [
-            {"topic": name, "topic_id": name, "from": START, "partitions": count, "replica_racks": None}
+            {
+                "topic": name,
+                "topic_id": topic_id(name),
+                "from": START,
+                "partitions": count,
+                "replica_racks": None,
+            }
             for name, count in topics.items()
         ]
         pq.write_table(pa.Table.from_pylist(rows, TOPICS_SCHEMA), folder / "topics.parquet")

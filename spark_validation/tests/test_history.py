@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from kafka_assignors.protocol import OffsetCommitKey, encode_key
-from kafka_assignors_spark import history
+from kafka_assignors_spark import consumer_groups, history
+from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.inputs import recorded_records
 from kafka_assignors_spark.records import Kind
 from kafka_assignors_spark.table_functions import with_micros
@@ -31,9 +32,12 @@ def story() -> Log:
     log.tombstone("g")
     log.tombstone("g")
     log.generation("g", 1, member("c", gets=ALL))
-    log.append(bytes.fromhex("0003000f672d6b69703834382d737461746963"), b"\0\0")
+    log.epoch("g-kip848-static", 2)
     log.append(b"\x7f\xff", b"\1")
     return log
+
+
+NO_TOPICS = Catalogue(())
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +48,10 @@ def events(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Dat
 
 def decoded(spark: SparkSession, path: str) -> DataFrame:
     return history.decode(history.unique(history.group_records(recorded_records(spark, path)))).cache()
+
+
+def generations_of(events: DataFrame, catalogue: Catalogue = NO_TOPICS) -> DataFrame:
+    return history.generations(consumer_groups.fold(events, catalogue))
 
 
 def test_each_record_is_of_one_kind(events: DataFrame) -> None:
@@ -61,7 +69,7 @@ def test_each_record_is_of_one_kind(events: DataFrame) -> None:
 
 
 def test_generations_know_their_place_in_the_life_of_the_group(events: DataFrame) -> None:
-    rows = history.generations(events).where("group = 'g'").orderBy("offset").collect()
+    rows = generations_of(events).where("group = 'g'").orderBy("offset").collect()
     facts = [
         (
             row["incarnation"],
@@ -85,7 +93,7 @@ def test_generations_know_their_place_in_the_life_of_the_group(events: DataFrame
 
 
 def test_a_first_generation_that_cannot_be_the_first_starts_late(events: DataFrame) -> None:
-    (row,) = history.generations(events).where("group = 'late'").collect()
+    (row,) = generations_of(events).where("group = 'late'").collect()
     assert row["starts_late"]
     assert row["skipped"] == 0
 
@@ -96,7 +104,7 @@ def test_a_group_that_starts_over_without_a_tombstone_is_another_incarnation(
     log = Log()
     for number in (1, 2, 1, 2):
         log.generation("g", number, member("a", gets=ALL))
-    rows = history.generations(decoded(spark, write_history(tmp_path, log))).orderBy("offset").collect()
+    rows = generations_of(decoded(spark, write_history(tmp_path, log))).orderBy("offset").collect()
     assert [row["incarnation"] for row in rows] == [1, 1, 2, 2]
 
 
@@ -109,7 +117,7 @@ def test_members_have_what_they_asked_for_and_what_they_got(events: DataFrame) -
 
 
 def test_steps_carry_the_members_of_each_generation(events: DataFrame) -> None:
-    steps = history.steps(history.generations(events), history.members(events))
+    steps = history.steps(generations_of(events), history.members(events))
     sizes = {row["offset"]: row["members"] and len(row["members"]) for row in steps.collect()}
     assert sizes == {0: None, 2: 1, 3: 1, 4: 1, 5: 2, 6: None, 9: 1}
 

@@ -209,7 +209,7 @@ def _left_out(result: ReplayResult) -> list[RenderableType]:
             f"{_count(history.skipped_numbers, 'generation number')} without a record, never bridged"
         )
     if history.kip848_groups:
-        lines.append(f"{_count(history.kip848_groups, 'KIP-848 group')}, whose broker assigns, not replayed")
+        lines.append(f"{_count(history.kip848_groups, 'KIP-848 group')}, whose broker assigns")
     return (
         [Text("Left out"), *(Padding(Text(printable(line)), (0, 0, 0, 2)) for line in lines), Text()]
         if lines

@@ -1,0 +1,225 @@
+"""Why a generation came about, as far as its records show it.
+
+Two consecutive generations of a group are held against each other, and each rule looks for evidence of one
+cause. Several may apply: members that join during a rolling restart meet members that leave. What no rule
+explains is `UNKNOWN`; nothing is concluded from likelihood, and nothing across records that are lost.
+
+What records do not show, whoever reads them:
+
+* how a classic member went. Leaving, an expired session and an exceeded `max.poll.interval.ms` all end in a
+  generation without it;
+* a change of coordinator. It writes nothing, and a rebalance that it breaks off has no record of its own;
+* why the leader of a classic group asked for a rebalance, unless topics or subscriptions have changed.
+
+Pure Python without Spark, one record at a time; `docs/replay.md` lists the evidence for each cause.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping, Set
+
+from kafka_assignors.group import TopicPartitions
+from kafka_assignors_spark.catalogue import Catalogue
+from kafka_assignors_spark.folded import Fact
+from kafka_assignors_spark.rebalances import Generation, GivenBefore, is_cooperative
+from kafka_assignors_spark.records import MemberRecord
+
+__all__ = ["Cause", "CauseFinder"]
+
+
+class Cause(str, enum.Enum):
+    """Why there was a generation."""
+
+    CREATED = "created"
+    """The group is written down without members, as its generation 0 (classic)."""
+
+    JOIN = "join"
+    """A member is there that was not, a static one under an instance id that was not."""
+
+    DEPARTURE = "departure"
+    """A member is gone; whether it left, or was thrown out, the records do not show."""
+
+    EXPIRY = "expiry"
+    """A static member of KIP-848 that had gone to come back did not, and was removed."""
+
+    POLL_INTERVAL = "poll-interval"
+    """A member of KIP-848 did not revoke within its rebalance timeout (its `max.poll.interval.ms`)."""
+
+    STATIC_REPLACEMENT = "static-replacement"
+    """A static member is there under a new member id: its process was started again."""
+
+    SUBSCRIPTION = "subscription"
+    """A member that stayed subscribes to other topics."""
+
+    PATTERN = "pattern"
+    """A member's regular expression is another, or matches other topics (KIP-848)."""
+
+    PARTITIONS_ADDED = "partitions-added"
+    """A topic has more partitions than in any generation before."""
+
+    TOPICS = "topics"
+    """Subscribed topics were made, deleted or given other racks (KIP-848)."""
+
+    ASSIGNOR = "assignor"
+    """The group assigns with another strategy."""
+
+    LEADER = "leader"
+    """Another member leads although the old leader is still there (classic)."""
+
+    HAND_OVER = "hand-over"
+    """Partitions that the generation before withheld are given to their new owners (cooperative)."""
+
+    MIGRATION = "migration"
+    """The group changed between the classic protocol and that of KIP-848."""
+
+    UNKNOWN = "unknown"
+    """The records do not show it."""
+
+
+class CauseFinder:
+    """Finds the causes of the generations of one group: `feed` each, in order."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self._incarnation: int | None = None
+        self._start()
+
+    def _start(self) -> None:
+        self._last: Generation | None = None
+        self._given = GivenBefore()
+        self._partitions: dict[str, int] = {}  # by topic, the most that any generation had
+
+    def feed(self, record: Generation) -> tuple[Cause, ...]:
+        """The causes of this generation, in the order of `Cause`; at least one."""
+        if record.incarnation != self._incarnation:
+            self._start()
+            self._incarnation = record.incarnation
+        before, self._last = self._last, record
+        lost = before is not None and self._given.shows_loss(record, before.generation)
+        self._given.remember(record)
+        grown = self._grown(record)
+        if lost or not _is_whole(record) or (before is not None and not _is_known(before)):
+            return (Cause.UNKNOWN,)
+        found = set(_causes(before, record))
+        if grown and before is not None:
+            found.add(Cause.PARTITIONS_ADDED)
+            found.discard(Cause.TOPICS)
+        return tuple(cause for cause in Cause if cause in found) or (Cause.UNKNOWN,)
+
+    def _grown(self, record: Generation) -> bool:
+        """Whether it has more partitions of a topic than any before, as the catalogue confirms."""
+        if not _is_known(record):
+            return False
+        grown = False
+        for name, numbers in _seen(record).items():
+            count = len(numbers)
+            if max(numbers) + 1 == count and any(
+                each.partitions == count for each in self._catalogue.entries(name)
+            ):
+                known = self._partitions.get(name, count)
+                grown = grown or count > known
+                self._partitions[name] = max(count, known)
+        return grown
+
+
+def _seen(record: Generation) -> Mapping[str, Set[int]]:
+    """The partitions of each topic that members get or claim: what is withheld for a round is there, too."""
+    seen: dict[str, set[int]] = {}
+    for member in record.members.values():
+        for by_topic in (member.assigned, member.owned):
+            for topic, numbers in by_topic.items():
+                if numbers:
+                    seen.setdefault(topic, set()).update(numbers)
+    return seen
+
+
+def _is_known(record: Generation) -> bool:
+    """Whether all of its members are known, and what they have."""
+    return record.decodes and record.problem is None
+
+
+def _is_whole(record: Generation) -> bool:
+    """Whether nothing is missing in the generation or right before it."""
+    return _is_known(record) and not record.lost and not record.starts_late
+
+
+def _causes(before: Generation | None, record: Generation) -> Iterator[Cause]:
+    if before is None:
+        if record.members:
+            yield Cause.JOIN
+        elif record.generation == 0:
+            yield Cause.CREATED
+        return
+    if record.type != before.type:
+        yield Cause.MIGRATION
+    yield from _of_members(before, record)
+    yield from _of_facts(record)
+    if before.protocol and record.protocol not in ("", before.protocol) and record.type == before.type:
+        yield Cause.ASSIGNOR
+    if before.leader in record.members and record.leader not in (None, before.leader):
+        yield Cause.LEADER
+    if _hands_over(before, record):
+        yield Cause.HAND_OVER
+
+
+def _of_members(before: Generation, record: Generation) -> Iterator[Cause]:
+    old, new = _by_identity(before), _by_identity(record)
+    if new.keys() - old.keys():
+        yield Cause.JOIN
+    accounted = {who for fact, who in record.facts if fact in (Fact.EXPIRED, Fact.REBALANCE_TIMEOUT)}
+    if {old[identity].member_id for identity in old.keys() - new.keys()} - accounted:
+        yield Cause.DEPARTURE
+    resolved = {pattern for fact, pattern in record.facts if fact == Fact.PATTERN_RESOLVED}
+    for identity in old.keys() & new.keys():
+        was, is_ = old[identity], new[identity]
+        if was.member_id != is_.member_id:
+            yield Cause.STATIC_REPLACEMENT
+        if was.pattern != is_.pattern:
+            yield Cause.PATTERN
+        elif set(was.topics) != set(is_.topics):
+            yield Cause.PATTERN if is_.pattern in resolved else Cause.SUBSCRIPTION
+
+
+def _by_identity(record: Generation) -> Mapping[tuple[bool, str], MemberRecord]:
+    """Members by what they keep over a restart: the instance id of a static one, the id of any other."""
+    return {
+        (member.instance_id is not None, member.instance_id or member.member_id): member
+        for member in record.members.values()
+    }
+
+
+_SHOWN: Mapping[str, Cause] = {
+    Fact.EXPIRED: Cause.EXPIRY,
+    Fact.REBALANCE_TIMEOUT: Cause.POLL_INTERVAL,
+    Fact.PATTERN_RESOLVED: Cause.PATTERN,
+    Fact.TOPICS_CHANGED: Cause.TOPICS,
+    Fact.PARTITIONS_ADDED: Cause.PARTITIONS_ADDED,
+    Fact.MIGRATED: Cause.MIGRATION,
+}
+
+
+def _of_facts(record: Generation) -> Iterator[Cause]:
+    for fact, _ in record.facts:
+        yield _SHOWN[fact]
+
+
+def _hands_over(before: Generation, record: Generation) -> bool:
+    """Whether somebody is given what a member still held before and the generation before gave to nobody."""
+    if record.type != before.type or not is_cooperative(before):
+        return False
+    held = {
+        partition
+        for member in before.members.values()
+        if not member.revoked
+        for partition in _partitions(member.owned)
+    }
+    return bool((held - _assigned(before)) & _assigned(record))
+
+
+def _assigned(record: Generation) -> Set[tuple[str, int]]:
+    return {partition for member in record.members.values() for partition in _partitions(member.assigned)}
+
+
+def _partitions(by_topic: TopicPartitions) -> Iterator[tuple[str, int]]:
+    return ((topic, number) for topic, numbers in by_topic.items() for number in numbers)

@@ -1,0 +1,174 @@
+"""KIP-848 groups on Spark: their many records become generations like those of classic groups.
+
+`epochs` does the folding, one record at a time; Spark brings the records of a group together and in order.
+Groups that never were of KIP-848 pass untouched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from kafka_assignors.protocol import (
+    AssignedPartitions,
+    ConsumerGroupKey,
+    ConsumerGroupRecord,
+    CurrentAssignment,
+    decode_consumer_group_value,
+    decode_key,
+)
+from kafka_assignors_spark import records
+from kafka_assignors_spark.catalogue import Catalogue
+from kafka_assignors_spark.causes import CauseFinder
+from kafka_assignors_spark.epochs import EpochFolder
+from kafka_assignors_spark.folded import FoldedGeneration
+from kafka_assignors_spark.history import member_row
+from kafka_assignors_spark.instants import from_micros, to_micros
+from kafka_assignors_spark.rebalances import Generation
+from kafka_assignors_spark.records import Kind
+from kafka_assignors_spark.table_functions import apply_to_groups, apply_to_rows
+from kafka_assignors_spark.tables import CAUSES, CLASSIC, CONSUMER, CURRENT, EVENTS, FOLDED
+
+__all__ = ["causes", "current", "fold", "named_topics"]
+
+_OF_EVENTS = [field.name for field in EVENTS.fields if field.name in FOLDED.names]
+
+
+def named_topics(events: DataFrame) -> Iterator[str]:
+    """The topics that members of either protocol subscribe to; computed when the first is taken."""
+    of_members = events.select(F.explode("members").alias("member")).select(F.explode("member.topics"))
+    of_parts = events.select(F.explode("topics"))
+    for row in of_members.union(of_parts).distinct().collect():
+        yield row[0]
+
+
+def fold(events: DataFrame, catalogue: Catalogue) -> DataFrame:
+    """`tables.EVENTS` with generations in place of the records of KIP-848 groups, as `tables.FOLDED`.
+
+    The catalogue names the topics, which the records have by their ids.
+    """
+
+    class Folder:
+        """Spark makes one for every group, and hands it the group's records in order."""
+
+        def __init__(self) -> None:
+            self._folder = EpochFolder(catalogue)
+
+        def eval(self, row: Any) -> Iterator[tuple[Any, ...]]:
+            if row["key"] is None:
+                yield from self._classic(row)
+                return
+            key = decode_key(bytes(row["key"]))
+            assert isinstance(key, ConsumerGroupKey)
+            if row["kind"] == Kind.UNDECODABLE.value:
+                self._folder.unreadable(key)
+                return
+            value = row["value"]
+            said = None if value is None else decode_consumer_group_value(key.type, bytes(value))
+            for generation in self._folder.feed(row["offset"], from_micros(row["timestamp"]), key, said):
+                yield _folded_row(row, generation)
+
+        def _classic(self, row: Any) -> Iterator[tuple[Any, ...]]:
+            kind = row["kind"]
+            continues = False
+            if kind == Kind.TOMBSTONE.value:
+                self._folder.classic_tombstone()
+            elif kind in (Kind.GENERATION.value, Kind.EMPTY.value):
+                continues = self._folder.classic(row["generation"], kind == Kind.GENERATION.value)
+            yield (*(row[name] for name in _OF_EVENTS), CLASSIC, continues, None, 0, None, [], [])
+
+    of_kip848 = events.where(F.col("kind") == Kind.KIP848.value).select("group").distinct()
+    classic = events.select(*_OF_EVENTS).join(of_kip848, "group", "left_anti")
+    folded = apply_to_groups(
+        events.join(of_kip848, "group", "left_semi"), "group", ("partition", "offset"), Folder, FOLDED
+    )
+    return classic.unionByName(folded, allowMissingColumns=True)
+
+
+def _folded_row(row: Any, generation: FoldedGeneration) -> tuple[Any, ...]:
+    return (
+        row["partition"],
+        generation.offset,
+        to_micros(generation.timestamp),
+        row["copies"],
+        generation.kind.value,
+        row["group"],
+        None,
+        records.CONSUMER,
+        None,
+        generation.generation,
+        generation.protocol,
+        None,
+        [member_row(member) for member in generation.members],
+        CONSUMER,
+        generation.continues,
+        generation.starts_late,
+        generation.lost,
+        generation.problem,
+        list(generation.unknown_topics),
+        list(generation.facts),
+    )
+
+
+def causes(steps: DataFrame, catalogue: Catalogue) -> DataFrame:
+    """Why each generation in `history.steps` came about, as `tables.CAUSES`."""
+
+    class Finder:
+        """Spark makes one for every group, and hands it the group's generations in order."""
+
+        def __init__(self) -> None:
+            self._finder = CauseFinder(catalogue)
+
+        def eval(self, row: Any) -> Iterator[tuple[Any, ...]]:
+            found = self._finder.feed(Generation.from_row(row))
+            place = (row["group"], row["partition"], row["offset"], row["generation"], row["timestamp"])
+            yield (*place, [cause.value for cause in found])
+
+    return apply_to_groups(steps, "group", ("partition", "offset"), Finder, CAUSES)
+
+
+def current(events: DataFrame, catalogue: Catalogue) -> DataFrame:
+    """How far members of KIP-848 groups had come and when: each record of it, as `tables.CURRENT`."""
+
+    class Reader:
+        """Spark makes one per task, and hands it one record after the other."""
+
+        def eval(self, row: Any) -> Iterator[tuple[Any, ...]]:
+            key = decode_key(bytes(row["key"]))
+            assert isinstance(key, ConsumerGroupKey)
+            place = (row["group"], row["partition"], row["offset"], row["timestamp"], key.member_id)
+            if row["value"] is None:
+                yield (*place, None, None, None, None, None, None)
+                return
+            said = decode_consumer_group_value(key.type, bytes(row["value"]))
+            assert isinstance(said, CurrentAssignment)
+            unknown: set[str] = set()
+            yield (
+                *place,
+                said.epoch,
+                said.previous_epoch,
+                said.state.name.lower().replace("_", " "),
+                _by_name(said.assigned, catalogue, unknown),
+                _by_name(said.pending_revocation, catalogue, unknown),
+                sorted(unknown),
+            )
+
+    about = bytearray(ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT.to_bytes(2, "big"))
+    progress = events.where((F.col("kind") == Kind.KIP848.value) & (F.substring("key", 1, 2) == F.lit(about)))
+    return apply_to_rows(progress, Reader, CURRENT)
+
+
+def _by_name(
+    assigned: Sequence[AssignedPartitions], catalogue: Catalogue, unknown: set[str]
+) -> Mapping[str, list[int]]:
+    by_name: dict[str, list[int]] = {}
+    for share in assigned:
+        name = catalogue.name_of(share.topic_id)
+        if name is None:
+            unknown.add(share.topic_id)
+        else:
+            by_name[name] = list(share.partitions)
+    return by_name

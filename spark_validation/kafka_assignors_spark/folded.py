@@ -1,0 +1,124 @@
+"""What the folding of a KIP-848 group gives: generations, and what is known of how they came about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from kafka_assignors.group import NO_GENERATION
+from kafka_assignors.protocol import ConsumerGroupMember
+from kafka_assignors_spark.records import Kind, MemberRecord
+
+__all__ = [
+    "DEFAULT_ASSIGNOR",
+    "HISTORY_STARTS",
+    "MEMBERS_WENT",
+    "UNPROVEN",
+    "UNREADABLE",
+    "WITHOUT_METADATA",
+    "Fact",
+    "FoldedGeneration",
+    "member_record",
+    "preferred_assignor",
+    "subscribed_topics",
+]
+
+DEFAULT_ASSIGNOR = "server default"
+"""The protocol of a generation whose members ask for no assignor: no record says what the broker takes."""
+
+NO_SUBSCRIPTION_VERSION = -1
+"""A member of KIP-848 has no versioned subscription."""
+
+HISTORY_STARTS = "the history starts in the middle of the group's life, and may not have all of its members"
+UNPROVEN = "records before it are lost, and nothing has shown since that all of its members are still there"
+UNREADABLE = "a record that it rests on does not decode"
+WITHOUT_METADATA = "members of it are not described by any record"
+MEMBERS_WENT = "members left while their assignment was made"
+
+
+class Fact:
+    """What happened between two generations, as far as only the records of KIP-848 show it."""
+
+    EXPIRED = "expired"
+    """A static member that was away was removed, and nobody had come back as it."""
+
+    REBALANCE_TIMEOUT = "rebalance timeout"
+    """A member was removed that still had partitions to revoke, when its rebalance timeout was over."""
+
+    PATTERN_RESOLVED = "pattern resolved anew"
+    """A regular expression matches other topics than before, or was looked up for the first time."""
+
+    TOPICS_CHANGED = "topics changed"
+    """The same topics are subscribed to, and the hash over their metadata is another."""
+
+    PARTITIONS_ADDED = "partitions added"
+    """The group's own list of topics has more partitions of one (brokers before the hash)."""
+
+    MIGRATED = "migrated"
+    """The group changed its protocol."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedGeneration:
+    """A generation, an empty one, or the end of a group, at the record that completes it.
+
+    `continues` says that it goes on with the life of the generation before although that ended with a
+    tombstone, `starts_late` that it is the first of a life whose first epochs are not in the history. `lost`
+    counts the epochs before it that no record shows. `unknown_topics` are topic ids that the catalogue does
+    not name; they are missing in what members are `assigned`. `facts` are of class `Fact`, each with whom or
+    what it is about.
+    """
+
+    kind: Kind
+    offset: int
+    timestamp: datetime
+    generation: int | None = None
+    protocol: str | None = None
+    members: tuple[MemberRecord, ...] = ()
+    continues: bool = False
+    starts_late: bool = False
+    lost: int = 0
+    problem: str | None = None
+    unknown_topics: tuple[str, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+
+
+def subscribed_topics(member: ConsumerGroupMember, patterns: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
+    """The topics that a member subscribes to, by name and by what its regular expression matches."""
+    return frozenset(member.topics).union(patterns.get(member.regular_expression or "", ()))
+
+
+def preferred_assignor(members: Mapping[str, ConsumerGroupMember]) -> str:
+    """The server assignor that most members ask for; of several, the records do not show which it was."""
+    votes: dict[str, int] = {}
+    for member in members.values():
+        if member.assignor is not None:
+            votes[member.assignor] = votes.get(member.assignor, 0) + 1
+    if not votes:
+        return DEFAULT_ASSIGNOR
+    most = max(votes.values())
+    return " or ".join(sorted(name for name, count in votes.items() if count == most))
+
+
+def member_record(
+    member_id: str,
+    member: ConsumerGroupMember,
+    topics: frozenset[str],
+    assigned: Mapping[str, tuple[int, ...]],
+) -> MemberRecord:
+    return MemberRecord(
+        member_id=member_id,
+        instance_id=member.instance_id,
+        rack=member.rack or None,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        version=NO_SUBSCRIPTION_VERSION,
+        topics=tuple(sorted(topics)),
+        owned={},
+        owned_generation=NO_GENERATION,
+        revoked=False,
+        assigned=assigned,
+        pattern=member.regular_expression or None,
+        assignor=member.assignor,
+    )

@@ -1,0 +1,169 @@
+"""Groups of both protocols, through Spark, in the same tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from kafka_assignors.protocol import ConsumerGroupRecord, MemberState
+from kafka_assignors_spark import consumer_groups, history
+from kafka_assignors_spark.inputs import recorded_records
+from kafka_assignors_spark.records import Kind
+from spark_validation.tests.groups import Log, member, new_member, topic_id, write_history
+from spark_validation.tests.test_epochs import (
+    ALL,
+    HIGH,
+    LOW,
+    ORDERS,
+    catalogue,
+    moved_to_kip848,
+    recorded_catalogue,
+    settled,
+)
+
+
+def story() -> Log:
+    """A group that moves to KIP-848 and back, one that is deleted there and made again, and a classic one."""
+    log = Log()
+    moved_to_kip848(log)
+    for kind in (8, 7, 5):
+        for name in ("a", "b", "c"):
+            log.part("g", ConsumerGroupRecord(kind), None, name)
+    log.deletes("g")
+    log.generation("g", 6, member("a", gets=LOW), member("b", gets=HIGH))
+    log.generation("g", 7, member("a", gets=ALL))
+
+    log.describes("again", "x", new_member())
+    log.epoch("again", 2)
+    log.targets("again", 2, {"x": ALL})
+    log.reaches("again", "x", 2, ALL, MemberState.UNRELEASED_PARTITIONS)
+    log.removes("again", "x")
+    log.epoch("again", 3, 0)
+    log.deletes("again")
+    log.describes("again", "y", new_member())
+    log.epoch("again", 2)
+    log.targets("again", 2, {"y": ALL})
+
+    log.generation("old", 1, member("m", gets=ALL))
+    return log
+
+
+def decoded(spark: SparkSession, path: str) -> DataFrame:
+    return history.decode(history.unique(history.group_records(recorded_records(spark, path)))).cache()
+
+
+@pytest.fixture(scope="module")
+def events(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
+    return decoded(spark, write_history(tmp_path_factory.mktemp("history"), story()))
+
+
+@pytest.fixture(scope="module")
+def steps(events: DataFrame) -> DataFrame:
+    folded = consumer_groups.fold(events, ORDERS).cache()
+    return history.steps(history.generations(folded), history.members(folded)).cache()
+
+
+def of(steps: DataFrame, group: str) -> list[Row]:
+    return sorted(steps.where(steps["group"] == group).collect(), key=lambda row: row["offset"])
+
+
+def test_a_group_keeps_its_life_when_it_changes_its_protocol(steps: DataFrame) -> None:
+    rows = of(steps, "g")
+    assert [(row["type"], row["generation"], row["incarnation"], row["replacement"]) for row in rows] == [
+        ("classic", 5, 1, False),
+        ("consumer", 5, 1, True),
+        ("consumer", 6, 1, False),
+        ("classic", 6, 1, True),
+        ("classic", 7, 1, False),
+    ]
+    assert [row["starts_late"] for row in rows] == [True, False, False, False, False]
+    assert {(row["skipped"], row["lost"], row["problem"]) for row in rows} == {(0, 0, None)}
+
+
+def test_a_group_that_was_deleted_and_made_again_begins_another_life(steps: DataFrame) -> None:
+    rows = of(steps, "again")
+    assert [(row["generation"], row["incarnation"], row["empty"], row["starts_late"]) for row in rows] == [
+        (2, 1, False, False),
+        (3, 1, True, False),
+        (2, 2, False, False),
+    ]
+
+
+def test_classic_groups_pass_as_they_are(steps: DataFrame) -> None:
+    (row,) = of(steps, "old")
+    assert (row["type"], row["generation"], row["starts_late"]) == ("classic", 1, False)
+    assert (row["lost"], row["problem"], row["unknown_topics"], row["facts"]) == (0, None, [], [])
+
+
+def test_members_of_both_protocols_share_a_table(events: DataFrame) -> None:
+    folded = consumer_groups.fold(events, ORDERS)
+    rows = history.assignments(history.members(folded)).where("group = 'g' and generation = 6").collect()
+    assert {(row["offset"], row["member_id"], row["topic"], tuple(row["partitions"])) for row in rows} == {
+        (14, "a", "orders", (0, 1)),
+        (14, "b", "orders", (2,)),
+        (14, "c", "orders", (3,)),
+        (27, "a", "orders", (0, 1)),
+        (27, "b", "orders", (2, 3)),
+    }
+
+
+def test_each_generation_has_its_causes(steps: DataFrame) -> None:
+    rows = consumer_groups.causes(steps, ORDERS).where("group != 'old'").collect()
+    found = {(row["group"], row["offset"]): row["causes"] for row in rows}
+    in_order = [causes for _, causes in sorted(found.items(), key=lambda item: item[0])]
+    assert in_order == [
+        ["join"],
+        ["departure"],
+        ["join"],
+        ["unknown"],  # the history starts with it
+        ["migration"],
+        ["join"],
+        ["departure", "migration"],
+        ["departure"],
+    ]
+
+
+def test_how_far_members_have_come_is_a_table_of_its_own(events: DataFrame) -> None:
+    rows = consumer_groups.current(events, ORDERS).where("group = 'again'").orderBy("offset").collect()
+    reached, removed = rows
+    assert (reached["member_id"], reached["epoch"], reached["state"]) == ("x", 2, "unreleased partitions")
+    assert (reached["assigned"], reached["pending_revocation"]) == (ALL, {})
+    assert (removed["member_id"], removed["epoch"], removed["assigned"]) == ("x", None, None)
+    (strange,) = (
+        consumer_groups.current(events, catalogue(payments=2))
+        .where("group = 'again' and epoch is not null")
+        .collect()
+    )
+    assert (strange["assigned"], strange["unknown_topics"]) == ({}, [topic_id("orders")])
+
+
+def test_the_topics_that_any_member_names_are_looked_up(events: DataFrame) -> None:
+    assert set(consumer_groups.named_topics(events)) == {"orders"}
+
+
+def test_a_part_that_does_not_decode_is_listed_and_leaves_its_group_in_doubt(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = settled()
+    log.epoch("g", 4)
+    log.targets("g", 4, {"a": HIGH})
+    log.records[-2]["value"] = b"\0\0\x05"
+    events = decoded(spark, write_history(tmp_path, log))
+    (listed,) = history.undecodable(events).collect()
+    assert (listed["offset"], listed["group"]) == (11, "g")
+    assert "topic_partitions" in listed["reason"]
+    last = of(history.generations(consumer_groups.fold(events, ORDERS)), "g")[-1]
+    assert (last["generation"], last["problem"]) == (4, "a record that it rests on does not decode")
+
+
+def test_a_real_group_has_all_of_its_epochs(spark: SparkSession, recorded: str) -> None:
+    raw = history.only_groups(recorded_records(spark, recorded), ["audit-trail"])
+    events = history.decode(history.unique(raw)).cache()
+    assert {row["kind"] for row in events.select("kind").distinct().collect()} == {Kind.KIP848.value}
+    rows = of(
+        history.generations(consumer_groups.fold(events, recorded_catalogue(Path(recorded)))), "audit-trail"
+    )
+    assert [row["generation"] for row in rows] == list(range(2, 59))
+    assert {(row["skipped"], row["problem"], row["incarnation"]) for row in rows} == {(0, None, 1)}
