@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 from kafka_assignors_spark.rebalances import (
@@ -231,3 +232,21 @@ def test_a_generation_that_does_not_decode_spoils_itself_and_the_next_one() -> N
         )
     ]
     assert problems == [None, DOES_NOT_DECODE, PREDECESSOR_DOES_NOT_DECODE, None]
+
+
+def test_a_generation_with_a_problem_is_not_judged_and_neither_is_the_next() -> None:
+    doubtful = replace(generation(2, had("a", LOW), had("b", HIGH)), problem="a reason")
+    first, second, third, fourth = of(
+        generation(1, had("a", ALL)),
+        doubtful,
+        generation(3, had("a", ALL)),
+        generation(4, had("a", LOW), had("b", HIGH)),
+    )
+    assert (first.problem, second.problem, fourth.problem) == (None, "a reason", None)
+    assert third.problem == "what members had before it is not known: a reason"
+
+
+def test_a_generation_after_epochs_that_no_record_shows_is_not_judged() -> None:
+    lost = replace(generation(4, had("a", LOW), had("b", HIGH), skipped=2), lost=2)
+    _, second, third = of(generation(1, had("a", ALL)), lost, generation(5, had("a", ALL)))
+    assert (second.problem, third.problem) == (RECORDS_LOST, None)
