@@ -19,7 +19,15 @@ from kafka_assignors.strategies import (
     strategy_names,
 )
 
-BUILT_IN = ["cooperative-sticky", "rack-aware-sticky", "range", "roundrobin", "sticky"]
+BUILT_IN = [
+    "cooperative-sticky",
+    "kip848-range",
+    "kip848-uniform",
+    "rack-aware-sticky",
+    "range",
+    "roundrobin",
+    "sticky",
+]
 
 WEIGHTED = """
 from dataclasses import dataclass

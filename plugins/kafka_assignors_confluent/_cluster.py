@@ -270,7 +270,9 @@ def _topic(name: str, description: Any) -> Topic:
         frozenset(node.rack for node in partition.replicas if node.rack)
         for partition in sorted(description.partitions, key=lambda partition: int(partition.id))
     )
-    return Topic(name, len(racks), racks if any(racks) else None)
+    # Confluent prints ids in the other alphabet of base64 than Kafka does.
+    topic_id = str(description.topic_id).replace("+", "-").replace("/", "_")
+    return Topic(name, len(racks), racks if any(racks) else None, topic_id)
 
 
 def _is_timeout(error: KafkaError) -> bool:

@@ -37,7 +37,7 @@ class CatalogueEntry:
         return cls(
             since=None if row["from"] is None else from_micros(row["from"]),
             topic_id=row["topic_id"],
-            topic=Topic(row["topic"], row["partitions"], _racks(row["replica_racks"])),
+            topic=Topic(row["topic"], row["partitions"], _racks(row["replica_racks"]), row["topic_id"]),
         )
 
 

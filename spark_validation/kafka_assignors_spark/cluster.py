@@ -69,7 +69,7 @@ class LiveTopic:
     def entry(self, since: datetime | None) -> CatalogueEntry:
         """What the catalogue says of it, from `since` on."""
         racks = self.replica_racks if any(self.replica_racks) else None
-        return CatalogueEntry(since, self.id, Topic(self.name, len(self.replica_racks), racks))
+        return CatalogueEntry(since, self.id, Topic(self.name, len(self.replica_racks), racks, self.id))
 
 
 def live_catalogue(
@@ -119,7 +119,9 @@ def _describe(
         if internal or not description.is_internal:
             partitions = sorted(description.partitions, key=lambda partition: int(partition.id))
             replicas = [[node.rack for node in partition.replicas] for partition in partitions]
-            found.append((name, str(description.topic_id), replicas))
+            # Confluent prints ids in the other alphabet of base64 than Kafka does.
+            topic_id = str(description.topic_id).replace("+", "-").replace("/", "_")
+            found.append((name, topic_id, replicas))
     has_racks = any(rack for _, _, replicas in found for racks in replicas for rack in racks)
     for name, topic_id, replicas in found:
         complete = not has_racks or all(rack for racks in replicas for rack in racks)

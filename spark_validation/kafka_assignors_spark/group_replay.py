@@ -9,7 +9,7 @@ had:
 
 A strategy that can run cooperatively does. Its rounds are then played out one after the other, each with the
 partitions that members really own at that moment, until nothing is withheld: what is measured is the settled
-assignment.
+assignment. A strategy that stands for an assignor of the broker (KIP-848) has one target and no rounds.
 
 Pure Python without Spark, one record at a time.
 """
@@ -30,6 +30,7 @@ from kafka_assignors.strategies.contract import (
     RebalanceProtocol,
     Strategy,
     SupportsMemberData,
+    runs_on_broker,
 )
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.consuming import consumptions, partitions_of, recorded_consumptions
@@ -264,9 +265,12 @@ class NotSettledError(RuntimeError):
 def settle(strategy: Strategy, group: Group) -> tuple[Assignment, int]:
     """The assignment in which the group comes to rest under the strategy, and the rounds it takes.
 
-    A strategy that knows only the eager protocol takes one round. `group` has what members own before the
-    first.
+    A strategy that knows only the eager protocol takes one round, and so does one that stands for an assignor
+    of the broker: KIP-848 has one target for the change, towards which every member goes on its own, without
+    a second round for anybody. `group` has what members own before the first.
     """
+    if runs_on_broker(strategy):
+        return lead(strategy, _with_data(strategy, group), RebalanceProtocol.CONSUMER).assignment, 1
     if RebalanceProtocol.COOPERATIVE not in strategy.protocols:
         revoked = {
             member_id: replace(member, revoked=True) if member.owned else member

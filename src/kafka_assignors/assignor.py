@@ -19,7 +19,7 @@ from kafka_assignors import joining
 from kafka_assignors.group import Topic, TopicPartitions
 from kafka_assignors.joining import Joined, JoinedMember, LastAssignment
 from kafka_assignors.racks import must_follow_racks
-from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy
+from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy, runs_on_broker
 
 __all__ = ["EagerAssignor", "caller_of", "require_cooperative"]
 
@@ -58,6 +58,12 @@ class EagerAssignor:
         if isinstance(strategy, EagerAssignor):
             raise TypeError(f"{strategy!r} is an assignor already: pass it as it is")
         self._strategy = joining.require_strategy(strategy)
+        if runs_on_broker(strategy):
+            raise ValueError(
+                f"strategy {strategy.name!r} stands for an assignor of the broker (KIP-848), which no client "
+                "runs: take a strategy that runs in the client, or a client that speaks KIP-848 and its "
+                "group.remote.assignor"
+            )
         if RebalanceProtocol.EAGER not in strategy.protocols:
             raise ValueError(
                 f"strategy {strategy.name!r} cannot run under the eager protocol, the only one here"

@@ -29,11 +29,15 @@ class Topic:
 
     `replica_racks` has one entry per partition: the racks of its replicas (KIP-881), empty where no replica's
     rack is known. It is None when racks are unknown for the whole topic.
+
+    `id` is the topic's id (KIP-516) as Kafka prints it, 22 characters of URL-safe base64; None if unknown.
+    Nothing that a client runs looks at it.
     """
 
     name: str
     partitions: int
     replica_racks: tuple[frozenset[str], ...] | None = None
+    id: str | None = None
 
     def __post_init__(self) -> None:
         if self.partitions < 0:

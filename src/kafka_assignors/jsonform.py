@@ -5,7 +5,8 @@ A group, with every key (those marked ? may be absent or null)::
     {"format": 1,                                                    ? 1 if absent
      "generation": 8,                                                ? the generation being formed
      "topics": {"orders": {"partitions": 2,
-                           "replica_racks": [["a", "b"], ["b"]]}},   ? one list per partition
+                           "replica_racks": [["a", "b"], ["b"]],     ? one list per partition
+                           "id": "R2u4n-z9TCu5VQ9YBJzYxg"}},         ? as Kafka prints it
      "members": [{"id": "m1",
                   "topics": ["orders"],                                what it subscribes to
                   "instance_id": "pod-0",                            ? group.instance.id
@@ -62,12 +63,14 @@ FORMAT = 1
 MOST_PARTITIONS = 10_000_000
 """Of one topic. No cluster has that many; a misplaced number would take all of the machine's memory."""
 
+_TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{21}[AQgw]")
+
 Path = tuple["str | int", ...]
 
 _MIN_INT32, _MAX_INT32 = -(2**31), 2**31 - 1
 
 _GROUP_KEYS = ("format", "generation", "topics", "members", "about")
-_TOPIC_KEYS = ("partitions", "replica_racks")
+_TOPIC_KEYS = ("partitions", "replica_racks", "id")
 _CERTIFICATE_KEYS = ("criteria", "prices")
 _MEMBER_KEYS = ("id", "topics", "instance_id", "rack", "owned", "generation", "revoked", "data")
 
@@ -248,7 +251,12 @@ def _topic(name: str, value: object, path: Path) -> Topic:
                 f"expected a list of racks for each of {partitions} partitions, found {len(lists)}",
             )
         racks = tuple(_strings(racks, (*racks_path, index)) for index, racks in enumerate(lists))
-    return Topic(name, partitions, racks)
+    topic_id = _optional_string(fields, "id", path)
+    if topic_id is not None and not _TOPIC_ID.fullmatch(topic_id):
+        raise InvalidFieldError(
+            (*path, "id"), f"{_found(topic_id)} is no topic id: expected 22 characters of URL-safe base64"
+        )
+    return Topic(name, partitions, racks, topic_id)
 
 
 def _member(value: object, path: Path) -> Member:
@@ -272,6 +280,8 @@ def _topic_to_json(topic: Topic) -> dict[str, Any]:
     form: dict[str, Any] = {"partitions": topic.partitions}
     if topic.replica_racks is not None:
         form["replica_racks"] = [sorted(racks) for racks in topic.replica_racks]
+    if topic.id is not None:
+        form["id"] = topic.id
     return form
 
 

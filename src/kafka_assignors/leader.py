@@ -12,6 +12,10 @@ The three steps are here once, and every adapter, the command line and the repla
   member still claims it, whatever the claim's generation and however the strategy judged it: a claim that is
   too old to earn stickiness can still be a member that is consuming. Only a claim that counts spares a member
   the wait: of two that claim the same partition in the same generation neither gets it at once.
+
+Under `RebalanceProtocol.CONSUMER` the leader is the coordinator itself. It withholds, too, but from each
+member on its own and for as long as the owner has not given the partition up; nobody joins again for that, so
+here the target is the assignment.
 """
 
 from __future__ import annotations

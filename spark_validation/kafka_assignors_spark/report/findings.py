@@ -247,7 +247,7 @@ def moving_groups(result: ReplayResult) -> set[str]:
 def runs_cooperatively(strategy: str) -> bool:
     """Whether members go on consuming while the group rebalances; False for a strategy not known here."""
     try:
-        return RebalanceProtocol.COOPERATIVE in load_strategy(strategy).protocols
+        return set(load_strategy(strategy).protocols) != {RebalanceProtocol.EAGER}
     except StrategyError:
         return False
 

@@ -10,6 +10,8 @@ from kafka_assignors.strategies.contract import (
     SupportsMemberData,
 )
 from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
+from kafka_assignors.strategies.kip848_range import Kip848Range
+from kafka_assignors.strategies.kip848_uniform import Kip848Uniform
 from kafka_assignors.strategies.rack_aware_sticky import RackAwareSticky
 from kafka_assignors.strategies.range import Range
 from kafka_assignors.strategies.registry import (
@@ -27,6 +29,8 @@ __all__ = [
     "Criterion",
     "FollowsRacks",
     "InvalidStrategyError",
+    "Kip848Range",
+    "Kip848Uniform",
     "MemberContext",
     "Optimal",
     "RackAwareSticky",

@@ -33,6 +33,8 @@ def contract_problem(found: object) -> str | None:
         return f"its protocols are {protocols!r}, not a tuple of RebalanceProtocol"
     if not all(isinstance(protocol, RebalanceProtocol) for protocol in protocols):
         return f"its protocols are {protocols!r}, not a tuple of RebalanceProtocol"
+    if RebalanceProtocol.CONSUMER in protocols and len(set(protocols)) > 1:
+        return "its protocols are of clients and of the broker (consumer): it can run on one side alone"
     return _method_problem(strategy, "assign", "a group") or (
         _method_problem(strategy, "member_data", "a member") if hasattr(strategy, "member_data") else None
     )

@@ -23,17 +23,28 @@ __all__ = [
     "RebalanceProtocol",
     "Strategy",
     "SupportsMemberData",
+    "runs_on_broker",
 ]
 
 
 class RebalanceProtocol(enum.Enum):
-    """How a group passes partitions from one member to another (KIP-429)."""
+    """How a group passes partitions from one member to another: as its members do (KIP-429), or its broker.
+    """
 
     EAGER = "eager"
     """Every member revokes everything before it joins."""
 
     COOPERATIVE = "cooperative"
     """Members keep what they own while they join, and revoke only what moves."""
+
+    CONSUMER = "consumer"
+    """The broker assigns (KIP-848, `group.protocol=consumer`), and no client runs a strategy.
+
+    A change of the group is one epoch with one target, and no member ever joins again for it. Each goes
+    towards the target on its own, in its heartbeats: told to give something up it does so, and what it is
+    missing it gets as soon as whoever has it gave it up. So this is neither of the two above: nobody revokes
+    what stays, and nothing waits for a second round.
+    """
 
 
 class Criterion(enum.Enum):
@@ -73,7 +84,8 @@ class Strategy(Protocol):
 
     `name` is what members vote on: all that share a name must understand each other's bytes, so a strategy of
     your own takes a name of its own. `version` is the version of its subscription format. `protocols` lists
-    the protocols it can run under, the preferred one first.
+    the protocols it can run under, the preferred one first. One that can run under `CONSUMER` stands for an
+    assignor of the broker, and has no other: it is there to be looked at, and every client refuses it.
 
     `assign` must depend on its argument alone: no clock, no randomness, no memory of earlier calls, no order
     of members or topics. It assigns every partition of every topic that somebody subscribes to.
@@ -89,6 +101,11 @@ class Strategy(Protocol):
     def protocols(self) -> tuple[RebalanceProtocol, ...]: ...
 
     def assign(self, group: Group) -> Assignment: ...
+
+
+def runs_on_broker(strategy: Strategy) -> bool:
+    """Whether this is what a broker does to a group of KIP-848, and nothing that a client can run."""
+    return RebalanceProtocol.CONSUMER in strategy.protocols
 
 
 @runtime_checkable

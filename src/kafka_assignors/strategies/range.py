@@ -32,7 +32,7 @@ from kafka_assignors.group import Assignment, Group, Topic
 from kafka_assignors.strategies._order import in_java_order, topics_by_subscribers
 from kafka_assignors.strategies.contract import RebalanceProtocol
 
-__all__ = ["Range"]
+__all__ = ["Range", "ranges"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Range:
             elif len(topics) > 1 and with_racks_that_matter and any(subscriber_racks):
                 shares = _matched_together(topics, subscriber_racks)
             else:
-                shares = _ranges(topics[0].partitions, len(subscribers))
+                shares = ranges(topics[0].partitions, len(subscribers))
             names = [topic.name for topic in topics]
             # Where there are fewer partitions than subscribers, the last of them have no range.
             for position, share in zip(subscribers, shares, strict=False):
@@ -96,7 +96,7 @@ def _racks_matter(topic: Topic, member_racks: set[str | None]) -> bool:
     return not topic_racks.isdisjoint(member_racks) and any(racks != topic_racks for racks in replica_racks)
 
 
-def _ranges(partitions: int, subscribers: int) -> list[range]:
+def ranges(partitions: int, subscribers: int) -> list[range]:
     """What each subscriber gets without racks; the list ends before those that get nothing."""
     base, extras = divmod(partitions, subscribers)
     starts = [base * i + min(i, extras) for i in range(min(subscribers, partitions) + 1)]

@@ -35,6 +35,8 @@ ENTRY_POINT_GROUP = "kafka_assignors.strategies"
 # By target, not by class: the classes' package imports this module.
 _BUILT_IN = {
     "cooperative-sticky": "kafka_assignors.strategies.cooperative_sticky:CooperativeSticky",
+    "kip848-range": "kafka_assignors.strategies.kip848_range:Kip848Range",
+    "kip848-uniform": "kafka_assignors.strategies.kip848_uniform:Kip848Uniform",
     "rack-aware-sticky": "kafka_assignors.strategies.rack_aware_sticky:RackAwareSticky",
     "range": "kafka_assignors.strategies.range:Range",
     "roundrobin": "kafka_assignors.strategies.roundrobin:RoundRobin",

@@ -1,0 +1,90 @@
+"""The assignors of KIP-848, which run on the broker, as an oracle.
+
+One JVM an assignor (`src/ServerAssignorOracle.java`) has the coordinator's own classes and keeps one group in
+the coordinator's own tables, so that it answers as a broker does whose group has had this history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Any
+
+from compat_tests.java.oracle import LineProcess
+from compat_tests.jvm import compile_java, java_command
+from kafka_assignors.group import Group, Member, Topic
+from kafka_assignors.jsonform import group_to_json
+from kafka_assignors.strategies._order import java_order
+
+__all__ = ["BrokerError", "ServerOracle"]
+
+ByMember = dict[str, dict[str, list[int]]]
+
+
+class BrokerError(RuntimeError):
+    """The assignor threw: what a broker would have answered the heartbeat with."""
+
+
+class ServerOracle:
+    """The coordinator of one group; a context manager around one JVM."""
+
+    def __init__(self, assignor: str, timeout_s: float = 60) -> None:
+        self._java = LineProcess(
+            java_command("ServerAssignorOracle", assignor, classes=compile_java()), timeout_s=timeout_s
+        )
+
+    def __enter__(self) -> ServerOracle:
+        self._java.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._java.__exit__(kind, error, trace)
+
+    def heartbeat(
+        self,
+        topics: Iterable[Topic],
+        heartbeat: Member,
+        *,
+        members: Sequence[Member] = (),
+        leave: Iterable[str] = (),
+        new: bool = False,
+    ) -> ByMember:
+        """The targets of all members once this member's heartbeat was answered.
+
+        Args:
+            topics: of the cluster, all with an id.
+            heartbeat: a member of the group, or one that joins; what it owns is not looked at.
+            members: put into the coordinator's table before that, in this order, with what they own as their
+                last target.
+            leave: members that leave before that.
+            new: forget the group, and begin with an empty one.
+
+        Raises:
+            BrokerError: the assignor threw.
+        """
+        (named,) = _members([heartbeat])
+        named.pop("owned", None)
+        answer: dict[str, Any] = self._java.ask(
+            {
+                "new": new,
+                "topics": group_to_json(Group.of(topics, ()))["topics"],
+                "leave": list(leave),
+                "members": _members(members),
+                "heartbeat": named,
+            }
+        )
+        if "error" in answer:
+            raise BrokerError(answer["error"])
+        assignment: ByMember = answer["assignment"]
+        return assignment
+
+
+def _members(members: Sequence[Member]) -> list[dict[str, Any]]:
+    """Their JSON forms, in this order; what they own by the names of its topics as Java sorts them."""
+    form = {one["id"]: one for one in group_to_json(Group.of((), members))["members"]}
+    for one in form.values():
+        owned = one.get("owned", {})
+        one["owned"] = {topic: owned[topic] for topic in sorted(owned, key=java_order)}
+    return [form[member.id] for member in members]

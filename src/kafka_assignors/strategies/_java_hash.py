@@ -1,0 +1,112 @@
+"""The order in which hash tables of a broker are walked through.
+
+KIP-848's `uniform` takes members, topics and partitions as Java's hash tables give them. That order looks
+like chance and is none: it follows from the hash codes and from the size of the table.
+
+A `HashMap` (and so a `HashSet`) of `capacity` buckets, a power of two, keeps an entry in the bucket that the
+lowest bits of its spread hash code name, and is walked through bucket by bucket; within a bucket the entries
+stand in the order in which they came. The table doubles when it is more than three quarters full, and while
+it has less than 64 buckets also when a ninth entry falls into one; neither changes the order within a bucket.
+From 64 buckets on, a ninth entry turns its bucket into a tree, which is walked through in an order of its own
+that is not reproduced here.
+
+A `TimelineHashMap`, in which the coordinator keeps the members, takes the *highest* bits of the hash code
+times a constant. Members that share all the bits in use stand there in the reverse order of their arrival.
+
+Sources: `String.hashCode`, `HashMap.hash` and `HashSet(Collection)` in Java's documentation and sources (17
+to 25); `org.apache.kafka.common.Uuid` and `org.apache.kafka.timeline.BaseHashTable` of Kafka 4.4.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+__all__ = [
+    "HASH_MAP_CAPACITY",
+    "collection_capacity",
+    "in_hash_order",
+    "string_hash",
+    "timeline_position",
+    "uuid_hash",
+]
+
+T = TypeVar("T")
+
+HASH_MAP_CAPACITY = 16
+"""Buckets of a `HashMap` of which nothing else was said."""
+
+_ROOM_IN_A_BUCKET = 8
+_LARGEST_THAT_GROWS_INSTEAD = 32
+"""A table of at most so many buckets grows where a larger one would make a tree of the bucket."""
+
+_FIBONACCI = -7046029254386353131
+
+
+def string_hash(text: str) -> int:
+    """`String.hashCode()`, as an unsigned number of 32 bits."""
+    units = array("H", text.encode("utf-16-le", "surrogatepass"))
+    if units.itemsize != 2:  # pragma: no cover  # no such machine is known to run Python
+        raise AssertionError("an array of 'H' does not have two bytes an item here")
+    value = 0
+    for unit in units:
+        value = (31 * value + unit) & 0xFFFFFFFF
+    return value
+
+
+def uuid_hash(topic_id: bytes) -> int:
+    """`Uuid.hashCode()` of Kafka, for the 16 bytes of an id, as an unsigned number of 32 bits."""
+    both = int.from_bytes(topic_id[:8], "big") ^ int.from_bytes(topic_id[8:], "big")
+    return (both >> 32) ^ (both & 0xFFFFFFFF)
+
+
+def timeline_position(hash_code: int) -> int:
+    """Where an entry stands in a `TimelineHashMap`: lower ones come first, whatever the table's size."""
+    signed = hash_code - (1 << 32) if hash_code & 0x80000000 else hash_code
+    return signed * _FIBONACCI & 0xFFFFFFFFFFFFFFFF
+
+
+def collection_capacity(size: int, java: int) -> int:
+    """Buckets of a `HashSet` made from a collection of this size, in this release of Java."""
+    if java >= 19:
+        wanted = max(16, -(-size * 4 // 3))
+    else:
+        wanted = max(16, int(size / 0.75) + 1)
+    return 1 << (wanted - 1).bit_length()
+
+
+def in_hash_order(entries: Iterable[tuple[int, T]], capacity: int = HASH_MAP_CAPACITY) -> list[T]:
+    """What a `HashMap` gives back that had `capacity` buckets when the first of these came.
+
+    An entry is a hash code (unsigned, 32 bits) and a value; the values in the order of the table.
+    """
+    spread = [(hash_code ^ (hash_code >> 16), value) for hash_code, value in entries]
+    buckets = max(capacity, _grown(len(spread)))
+    if buckets <= _LARGEST_THAT_GROWS_INSTEAD and len(spread) > _ROOM_IN_A_BUCKET:
+        buckets = _grown_for_full_buckets([code for code, _ in spread], capacity)
+    mask = buckets - 1
+    spread.sort(key=lambda entry: entry[0] & mask)  # stable: within a bucket as they came
+    return [value for _, value in spread]
+
+
+def _grown(size: int) -> int:
+    """The least power of two of which `size` entries take no more than three quarters."""
+    least = 1 << max(0, size - 1).bit_length()
+    return least if 4 * size <= 3 * least else 2 * least
+
+
+def _grown_for_full_buckets(codes: Sequence[int], buckets: int) -> int:
+    """The buckets after all of `codes` came, in this order, to a table that may grow for a full bucket."""
+    filled: Counter[int] = Counter()
+    for count, code in enumerate(codes, 1):
+        filled[code & (buckets - 1)] += 1
+        before = buckets
+        if filled[code & (buckets - 1)] > _ROOM_IN_A_BUCKET and buckets <= _LARGEST_THAT_GROWS_INSTEAD:
+            buckets *= 2
+        if 4 * count > 3 * buckets:
+            buckets *= 2
+        if buckets > before:
+            filled = Counter(earlier & (buckets - 1) for earlier in codes[:count])
+    return buckets
