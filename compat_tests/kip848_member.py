@@ -1,6 +1,7 @@
 """A member program (see `compat_tests.member_reports`): librdkafka with the protocol of KIP-848.
 
-Once it is in a group, the broker assigns, whatever the other members are. `spec.assignors` is ignored.
+Once it is in a group, the broker assigns, whatever the other members are. `spec.assignors` holds the broker's
+assignor that it asks for, or nothing.
 """
 
 from __future__ import annotations
@@ -9,4 +10,8 @@ from compat_tests.librdkafka_member import consume
 from compat_tests.member_reports import MemberSpec, Reporter
 
 if __name__ == "__main__":
-    consume(MemberSpec.from_arguments(), Reporter(), {"group.protocol": "consumer"}, cooperative=True)
+    spec = MemberSpec.from_arguments()
+    settings = {"group.protocol": "consumer"}
+    if spec.assignors:
+        (settings["group.remote.assignor"],) = spec.assignors
+    consume(spec, Reporter(), settings, cooperative=True)

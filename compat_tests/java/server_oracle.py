@@ -28,7 +28,7 @@ class BrokerError(RuntimeError):
 class ServerOracle:
     """The coordinator of one group; a context manager around one JVM."""
 
-    def __init__(self, assignor: str, timeout_s: float = 60) -> None:
+    def __init__(self, assignor: str, timeout_s: float = 120) -> None:
         self._java = LineProcess(
             java_command("ServerAssignorOracle", assignor, classes=compile_java()), timeout_s=timeout_s
         )
@@ -82,9 +82,10 @@ class ServerOracle:
 
 
 def _members(members: Sequence[Member]) -> list[dict[str, Any]]:
-    """Their JSON forms, in this order; what they own by the names of its topics as Java sorts them."""
+    """Their JSON forms, in this order; names of topics as Java sorts them, as the coordinator does."""
     form = {one["id"]: one for one in group_to_json(Group.of((), members))["members"]}
     for one in form.values():
+        one["topics"].sort(key=java_order)
         owned = one.get("owned", {})
         one["owned"] = {topic: owned[topic] for topic in sorted(owned, key=java_order)}
     return [form[member.id] for member in members]

@@ -226,3 +226,13 @@ def test_a_cooperative_strategy_that_does_not_settle_is_found_out() -> None:
     rows = list(replay_group(records, FOUR, {"restless": Restless()}, [Mode.ONE_STEP]))
     problems = [row.problem for row in rows if row.strategy == "restless"]
     assert problems == [None, "NotSettledError: still moving partitions in round 4 of one rebalance"]
+
+
+def test_the_brokers_assignors_have_one_target_and_no_rounds() -> None:
+    records = (generation(1, had("a", ALL)), generation(2, had("a", ALL), had("b", {})))
+    names = ("kip848-range", "kip848-uniform")
+    rows = list(replay_group(records, FOUR, {name: load_strategy(name) for name in names}, [Mode.ROLLOUT]))
+    for name in names:
+        first, second = (row for row in rows if row.strategy == name)
+        assert (first.problem, first.rounds, first.max_load) == (None, 1, 4)
+        assert (second.problem, second.rounds, second.moved, second.max_load) == (None, 1, 2, 2)

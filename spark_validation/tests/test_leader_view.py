@@ -43,7 +43,7 @@ def test_rows_of_the_table_become_topics_with_racks() -> None:
         "partitions": 1,
         "replica_racks": [["a", "b"]],
     }
-    assert Catalogue.from_rows([row]).at("t", START) == Topic("t", 1, (frozenset("ab"),))
+    assert Catalogue.from_rows([row]).at("t", START) == Topic("t", 1, (frozenset("ab"),), "x")
 
 
 def test_a_leader_with_old_metadata_is_taken_at_its_word() -> None:

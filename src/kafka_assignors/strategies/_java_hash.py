@@ -70,11 +70,8 @@ def timeline_position(hash_code: int) -> int:
 
 def collection_capacity(size: int, java: int) -> int:
     """Buckets of a `HashSet` made from a collection of this size, in this release of Java."""
-    if java >= 19:
-        wanted = max(16, -(-size * 4 // 3))
-    else:
-        wanted = max(16, int(size / 0.75) + 1)
-    return 1 << (wanted - 1).bit_length()
+    wanted = -(-size * 4 // 3) if java >= 19 else size * 4 // 3 + 1
+    return max(HASH_MAP_CAPACITY, 1 << (wanted - 1).bit_length())
 
 
 def in_hash_order(entries: Iterable[tuple[int, T]], capacity: int = HASH_MAP_CAPACITY) -> list[T]:

@@ -153,6 +153,4 @@ def _givers(
 
 def _signed(topic_id: bytes) -> tuple[int, int]:
     """A sort key as `Uuid.compareTo` compares: two signed numbers."""
-    return int.from_bytes(topic_id[:8], "big", signed=True), int.from_bytes(
-        topic_id[8:], "big", signed=True
-    )
+    return int.from_bytes(topic_id[:8], "big", signed=True), int.from_bytes(topic_id[8:], "big", signed=True)

@@ -28,8 +28,7 @@ __all__ = [
 
 
 class RebalanceProtocol(enum.Enum):
-    """How a group passes partitions from one member to another: as its members do (KIP-429), or its broker.
-    """
+    """How a group passes partitions from one member to another: its members do it (KIP-429) or its broker."""
 
     EAGER = "eager"
     """Every member revokes everything before it joins."""

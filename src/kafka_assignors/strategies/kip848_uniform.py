@@ -79,7 +79,8 @@ class Kip848Uniform:
     ) -> Iterator[TopicPartitions]:
         """What each member of the group gets, all of whom subscribe to the same topics."""
         subscription = next(iter(members)).topics if members else frozenset()
-        hashes = {name: uuid_hash(topic_id(group.topics[name])) for name in subscription & group.topics.keys()}
+        known = subscription & group.topics.keys()
+        hashes = {name: uuid_hash(topic_id(group.topics[name])) for name in known}
         room = collection_capacity(len(subscription), self.java)
         by_name = in_hash_order(((string_hash(n), n) for n in sorted(subscription, key=java_order)), room)
         topics = in_hash_order(((hashes[name], name) for name in by_name if name in hashes), room)
