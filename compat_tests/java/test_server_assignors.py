@@ -82,12 +82,7 @@ def test_random_groups_are_assigned_as_the_coordinator_assigns_them(
             f"\n{GROUPS} random groups ({mixed} of mixed subscriptions, {seen['moves']} in which partitions "
             f"move, {seen['30 members and more']} of 30 members and more): {name} equal in all of them"
         )
-    features_that_matter = (
-        "mixed subscriptions",
-        "owned partitions",
-        "static members",
-        "30 members and more",
-    )
+    wanted = ("mixed subscriptions", "owned partitions", "static members", "30 members and more")
     assert min(seen[feature] for feature in (*wanted, "moves")) > GROUPS // 50
 
 
