@@ -15,7 +15,10 @@ from kafka_assignors.jsonform import InvalidFieldError, assignment_to_json, grou
 FULL: dict[str, Any] = {
     "format": 1,
     "generation": 8,
-    "topics": {"orders": {"partitions": 2, "replica_racks": [["a", "b"], []]}, "audit": {"partitions": 0}},
+    "topics": {
+        "orders": {"partitions": 2, "replica_racks": [["a", "b"], []], "id": "R2u4n-z9TCu5VQ9YBJzYxg"},
+        "audit": {"partitions": 0},
+    },
     "members": [
         {
             "id": "m1",
@@ -32,7 +35,7 @@ FULL: dict[str, Any] = {
 }
 
 FULL_GROUP = Group.of(
-    [Topic("orders", 2, (frozenset("ab"), frozenset())), Topic("audit", 0)],
+    [Topic("orders", 2, (frozenset("ab"), frozenset()), "R2u4n-z9TCu5VQ9YBJzYxg"), Topic("audit", 0)],
     [
         Member(
             "m1",
@@ -89,7 +92,7 @@ def test_absent_and_null_mean_the_same() -> None:
     long = {
         "format": None,
         "generation": None,
-        "topics": {"orders": {"partitions": 1, "replica_racks": None}},
+        "topics": {"orders": {"partitions": 1, "replica_racks": None, "id": None}},
         "members": [{**member, **nulls}],
     }
     assert parse_group(short) == parse_group(long)
@@ -127,6 +130,10 @@ def test_a_group_without_members_is_a_group() -> None:
         (
             changed("topics", "orders", "replica_racks", 1, to=[None]),
             "topics.orders.replica_racks[1][0]: expected a string, found null",
+        ),
+        (
+            changed("topics", "orders", "id", to="orders"),
+            'topics.orders.id: "orders" is no topic id: expected 22 characters of URL-safe base64',
         ),
         (changed("members", to={}), "members: expected an array, found an object"),
         (without("members", 0, "id"), "members[0].id: is missing"),
@@ -245,6 +252,7 @@ paths: list[tuple[str | int, ...]] = [
     ("topics",),
     ("topics", "orders"),
     ("topics", "orders", "replica_racks"),
+    ("topics", "orders", "id"),
     ("members",),
     ("members", 0),
     ("members", 0, "topics"),
