@@ -113,14 +113,18 @@ def run_replay(options: ReplayOptions, on_progress: Callable[[Progress], None]) 
             _require_rebalances(groups)
             timeline = _timeline(replayed)
             faults = keep(find_faults(consumers, options.fault_rules))
-            churned = metrics.churn(steps)
+            causes = keep(consumer_groups.causes(consumers, catalogue))
+            churned = metrics.churn(causes)
             churn, culprits = churn_of(churned), culprits_of(faults)
             if options.tables is not None:
                 write_tables(
                     options.tables,
                     {
-                        "generations": history.generations(events),
-                        "members": history.members(events),
+                        "generations": history.generations(folded),
+                        "members": history.members(folded),
+                        "assignments": history.assignments(history.members(folded)),
+                        "current": consumer_groups.current(events, catalogue),
+                        "causes": causes,
                         "replayed": replayed,
                         "metrics": metrics.daily(replayed),
                         "churn": churned,

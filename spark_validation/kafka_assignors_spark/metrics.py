@@ -59,16 +59,13 @@ def daily(replayed: DataFrame) -> DataFrame:
     return _figures(replayed.withColumn("date", _day()), "date", "group", "strategy", "mode")
 
 
-def churn(steps: DataFrame) -> DataFrame:
-    """One row per day, group and cause: how many generations it made.
+def churn(causes: DataFrame) -> DataFrame:
+    """One row per day, group and cause in `tables.CAUSES`: how many generations it made.
 
     A generation of several causes is in the row of each, so that the rows may add up to more than there are.
-    Steps without a column `causes` have none.
     """
-    if "causes" not in steps.columns:
-        steps = steps.withColumn("causes", F.array().cast("array<string>"))
     return (
-        steps.withColumn("date", _day())
+        causes.withColumn("date", _day())
         .select("date", "group", F.explode("causes").alias("cause"))
         .groupBy("date", "group", "cause")
         .agg(F.count("*").alias("generations"))

@@ -41,7 +41,18 @@ __all__ = [
 RECORDED = "recorded"
 """The strategy name that stands for what production did."""
 
-TABLES = ("generations", "members", "replayed", "metrics", "churn", "faults", "checked")
+TABLES = (
+    "generations",
+    "members",
+    "assignments",
+    "current",
+    "causes",
+    "replayed",
+    "metrics",
+    "churn",
+    "faults",
+    "checked",
+)
 """The tables that a replay writes as Parquet, a folder each; `tables` has their columns."""
 
 

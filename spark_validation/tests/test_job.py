@@ -95,6 +95,7 @@ def test_the_tables_are_written_and_add_up_to_the_verdicts(
     folder = tmp_path / "tables"
     found = run(small_path, tables=str(folder), strategies=("range",), modes=(Mode.ROLLOUT,))
     assert {each.name for each in folder.iterdir()} == set(TABLES)
+    assert {(each.group, each.cause, each.generations) for each in found.churn} >= {("eager", "join", 2)}
     days = pq.read_table(folder / "metrics").to_pylist()
     assert {row["date"] for row in days} == {START.date()}
     assert {(row["group"], row["strategy"]): row["moved"] for row in days} == {
