@@ -19,7 +19,7 @@ to 25); `org.apache.kafka.common.Uuid` and `org.apache.kafka.timeline.BaseHashTa
 
 from __future__ import annotations
 
-from array import array
+import struct
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
@@ -47,11 +47,9 @@ _FIBONACCI = -7046029254386353131
 
 def string_hash(text: str) -> int:
     """`String.hashCode()`, as an unsigned number of 32 bits."""
-    units = array("H", text.encode("utf-16-le", "surrogatepass"))
-    if units.itemsize != 2:  # pragma: no cover  # no such machine is known to run Python
-        raise AssertionError("an array of 'H' does not have two bytes an item here")
+    units = text.encode("utf-16-le", "surrogatepass")
     value = 0
-    for unit in units:
+    for (unit,) in struct.iter_unpack("<H", units):
         value = (31 * value + unit) & 0xFFFFFFFF
     return value
 

@@ -57,7 +57,7 @@ class UnknownStrategyError(StrategyError):
 
     def __init__(self, name: str, known: list[str]) -> None:
         self.name = name
-        self.near = tuple(difflib.get_close_matches(name.lower().replace("_", "-"), known, n=3, cutoff=0.5))
+        self.near = tuple(difflib.get_close_matches(name.lower().replace("_", "-"), known, n=3, cutoff=0.55))
         if self.near:
             hint = f"did you mean {' or '.join(map(repr, self.near))}?"
         else:
