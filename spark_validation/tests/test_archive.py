@@ -128,28 +128,20 @@ def test_every_group_record_is_archived_once_in_batches_of_bounded_size(topic: T
 
 
 def test_it_goes_on_until_it_is_told_to_stop(topic: Topic) -> None:
+    stop, deadline = threading.Event(), time.monotonic() + WAIT_S
+
+    def on_progress(step: ArchiveProgress) -> None:
+        if step.counts.records == 3 and len(topic.written) == 3:
+            topic.write(4)
+        if step.counts.records == 6 or time.monotonic() > deadline:
+            stop.set()
+
     topic.write(4)
-    stop, seen, results = threading.Event(), list[ArchiveProgress](), list[ArchiveResult]()
     options = replace(topic.options, once=False, interval_seconds=0.1)
-    archiver = threading.Thread(
-        target=lambda: results.append(run_archive(options, seen.append, lambda _: None, stop))
-    )
-    archiver.start()
-    try:
-        for records in (3, 6):
-            deadline = time.monotonic() + WAIT_S
-            while not any(step.counts.records == records for step in seen):
-                assert archiver.is_alive()
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
-            if records == 3:
-                topic.write(4)
-    finally:
-        stop.set()
-        archiver.join(WAIT_S)
+    result = run_archive(options, on_progress, lambda _: None, stop)
     assert topic.holds()
-    assert results[0].counts.records == 6
-    assert results[0].batches >= 2
+    assert result.counts.records == 6
+    assert result.batches >= 2
 
 
 def test_an_archive_is_replayed_as_it_is_with_the_topics_of_its_time(topic: Topic) -> None:

@@ -6,6 +6,8 @@ whole or not at all; what a crash leaves behind lies in the staging folder, whic
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
@@ -13,6 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 __all__ = ["STAGING", "Folder"]
 
 STAGING = "_archive/staging"
+
+_TIMESTAMP_TYPE = "spark.sql.parquet.outputTimestampType"
 
 
 class Folder:
@@ -59,8 +63,9 @@ class Folder:
     def write_parquet(self, rows: DataFrame, staged: str, *by: str) -> None:
         """`rows`, of one partition, into a folder of the staging folder: a file, or one for each value of
         `by`."""
-        writer = rows.write.mode("overwrite").option("compression", "zstd")
-        writer.option("maxRecordsPerFile", 0).partitionBy(*by).parquet(self.at(f"{STAGING}/{staged}"))
+        writer = rows.write.mode("overwrite").option("compression", "zstd").option("maxRecordsPerFile", 0)
+        with _timestamps_in_microseconds(rows.sparkSession):
+            writer.partitionBy(*by).parquet(self.at(f"{STAGING}/{staged}"))
 
     def move(self, source: str, target: str) -> None:
         """Give a file the name under which it is found. That name is free."""
@@ -75,3 +80,14 @@ class Folder:
 
     def _hadoop_path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self.at(name))
+
+
+@contextlib.contextmanager
+def _timestamps_in_microseconds(spark: SparkSession) -> Iterator[None]:
+    """Spark's default, 96 bits, is deprecated in Parquet, and has no time zone for other readers."""
+    before = str(spark.conf.get(_TIMESTAMP_TYPE))
+    spark.conf.set(_TIMESTAMP_TYPE, "TIMESTAMP_MICROS")
+    try:
+        yield
+    finally:
+        spark.conf.set(_TIMESTAMP_TYPE, before)

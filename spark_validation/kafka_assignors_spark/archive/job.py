@@ -11,8 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from pyspark.sql import SparkSession
-
 from kafka_assignors_spark.archive.opening import Archive
 from kafka_assignors_spark.archive.result import (
     ArchiveError,
@@ -29,8 +27,6 @@ from kafka_assignors_spark.session import spark_session
 from kafka_assignors_spark.spark_errors import SPARK_ERRORS, one_line
 
 __all__ = ["run_archive"]
-
-_TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 
 
 def run_archive(
@@ -54,7 +50,7 @@ def run_archive(
         for warning in warnings:
             on_warning(warning)
         on_progress(ArchiveProgress("starting Spark"))
-        with spark_session(options.master, options.spark_config) as spark, _parquet_timestamps(spark):
+        with spark_session(options.master, options.spark_config) as spark:
             archive = Archive.open(spark, options, found)
             run = Run(archive, options, on_progress, on_warning, stop)
             run.go()
@@ -92,14 +88,3 @@ def _one_line_errors() -> Iterator[None]:
         raise ArchiveError(str(error)) from None
     except SPARK_ERRORS as error:
         raise ArchiveError(one_line(error)) from None
-
-
-@contextlib.contextmanager
-def _parquet_timestamps(spark: SparkSession) -> Iterator[None]:
-    """Timestamps that every reader of Parquet knows. Spark's default is a type that is given up elsewhere."""
-    before = spark.conf.get(_TIMESTAMPS)
-    spark.conf.set(_TIMESTAMPS, "TIMESTAMP_MICROS")
-    try:
-        yield
-    finally:
-        spark.conf.set(_TIMESTAMPS, str(before))
