@@ -15,7 +15,7 @@ was given back. Nobody moves more than has to be moved.
 **Order.** Members, topics and partitions are taken in the order of the broker's hash tables (`_java_hash`),
 for which it needs the ids of the topics (`Topic.id`). Where an id is not known, the first 16 bytes of the
 SHA-256 of the topic's name stand in for it: which partitions go where is then not what the broker would
-decide, but loads are, and what moves is as much. Three things leave no trace in a group, and can change the
+decide; loads and the number of moves are, where all members subscribe to the same topics. Three things leave no trace in a group, and can change the
 order of those that share a bucket: in which order the members came (a single one of `generation` -1 is taken
 for the one that has just joined, and comes last), in which the last target listed partitions (taken as
 ascending), and in which it listed topics (taken as by name). `java` is the release of Java that the broker
@@ -53,7 +53,7 @@ class Kip848Uniform:
     """The broker's `uniform` (KIP-848): even loads and few moves, without a look at racks.
 
     Time is linear in the partitions where all members subscribe to the same topics; else each of at most 16
-    rounds is linear in the subscriptions and in the partitions that it moves.
+    rounds is, up to a logarithm, linear in the subscriptions and the partitions.
     """
 
     java: int = 21
