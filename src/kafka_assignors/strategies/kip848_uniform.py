@@ -15,11 +15,13 @@ was given back. Nobody moves more than has to be moved.
 **Order.** Members, topics and partitions are taken in the order of the broker's hash tables (`_java_hash`),
 for which it needs the ids of the topics (`Topic.id`). Where an id is not known, the first 16 bytes of the
 SHA-256 of the topic's name stand in for it: which partitions go where is then not what the broker would
-decide; loads and the number of moves are, where all members subscribe to the same topics. Three things leave no trace in a group, and can change the
-order of those that share a bucket: in which order the members came (a single one of `generation` -1 is taken
-for the one that has just joined, and comes last), in which the last target listed partitions (taken as
-ascending), and in which it listed topics (taken as by name). `java` is the release of Java that the broker
-runs on; the one difference is between 18 and 19, for a member with just 12, 24, 48 … partitions of a topic.
+decide; loads and the number of moves are, where all members subscribe to the same topics.
+
+Three things leave no trace in a group, and can change the order of those that share a bucket: in which order
+the members came (a single one of `generation` -1 is taken for the one that has just joined, and comes last),
+in which the last target listed partitions (taken as ascending), and in which it listed topics (taken as by
+name). `java` is the release of Java that the broker runs on; the one difference is between 18 and 19, for a
+member with just 12, 24, 48 … partitions of a topic.
 
 Equal to `org.apache.kafka.coordinator.group.assignor.UniformAssignor` of Kafka 4.4, given the same tables.
 """
