@@ -89,6 +89,7 @@ class CauseFinder:
         self._last: Generation | None = None
         self._given = GivenBefore()
         self._partitions: dict[str, int] = {}  # by topic, the most that any generation had
+        self._converted = False  # the last record is the group as it came out of a change of protocol
 
     def feed(self, record: Generation) -> tuple[Cause, ...]:
         """The causes of this generation, in the order of `Cause`; at least one."""
@@ -96,12 +97,16 @@ class CauseFinder:
             self._start()
             self._incarnation = record.incarnation
         before, self._last = self._last, record
+        converted, self._converted = self._converted, False
         lost = before is not None and self._given.shows_loss(record, before.generation)
         self._given.remember(record)
         grown = self._grown(record)
         if lost or not _is_whole(record) or (before is not None and not _is_known(before)):
             return (Cause.UNKNOWN,)
         found = set(_causes(before, record))
+        if converted and not found:
+            found.add(Cause.MIGRATION)  # the members of a group that became classic assign anew at once
+        self._converted = record.replacement and Cause.MIGRATION in found
         if grown and before is not None:
             found.add(Cause.PARTITIONS_ADDED)
             found.discard(Cause.TOPICS)

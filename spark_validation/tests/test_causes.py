@@ -131,7 +131,11 @@ def test_a_group_that_changes_its_protocol_migrates() -> None:
     classic = generation(5, A, B)
     same = of_broker(replace(classic, replacement=True), (Fact.MIGRATED, "classic to consumer"))
     assert causes(classic, same) == (Cause.MIGRATION,)
-    assert causes(of_broker(classic), replace(classic, replacement=True)) == (Cause.MIGRATION,)
+    back = replace(classic, replacement=True)
+    assert causes(of_broker(classic), back) == (Cause.MIGRATION,)
+    assert causes(of_broker(classic), back, generation(6, A, B)) == (Cause.MIGRATION,)
+    assert causes(of_broker(classic), back, generation(6, A)) == (Cause.DEPARTURE,)
+    assert causes(of_broker(classic), back, generation(6, A, B), generation(7, A, B)) == (Cause.UNKNOWN,)
 
 
 @pytest.mark.parametrize(

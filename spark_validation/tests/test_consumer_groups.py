@@ -23,6 +23,9 @@ from spark_validation.tests.test_epochs import (
     settled,
 )
 
+SCENES = Path(__file__).parent / "data" / "kip848"
+"""What a broker of Kafka 4.4.0 wrote while `spark_validation.recording.kip848` played."""
+
 
 def story() -> Log:
     """A group that moves to KIP-848 and back, one that is deleted there and made again, and a classic one."""
@@ -101,11 +104,11 @@ def test_members_of_both_protocols_share_a_table(events: DataFrame) -> None:
     folded = consumer_groups.fold(events, ORDERS)
     rows = history.assignments(history.members(folded)).where("group = 'g' and generation = 6").collect()
     assert {(row["offset"], row["member_id"], row["topic"], tuple(row["partitions"])) for row in rows} == {
-        (14, "a", "orders", (0, 1)),
-        (14, "b", "orders", (2,)),
-        (14, "c", "orders", (3,)),
-        (27, "a", "orders", (0, 1)),
-        (27, "b", "orders", (2, 3)),
+        (13, "a", "orders", (0, 1)),
+        (13, "b", "orders", (2,)),
+        (13, "c", "orders", (3,)),
+        (26, "a", "orders", (0, 1)),
+        (26, "b", "orders", (2, 3)),
     }
 
 
@@ -156,6 +159,49 @@ def test_a_part_that_does_not_decode_is_listed_and_leaves_its_group_in_doubt(
     assert "topic_partitions" in listed["reason"]
     last = of(history.generations(consumer_groups.fold(events, ORDERS)), "g")[-1]
     assert (last["generation"], last["problem"]) == (4, "a record that it rests on does not decode")
+
+
+def test_groups_of_a_real_broker_are_what_was_done_to_them(spark: SparkSession) -> None:
+    events = decoded(spark, str(SCENES))
+    topics = recorded_catalogue(SCENES)
+    folded = consumer_groups.fold(events, topics)
+    steps = history.steps(history.generations(folded), history.members(folded)).cache()
+    assert steps.where("problem is not null or lost > 0 or skipped > 0 or starts_late").count() == 0
+    lives = {group: {row["incarnation"] for row in of(steps, group)} for group in ("moved", "pods", "again")}
+    assert lives == {"moved": {1}, "pods": {1}, "again": {1, 2}}
+
+    found = consumer_groups.causes(steps, topics).orderBy("partition", "offset").collect()
+
+    def causes_of(group: str) -> list[tuple[int, str]]:
+        return [(row["generation"], "+".join(row["causes"])) for row in found if row["group"] == group]
+
+    assert causes_of("moved") == [
+        (0, "created"),
+        (1, "join"),
+        (2, "join"),
+        (2, "migration"),
+        (3, "join"),
+        (3, "departure+migration"),
+        (4, "migration"),
+        (5, "departure"),
+        (6, "departure"),
+    ]
+    assert causes_of("pods") == [
+        (2, "join"),
+        (3, "join"),
+        (3, "static-replacement"),
+        (4, "partitions-added"),
+        (5, "expiry"),
+    ]
+    assert causes_of("patterns") == [(2, "join"), (3, "pattern"), (4, "departure")]
+    assert causes_of("again") == [
+        (2, "join"),
+        (3, "join"),
+        (4, "departure"),
+        (5, "departure"),
+        (2, "join"),
+        (3, "departure"),
+    ]
 
 
 def test_a_real_group_has_all_of_its_epochs(spark: SparkSession, recorded: str) -> None:

@@ -1,0 +1,175 @@
+"""Records what a broker writes of KIP-848 groups when something happens to them that is seldom seen:
+
+    python -m spark_validation.recording.kip848 spark_validation/tests/data/kip848
+
+* `moved`: a classic group that a member of the new protocol joins and leaves again (online migration,
+  there and back);
+* `pods`: static members, of which one comes back and one does not; partitions are added to their topic;
+* `patterns`: a member that subscribes by a regular expression, and a topic that comes to match it;
+* `again`: a group that is deleted and made once more.
+
+The folder becomes a history (`raw/`, `topics.parquet`). Takes about five minutes; what happens when differs
+from run to run, and so do all ids. Members are librdkafka's, in this process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from compat_tests.kafka_cluster import Kafka, KafkaCluster
+from spark_validation.recording.catalogue import CatalogueLog
+from spark_validation.recording.offsets_topic import read_group_records
+
+__all__ = ["record"]
+
+_SESSION_S = 45
+_REGEX_REFRESH_S = 10
+_SETTINGS: dict[str, object] = {
+    "group.consumer.session.timeout.ms": _SESSION_S * 1000,
+    "group.consumer.regex.refresh.interval.ms": _REGEX_REFRESH_S * 1000,
+    "group.consumer.min.regex.refresh.interval.ms": _REGEX_REFRESH_S * 1000,
+}
+_STEP_S = 8.0
+_CALM_S = 8.0
+_DEADLINE_S = 120.0
+
+
+class _Members:
+    """Consumers by name, all polled by this one thread."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        self._kafka = kafka
+        self._consumers: dict[str, Any] = {}
+
+    def join(
+        self, name: str, group: str, topic: str, *, protocol: str = "consumer", instance: str | None = None
+    ) -> None:
+        """A new member, and some time for the group to settle."""
+        from confluent_kafka import Consumer
+
+        settings: dict[str, Any] = {
+            "bootstrap.servers": self._kafka.bootstrap,
+            "client.id": f"confluent-{name}",
+            "group.id": group,
+            "group.protocol": protocol,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+        if protocol == "classic":
+            settings |= {"partition.assignment.strategy": "range", "session.timeout.ms": _SESSION_S * 1000}
+        if instance is not None:
+            settings["group.instance.id"] = instance
+        consumer = Consumer(settings)
+        consumer.subscribe([topic])
+        self._consumers[name] = consumer
+        self.settle()
+
+    def leave(self, name: str) -> None:
+        """A member closes; a static one says that it will be back."""
+        self._consumers.pop(name).close()
+        self.settle()
+
+    def settle(self, seconds: float = _STEP_S) -> None:
+        """Poll everybody for a while, and then until nobody's assignment has changed for some seconds."""
+        start = calm_since = time.monotonic()
+        seen: object = None
+        while True:
+            for consumer in self._consumers.values():
+                consumer.poll(0.05)
+            now = time.monotonic()
+            assigned = [sorted(map(str, each.assignment())) for each in self._consumers.values()]
+            if assigned != seen:
+                seen, calm_since = assigned, now
+            if now - start > seconds and now - calm_since > _CALM_S:
+                return
+            if now - start > _DEADLINE_S:
+                raise RuntimeError(f"the members do not settle: {assigned}")
+            time.sleep(0.05)
+
+    def close(self) -> None:
+        for consumer in self._consumers.values():
+            consumer.close()
+
+
+@contextlib.contextmanager
+def _members(kafka: Kafka) -> Iterator[_Members]:
+    members = _Members(kafka)
+    try:
+        yield members
+    finally:
+        members.close()
+
+
+def record(folder: Path) -> None:
+    """Play all scenes on a broker of our own, and write what it wrote to `folder`, which must not exist."""
+    folder.mkdir(parents=True)
+    with KafkaCluster(brokers=1, settings=_SETTINGS) as kafka:
+        catalogue = CatalogueLog(kafka)
+        for topic, partitions in (("orders", 6), ("payments", 3), ("refunds", 2)):
+            kafka.create_topic(topic, partitions)
+        catalogue.note(["orders", "payments", "refunds"])
+        with _members(kafka) as members:
+            _moved(members)
+            _pods(kafka, catalogue, members)
+            _patterns(kafka, catalogue, members)
+            _again(kafka, members)
+        read_group_records(kafka.bootstrap).write(folder / "raw")
+        catalogue.write(folder / "topics.parquet")
+
+
+def _moved(members: _Members) -> None:
+    members.join("moved-1", "moved", "orders", protocol="classic")
+    members.join("moved-2", "moved", "orders", protocol="classic")
+    members.join("moved-3", "moved", "orders")
+    members.leave("moved-3")
+    members.leave("moved-1")
+    members.leave("moved-2")
+
+
+def _pods(kafka: Kafka, catalogue: CatalogueLog, members: _Members) -> None:
+    members.join("pods-0", "pods", "refunds", instance="pod-0")
+    members.join("pods-1", "pods", "refunds", instance="pod-1")
+    members.leave("pods-0")
+    members.join("pods-0b", "pods", "refunds", instance="pod-0")
+    kafka.add_partitions("refunds", 5)
+    catalogue.note(["refunds"])
+    members.settle()
+    members.leave("pods-1")
+    members.settle(_SESSION_S + _STEP_S)
+
+
+def _patterns(kafka: Kafka, catalogue: CatalogueLog, members: _Members) -> None:
+    members.join("patterns-1", "patterns", "^pay.*")
+    kafka.create_topic("paybacks", 2)
+    catalogue.note(["paybacks"])
+    members.settle(_REGEX_REFRESH_S + _STEP_S)
+
+
+def _again(kafka: Kafka, members: _Members) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    members.join("again-1", "again", "orders")
+    members.join("again-2", "again", "orders")
+    members.leave("again-1")
+    members.leave("again-2")
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    for future in admin.delete_consumer_groups(["again"], request_timeout=30).values():
+        future.result()
+    members.join("again-3", "again", "orders")
+
+
+def main() -> None:
+    """Record into the folder that is named."""
+    assert __doc__ is not None
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0].rstrip(":"))
+    parser.add_argument("folder", type=Path, help="where to write; must not exist")
+    record(parser.parse_args().folder)
+
+
+if __name__ == "__main__":
+    main()
