@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -204,12 +206,27 @@ def test_groups_of_a_real_broker_are_what_was_done_to_them(spark: SparkSession) 
     ]
 
 
-def test_a_real_group_has_all_of_its_epochs(spark: SparkSession, recorded: str) -> None:
+def test_a_real_group_has_all_of_its_epochs_and_what_was_done_to_it_caused_them(
+    spark: SparkSession, recorded: str
+) -> None:
     raw = history.only_groups(recorded_records(spark, recorded), ["audit-trail"])
     events = history.decode(history.unique(raw)).cache()
     assert {row["kind"] for row in events.select("kind").distinct().collect()} == {Kind.KIP848.value}
-    rows = of(
-        history.generations(consumer_groups.fold(events, recorded_catalogue(Path(recorded)))), "audit-trail"
-    )
+    topics = recorded_catalogue(Path(recorded))
+    folded = consumer_groups.fold(events, topics)
+    steps = history.steps(history.generations(folded), history.members(folded)).cache()
+    rows = of(steps, "audit-trail")
     assert [row["generation"] for row in rows] == list(range(2, 59))
     assert {(row["skipped"], row["problem"], row["incarnation"]) for row in rows} == {(0, None, 1)}
+
+    causes = Counter("+".join(row["causes"]) for row in consumer_groups.causes(steps, topics).collect())
+    happened = Counter(
+        each["what"]
+        for each in json.loads((Path(recorded) / "events.json").read_text())
+        if each["group"] == "audit-trail"
+    )
+    # One of the members (process 22963) was killed before it had joined.
+    assert causes["join"] == happened["start"] - 1 == 29
+    assert causes["departure"] == happened["stop"] + happened["killed"] - 1 == 26
+    assert causes["partitions-added"] == 2  # of stock and of payments
+    assert causes.total() == 57
