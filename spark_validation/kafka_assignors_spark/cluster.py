@@ -17,6 +17,7 @@ __all__ = [
     "admin_client",
     "live_catalogue",
     "live_topics",
+    "printed_topic_id",
     "silent_logger",
 ]
 
@@ -72,6 +73,11 @@ class LiveTopic:
         return CatalogueEntry(since, self.id, Topic(self.name, len(self.replica_racks), racks, self.id))
 
 
+def printed_topic_id(topic_id: object) -> str:
+    """A topic id of confluent-kafka as Kafka prints it: librdkafka's base64 is not the URL-safe one."""
+    return str(topic_id).replace("+", "-").replace("/", "_")
+
+
 def live_catalogue(
     bootstrap_servers: str, config: Mapping[str, str], topics: Iterable[str], timeout_seconds: float
 ) -> Catalogue:
@@ -119,9 +125,7 @@ def _describe(
         if internal or not description.is_internal:
             partitions = sorted(description.partitions, key=lambda partition: int(partition.id))
             replicas = [[node.rack for node in partition.replicas] for partition in partitions]
-            # Confluent prints ids in the other alphabet of base64 than Kafka does.
-            topic_id = str(description.topic_id).replace("+", "-").replace("/", "_")
-            found.append((name, topic_id, replicas))
+            found.append((name, printed_topic_id(description.topic_id), replicas))
     has_racks = any(rack for _, _, replicas in found for racks in replicas for rack in racks)
     for name, topic_id, replicas in found:
         complete = not has_racks or all(rack for racks in replicas for rack in racks)

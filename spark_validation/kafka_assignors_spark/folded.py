@@ -107,6 +107,7 @@ def member_record(
     topics: frozenset[str],
     assigned: Mapping[str, tuple[int, ...]],
 ) -> MemberRecord:
+    """The member as one of a generation: these are its topics and its share, by topic name."""
     return MemberRecord(
         member_id=member_id,
         instance_id=member.instance_id,

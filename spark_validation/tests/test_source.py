@@ -6,12 +6,19 @@ import json
 import time
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, Uuid
 from pyspark.sql import DataFrame, SparkSession
 
 from compat_tests.kafka_cluster import Kafka
-from kafka_assignors.protocol import GroupMetadataKey, OffsetCommitKey, encode_key, group_partition
-from kafka_assignors_spark.cluster import SourceError
+from kafka_assignors.protocol import (
+    GroupMetadataKey,
+    OffsetCommitKey,
+    TargetAssignment,
+    encode_consumer_group_value,
+    encode_key,
+    group_partition,
+)
+from kafka_assignors_spark.cluster import SourceError, printed_topic_id
 from kafka_assignors_spark.source import (
     FORMAT,
     GroupRecordsReader,
@@ -40,6 +47,13 @@ def test_brokers_put_groups_where_the_source_looks_for_them() -> None:
     # As recorded from a broker whose offsets topic had four partitions.
     groups = ("g-eager-range", "g-roundrobin", "g-coop-sticky", "g-static", "g-kip848-static")
     assert [group_partition(group, 4) for group in groups] == [2, 2, 1, 0, 3]
+
+
+def test_topic_ids_of_a_live_cluster_are_those_in_its_records() -> None:
+    printed = printed_topic_id(Uuid(-1, -5))
+    assert printed == "____________________-w"
+    written = encode_consumer_group_value(TargetAssignment({printed: ()}))
+    assert written[3:19] == bytes([0xFF] * 15 + [0xFB])
 
 
 @pytest.mark.parametrize(
