@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 import kafka_assignors
 from kafka_assignors.strategies.registry import StrategyError, load_strategy
 from kafka_assignors_spark import consumer_groups, history, metrics
+from kafka_assignors_spark.drawn import drawn_groups, ownership_of
 from kafka_assignors_spark.inputs import catalogue_of, live_records, recorded_records
 from kafka_assignors_spark.instants import from_micros
 from kafka_assignors_spark.leaders import MUST_MATCH
@@ -112,6 +113,7 @@ def run_replay(options: ReplayOptions, on_progress: Callable[[Progress], None]) 
             groups = tuple(_group(row, judged.get(row["group"])) for row in facts)
             _require_rebalances(groups)
             timeline = _timeline(replayed)
+            ownership = ownership_of(consumers, drawn_groups(groups, verdicts))
             faults = keep(find_faults(consumers, options.fault_rules))
             causes = keep(consumer_groups.causes(consumers, catalogue))
             churned = metrics.churn(causes)
@@ -139,6 +141,7 @@ def run_replay(options: ReplayOptions, on_progress: Callable[[Progress], None]) 
         groups=groups,
         verdicts=verdicts,
         timeline=timeline,
+        ownership=ownership,
         churn=churn,
         culprits=culprits,
         truth=truth,

@@ -27,6 +27,7 @@ __all__ = [
     "GroupSummary",
     "HistorySummary",
     "Mode",
+    "OwnershipSpan",
     "Progress",
     "ReplayError",
     "ReplayOptions",
@@ -263,6 +264,22 @@ class TimelineRow:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnershipSpan:
+    """Who owned a partition, from when to when, as recorded. `member` is its instance id, else its member id.
+
+    They are there for the groups that moved most, if they are not too large to be drawn, and for the end of
+    their history.
+    """
+
+    group: str
+    topic: str
+    partition: int
+    member: str
+    begin: datetime
+    end: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Churn:
     """How many of a group's generations had a cause; one of several causes counts under each."""
 
@@ -356,6 +373,7 @@ class ReplayResult:
     groups: tuple[GroupSummary, ...]
     verdicts: tuple[Verdict, ...]
     timeline: tuple[TimelineRow, ...]
+    ownership: tuple[OwnershipSpan, ...]
     churn: tuple[Churn, ...]
     culprits: tuple[Culprit, ...]
     truth: TruthCheck

@@ -52,6 +52,7 @@ __all__ = [
     "FAULTS",
     "FOLDED",
     "MEMBER",
+    "OWNERSHIP",
     "RAW",
     "REPLAYED",
     "REPORTED",
@@ -229,6 +230,11 @@ FAULTS = _struct(
     last_timestamp=_TIMESTAMP,
 )
 """See `kafka_assignors_spark.faults.Fault`. `kind` is one of `faults.FaultKind`."""
+
+OWNERSHIP = _struct(
+    group=_STRING, topic=_STRING, partition=_INT, member=_STRING, begin=_TIMESTAMP, end=_TIMESTAMP
+)
+"""Who owned a partition, from when to when: see `kafka_assignors_spark.ownership`."""
 
 CHECKED = _struct(
     group=_STRING,

@@ -14,6 +14,7 @@ from kafka_assignors_spark.result import (
     GroupSummary,
     HistorySummary,
     Mode,
+    OwnershipSpan,
     ReplayOptions,
     ReplayResult,
     TimelineRow,
@@ -93,6 +94,22 @@ def summary(group: str) -> GroupSummary:
         first_timestamp=_START,
         last_timestamp=_START + timedelta(minutes=12),
     )
+
+
+def ownership(group: str) -> list[OwnershipSpan]:
+    """Eight members with hostile names that pass four partitions on, one after the other."""
+    return [
+        OwnershipSpan(
+            group=group,
+            topic=BREAKING_OUT,
+            partition=partition,
+            member=f"{HOSTILE}-{turn}",
+            begin=_START + timedelta(minutes=turn + partition / 4),
+            end=_START + timedelta(minutes=turn + 1 + partition / 4),
+        )
+        for partition in range(4)
+        for turn in range(8)
+    ]
 
 
 def culprit(group: str, kind: FaultKind, generations: int) -> Culprit:
@@ -193,6 +210,7 @@ def sample(*, modes: tuple[Mode, ...] = tuple(Mode)) -> ReplayResult:
             for mode in modes
             for row in timeline(group, name, mode, moved[name] // 12)
         ),
+        ownership=tuple(span for group in GROUPS for span in ownership(group)),
         churn=(Churn("payments", "join", 7), Churn("payments", "leave", 5), Churn(HOSTILE, "leave", 3)),
         culprits=(
             culprit("payments", FaultKind.CRASH_LOOP, 8),

@@ -57,7 +57,7 @@ def draw_all(page: Page) -> None:
 def test_every_plot_is_drawn_with_marks_in_it(page: Page) -> None:
     draw_all(page)
     drawn = page.evaluate(DRAWN)
-    assert len(drawn) == 3 + 2 * len(GROUPS)
+    assert len(drawn) == 3 + 3 * len(GROUPS)
     empty = (
         "[...document.querySelectorAll('.plot')]"
         ".filter(e => !e.querySelector('.bars path, .scatterlayer .point, .scatterlayer .js-line'))"
@@ -123,4 +123,4 @@ def test_the_tables_are_there_without_javascript(page: Page) -> None:
         page.open(address)
     assert found[".main-svg"] == 0
     assert found["table"] >= 8
-    assert found["noscript"] == 3 + 2 * len(GROUPS)
+    assert found["noscript"] == 3 + 3 * len(GROUPS)

@@ -40,6 +40,7 @@ from kafka_assignors_spark.result import (
     Culprit,
     GroupSummary,
     Mode,
+    OwnershipSpan,
     ReplayResult,
     TimelineRow,
     Verdict,
@@ -53,6 +54,7 @@ PLOTTED_GROUPS = 60
 
 _BARS_FOR_GROUPS = 15
 _SHOWN_CULPRITS = 20
+_SHOWN_CHANGES = 20
 _NOBODYS_FAULT = (FaultKind.DEPLOYMENT, FaultKind.SCALED)
 
 
@@ -74,6 +76,8 @@ class _GroupSection:
     sentence: str
     rows: tuple[_StrategyRow, ...]
     culprits: tuple[Culprit, ...]
+    owned: tuple[OwnershipSpan, ...]
+    latest_changes: tuple[tuple[OwnershipSpan, OwnershipSpan], ...]
     plotted: bool
 
 
@@ -127,6 +131,9 @@ def _sections(result: ReplayResult, found: Sequence[Finding]) -> list[_GroupSect
     culprits: dict[str, list[Culprit]] = defaultdict(list)
     for culprit in result.culprits:
         culprits[culprit.group].append(culprit)
+    owned: dict[str, list[OwnershipSpan]] = defaultdict(list)
+    for span in result.ownership:
+        owned[span.group].append(span)
     order = [*by_group, *(name for name in summaries if name not in by_group)]
     sections = []
     for index, group in enumerate(name for name in order if name in summaries):
@@ -147,6 +154,8 @@ def _sections(result: ReplayResult, found: Sequence[Finding]) -> list[_GroupSect
                 text,
                 rows,
                 tuple(culprits[group]),
+                tuple(owned[group]),
+                tuple(reversed(plots.owner_changes(owned[group])[-_SHOWN_CHANGES:])),
                 finding is not None and index < PLOTTED_GROUPS,
             )
         )
@@ -178,6 +187,8 @@ def _figures(
             own = rows[section.summary.group]
             figures[f"moved-{index}"] = plots.moved_over_time(own, names)
             figures[f"balance-{index}"] = plots.balance_over_time(own, names)
+        if section.owned:
+            figures[f"owned-{index}"] = plots.ownership(section.owned)
     return figures
 
 

@@ -16,13 +16,21 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 from html import escape
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 from kafka_assignors_spark.report.findings import Finding, StrategyTotal
-from kafka_assignors_spark.result import RECORDED, GroupSummary, TimelineRow, Verdict
+from kafka_assignors_spark.result import RECORDED, GroupSummary, OwnershipSpan, TimelineRow, Verdict
 
-__all__ = ["balance_over_time", "generations", "moved_by_group", "moved_in_total", "moved_over_time"]
+__all__ = [
+    "balance_over_time",
+    "generations",
+    "moved_by_group",
+    "moved_in_total",
+    "moved_over_time",
+    "owner_changes",
+    "ownership",
+]
 
 Figure = dict[str, Any]
 
@@ -32,6 +40,9 @@ INK, FAINT = "INK", "FAINT"
 _COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#0072B2", "#D55E00")
 _GREY = "#8a929b"
 _DASHES = ("dash", "dot", "dashdot", "longdash", "longdashdot", "5px,2px")
+_HATCHING = ("", "/", "x", ".", "-", "+")
+_LABELLED = 40
+_MOST_IN_LEGEND = 12
 _SYMBOLS = ("square", "diamond", "triangle-up", "x", "star", "pentagon")
 
 
@@ -193,6 +204,98 @@ def balance_over_time(rows: Sequence[TimelineRow], names: Sequence[str]) -> Figu
         for name, own, style in _by_strategy(rows, names)
     ]
     return {"data": data, "layout": _over_time("fullest member / mean", "normal")}
+
+
+def ownership(spans: Sequence[OwnershipSpan]) -> Figure:
+    """One group: a row for each partition, a bar for each time that a member owned it, a stroke where it went
+    to another.
+
+    Members are told apart by colour and by hatching; there may be more of them than of both.
+    """
+    rows = {
+        place: row for row, place in enumerate(sorted({(s.topic, s.partition) for s in spans}, reverse=True))
+    }
+    by_member: dict[str, list[OwnershipSpan]] = defaultdict(list)
+    for span in sorted(spans, key=lambda span: span.begin):
+        by_member[span.member].append(span)
+    data: list[dict[str, Any]] = []
+    for index, (member, own) in enumerate(by_member.items()):
+        looks, hatching = index % len(_COLOURS), index // len(_COLOURS) % len(_HATCHING)
+        data.append(
+            {
+                "type": "bar",
+                "orientation": "h",
+                "name": _name(_shortened(member)),
+                "y": [rows[span.topic, span.partition] for span in own],
+                "base": [_time(span.begin) for span in own],
+                "x": [(span.end - span.begin).total_seconds() * 1000 for span in own],
+                "width": 0.8,
+                "marker": {
+                    "color": _COLOURS[looks],
+                    "pattern": {
+                        "shape": _HATCHING[hatching],
+                        "fillmode": "overlay",
+                        "fgcolor": "#111111",
+                        "size": 6,
+                        "solidity": 0.2,
+                    },
+                },
+                "customdata": [
+                    [_name(f"{span.topic}-{span.partition}"), _time(span.begin)[:-4], _time(span.end)[:-4]]
+                    for span in own
+                ],
+                "hovertemplate": "%{customdata[0]}<br>%{customdata[1]} to %{customdata[2]}"
+                f"<extra>{_name(member)}</extra>",
+            }
+        )
+    changes = owner_changes(spans)
+    data.append(
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": "changed hands",
+            "x": [_time(after.begin) for _, after in changes],
+            "y": [rows[after.topic, after.partition] for _, after in changes],
+            "marker": {"symbol": "line-ns-open", "size": 11, "color": INK, "line": {"width": 2.5}},
+            "hoverinfo": "skip",
+        }
+    )
+    labelled = [
+        row for row in rows.values() if len(rows) <= _LABELLED or row % (len(rows) // _LABELLED + 1) == 0
+    ]
+    names = {row: f"{topic}-{partition}" for (topic, partition), row in rows.items()}
+    return {
+        "data": data,
+        "layout": {
+            "height": 130 + max(6, 160 // max(len(rows), 8)) * len(rows) + 60,
+            "barmode": "overlay",
+            "showlegend": len(by_member) <= _MOST_IN_LEGEND,
+            "legend": {"orientation": "h", "y": 1.01, "yanchor": "bottom", "x": 0},
+            "xaxis": {"type": "date", "title": {"text": "UTC"}},
+            "yaxis": {
+                "tickvals": labelled,
+                "ticktext": [_name(_shortened(names[row])) for row in labelled],
+                "range": [-0.7, len(rows) - 0.3],
+                "showgrid": False,
+                "zeroline": False,
+            },
+            "margin": {"l": 160, "t": 45},
+        },
+    }
+
+
+def owner_changes(spans: Sequence[OwnershipSpan]) -> list[tuple[OwnershipSpan, OwnershipSpan]]:
+    """Each span of a partition with the next one, of another member; the oldest change first."""
+    by_place: dict[tuple[str, int], list[OwnershipSpan]] = defaultdict(list)
+    for span in sorted(spans, key=lambda span: span.begin):
+        by_place[span.topic, span.partition].append(span)
+    changes = [
+        (before, after)
+        for own in by_place.values()
+        for before, after in pairwise(own)
+        if before.member != after.member
+    ]
+    return sorted(changes, key=lambda change: (change[1].begin, change[1].topic, change[1].partition))
 
 
 def _by_strategy(

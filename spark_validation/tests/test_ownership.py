@@ -1,0 +1,66 @@
+"""Who owned what, and when."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from kafka_assignors_spark.ownership import OwnershipFolder
+from kafka_assignors_spark.rebalances import Generation
+from spark_validation.tests.groups import START
+from spark_validation.tests.test_rebalances import generation, had
+
+
+def spans(*records: Generation) -> set[tuple[int, str, int, int]]:
+    """Partition, member, and the seconds since `START` at which its time began and ended."""
+    folder = OwnershipFolder()
+    found = [span for record in records for span in folder.feed(record)]
+    second = timedelta(seconds=1)
+    return {
+        (span.partition, span.member, (span.begin - START) // second, (span.end - START) // second)
+        for span in (*found, *folder.finish())
+    }
+
+
+def test_a_partition_is_owned_until_somebody_else_is_given_it() -> None:
+    records = (
+        generation(1, had("a", {"orders": [0, 1]})),
+        generation(3, had("a", {"orders": [0]}), had("b", {"orders": [1]})),
+        generation(7, had("a", {"orders": [0]}), had("b", {"orders": [1]})),
+    )
+    assert spans(*records) == {(0, "a", 1, 7), (1, "a", 1, 3), (1, "b", 3, 7)}
+
+
+def test_a_partition_that_is_withheld_is_nobodys() -> None:
+    records = (
+        generation(1, had("a", {"orders": [0, 1]})),
+        generation(2, had("a", {"orders": [0]}), had("b", {})),
+        generation(4, had("a", {"orders": [0]}), had("b", {"orders": [1]})),
+        generation(5, had("a", {"orders": [0]}), had("b", {"orders": [1]})),
+    )
+    assert spans(*records) == {(0, "a", 1, 5), (1, "a", 1, 2), (1, "b", 4, 5)}
+
+
+def test_a_static_member_that_restarts_goes_on_with_what_it_had() -> None:
+    records = (
+        generation(1, had("a", {"orders": [0]}, instance="pod")),
+        generation(1, had("a2", {"orders": [0]}, instance="pod"), replacement=True),
+        generation(5, had("a2", {"orders": [0]}, instance="pod")),
+    )
+    assert spans(*records) == {(0, "pod", 1, 5)}
+
+
+def test_nobody_owns_anything_of_a_group_that_is_empty_or_does_not_decode() -> None:
+    a = had("a", {"orders": [0]})
+    assert spans(generation(1, a), generation(2), generation(5, a), generation(6, a)) == {
+        (0, "a", 1, 2),
+        (0, "a", 5, 6),
+    }
+    assert spans(generation(1, a), generation(2, a, decodes=False), generation(5, a)) >= {(0, "a", 1, 2)}
+
+
+def test_a_group_made_anew_shares_nothing_with_the_old_one() -> None:
+    a = had("a", {"orders": [0]})
+    anew = replace(generation(1, a, incarnation=2), timestamp=START + timedelta(seconds=9))
+    later = replace(generation(2, a, incarnation=2), timestamp=START + timedelta(seconds=12))
+    assert spans(generation(1, a), generation(4, a), anew, later) == {(0, "a", 1, 4), (0, "a", 9, 12)}
