@@ -14,7 +14,7 @@ from kafka_assignors.cli.tables import print_replay
 from kafka_assignors_spark.report import html_report, json_report
 from kafka_assignors_spark.report.findings import find, leading_mode, sentence, totals
 from kafka_assignors_spark.result import RECORDED, Mode, ReplayResult, Verdict
-from spark_validation.tests.report_sample import GROUPS, HOSTILE, sample, summary, verdict
+from spark_validation.tests.report_sample import BREAKING_OUT, GROUPS, HOSTILE, sample, summary, verdict
 
 
 def result_of(*verdicts: Verdict) -> ReplayResult:
@@ -253,6 +253,34 @@ def test_names_are_text_wherever_they_stand(document: str) -> None:
     assert elements.named("img") == []
     assert all((link["href"] or "").startswith("#") for link in elements.named("a"))
     assert not any(name.startswith("on") for _, attributes in elements.tags for name in attributes)
+
+
+def test_the_report_says_who_made_the_groups_rebalance_and_by_which_thresholds(document: str) -> None:
+    text = " ".join(Elements(document).text.split())
+    assert "Those who made their group rebalance most often." in text
+    for kind in ("crash loop", "flapping", "session expired"):
+        assert kind in text
+    assert "2 × all members (at most 4)" in text
+    assert "back_again_s 300.0" in text
+    assert "leave82" in text  # cells of the table of causes: eight generations of two groups
+
+
+def test_the_report_shows_the_parameters_of_the_model_of_pauses(document: str) -> None:
+    text = Elements(document).text
+    assert "heartbeat_interval_s 3.0" in text
+    assert "second_round_heartbeats 0.45" in text
+
+
+def test_the_latest_changes_of_an_owner_are_there_without_a_plot(document: str) -> None:
+    text = " ".join(Elements(document).text.split())
+    assert "The last 20 changes of an owner" in text
+    assert f"2026-03-01 12:07:45{BREAKING_OUT}-3{HOSTILE}-6{HOSTILE}-7" in text
+
+
+def test_what_scrolls_can_be_scrolled_with_the_keyboard(document: str) -> None:
+    scrolling = [each for _, each in Elements(document).tags if each.get("class") == "scroll"]
+    assert scrolling
+    assert all(each.get("tabindex") == "0" for each in scrolling)
 
 
 def test_data_for_the_plots_cannot_leave_its_element(document: str) -> None:
