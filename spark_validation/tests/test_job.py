@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import astuple, replace
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -31,6 +32,7 @@ from kafka_assignors_spark.result import (
     RECORDED,
     TABLES,
     Mode,
+    OwnershipSpan,
     Progress,
     ReplayError,
     ReplayOptions,
@@ -174,6 +176,17 @@ def test_those_at_fault_are_of_the_groups_and_did_not_make_more_generations_than
     assert {culprit.kind for culprit in result.culprits} > {FaultKind.DEPLOYMENT, FaultKind.EXPIRED}
     for culprit in result.culprits:
         assert culprit.alone <= culprit.generations <= generations[culprit.group]
+
+
+def test_what_is_drawn_of_ownership_is_bounded_and_no_partition_has_two_owners(result: ReplayResult) -> None:
+    owned: dict[tuple[str, str, int], list[OwnershipSpan]] = {}
+    for span in result.ownership:
+        owned.setdefault((span.group, span.topic, span.partition), []).append(span)
+    groups = {group for group, _, _ in owned}
+    assert 10 <= len(groups) <= 20
+    assert all(group.max_partitions <= 120 for group in result.groups if group.group in groups)
+    for spans in owned.values():
+        assert all(before.end <= after.begin for before, after in pairwise(spans))
 
 
 def test_the_policy_of_the_documentation_holds_and_the_other_one_does_not(result: ReplayResult) -> None:
