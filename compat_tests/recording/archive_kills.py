@@ -45,6 +45,8 @@ __all__ = [
 TOPIC = "__consumer_offsets"
 _START_TIMEOUT_S = 600.0
 _KINDS = "commit", "commit", "commit", "generation", "tombstone"
+_SMALL_BATCHES = "--interval", "0", "--max-offsets", "100"
+"""One batch after the other, so that hardly a moment is between two."""
 
 Row = tuple[int, int, int, bytes, "bytes | None"]
 
@@ -55,7 +57,7 @@ class OffsetsTraffic:
     A broker takes records for its internal topics from a client with this id alone: the one of its own tools.
     """
 
-    def __init__(self, bootstrap: str, partitions: int, seed: int, per_second: float = 400.0) -> None:
+    def __init__(self, bootstrap: str, partitions: int, seed: int, per_second: float = 100.0) -> None:
         self._producer = Producer({"bootstrap.servers": bootstrap, "client.id": "__admin_client"})
         self._partitions, self._random, self._per_second = partitions, random.Random(seed), per_second
         self._errors: list[KafkaError] = []
@@ -141,7 +143,7 @@ def archive_under_kills(
     caught = 0
     with Processes() as processes, OffsetsTraffic(kafka.bootstrap, _partitions(kafka), seed):
         for number in range(kills):
-            archiver = processes.start(_command(kafka, archive, "--interval", "0"), log)
+            archiver = processes.start(_command(kafka, archive, *_SMALL_BATCHES), log)
             # Some do not get as far as their first batch: what they begin with is killed, too.
             if number % 4 != 3:
                 _wait_for_a_batch(archive, archiver, log)
@@ -179,8 +181,7 @@ def _partitions(kafka: Kafka) -> int:
 
 def _command(kafka: Kafka, archive: Path, *options: str) -> list[str]:
     where = ["--bootstrap-server", kafka.bootstrap, "--to", str(archive), "--timeout", "60"]
-    small = ["--max-offsets", "300", "--master", "local[1]"]
-    return [sys.executable, "-m", "kafka_assignors.cli", "archive", *where, *small, *options]
+    return [sys.executable, "-m", "kafka_assignors.cli", "archive", *where, "--master", "local[1]", *options]
 
 
 def _batches(archive: Path) -> int:
