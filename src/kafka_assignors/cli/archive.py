@@ -81,7 +81,7 @@ def archive(
     ] = False,
     master: Master = None,
     spark_config: SparkConfig = None,
-) -> int | None:
+) -> None:
     """Keep the history of consumer groups: copy their records to Parquet before the brokers compact them."""
     config = read_properties(command_config) if command_config is not None else {}
     servers = bootstrap_server or config.get("bootstrap.servers")
@@ -128,7 +128,6 @@ def archive(
             emit(line)
     if once and not result.complete:
         raise KeyboardInterrupt
-    return None
 
 
 @contextlib.contextmanager
