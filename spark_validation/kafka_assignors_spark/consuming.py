@@ -8,19 +8,16 @@ from collections.abc import Container, Iterable
 
 from kafka_assignors.group import TopicPartitions
 from kafka_assignors.pauses import Consumption
-from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy
+from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy, runs_on_broker
 from kafka_assignors_spark.rebalances import EAGER_STRATEGIES, Rebalance
+from kafka_assignors_spark.tables import CLASSIC
 
 __all__ = ["consumptions", "partitions_of", "recorded_consumptions"]
 
 
 def consumptions(strategy: Strategy) -> tuple[Consumption, ...]:
-    """How groups can run the strategy, the way in which it is replayed first.
-
-    One of a broker (KIP-848), which says so with an attribute `broker_assigned` that is true, runs in one way
-    only.
-    """
-    if getattr(strategy, "broker_assigned", False):
+    """How groups can run the strategy, the way in which it is replayed first."""
+    if runs_on_broker(strategy):
         return (Consumption.BROKER_ASSIGNED,)
     if RebalanceProtocol.COOPERATIVE in strategy.protocols:
         return (Consumption.COOPERATIVE, Consumption.EAGER)
@@ -28,10 +25,13 @@ def consumptions(strategy: Strategy) -> tuple[Consumption, ...]:
 
 
 def recorded_consumptions(rebalance: Rebalance) -> tuple[Consumption, ...]:
-    """The same of what production ran: cooperative if a member joined without giving up what it had.
+    """The same of what production ran: in a classic group cooperative if a member joined without giving up
+    what it had.
 
     Where nobody had anything to give up, nothing tells the one from the other, nor is there a difference.
     """
+    if rebalance.type != CLASSIC:
+        return (Consumption.BROKER_ASSIGNED,)
     nothing_held = not any(rebalance.prior.get(member_id) for member_id in rebalance.members)
     cooperative = rebalance.protocol not in EAGER_STRATEGIES and (
         nothing_held or any(member.owned and not member.revoked for member in rebalance.members.values())

@@ -20,8 +20,8 @@ again: they are counted together, and neither `crash loop` nor `came back` is sa
      interval that was exceeded look the same in the records;
    * `scaled`: it came or went.
 
-What cannot be seen is not guessed: a generation whose members do not decode, and the first of a history that
-starts late, are compared with nothing.
+What cannot be seen is not guessed: a generation whose members do not decode or are not all known, one before
+which records are lost, and the first of a history that starts late, are compared with nothing.
 
 Pure Python without Spark, one record at a time. What is kept is bounded by the group's size and by the
 changes within one window, not by the length of its history.
@@ -181,10 +181,13 @@ class FaultFinder:
             self._members = None if record.starts_late else {}
             self._born.clear()
             self._present.clear()
-        if not record.decodes:
+        if not record.decodes or record.problem is not None:
             yield from self._settle_all()
             self._members = None
             return
+        if record.lost:
+            yield from self._settle_all()
+            self._members = None
         before, self._members = self._members, dict(record.members)
         if before is None:
             self._born = dict.fromkeys(record.members, self._changes)

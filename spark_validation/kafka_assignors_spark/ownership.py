@@ -2,7 +2,7 @@
 
 A member is called by its instance id, else by its member id, so that a static member that restarts goes on
 with what it had. What a record gives is held until the next one says otherwise; nobody is said to own
-anything across a record that does not decode, or past the end of a group's life.
+anything across a record that does not decode or records that are lost, or past the end of a group's life.
 
 Pure Python without Spark, one record at a time.
 """
@@ -50,7 +50,9 @@ class OwnershipFolder:
         if last is not None and last.incarnation != record.incarnation:
             # When the group was deleted is not known; it was there when it was last heard of.
             yield from self._end(last, last.timestamp, {})
-        now = _owners(record) if record.decodes else {}
+        elif last is not None and record.lost:
+            yield from self._end(last, last.timestamp, {})
+        now = _owners(record) if record.decodes and record.problem is None else {}
         yield from self._end(record, record.timestamp, now)
         for place, member in now.items():
             self._held.setdefault(place, (member, record.timestamp))

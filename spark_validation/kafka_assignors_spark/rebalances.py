@@ -147,6 +147,7 @@ class Rebalance:
     recorded: Mapping[str, TopicPartitions]
     skipped: int
     problem: str | None
+    type: str = CLASSIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +246,7 @@ class RebalanceFolder:
             recorded={member.member_id: member.assigned for member in last.members.values()},
             skipped=sum(record.skipped for record in self._open),
             problem=problem,
+            type=last.type,
         )
         self._open = []
         return rebalance

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -255,6 +256,14 @@ def test_the_first_record_of_a_history_that_starts_late_is_compared_with_nothing
 def test_nothing_is_compared_across_a_generation_that_does_not_decode() -> None:
     life = Life(A, B).then(10, went=[B], decodes=False).then(10).then(10, came=[C])
     assert [fault.client_id for fault in life.faults()] == ["java-c"]
+
+
+def test_nor_across_records_that_are_lost_nor_with_members_that_are_not_all_known() -> None:
+    life = Life(A, B).then(10, went=[B])
+    life.records[-1] = replace(life.records[-1], lost=3)
+    assert life.faults() == []
+    life.records[-1] = replace(life.records[-1], lost=0, problem="members are missing")
+    assert life.faults() == []
 
 
 def test_a_group_made_anew_begins_with_nobody() -> None:

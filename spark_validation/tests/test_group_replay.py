@@ -111,6 +111,12 @@ def test_what_was_recorded_pauses_as_its_members_joined() -> None:
     assert row.paused_s == row.paused_cooperative_s == 2 * PAUSES.pause_s(Consumption.COOPERATIVE, 2)
 
 
+def test_what_a_broker_assigned_pauses_what_moves_until_the_next_heartbeat() -> None:
+    row = replayed(*(replace(each, type="consumer") for each in JOIN_AND_LEAVE))[RECORDED, "rollout", 2]
+    assert row.paused_s == 2 * PAUSES.pause_s(Consumption.BROKER_ASSIGNED, 2)
+    assert (row.paused_eager_s, row.paused_cooperative_s) == (None, None)
+
+
 def test_rack_misses_stand_beside_the_fewest_at_the_best_balance() -> None:
     racks = tuple(frozenset({rack}) for rack in "xxyy")
     catalogue = Catalogue([CatalogueEntry(None, None, Topic("orders", 4, racks))])
@@ -137,8 +143,7 @@ def test_a_strategy_of_the_broker_pauses_what_moves_until_the_next_heartbeat() -
     class OfTheBroker:
         name: str = "of-the-broker"
         version: int = 0
-        protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
-        broker_assigned: bool = True
+        protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.CONSUMER,)
 
         def assign(self, group: Group) -> Assignment:
             return STRATEGIES["sticky"].assign(group)

@@ -59,6 +59,12 @@ def test_nobody_owns_anything_of_a_group_that_is_empty_or_does_not_decode() -> N
     assert spans(generation(1, a), generation(2, a, decodes=False), generation(5, a)) >= {(0, "a", 1, 2)}
 
 
+def test_nobody_owns_anything_across_records_that_are_lost() -> None:
+    a = had("a", {"orders": [0]})
+    records = (generation(1, a), generation(2, a), replace(generation(8, a), lost=5), generation(9, a))
+    assert spans(*records) == {(0, "a", 1, 2), (0, "a", 8, 9)}
+
+
 def test_a_group_made_anew_shares_nothing_with_the_old_one() -> None:
     a = had("a", {"orders": [0]})
     anew = replace(generation(1, a, incarnation=2), timestamp=START + timedelta(seconds=9))
