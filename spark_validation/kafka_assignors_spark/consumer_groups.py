@@ -24,13 +24,13 @@ from kafka_assignors_spark import records
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.causes import CauseFinder
 from kafka_assignors_spark.epochs import EpochFolder
-from kafka_assignors_spark.folded import FoldedGeneration
+from kafka_assignors_spark.folded import CLASSIC, CONSUMER, FoldedGeneration
 from kafka_assignors_spark.history import member_row
 from kafka_assignors_spark.instants import from_micros, to_micros
 from kafka_assignors_spark.rebalances import Generation
 from kafka_assignors_spark.records import Kind
 from kafka_assignors_spark.table_functions import apply_to_groups, apply_to_rows
-from kafka_assignors_spark.tables import CAUSES, CLASSIC, CONSUMER, CURRENT, EVENTS, FOLDED
+from kafka_assignors_spark.tables import CAUSES, CURRENT, EVENTS, FOLDED
 
 __all__ = ["causes", "current", "fold", "named_topics"]
 

@@ -11,6 +11,8 @@ from kafka_assignors.protocol import ConsumerGroupMember
 from kafka_assignors_spark.records import Kind, MemberRecord
 
 __all__ = [
+    "CLASSIC",
+    "CONSUMER",
     "DEFAULT_ASSIGNOR",
     "HISTORY_STARTS",
     "MEMBERS_WENT",
@@ -23,6 +25,9 @@ __all__ = [
     "preferred_assignor",
     "subscribed_topics",
 ]
+
+CLASSIC, CONSUMER = "classic", "consumer"
+"""The `type` of a generation: by which protocol its group was run, the latter is that of KIP-848."""
 
 DEFAULT_ASSIGNOR = "server default"
 """The protocol of a generation whose members ask for no assignor: no record says what the broker takes."""

@@ -14,11 +14,12 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType
 
+from kafka_assignors_spark.folded import CLASSIC
 from kafka_assignors_spark.leaders import client_of
 from kafka_assignors_spark.records import CONSUMER, Kind, MemberRecord, decode_record
 from kafka_assignors_spark.source import key_prefixes
 from kafka_assignors_spark.table_functions import apply_to_rows
-from kafka_assignors_spark.tables import CLASSIC, EVENTS, FACT
+from kafka_assignors_spark.tables import EVENTS, FACT
 
 __all__ = [
     "assignments",

@@ -44,8 +44,6 @@ __all__ = [
     "ARCHIVED",
     "CAUSES",
     "CHECKED",
-    "CLASSIC",
-    "CONSUMER",
     "CURRENT",
     "EVENTS",
     "FACT",
@@ -58,9 +56,6 @@ __all__ = [
     "REPORTED",
     "TOPICS",
 ]
-
-CLASSIC, CONSUMER = "classic", "consumer"
-"""The `type` of a generation: by which protocol its group was run, the latter is that of KIP-848."""
 
 _STRING, _INT, _LONG, _BOOL = StringType(), IntegerType(), LongType(), BooleanType()
 _BINARY, _DOUBLE, _TIMESTAMP = BinaryType(), DoubleType(), TimestampType()

@@ -240,9 +240,9 @@ def test_the_catalogue_has_a_row_for_every_change_and_no_other(spark: SparkSessi
     rows = spark.read.parquet(str(tmp_path / "topics"))
     assert rows.schema == TOPICS
     catalogue = Catalogue.from_rows(row.asDict() for row in with_micros(rows).collect())
-    assert catalogue.at("t", MIDNIGHT - timedelta(days=9)) == Topic("t", 1, (frozenset("a"),))
-    assert catalogue.at("t", later) == Topic("t", 2, (frozenset("a"), frozenset("b")))
-    assert catalogue.entries("u") == (Topic("u", 1, None),)
+    assert catalogue.at("t", MIDNIGHT - timedelta(days=9)) == Topic("t", 1, (frozenset("a"),), "id")
+    assert catalogue.at("t", later) == Topic("t", 2, (frozenset("a"), frozenset("b")), "id")
+    assert catalogue.entries("u") == (Topic("u", 1, None, "id"),)
 
 
 # Counts
