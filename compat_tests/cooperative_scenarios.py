@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import pytest
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from compat_tests.eager_scenarios import SHORT_SESSION_MS
 from compat_tests.group_of_members import GroupOfMembers, Settled
@@ -376,11 +376,10 @@ class RollingBrokersScenarios:
             group.join("a", auto_commit=True, **patient)
             group.join("b", **patient)
             group.settle()
-            writer = SteadyWriter(group)
-            with writer:
+            with SteadyWriter(group):
                 for broker in sorted(kafka3.pids):
                     kafka3.restart(broker)
-            group.wait_for("all records to be consumed", lambda: writer.written <= group.consumed().keys())
+            wait_until_the_logs_are_consumed(group)
             group.must_not_have_lost_anything()
             # Whoever takes over begins where they ended.
             group.join("c", **patient)
@@ -388,8 +387,8 @@ class RollingBrokersScenarios:
             group.settle("c")
             last = SteadyWriter(group)
             with last:
-                group.wait_for("more records", lambda: len(last.written) > 6)
-            group.wait_for("all records to be consumed", lambda: last.written <= group.consumed().keys())
+                group.wait_for("more records", lambda: last.acknowledged > 6)
+            wait_until_the_logs_are_consumed(group)
             consumed = group.consumed()
             assert max(consumed.values()) == 1
             # What a producer sends again while brokers restart may be in the log twice. None is left out.
@@ -402,7 +401,8 @@ class SteadyWriter:
     """Writes to all partitions of a group's topics from entering the context to leaving it.
 
     Attributes:
-        written: topic, partition and offset of each record that the brokers have acknowledged.
+        acknowledged: how many records the brokers have acknowledged. Which offsets they have, the producer
+            does not know of those that it had to send again.
     """
 
     def __init__(self, group: CooperativeGroup) -> None:
@@ -414,7 +414,7 @@ class SteadyWriter:
         )
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._write)
-        self.written: set[tuple[str, int, int]] = set()
+        self.acknowledged = 0
 
     def __enter__(self) -> SteadyWriter:
         self._thread.start()
@@ -432,9 +432,26 @@ class SteadyWriter:
                     self._producer.produce(topic, b"a record", partition=partition, on_delivery=self._done)
             self._producer.poll(0)
 
-    def _done(self, error: object, message: Any) -> None:
+    def _done(self, error: object, _: Any) -> None:
         assert error is None, error
-        self.written.add((message.topic(), message.partition(), message.offset()))
+        self.acknowledged += 1
+
+
+def wait_until_the_logs_are_consumed(group: CooperativeGroup) -> None:
+    """Wait until every offset that the group's topics have now was delivered."""
+    admin = AdminClient({"bootstrap.servers": group.kafka.bootstrap})
+    latest = {
+        TopicPartition(topic, partition): OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        for topic, partitions in group.topics.items()
+        for partition in range(partitions)
+    }
+    written = {
+        (asked.topic, asked.partition, offset)
+        for asked, end in admin.list_offsets(latest, request_timeout=30).items()
+        for offset in range(end.result().offset)
+    }
+    assert written
+    group.wait_for("all records to be consumed", lambda: written <= group.consumed().keys())
 
 
 def coordinator_of(kafka3: KafkaCluster, group_id: str) -> int:
