@@ -1,11 +1,15 @@
 """The strategies, the contract they fulfil, and the way to find one by name."""
 
+from kafka_assignors.strategies.co_partitioned import CoPartitioned
+from kafka_assignors.strategies.composition.composed import Composed
 from kafka_assignors.strategies.contract import (
     Criterion,
     FollowsRacks,
     MemberContext,
     Optimal,
     RebalanceProtocol,
+    Reduced,
+    Reduces,
     Strategy,
     SupportsFindings,
     SupportsMemberData,
@@ -26,6 +30,8 @@ from kafka_assignors.strategies.roundrobin import RoundRobin
 from kafka_assignors.strategies.sticky import Sticky
 
 __all__ = [
+    "CoPartitioned",
+    "Composed",
     "CooperativeSticky",
     "Criterion",
     "FollowsRacks",
@@ -37,6 +43,8 @@ __all__ = [
     "RackAwareSticky",
     "Range",
     "RebalanceProtocol",
+    "Reduced",
+    "Reduces",
     "RoundRobin",
     "Sticky",
     "Strategy",

@@ -15,7 +15,7 @@ from kafka_assignors.protocol.facts import encode_facts
 from kafka_assignors.strategies.composition.problem import Problem
 from kafka_assignors.strategies.composition.rule import Balance, Place, Restriction, Rule, Wish
 from kafka_assignors.strategies.composition.wishes import rack_preference
-from kafka_assignors.strategies.contract import Criterion, MemberContext, RebalanceProtocol
+from kafka_assignors.strategies.contract import Criterion, MemberContext, RebalanceProtocol, Reduced
 
 __all__ = ["Composed", "RuleOrderError"]
 
@@ -75,11 +75,25 @@ class Composed:
 
     def assign_judged(self, group: Group, claims: Claims) -> Assignment:
         """The same, with the claims that the leader has judged."""
-        problem = self.reduced(group, claims)
-        (balance,) = (rule for rule in self.rules if isinstance(rule, Balance))
-        return problem.answer(balance.balance(problem, rack_preference(self._wishes())))
+        problem = self.problem(group, claims)
+        return problem.answer(self._balanced(problem))
 
-    def reduced(self, group: Group, claims: Claims) -> Problem:
+    def reduced_form(self, group: Group) -> Reduced | str:
+        """What the solver was given in the place of the group, and its answer, for a certificate."""
+        problem = self.problem(group, judge_claims(group))
+        balance = self._balance()
+        if not balance.exact:
+            return f"rule {balance.kind!r} of strategy {self.name!r} does not promise the best assignment"
+        if problem.settled:
+            return (
+                f"strategy {self.name!r} has decided about some partitions before it balanced the others, "
+                "and a certificate cannot say so"
+            )
+        wishes = dict.fromkeys((*(wish.criterion for wish in self._wishes()), Criterion.MOVEMENT))
+        kept = tuple(rule.kind for rule in self.rules if isinstance(rule, Restriction))
+        return Reduced(problem.as_group(), self._balanced(problem), (Criterion.BALANCE, *wishes), kept)
+
+    def problem(self, group: Group, claims: Claims) -> Problem:
         """What the restrictions leave to be balanced."""
         problem = Problem(group, claims, facts_of(group))
         for rule in self.rules:
@@ -89,7 +103,7 @@ class Composed:
 
     def findings(self, group: Group) -> Sequence[str]:
         """What the members' facts and the rules have to say about the group."""
-        problem = self.reduced(group, judge_claims(group))
+        problem = self.problem(group, judge_claims(group))
         own = self.digest()
         others = sorted(
             member_id
@@ -105,6 +119,12 @@ class Composed:
             else []
         )
         return [*problem.facts.findings, *differing, *problem.findings]
+
+    def _balanced(self, problem: Problem) -> Assignment:
+        return self._balance().balance(problem, rack_preference(self._wishes()))
+
+    def _balance(self) -> Balance:
+        return next(rule for rule in self.rules if isinstance(rule, Balance))
 
     def _wishes(self) -> list[Wish]:
         return [rule for rule in self.rules if isinstance(rule, Wish)]
