@@ -380,6 +380,9 @@ class TestDeclared:
             ({"announce": {"share": 2}}, "announce.share: expected a number between 0 and 1"),
             ({"announce": {"draining": "maybe"}}, "announce.draining: expected true or false"),
             ({"announce": {"release": 7}}, "announce.release: expected text"),
+            ({"suppose": {"member": "x"}}, "suppose: expected tables"),
+            ({"suppose": [{"release": "v"}]}, "suppose[0].member: expected a pattern"),
+            ({"suppose": [{"member": "x", "capacity": 0}]}, "suppose[0]: a capacity is between 1 and 10000"),
             ({"announce": {"relase": "v"}}, "announce.relase: there is no such key: did you mean 'release'?"),
         ],
     )
@@ -388,6 +391,30 @@ class TestDeclared:
         with pytest.raises(DeclarationError) as raised:
             strategy_of(settings, {})
         assert problem in str(raised.value)
+
+    def test_what_is_supposed_holds_for_members_that_announce_nothing(self) -> None:
+        settings = {
+            "name": "acme",
+            "rule": [{"kind": "balance"}],
+            "suppose": [{"member": "pod-1*", "capacity": 2}, {"member": "*", "release": "${R}"}],
+        }
+        strategy = strategy_of(settings, {"R": "v1"})
+        members = [
+            Member("m1", frozenset("a"), instance_id="pod-17"),
+            Member("m2", frozenset("a"), instance_id="pod-2"),
+            Member("pod-1-3f", frozenset("a")),
+            Member("pod-1-4a", frozenset("a"), data=encode_facts(Facts(capacity=7))),
+            Member("pod-1-5c", frozenset("a"), data=b"?"),
+        ]
+        group = Group.of([Topic("a", 1)], members)
+        assert strategy.problem(group, judge_claims(group)).facts.members == {
+            "m1": Facts(capacity=2),
+            "m2": Facts(release="v1"),
+            "pod-1-3f": Facts(capacity=2),
+            "pod-1-4a": Facts(capacity=7),
+            "pod-1-5c": Facts(),
+        }
+        assert strategy.digest() != Composed("acme", (LevelPartitions(),)).digest()
 
 
 class TestWeightsOfTopics:
