@@ -6,6 +6,7 @@ A group, with every key (those marked ? may be absent or null)::
      "generation": 8,                                                ? the generation being formed
      "topics": {"orders": {"partitions": 2,
                            "replica_racks": [["a", "b"], ["b"]],     ? one list per partition
+                           "weights": [1200, null],                  ? one per partition, null: unknown
                            "id": "R2u4n-z9TCu5VQ9YBJzYxg"}},         ? as Kafka prints it
      "members": [{"id": "m1",
                   "topics": ["orders"],                                what it subscribes to
@@ -25,7 +26,8 @@ price for each member, a number for each criterion (see `kafka_assignors.certifi
 Where members differ in what they can carry, it also has those capacities that are not 1, a number of
 partitions for those that have some `already`, and a price that is no whole number is written as a fraction::
 
-    {"criteria": ["balance"], "capacities": {"m1": 4}, "already": {"m2": 3}, "prices": {"m1": ["7/4"], "m2": [5]}}
+    {"criteria": ["balance"], "capacities": {"m1": 4}, "already": {"m2": 3},
+     "prices": {"m1": ["7/4"], "m2": [5]}}
 
 An unknown key is refused, for a misspelt `owned` would silently become a group of newcomers. Types are taken
 strictly: `true` is not a number, nor is `"12"`. What a member claims to own is not judged here (see
@@ -46,7 +48,15 @@ from typing import Any
 from kafka_assignors.certificate import Certificate, Improvement
 from kafka_assignors.certificate.criteria import Price, require_criteria
 from kafka_assignors.explain import Chain, Explanation
-from kafka_assignors.group import NO_GENERATION, Assignment, Group, InvalidGroupError, Member, Topic
+from kafka_assignors.group import (
+    MOST_WEIGHT,
+    NO_GENERATION,
+    Assignment,
+    Group,
+    InvalidGroupError,
+    Member,
+    Topic,
+)
 from kafka_assignors.scale import InvalidScaleError, Scale
 from kafka_assignors.strategies.contract import Criterion
 
@@ -78,7 +88,7 @@ Path = tuple["str | int", ...]
 _MIN_INT32, _MAX_INT32 = -(2**31), 2**31 - 1
 
 _GROUP_KEYS = ("format", "generation", "topics", "members", "about")
-_TOPIC_KEYS = ("partitions", "replica_racks", "id")
+_TOPIC_KEYS = ("partitions", "replica_racks", "weights", "id")
 _CERTIFICATE_KEYS = ("criteria", "capacities", "already", "prices")
 _MEMBER_KEYS = ("id", "topics", "instance_id", "rack", "owned", "generation", "revoked", "data")
 
@@ -271,7 +281,16 @@ def _topic(name: str, value: object, path: Path) -> Topic:
         raise InvalidFieldError(
             (*path, "id"), f"{_found(topic_id)} is no topic id: expected 22 characters of URL-safe base64"
         )
-    return Topic(name, partitions, racks, topic_id)
+    weights: tuple[int | None, ...] | None = None
+    if (value := fields.get("weights")) is not None:
+        weights_path: Path = (*path, "weights")
+        listed = _array(value, weights_path)
+        if len(listed) != partitions:
+            raise InvalidFieldError(
+                weights_path, f"expected a weight for each of {partitions} partitions, found {len(listed)}"
+            )
+        weights = tuple(_weight(weight, (*weights_path, index)) for index, weight in enumerate(listed))
+    return Topic(name, partitions, racks, topic_id, weights)
 
 
 def _member(value: object, path: Path) -> Member:
@@ -330,6 +349,8 @@ def _topic_to_json(topic: Topic) -> dict[str, Any]:
     form: dict[str, Any] = {"partitions": topic.partitions}
     if topic.replica_racks is not None:
         form["replica_racks"] = [sorted(racks) for racks in topic.replica_racks]
+    if topic.weights is not None:
+        form["weights"] = list(topic.weights)
     if topic.id is not None:
         form["id"] = topic.id
     return form
@@ -416,6 +437,16 @@ def _integer(value: object, path: Path) -> int:
         raise InvalidFieldError(path, f"expected an integer, found {_found(value)}")
     if not _MIN_INT32 <= value <= _MAX_INT32:
         raise InvalidFieldError(path, f"{_short(str(value))} does not fit Kafka's 32 bits")
+    return value
+
+
+def _weight(value: object, path: Path) -> int | None:
+    if value is None:
+        return None
+    if type(value) is not int:
+        raise InvalidFieldError(path, f"expected a whole number or null, found {_found(value)}")
+    if not 0 <= value <= MOST_WEIGHT:
+        raise InvalidFieldError(path, f"{_short(str(value))} is no weight: they go from 0 to 2^63 - 1")
     return value
 
 

@@ -8,6 +8,7 @@ from kafka_assignors.strategies.contract import (
     Optimal,
     RebalanceProtocol,
     Strategy,
+    SupportsFindings,
     SupportsMemberData,
 )
 from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
@@ -42,6 +43,7 @@ __all__ = [
     "Sticky",
     "Strategy",
     "StrategyError",
+    "SupportsFindings",
     "SupportsMemberData",
     "UnknownStrategyError",
     "load_strategy",
