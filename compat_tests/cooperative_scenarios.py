@@ -273,7 +273,6 @@ class CooperativeGroupScenarios:
             group.produce(10)
             group.must_have_delivered_each_record_once(50)
 
-    @pytest.mark.parametrize("leader", ["ours", "librdkafka"])
     def test_a_group_changes_over_to_capacity_and_everybody_has_what_is_in_proportion(
         self, kafka: Kafka
     ) -> None:
@@ -300,6 +299,7 @@ class CooperativeGroupScenarios:
                 assert owned(after, name) < owned(before, name)
             group.must_not_have_lost_anything()
 
+    @pytest.mark.parametrize("leader", ["ours", "librdkafka"])
     def test_a_group_shared_with_librdkafka_delivers_each_record_once(
         self, kafka: Kafka, leader: str
     ) -> None:
