@@ -27,6 +27,7 @@ from kafka_assignors.jsonform import (
 )
 from kafka_assignors.leader import InvalidAssignmentError, lead
 from kafka_assignors.quality import measure
+from kafka_assignors.scale import Scale
 from kafka_assignors.strategies import (
     Criterion,
     RebalanceProtocol,
@@ -34,6 +35,7 @@ from kafka_assignors.strategies import (
     Strategy,
     SupportsFindings,
 )
+from kafka_assignors.strategies.contract import scale_of
 
 __all__ = ["EPILOG", "assign"]
 
@@ -144,16 +146,19 @@ def _answer(
     explanation = None
     try:
         led = lead(strategy, group, protocol)
+        scale = scale_of(strategy, group)
         answer: dict[str, Any] = {
             "assignment": assignment_to_json(led.target),
-            "quality": dataclasses.asdict(measure(group, led.target)),
+            "quality": dataclasses.asdict(measure(group, led.target, scale=scale)),
         }
+        if isinstance(strategy, SupportsFindings) and (findings := strategy.findings(group)):
+            answer["findings"] = list(findings)
         if certify and isinstance(strategy, Reduces):
             answer.update(_proof_of_reduced(strategy, group))
         elif certify and criteria is not None:
-            answer.update(proof_to_json(prove(group, led.target, criteria)))
+            answer.update(proof_to_json(prove(group, led.target, criteria, scale=scale)))
         if explained:
-            explanation = _explained(strategy, group, led.target, criteria)
+            explanation = _explained(strategy, group, led.target, criteria, scale)
             answer["explanation"] = explanation_to_json(explanation)
         if timed:
             answer["assign_ns"] = _assign_ns(strategy, group)
@@ -171,20 +176,22 @@ def _answer(
             member: {topic: list(partitions) for topic, partitions in sorted(topics.items())}
             for member, topics in sorted(led.withheld.items())
         }
-    if isinstance(strategy, SupportsFindings) and (findings := list(strategy.findings(group))):
-        answer["findings"] = findings
     if led.dropped_claims:
         answer["dropped_claims"] = [dataclasses.asdict(claim) for claim in led.dropped_claims]
     return answer, explanation
 
 
 def _explained(
-    strategy: Strategy, group: Group, target: Assignment, criteria: tuple[Criterion, ...] | None
+    strategy: Strategy,
+    group: Group,
+    target: Assignment,
+    criteria: tuple[Criterion, ...] | None,
+    scale: Scale,
 ) -> Explanation:
     """Why partitions moved; for a strategy that reduces the group, why those of what it made of it did."""
     if isinstance(strategy, Reduces) and not isinstance(reduced := strategy.reduced_form(group), str):
-        return explain(reduced.group, reduced.assignment, reduced.criteria)
-    return explain(group, target, criteria)
+        return explain(reduced.group, reduced.assignment, reduced.criteria, scale=reduced.scale)
+    return explain(group, target, criteria, scale=scale)
 
 
 def _proof_of_reduced(strategy: Reduces, group: Group) -> dict[str, Any]:
@@ -193,7 +200,7 @@ def _proof_of_reduced(strategy: Reduces, group: Group) -> dict[str, Any]:
     if isinstance(reduced, str):
         raise CannotRun(f"--certify: {reduced}")
     return {
-        **proof_to_json(prove(reduced.group, reduced.assignment, reduced.criteria)),
+        **proof_to_json(prove(reduced.group, reduced.assignment, reduced.criteria, scale=reduced.scale)),
         "proven_of": {
             "kept": list(reduced.kept),
             "group": group_to_json(reduced.group),

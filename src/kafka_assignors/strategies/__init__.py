@@ -1,8 +1,10 @@
 """The strategies, the contract they fulfil, and the way to find one by name."""
 
+from kafka_assignors.strategies.capacity import Capacity
 from kafka_assignors.strategies.co_partitioned import CoPartitioned
 from kafka_assignors.strategies.composition.composed import Composed
 from kafka_assignors.strategies.contract import (
+    BalancesOnScale,
     Criterion,
     FollowsRacks,
     MemberContext,
@@ -30,6 +32,8 @@ from kafka_assignors.strategies.roundrobin import RoundRobin
 from kafka_assignors.strategies.sticky import Sticky
 
 __all__ = [
+    "BalancesOnScale",
+    "Capacity",
     "CoPartitioned",
     "Composed",
     "CooperativeSticky",

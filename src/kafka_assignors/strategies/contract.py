@@ -15,8 +15,10 @@ from typing import Protocol, runtime_checkable
 
 from kafka_assignors.claims import Claims
 from kafka_assignors.group import NO_GENERATION, Assignment, Group, TopicPartitions
+from kafka_assignors.scale import PLAIN, Scale
 
 __all__ = [
+    "BalancesOnScale",
     "Criterion",
     "FollowsRacks",
     "MemberContext",
@@ -28,6 +30,7 @@ __all__ = [
     "SupportsFindings",
     "SupportsMemberData",
     "runs_on_broker",
+    "scale_of",
 ]
 
 
@@ -54,7 +57,10 @@ class Criterion(enum.Enum):
     """What is to be as little as possible."""
 
     BALANCE = "balance"
-    """The sum of the squared loads, a load being the number of partitions of a member."""
+    """The sum of the squared loads, a load being the number of partitions of a member.
+
+    Where the strategy has a scale (`BalancesOnScale`) each square is divided by the capacity of the member.
+    """
 
     MOVEMENT = "movement"
     """Partitions whose owner, by the judged claims, is in the group, and that go to another member."""
@@ -171,12 +177,14 @@ class Reduced:
     it.
 
     `group` has topics of the strategy's making in it, and an assignment of it stands for one of the group.
-    `assignment` is the best by `criteria`. `kept` names the rules that made the one out of the other.
+    `assignment` is the best by `criteria`, its loads measured on `scale`. `kept` names the rules that made
+    the one out of the other.
     """
 
     group: Group
     assignment: Assignment
     criteria: tuple[Criterion, ...]
+    scale: Scale
     kept: tuple[str, ...]
 
 
@@ -190,3 +198,18 @@ class Reduces(Protocol):
     def reduced_form(self, group: Group) -> Reduced | str:
         """What was assigned in the place of the group, or a sentence that says why nothing is promised."""
         ...
+
+
+@runtime_checkable
+class BalancesOnScale(Protocol):
+    """An optimal strategy whose members differ in what they can carry.
+
+    `balance_scale(group)` says how: by that its balance is measured, proven and explained.
+    """
+
+    def balance_scale(self, group: Group) -> Scale: ...
+
+
+def scale_of(strategy: Strategy, group: Group) -> Scale:
+    """By what the strategy measures the loads of the group's members."""
+    return strategy.balance_scale(group) if isinstance(strategy, BalancesOnScale) else PLAIN

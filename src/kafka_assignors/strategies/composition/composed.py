@@ -91,14 +91,15 @@ class Composed:
         balance = self._balance()
         if not balance.exact:
             return f"rule {balance.kind!r} of strategy {self.name!r} does not promise the best assignment"
-        if problem.settled:
-            return (
-                f"strategy {self.name!r} has decided about some partitions before it balanced the others, "
-                "and a certificate cannot say so"
-            )
         wishes = dict.fromkeys((*(wish.criterion for wish in self._wishes()), Criterion.MOVEMENT))
         kept = tuple(rule.kind for rule in self.rules if isinstance(rule, Restriction))
-        return Reduced(problem.as_group(), self._balanced(problem), (Criterion.BALANCE, *wishes), kept)
+        return Reduced(
+            problem.as_group(),
+            self._balanced(problem),
+            (Criterion.BALANCE, *wishes),
+            balance.scale(problem).among(problem.group.members),
+            kept,
+        )
 
     def problem(self, group: Group, claims: Claims) -> Problem:
         """What the restrictions leave to be balanced."""

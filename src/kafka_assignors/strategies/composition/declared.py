@@ -39,7 +39,7 @@ from typing import Any
 
 from kafka_assignors.facts import Facts
 from kafka_assignors.protocol.facts import WHOLE_SHARE, InvalidFactError
-from kafka_assignors.strategies.composition.balances import LevelPartitions
+from kafka_assignors.strategies.composition.balances import LevelByCapacity, LevelPartitions
 from kafka_assignors.strategies.composition.composed import BOTH_PROTOCOLS, Composed, RuleOrderError
 from kafka_assignors.strategies.composition.rule import Rule
 from kafka_assignors.strategies.composition.supposed import Supposed
@@ -83,6 +83,7 @@ class RuleKind:
 RULE_KINDS: Mapping[str, RuleKind] = {
     "together": RuleKind(lambda _: KeepTogether),
     "balance": RuleKind(lambda _: LevelPartitions),
+    "capacity": RuleKind(lambda _: LevelByCapacity),
     "movement": RuleKind(lambda _: FewestMoves),
     "racks": RuleKind(lambda _: FewestRackMisses),
 }
