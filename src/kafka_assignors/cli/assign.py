@@ -114,7 +114,7 @@ def assign(
     with opened(file) as (lines, source), ProgressReport("assigning: groups done") as progress:
         for done, (where, group) in enumerate(read_groups(lines, source), 1):
             answer, explanation = _answer(chosen, group, protocol, timed, where, criteria, certify, explained)
-            if "improvement" in answer:
+            if "improvement" in answer or "improvement" in answer.get("reduced", {}):
                 verdict = ExitCode.VERDICT_FAILED
             if not group.members:
                 without_members.append(where)
@@ -154,7 +154,7 @@ def _answer(
         if isinstance(strategy, SupportsFindings) and (findings := strategy.findings(group)):
             answer["findings"] = list(findings)
         if certify and isinstance(strategy, Reduces):
-            answer.update(_proof_of_reduced(strategy, group))
+            answer["reduced"] = _proof_of_reduced(strategy, group)
         elif certify and criteria is not None:
             answer.update(proof_to_json(prove(group, led.target, criteria, scale=scale)))
         if explained:
@@ -195,17 +195,15 @@ def _explained(
 
 
 def _proof_of_reduced(strategy: Reduces, group: Group) -> dict[str, Any]:
-    """The proof, with what it is about."""
+    """The proof with what it is about, in a form that `check` reads."""
     reduced = strategy.reduced_form(group)
     if isinstance(reduced, str):
         raise CannotRun(f"--certify: {reduced}")
     return {
+        "kept": list(reduced.kept),
+        "group": group_to_json(reduced.group),
+        "assignment": assignment_to_json(reduced.assignment),
         **proof_to_json(prove(reduced.group, reduced.assignment, reduced.criteria, scale=reduced.scale)),
-        "proven_of": {
-            "kept": list(reduced.kept),
-            "group": group_to_json(reduced.group),
-            "assignment": assignment_to_json(reduced.assignment),
-        },
     }
 
 
