@@ -27,7 +27,11 @@ class LevelPartitions:
 
     def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
         """The best assignment of the problem's group."""
-        return solve(problem.group, problem.claims, racks=racks, scale=Scale(already=problem.loads()))
+        return solve(problem.group, problem.claims, racks=racks, scale=self.scale(problem))
+
+    def scale(self, problem: Problem) -> Scale:
+        """Members that are alike, but for what is settled already."""
+        return Scale(already=problem.loads())
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,5 +48,8 @@ class LevelByCapacity:
 
     def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
         """The best assignment of the problem's group."""
-        scale = Scale(problem.facts.capacities, problem.loads())
-        return solve(problem.group, problem.claims, racks=racks, scale=scale)
+        return solve(problem.group, problem.claims, racks=racks, scale=self.scale(problem))
+
+    def scale(self, problem: Problem) -> Scale:
+        """What members announce, and what is settled already."""
+        return Scale(problem.facts.capacities, problem.loads())
