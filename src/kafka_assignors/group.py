@@ -19,6 +19,10 @@ NO_GENERATION = -1
 """The generation of a member that has never been in the group (Kafka's own DEFAULT_GENERATION)."""
 
 
+MOST_WEIGHT = 2**63 - 1
+"""The greatest weight of a partition: as much as an offset of Kafka can be."""
+
+
 class InvalidGroupError(ValueError):
     """The input does not describe a group: the message says which field of what is wrong."""
 
@@ -30,6 +34,10 @@ class Topic:
     `replica_racks` has one entry per partition: the racks of its replicas (KIP-881), empty where no replica's
     rack is known. It is None when racks are unknown for the whole topic.
 
+    `weights` has one entry per partition: how heavy it is beside others, in whatever unit the leader's source
+    of weights has (lag, bytes or records a second); None for a partition of which it does not know. It is
+    None where nobody asked. Only strategies that weigh partitions look at it.
+
     `id` is the topic's id (KIP-516) as Kafka prints it, 22 characters of URL-safe base64; None if unknown.
     Nothing that a client runs looks at it.
     """
@@ -38,6 +46,7 @@ class Topic:
     partitions: int
     replica_racks: tuple[frozenset[str], ...] | None = None
     id: str | None = None
+    weights: tuple[int | None, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.partitions < 0:
@@ -47,6 +56,18 @@ class Topic:
                 f"topic {self.name!r} has {self.partitions} partitions but replica racks "
                 f"for {len(self.replica_racks)}: give one list of racks per partition"
             )
+        if self.weights is not None:
+            if len(self.weights) != self.partitions:
+                raise InvalidGroupError(
+                    f"topic {self.name!r} has {self.partitions} partitions but {len(self.weights)} weights: "
+                    "give one per partition, None where it is unknown"
+                )
+            for partition, weight in enumerate(self.weights):
+                if weight is not None and not 0 <= weight <= MOST_WEIGHT:
+                    raise InvalidGroupError(
+                        f"partition {partition} of {self.name!r} has the weight {weight}: "
+                        f"weights are whole numbers from 0 to 2^63 - 1"
+                    )
 
 
 @dataclass(frozen=True, slots=True)

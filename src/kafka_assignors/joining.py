@@ -32,7 +32,12 @@ from kafka_assignors.protocol import (
     encode_member,
 )
 from kafka_assignors.strategies.conformance import LONGEST_NAME, contract_problem, fits_kafka_string
-from kafka_assignors.strategies.contract import MemberContext, RebalanceProtocol, Strategy
+from kafka_assignors.strategies.contract import (
+    MemberContext,
+    RebalanceProtocol,
+    Strategy,
+    SupportsFindings,
+)
 
 __all__ = [
     "NEVER_ASSIGNED",
@@ -248,7 +253,11 @@ def answer(strategy: Strategy, joined: Joined, topics: Iterable[Topic], generati
         member_id: encode_assignment(ConsumerAssignment(_ASSIGNMENT_VERSION, partitions, b""), names=names)
         for member_id, partitions in led.assignment.members.items()
     }
-    findings = *_unknown_topics(joined, group), *_claim_findings(led.dropped_claims)
+    findings = (
+        *_unknown_topics(joined, group),
+        *_claim_findings(led.dropped_claims),
+        *(strategy.findings(group) if isinstance(strategy, SupportsFindings) else ()),
+    )
     return Answer(assignments, joined.findings + findings)
 
 

@@ -6,6 +6,7 @@ A group, with every key (those marked ? may be absent or null)::
      "generation": 8,                                                ? the generation being formed
      "topics": {"orders": {"partitions": 2,
                            "replica_racks": [["a", "b"], ["b"]],     ? one list per partition
+                           "weights": [1200, null],                  ? one per partition, null: unknown
                            "id": "R2u4n-z9TCu5VQ9YBJzYxg"}},         ? as Kafka prints it
      "members": [{"id": "m1",
                   "topics": ["orders"],                                what it subscribes to
@@ -40,7 +41,15 @@ from typing import Any
 from kafka_assignors.certificate import Certificate, Improvement
 from kafka_assignors.certificate.criteria import require_criteria
 from kafka_assignors.explain import Explanation
-from kafka_assignors.group import NO_GENERATION, Assignment, Group, InvalidGroupError, Member, Topic
+from kafka_assignors.group import (
+    MOST_WEIGHT,
+    NO_GENERATION,
+    Assignment,
+    Group,
+    InvalidGroupError,
+    Member,
+    Topic,
+)
 from kafka_assignors.strategies.contract import Criterion
 
 __all__ = [
@@ -70,7 +79,7 @@ Path = tuple["str | int", ...]
 _MIN_INT32, _MAX_INT32 = -(2**31), 2**31 - 1
 
 _GROUP_KEYS = ("format", "generation", "topics", "members", "about")
-_TOPIC_KEYS = ("partitions", "replica_racks", "id")
+_TOPIC_KEYS = ("partitions", "replica_racks", "weights", "id")
 _CERTIFICATE_KEYS = ("criteria", "prices")
 _MEMBER_KEYS = ("id", "topics", "instance_id", "rack", "owned", "generation", "revoked", "data")
 
@@ -256,7 +265,16 @@ def _topic(name: str, value: object, path: Path) -> Topic:
         raise InvalidFieldError(
             (*path, "id"), f"{_found(topic_id)} is no topic id: expected 22 characters of URL-safe base64"
         )
-    return Topic(name, partitions, racks, topic_id)
+    weights: tuple[int | None, ...] | None = None
+    if (value := fields.get("weights")) is not None:
+        weights_path: Path = (*path, "weights")
+        listed = _array(value, weights_path)
+        if len(listed) != partitions:
+            raise InvalidFieldError(
+                weights_path, f"expected a weight for each of {partitions} partitions, found {len(listed)}"
+            )
+        weights = tuple(_weight(weight, (*weights_path, index)) for index, weight in enumerate(listed))
+    return Topic(name, partitions, racks, topic_id, weights)
 
 
 def _member(value: object, path: Path) -> Member:
@@ -280,6 +298,8 @@ def _topic_to_json(topic: Topic) -> dict[str, Any]:
     form: dict[str, Any] = {"partitions": topic.partitions}
     if topic.replica_racks is not None:
         form["replica_racks"] = [sorted(racks) for racks in topic.replica_racks]
+    if topic.weights is not None:
+        form["weights"] = list(topic.weights)
     if topic.id is not None:
         form["id"] = topic.id
     return form
@@ -366,6 +386,16 @@ def _integer(value: object, path: Path) -> int:
         raise InvalidFieldError(path, f"expected an integer, found {_found(value)}")
     if not _MIN_INT32 <= value <= _MAX_INT32:
         raise InvalidFieldError(path, f"{_short(str(value))} does not fit Kafka's 32 bits")
+    return value
+
+
+def _weight(value: object, path: Path) -> int | None:
+    if value is None:
+        return None
+    if type(value) is not int:
+        raise InvalidFieldError(path, f"expected a whole number or null, found {_found(value)}")
+    if not 0 <= value <= MOST_WEIGHT:
+        raise InvalidFieldError(path, f"{_short(str(value))} is no weight: they go from 0 to 2^63 - 1")
     return value
 
 

@@ -7,6 +7,7 @@ from kafka_assignors.strategies.contract import (
     Optimal,
     RebalanceProtocol,
     Strategy,
+    SupportsFindings,
     SupportsMemberData,
 )
 from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
@@ -40,6 +41,7 @@ __all__ = [
     "Sticky",
     "Strategy",
     "StrategyError",
+    "SupportsFindings",
     "SupportsMemberData",
     "UnknownStrategyError",
     "load_strategy",

@@ -9,6 +9,7 @@ member sees it.
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -22,6 +23,7 @@ __all__ = [
     "Optimal",
     "RebalanceProtocol",
     "Strategy",
+    "SupportsFindings",
     "SupportsMemberData",
     "runs_on_broker",
 ]
@@ -113,6 +115,16 @@ class SupportsMemberData(Protocol):
 
     def member_data(self, member: MemberContext) -> bytes:
         """At most 64 KiB that arrive at the leader as `Member.data`."""
+        ...
+
+
+@runtime_checkable
+class SupportsFindings(Protocol):
+    """A strategy that has something to say about a group: members whose data do not decode, wishes that
+    contradict each other, facts it had to do without."""
+
+    def findings(self, group: Group) -> Sequence[str]:
+        """Sentences for the leader's log, one for each member at most; those about a member name it."""
         ...
 
 

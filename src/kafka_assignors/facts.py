@@ -1,0 +1,39 @@
+"""What the members of a group announced of themselves.
+
+The bytes come from other processes, some of which may run another release of this package or something else
+altogether. A member whose bytes do not decode counts as one that announced nothing, and is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafka_assignors.group import Group
+from kafka_assignors.protocol.errors import ProtocolError
+from kafka_assignors.protocol.facts import Facts, decode_facts
+
+__all__ = ["Facts", "GroupFacts", "facts_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFacts:
+    """The facts of every member by its id, and a sentence for each member whose data say nothing readable."""
+
+    members: Mapping[str, Facts]
+    findings: tuple[str, ...]
+
+
+def facts_of(group: Group) -> GroupFacts:
+    """What the members of the group announced; never fails because of one of them."""
+    members: dict[str, Facts] = {}
+    findings: list[str] = []
+    for member_id in sorted(group.members):
+        try:
+            members[member_id] = decode_facts(group.members[member_id].data)
+        except ProtocolError as error:
+            members[member_id] = Facts()
+            findings.append(
+                f"member {member_id!r} counts as one that announced nothing, its data do not decode: {error}"
+            )
+    return GroupFacts(members, tuple(findings))

@@ -1,0 +1,24 @@
+"""Strategies that are put together from rules."""
+
+from kafka_assignors.strategies.composition.balances import LevelPartitions
+from kafka_assignors.strategies.composition.composed import Composed, RuleOrderError
+from kafka_assignors.strategies.composition.problem import Piece, Problem
+from kafka_assignors.strategies.composition.rule import Balance, Place, Restriction, Rule, Wish
+from kafka_assignors.strategies.composition.together import KeepTogether
+from kafka_assignors.strategies.composition.wishes import FewestMoves, FewestRackMisses
+
+__all__ = [
+    "Balance",
+    "Composed",
+    "FewestMoves",
+    "FewestRackMisses",
+    "KeepTogether",
+    "LevelPartitions",
+    "Piece",
+    "Place",
+    "Problem",
+    "Restriction",
+    "Rule",
+    "RuleOrderError",
+    "Wish",
+]

@@ -1,0 +1,29 @@
+"""Balances: what is to be level."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from kafka_assignors.group import Assignment
+from kafka_assignors.solver import RackPreference, solve
+from kafka_assignors.strategies.composition.problem import Problem
+from kafka_assignors.strategies.composition.rule import Place
+
+__all__ = ["LevelPartitions"]
+
+
+@dataclass(frozen=True, slots=True)
+class LevelPartitions:
+    """Every member has as many partitions as any other, as far as subscriptions and restrictions allow.
+
+    The sum of the squared loads is the least; partitions that are settled already count.
+    """
+
+    kind: ClassVar[str] = "balance"
+    place: ClassVar[Place] = Place.BALANCE
+    exact: ClassVar[bool] = True
+
+    def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
+        """The best assignment of the problem's group."""
+        return solve(problem.group, problem.claims, racks=racks)

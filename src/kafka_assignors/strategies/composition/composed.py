@@ -1,0 +1,131 @@
+"""A strategy that is put together from rules."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from kafka_assignors.claims import Claims, judge_claims
+from kafka_assignors.facts import Facts, facts_of
+from kafka_assignors.group import Assignment, Group
+from kafka_assignors.protocol.facts import encode_facts
+from kafka_assignors.strategies.composition.problem import Problem
+from kafka_assignors.strategies.composition.rule import Balance, Place, Restriction, Rule, Wish
+from kafka_assignors.strategies.composition.wishes import rack_preference
+from kafka_assignors.strategies.contract import Criterion, MemberContext, RebalanceProtocol
+
+__all__ = ["Composed", "RuleOrderError"]
+
+_SHARED_NAMES = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class RuleOrderError(ValueError):
+    """Rules that cannot be one strategy: the message says which, why, and what would do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """Rules in the order in which they matter, as a strategy.
+
+    `name` is what members vote on: all members of a group need the same rules under the same name, and their
+    leader says so in its log where they differ. `announces` is what this member says of itself, for rules
+    that look at it. Raises `RuleOrderError` for rules that contradict each other.
+    """
+
+    name: str
+    rules: tuple[Rule, ...]
+    announces: Facts = field(default_factory=Facts)
+    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
+    version: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rules", tuple(self.rules))
+        require_order(self.rules)
+        if self.name in _SHARED_NAMES:
+            raise RuleOrderError(
+                f"the name {self.name!r} belongs to a strategy that members of other clients run: take "
+                "one of your own"
+            )
+        if not _NAME.fullmatch(self.name):
+            raise RuleOrderError(
+                f"the name {self.name!r} will not do: take up to 100 letters, digits, dots, hyphens and "
+                "underscores"
+            )
+
+    @property
+    def follows_racks(self) -> bool:
+        """Whether replicas in other racks would make another assignment the best one."""
+        return any(wish.criterion is Criterion.RACKS for wish in self._wishes())
+
+    def member_data(self, member: MemberContext) -> bytes:
+        """What this member announces, and a digest of its rules."""
+        return encode_facts(replace(self.announces, rules=self.digest()))
+
+    def digest(self) -> str:
+        """Equal for equal rules in the same order."""
+        return hashlib.sha256(repr(self.rules).encode()).hexdigest()[:12]
+
+    def assign(self, group: Group) -> Assignment:
+        """The target for the group."""
+        return self.assign_judged(group, judge_claims(group))
+
+    def assign_judged(self, group: Group, claims: Claims) -> Assignment:
+        """The same, with the claims that the leader has judged."""
+        problem = self.reduced(group, claims)
+        (balance,) = (rule for rule in self.rules if isinstance(rule, Balance))
+        return problem.answer(balance.balance(problem, rack_preference(self._wishes())))
+
+    def reduced(self, group: Group, claims: Claims) -> Problem:
+        """What the restrictions leave to be balanced."""
+        problem = Problem(group, claims, facts_of(group))
+        for rule in self.rules:
+            if isinstance(rule, Restriction):
+                problem = rule.restrict(problem)
+        return problem
+
+    def findings(self, group: Group) -> Sequence[str]:
+        """What the members' facts and the rules have to say about the group."""
+        problem = self.reduced(group, judge_claims(group))
+        own = self.digest()
+        others = sorted(
+            member_id
+            for member_id, facts in problem.facts.members.items()
+            if facts.rules is not None and facts.rules != own
+        )
+        differing = (
+            [
+                f"member {others[0]!r} runs other rules under the name {self.name!r} ({len(others)} such "
+                "members): who leads decides, so give all members the same"
+            ]
+            if others
+            else []
+        )
+        return [*problem.facts.findings, *differing, *problem.findings]
+
+    def _wishes(self) -> list[Wish]:
+        return [rule for rule in self.rules if isinstance(rule, Wish)]
+
+
+def require_order(rules: Sequence[Rule]) -> None:
+    """`RuleOrderError` unless these rules can be one strategy."""
+    for rule in rules:
+        if isinstance(rule, type) or not isinstance(rule, Rule):
+            raise RuleOrderError(f"{rule!r} is not a rule")
+    kinds = [rule.kind for rule in rules]
+    for place, (earlier, later) in enumerate(pairwise(rules)):
+        if later.place < earlier.place:
+            raise RuleOrderError(
+                f"rule {place + 2}, {later.kind!r}, comes after {earlier.kind!r}: first come rules about who "
+                "may have what, then one about balance, then movement and racks"
+            )
+    for kind in kinds:
+        if kinds.count(kind) > 1:
+            raise RuleOrderError(f"rule {kind!r} comes {kinds.count(kind)} times")
+    balances = [rule.kind for rule in rules if rule.place is Place.BALANCE]
+    if len(balances) != 1:
+        found = f"{' and '.join(map(repr, balances))} are too many" if balances else "there is none"
+        raise RuleOrderError(f"one rule must say what is to be balanced: {found}")

@@ -1,0 +1,67 @@
+"""What a rule is, and in which order rules may stand.
+
+A strategy is put together from rules. Each is a value: it says what is wanted and holds no state. They come
+in three places, and what comes earlier weighs more:
+
+1. **restrictions** say who may have what (`Restriction`): standby members, shares of releases, topics that
+   stay together. They are kept always, whatever it costs in balance;
+2. one **balance** (`Balance`) says what is to be level: partitions, or partitions beside capacities;
+3. **wishes** (`Wish`) decide between the balanced assignments: the fewest moves, the fewest rack misses, in
+   the order in which they are written, or a trade between the two.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import ClassVar, Protocol, runtime_checkable
+
+from kafka_assignors.group import Assignment
+from kafka_assignors.solver import RackPreference
+from kafka_assignors.strategies.composition.problem import Problem
+from kafka_assignors.strategies.contract import Criterion
+
+__all__ = ["Balance", "Place", "Restriction", "Rule", "Wish"]
+
+
+class Place(enum.IntEnum):
+    """Where in the order a rule may stand."""
+
+    RESTRICTION = 1
+    BALANCE = 2
+    WISH = 3
+
+
+@runtime_checkable
+class Rule(Protocol):
+    """What all rules have: the word a TOML file has for it, and its place."""
+
+    kind: ClassVar[str]
+    place: ClassVar[Place]
+
+
+@runtime_checkable
+class Restriction(Rule, Protocol):
+    """Who may have what, as a change of the problem."""
+
+    def restrict(self, problem: Problem) -> Problem:
+        """The problem whose assignments are those of `problem` that keep the rule."""
+        ...
+
+
+@runtime_checkable
+class Balance(Rule, Protocol):
+    """What is to be level, and the way to get there."""
+
+    exact: ClassVar[bool]
+    """Whether no assignment of the problem is better, wishes included."""
+
+    def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
+        """An assignment of the problem's group."""
+        ...
+
+
+@runtime_checkable
+class Wish(Rule, Protocol):
+    """What decides between balanced assignments."""
+
+    criterion: ClassVar[Criterion]
