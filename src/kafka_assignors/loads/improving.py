@@ -39,6 +39,10 @@ _FINE = 256
 """The search is content with a load that is above a bound by one part in so many."""
 
 
+_LITTLE = Fraction(1, 64)
+"""What an assignment from nothing is searched for: layers in steps of less would be many and gain nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
     """`threshold`: what a load must come down by, relative to itself, for partitions to move; from 0 to
@@ -63,17 +67,7 @@ def improved(jobs: Jobs, fresh: Sequence[int], bound: int, terms: Terms) -> list
     `fresh` are the holders that are good if no owner is looked at, `bound` is a greatest load that no
     assignment can be better than.
     """
-    if all(owner == NOBODY for owner in jobs.owners):
-        return list(fresh)
-    loads, holders = list(jobs.base), list(jobs.owners)
-    free: list[int] = []
-    for job, owner in enumerate(holders):
-        if owner == NOBODY:
-            free.append(job)
-        else:
-            loads[owner] += jobs.weights[job]
-    deal(jobs, loads, holders, free)
-    placing = Placing(jobs, holders)
+    placing = Placing(jobs, _beginning(jobs, fresh))
     members = [member for cohort in jobs.cohorts for member in cohort]
     fair = _fair_share(jobs, len(members))
     fresh_load = max(Placing(jobs, fresh).loads)
@@ -92,11 +86,27 @@ def improved(jobs: Jobs, fresh: Sequence[int], bound: int, terms: Terms) -> list
     return placing.holders
 
 
+def _beginning(jobs: Jobs, fresh: Sequence[int]) -> list[int]:
+    """What members own, and what nobody owns with whoever has least."""
+    if all(owner == NOBODY for owner in jobs.owners):
+        return list(fresh)
+    loads, holders = list(jobs.base), list(jobs.owners)
+    free: list[int] = []
+    for job, owner in enumerate(holders):
+        if owner == NOBODY:
+            free.append(job)
+        else:
+            loads[owner] += jobs.weights[job]
+    deal(jobs, loads, holders, free)
+    return holders
+
+
 def searched(jobs: Jobs, holders: Sequence[int], bound: int) -> list[int]:
     """Holders improved by the search alone, whoever owned what."""
     placing = Placing(jobs, holders)
-    for _ in relieve(placing, [member for cohort in jobs.cohorts for member in cohort], bound):
-        pass
+    members = [member for cohort in jobs.cohorts for member in cohort]
+    fair = _fair_share(jobs, len(members))
+    _relieve_layers(placing, members, max(bound, fair), fair, Terms(_LITTLE, None))
     return placing.holders
 
 
