@@ -58,7 +58,8 @@ class Terms:
 
     def is_worth(self, load: int, before: int) -> bool:
         """Whether coming down to this load is a gain above the threshold."""
-        return load < before * (1 - self.threshold)
+        whole, gained = self.threshold.denominator, self.threshold.numerator
+        return load * whole < before * (whole - gained)
 
 
 def improved(jobs: Jobs, fresh: Sequence[int], bound: int, terms: Terms) -> list[int]:
