@@ -102,7 +102,7 @@ async def weighed_topics(coordinator: Any, assignor: EagerAssignor, topics: list
     if (error := asking.exception()) is not None:
         why = f"it raised {type(error).__name__}: {error}"
         return assignor.weigh_without_answer(coordinator, topics, why)
-    return assignor.weigh(coordinator, topics, asking.result())
+    return await asyncio.to_thread(assignor.weigh, coordinator, topics, asking.result())
 
 
 def _ask(coordinator: Any, assignor: EagerAssignor, topics: list[Topic]) -> asyncio.Future[Any] | None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import index
 from typing import Any, TypeAlias
 
 from kafka_assignors.group import MOST_WEIGHT, Topic
@@ -75,19 +76,16 @@ def weigh(topics: Iterable[Topic], given: object) -> tuple[list[Topic], list[str
 
 
 def _weights_of(topic: Topic, listed: Any) -> tuple[tuple[int | None, ...] | None, str | None]:
-    try:
-        entries = list(listed)
-    except TypeError:
-        entries = None
-    if entries is None or isinstance(listed, str | bytes | Mapping):
+    if isinstance(listed, str | bytes | Mapping) or not hasattr(listed, "__len__"):
         what = type(listed).__name__
-        return None, f"the weights of topic {topic.name!r} are of type {what}, not a sequence: they are unknown"
-    if len(entries) != topic.partitions:
+        return None, f"the weights of topic {topic.name!r} are a {what}, not a sequence: they are unknown"
+    if len(listed) != topic.partitions:
         return None, (
-            f"there are {len(entries)} weights for the {topic.partitions} partitions of topic "
+            f"there are {len(listed)} weights for the {topic.partitions} partitions of topic "
             f"{topic.name!r}: they are unknown"
         )
-    weights = tuple(entry if _is_weight(entry) else None for entry in entries)
+    entries = list(listed)
+    weights = tuple(map(_weight, entries))
     bad = [
         place
         for place, (entry, weight) in enumerate(zip(entries, weights, strict=True))
@@ -101,8 +99,13 @@ def _weights_of(topic: Topic, listed: Any) -> tuple[tuple[int | None, ...] | Non
     )
 
 
-def _is_weight(entry: object) -> bool:
-    return type(entry) is int and 0 <= entry <= MOST_WEIGHT
+def _weight(entry: Any) -> int | None:
+    """An integer of whatever kind, NumPy's included, if it is a weight."""
+    try:
+        weight = None if isinstance(entry, bool) else index(entry)
+    except TypeError:
+        return None
+    return weight if weight is not None and 0 <= weight <= MOST_WEIGHT else None
 
 
 def _short(entry: object, width: int = 40) -> str:

@@ -14,13 +14,19 @@ import typer
 from kafka_assignors.certificate import criteria_of, prove
 from kafka_assignors.cli.console import ProgressReport, emit, note
 from kafka_assignors.cli.errors import CannotRun, ExitCode
-from kafka_assignors.cli.explained import sentences
+from kafka_assignors.cli.explained import about_loads, sentences
 from kafka_assignors.cli.jsontext import opened, read_groups
 from kafka_assignors.cli.named import load_named_strategy
 from kafka_assignors.explain import Explanation, explain
 from kafka_assignors.group import Group, InvalidGroupError
-from kafka_assignors.jsonform import assignment_to_json, explanation_to_json, proof_to_json
+from kafka_assignors.jsonform import (
+    assignment_to_json,
+    explanation_to_json,
+    loads_to_json,
+    proof_to_json,
+)
 from kafka_assignors.leader import InvalidAssignmentError, lead
+from kafka_assignors.loads import is_weighed, measure_loads, terms_of
 from kafka_assignors.quality import measure
 from kafka_assignors.strategies import Criterion, RebalanceProtocol, Strategy
 
@@ -37,6 +43,9 @@ kafka-assignors assign group.json --strategy my_package.strategies:Weighted
 kafka-assignors assign group.json --certify > answer.json && kafka-assignors check group.json answer.json
 
 kafka-assignors assign group.json --strategy cooperative-sticky --explain
+
+kafka-assignors assign group.json --strategy weighted   (topics with "weights", a number for each partition: \
+the answer has "loads")
 
 A group in JSON:  {"topics": {"orders": {"partitions": 3}}, "members": [{"id": "m1", "topics": ["orders"], \
 "owned": {"orders": [0, 1]}, "generation": 7}, {"id": "m2", "topics": ["orders"]}]}
@@ -112,6 +121,8 @@ def assign(
                 progress.close()
                 for sentence in sentences(explanation, chosen.name):
                     note(sentence)
+                if "loads" in answer:
+                    note(about_loads(answer["loads"]))
             progress.update("assigning: groups done", done)
     if without_members:
         others = f" ({len(without_members) - 1} more like it)" if len(without_members) > 1 else ""
@@ -137,6 +148,9 @@ def _answer(
             "assignment": assignment_to_json(led.target),
             "quality": dataclasses.asdict(measure(group, led.target)),
         }
+        if is_weighed(strategy, group):
+            loads = measure_loads(group, led.target, terms_of(strategy))
+            answer["loads"] = loads_to_json(loads)
         if certify and criteria is not None:
             answer.update(proof_to_json(prove(group, led.target, criteria)))
         if explained:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from kafka_assignors.certificate import Criterion
 from kafka_assignors.explain import Chain, Explanation, Move, Reason
 
-__all__ = ["sentences"]
+__all__ = ["about_loads", "sentences"]
 
 _SHOWN_SENTENCES = 40
 _SHOWN_PARTITIONS = 8
@@ -28,6 +30,24 @@ def sentences(explanation: Explanation, strategy: str) -> Iterator[str]:
     yield from said[:_SHOWN_SENTENCES]
     if len(said) > _SHOWN_SENTENCES:
         yield f"… and {len(said) - _SHOWN_SENTENCES} more like these: they are in the answer"
+
+
+def about_loads(loads: Mapping[str, Any]) -> str:
+    """One sentence about the loads by weight, given their JSON form."""
+    said = (
+        f"by weight: the greatest load is {loads['makespan']}, and no assignment has less than "
+        f"{loads['lower_bound']}: at most {_above(loads['ratio'])} times the optimum"
+    )
+    if loads["factor"] is not None:
+        said += f" (promised: {_above(loads['factor'])})"
+    if loads["unknown_weights"]:
+        said += f"; {loads['unknown_weights']} weights are unknown and were stood in for"
+    return said
+
+
+def _above(number: float) -> str:
+    """Two places, rounded up: a bound is not to be made better than it is."""
+    return f"{math.ceil(number * 100 - 1e-9) / 100:.2f}"
 
 
 def _forced(explanation: Explanation) -> Iterator[str]:

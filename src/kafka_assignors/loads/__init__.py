@@ -9,6 +9,7 @@ that is proved beforehand, and one that is reported for each assignment. A file 
 - `dealing`, `rounding`: an assignment from nothing, within a proved factor of the optimum;
 - `placing`, `search`: an assignment that is changed step by step, for the better;
 - `improving`: what of that is worth moving partitions for;
+- `balancing`: all of it in turn;
 - `report`: how good an assignment is, whoever made it.
 """
 
@@ -16,6 +17,6 @@ from __future__ import annotations
 
 from kafka_assignors.loads.balancing import balance_loads
 from kafka_assignors.loads.improving import Terms
-from kafka_assignors.loads.report import LoadReport, measure_loads
+from kafka_assignors.loads.report import LoadReport, is_weighed, measure_loads, terms_of
 
-__all__ = ["LoadReport", "Terms", "balance_loads", "measure_loads"]
+__all__ = ["LoadReport", "Terms", "balance_loads", "is_weighed", "measure_loads", "terms_of"]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Protocol, runtime_checkable
 
 from kafka_assignors.claims import judge_claims
 from kafka_assignors.group import Assignment, Group
@@ -20,7 +21,7 @@ from kafka_assignors.loads.improving import Terms
 from kafka_assignors.loads.jobs import NOBODY, changed_hands, jobs_of
 from kafka_assignors.loads.known import weights_of
 
-__all__ = ["LoadReport", "measure_loads"]
+__all__ = ["LoadReport", "is_weighed", "measure_loads", "terms_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,24 @@ class LoadReport:
     def ratio(self) -> float:
         """The makespan by the lower bound: 1.0 is optimal, and more may be."""
         return self.makespan / self.lower_bound if self.lower_bound else 1.0
+
+
+@runtime_checkable
+class _HasTerms(Protocol):
+    """A strategy that balances loads by these terms, as `weighted` does."""
+
+    @property
+    def terms(self) -> Terms: ...
+
+
+def terms_of(strategy: object) -> Terms | None:
+    """By which terms a strategy balances loads; None if it does not."""
+    return strategy.terms if isinstance(strategy, _HasTerms) and isinstance(strategy.terms, Terms) else None
+
+
+def is_weighed(strategy: object, group: Group) -> bool:
+    """Whether loads by weight say something: the strategy looks at weights, or some are known."""
+    return terms_of(strategy) is not None or any(topic.weights for topic in group.topics.values())
 
 
 def measure_loads(group: Group, assignment: Assignment, terms: Terms | None = None) -> LoadReport:

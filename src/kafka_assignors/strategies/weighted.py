@@ -10,12 +10,14 @@ business: members send nothing that others would have to understand.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from kafka_assignors.claims import Claims, judge_claims
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.loads import Terms, balance_loads
+from kafka_assignors.loads.known import weights_of
 from kafka_assignors.strategies.contract import RebalanceProtocol
 
 __all__ = ["Weighted"]
@@ -52,6 +54,19 @@ class Weighted:
     def terms(self) -> Terms:
         """What partitions may move for, and how many."""
         return Terms(Fraction(self.threshold).limit_denominator(1_000_000), self.budget)
+
+    def findings(self, group: Group) -> Sequence[str]:
+        """How many weights nobody knew, where some are."""
+        weights = weights_of(group)
+        partitions = sum(map(len, weights.by_topic.values()))
+        if not weights.unknown:
+            return []
+        if weights.unknown == partitions:
+            return [f"no weight of the {partitions} partitions is known: each counts as 1"]
+        return [
+            f"{weights.unknown} of {partitions} weights are unknown: each counts as the median of its topic, "
+            "or else of all"
+        ]
 
     def assign(self, group: Group) -> Assignment:
         """The target for the group; the leader withholds what somebody still has to give up."""
