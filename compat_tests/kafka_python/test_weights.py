@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import kafka as kafka_python
 import pytest
 from kafka import KafkaConsumer
 
@@ -15,11 +16,11 @@ from compat_tests.group_of_members import GroupOfMembers
 from compat_tests.kafka_cluster import Kafka
 from compat_tests.weights import lag, silent_server
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer, LagWeights, WeightedAssignor
-from kafka_assignors_kafka_python._client import INSTALLED
 
 PROGRAM = "compat_tests.kafka_python.member"
 
-KINDS = [KafkaConsumer] if INSTALLED < (3,) else [KafkaConsumer, CooperativeKafkaConsumer]
+IS_2 = kafka_python.__version__.startswith("2.")
+KINDS = [KafkaConsumer] if IS_2 else [KafkaConsumer, CooperativeKafkaConsumer]
 
 
 @contextlib.contextmanager

@@ -144,14 +144,14 @@ def _take_all_back(placing: Placing, steps: Sequence[Step]) -> None:
 
 
 def _fair_share(jobs: Jobs, members: int) -> int:
-    """What a member has on average, where those with a job that is heavier than that have it alone."""
+    """What a member has on average, rounded down, where who has a job that is heavier has it alone."""
     total, left = sum(jobs.weights) + sum(jobs.base), members
     for weight in sorted(jobs.weights, reverse=True):
         if left <= 1 or weight * left <= total:
             break
         total -= weight
         left -= 1
-    return -(-total // left) if left else 0
+    return total // left if left else 0
 
 
 def _adapted(jobs: Jobs, fresh: Sequence[int], fresh_load: int, terms: Terms) -> Placing:
