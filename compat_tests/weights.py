@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import time
 from collections.abc import Iterator, Mapping
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from compat_tests.group_of_members import GroupOfMembers
 
@@ -24,8 +25,21 @@ def lag(group: GroupOfMembers, records: Mapping[int, int]) -> str:
     settings = {"bootstrap.servers": group.kafka.bootstrap, "group.id": group.id}
     with contextlib.closing(Consumer(settings)) as consumer:
         offsets = [TopicPartition(topic, partition, 0) for partition in range(partitions)]
-        consumer.commit(offsets=offsets, asynchronous=False)
+        _commit(consumer, offsets)
     return topic
+
+
+def _commit(consumer: Consumer, offsets: list[TopicPartition]) -> None:
+    """Commit, once the broker has its coordinator ready: this may be the first group it hears of."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            consumer.commit(offsets=offsets, asynchronous=False)
+            return
+        except KafkaException as refused:
+            if not refused.args[0].retriable() or time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
 
 
 @contextlib.contextmanager

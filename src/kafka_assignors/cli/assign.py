@@ -154,7 +154,8 @@ def _answer(
         if certify and criteria is not None:
             answer.update(proof_to_json(prove(group, led.target, criteria)))
         if explained:
-            explanation = explain(group, led.target, criteria)
+            by_load = terms_of(strategy) is not None
+            explanation = explain(group, led.target, criteria, by_load=by_load)
             answer["explanation"] = explanation_to_json(explanation)
         if timed:
             answer["assign_ns"] = _assign_ns(strategy, group)

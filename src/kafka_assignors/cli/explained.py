@@ -61,12 +61,16 @@ def _forced(explanation: Explanation) -> Iterator[str]:
 
 
 def _not_kept(explanation: Explanation, strategy: str) -> Iterator[str]:
-    alike: dict[tuple[str | None, str], list[Move]] = {}
+    why = {
+        Reason.NOT_KEPT: f"{strategy} does not promise to keep owners",
+        Reason.LOAD: "for load: {owner} had more than it should have",
+    }
+    alike: dict[tuple[Reason, str | None, str], list[Move]] = {}
     for move in explanation.moves:
-        if move.reason is Reason.NOT_KEPT:
-            alike.setdefault((move.owner, move.member), []).append(move)
-    for (owner, member), moves in alike.items():
-        yield f"{_named(moves)}: {owner} -> {member}; {strategy} does not promise to keep owners"
+        if move.reason in why:
+            alike.setdefault((move.reason, move.owner, move.member), []).append(move)
+    for (reason, owner, member), moves in alike.items():
+        yield f"{_named(moves)}: {owner} -> {member}; {why[reason].replace('{owner}', str(owner))}"
 
 
 def _passed_on(explanation: Explanation) -> Iterator[str]:
