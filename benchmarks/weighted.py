@@ -29,10 +29,12 @@ REBALANCES = 20
 
 def main() -> None:
     """Print both tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--small", action="store_true", help="a tenth of the members and partitions")
     by = 10 if parser.parse_args().small else 1
-    print("| group | event | time, of sticky's | ms | greatest load, of the bound | moved | sticky: load, moved |")
+    print("| group | event | time, of sticky's | ms | load, of the bound | moved | sticky: load, moved |")
     print("|---|---|---|---|---|---|---|")
     for members, partitions, mixed in [
         (100, 10_000, False),
@@ -55,9 +57,9 @@ def main() -> None:
 
 def a_group(members: int, partitions: int, mixed: bool) -> Group:
     """Members of as many topics as there are, or of half of them each; nobody owns anything."""
-    rng = random.Random(members)
+    rng, size = random.Random(members), partitions // TOPICS
     topics = [
-        Topic(f"t{number:02}", size := partitions // TOPICS, weights=tuple(a_weight(rng) for _ in range(size)))
+        Topic(f"t{number:02}", size, weights=tuple(a_weight(rng) for _ in range(size)))
         for number in range(TOPICS)
     ]
     names = [topic.name for topic in topics]

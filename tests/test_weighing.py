@@ -107,7 +107,8 @@ class TestAsking:
     def test_without_an_answer_the_last_one_counts_and_the_log_says_so(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
-        assignor, consumer, other = Assignor(Weighted(), weights=lambda topics: {}), Coordinator(), Coordinator()
+        assignor = Assignor(Weighted(), weights=lambda topics: {})
+        consumer, other = Coordinator(), Coordinator()
         assert assignor.weigh_without_answer(consumer, [ORDERS], "it raised OSError: x") == [ORDERS]
         assert "it raised OSError: x; all weights count as unknown" in caplog.messages[-1]
         assignor.weigh(consumer, [ORDERS], {"orders": [1, 2, 3]})

@@ -116,7 +116,7 @@ class TestWhatMoves:
         names = [f"m{n:02}" for n in range(20)]
         group = weighed(
             {"t": [1] * 200},
-            dict.fromkeys([*names, "new"], ["t"]),
+            {m: ["t"] for m in [*names, "new"]},
             {m: {"t": list(range(10 * n, 10 * n + 10))} for n, m in enumerate(names)},
         )
         assignment = assigned(Weighted(), group)

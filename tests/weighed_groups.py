@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from hypothesis import strategies as st
 
 from kafka_assignors.group import Assignment, Group, Member, Topic
+from kafka_assignors.leader import lead
 from kafka_assignors.loads.known import weights_of
 from kafka_assignors.strategies import RebalanceProtocol, Strategy
-from kafka_assignors.leader import lead
 
 __all__ = ["after", "least_makespan", "loads", "settled", "weighed", "weighed_groups"]
 
@@ -111,9 +111,7 @@ def weighed_groups(draw: st.DrawFn, *, most_partitions: int = 4) -> Group:
         topics[name] = draw(st.none() | st.lists(_WEIGHTS, max_size=most_partitions))
     alike = draw(st.booleans())
     ids = [f"m{number}" for number in range(draw(st.integers(1, 4)))]
-    members = {
-        m: names if alike else sorted(draw(st.sets(st.sampled_from(names), min_size=1))) for m in ids
-    }
+    members = {m: names if alike else sorted(draw(st.sets(st.sampled_from(names), min_size=1))) for m in ids}
     owned: dict[str, dict[str, list[int]]] = {m: {} for m in ids}
     for name, weights in topics.items():
         takers = [m for m in ids if name in members[m]]

@@ -58,7 +58,7 @@ def test_cooperative_members_move_when_the_file_says_so(kafka: Kafka, tmp_path: 
     file = tmp_path / "weights.json"
 
     def weigh(*weights: int) -> None:
-        file.write_text(json.dumps({"topics": {name: weights for name in group.topics}}))
+        file.write_text(json.dumps({"topics": dict.fromkeys(group.topics, weights)}))
 
     async def run() -> None:
         strategies = [WeightedAssignor(WeightsFile(file))]

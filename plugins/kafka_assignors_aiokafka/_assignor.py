@@ -103,7 +103,7 @@ def assignor(
     `client_rack`, which aiokafka has from 0.14 on.
     `instance_id` is what the strategy's `member_data` is told; by default the consumer's `group_instance_id`.
     `weights` gives a leader the weights of partitions, for strategies that look at them: see
-    `WeightedAssignor`. It is waited for during `weights_timeout_s`, and never longer than a third of a session.
+    `WeightedAssignor`. The group waits for it for `weights_timeout_s`, at most a third of a session.
     """
     return StrategyAssignor(
         strategy, rack=rack, instance_id=instance_id, weights=weights, weights_timeout_s=weights_timeout_s

@@ -19,7 +19,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from kafka_assignors.assignor import EagerAssignor
 from kafka_assignors.group import Topic
-from kafka_assignors.weighing import GivenWeights, lag_weights, parse_weights
+from kafka_assignors.weighing import GivenWeights, lag_weights, parse_weights, require_base
 
 __all__ = ["LagWeights", "WeightsFile", "weighed_topics"]
 
@@ -52,8 +52,8 @@ class LagWeights:
     """
 
     def __init__(self, group_id: str, *, base: int = 1000, **settings: Any) -> None:
-        if isinstance(base, bool) or not isinstance(base, int) or base < 0:
-            raise ValueError(f"base must be a number of records from 0 on, not {base!r}")
+        """Raises TypeError or ValueError for a base that is no number of records."""
+        require_base(base)
         self._group_id, self._base, self._settings = group_id, base, settings
 
     def __repr__(self) -> str:
@@ -61,7 +61,7 @@ class LagWeights:
 
     async def __call__(self, topics: Mapping[str, int]) -> GivenWeights:
         """Raises KafkaError if brokers refuse it."""
-        partitions = [TopicPartition(name, number) for name, count in topics.items() for number in range(count)]
+        partitions = [TopicPartition(name, p) for name, count in topics.items() for p in range(count)]
         committed, end = await asyncio.gather(self._committed(), self._end(partitions))
         return lag_weights(topics, committed, end, self._base)
 
@@ -84,30 +84,24 @@ class LagWeights:
 
 async def weighed_topics(coordinator: Any, assignor: EagerAssignor, topics: list[Topic]) -> list[Topic]:
     """The topics with the weights that the assignor's source gives in time. Fails for nothing it does."""
-    patience = assignor.weights_patience_s(coordinator._session_timeout_ms)
-    asking = _ask(coordinator, assignor, topics)
-    if asking is None:
-        why = "it has not answered the last question yet"
-        return assignor.weigh_without_answer(coordinator, topics, why)
-    asking.add_done_callback(lambda asked: asked.cancelled() or asked.exception())  # Looked at, however late.
-    try:
-        # Not `wait_for`: it waits for what it has cancelled, and that may take its time to end.
-        await asyncio.wait([asking], timeout=patience)
-    finally:
-        asking.cancel()
-    if not asking.done():
-        return assignor.weigh_without_answer(coordinator, topics, f"it did not answer within {patience:g} s")
-    if asking.cancelled():
-        return assignor.weigh_without_answer(coordinator, topics, "it was cancelled")
-    if (error := asking.exception()) is not None:
-        why = f"it raised {type(error).__name__}: {error}"
-        return assignor.weigh_without_answer(coordinator, topics, why)
-    return await asyncio.to_thread(assignor.weigh, coordinator, topics, asking.result())
+    patience_s = assignor.weights_patience_s(coordinator._session_timeout_ms)
+    asked = _ask(coordinator, assignor, topics)
+    if asked is not None:
+        asked.add_done_callback(lambda one: one.cancelled() or one.exception())  # Looked at, however late.
+        try:
+            # Not `wait_for`: it waits for what it has cancelled, and that may take its time to end.
+            await asyncio.wait([asked], timeout=patience_s)
+        finally:
+            asked.cancel()
+    return await asyncio.to_thread(assignor.weigh_by, coordinator, topics, asked, patience_s)
 
 
 def _ask(coordinator: Any, assignor: EagerAssignor, topics: list[Topic]) -> asyncio.Future[Any] | None:
     source: Any = assignor.weights
     if inspect.iscoroutinefunction(source) or inspect.iscoroutinefunction(type(source).__call__):
-        return asyncio.ensure_future(source({topic.name: topic.partitions for topic in topics}))
+        asked: asyncio.Future[Any] = asyncio.ensure_future(
+            source({topic.name: topic.partitions for topic in topics})
+        )
+        return asked
     asking = assignor.ask_for_weights(coordinator, topics)
     return None if asking is None else asyncio.wrap_future(asking)

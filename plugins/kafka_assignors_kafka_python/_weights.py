@@ -17,7 +17,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 
 from kafka_assignors.assignor import EagerAssignor
 from kafka_assignors.group import Topic
-from kafka_assignors.weighing import GivenWeights, lag_weights, parse_weights
+from kafka_assignors.weighing import GivenWeights, lag_weights, parse_weights, require_base
 
 __all__ = ["LagWeights", "WeightsFile", "weighed_topics"]
 
@@ -53,8 +53,8 @@ class LagWeights:
     """
 
     def __init__(self, group_id: str, *, base: int = 1000, **settings: Any) -> None:
-        if isinstance(base, bool) or not isinstance(base, int) or base < 0:
-            raise ValueError(f"base must be a number of records from 0 on, not {base!r}")
+        """Raises TypeError or ValueError for a base that is no number of records."""
+        require_base(base)
         self._group_id, self._base = group_id, base
         self._settings = {"request_timeout_ms": _REQUEST_TIMEOUT_MS, **settings}
 
@@ -63,7 +63,7 @@ class LagWeights:
 
     def __call__(self, topics: Mapping[str, int]) -> GivenWeights:
         """Raises KafkaError if brokers refuse it."""
-        partitions = [TopicPartition(name, number) for name, count in topics.items() for number in range(count)]
+        partitions = [TopicPartition(name, p) for name, count in topics.items() for p in range(count)]
         with closing(KafkaAdminClient(**self._settings)) as admin:
             committed = _committed(admin, self._group_id)
         with closing(KafkaConsumer(**self._settings)) as consumer:
@@ -83,16 +83,8 @@ def _committed(admin: Any, group_id: str) -> dict[tuple[str, int], int]:
 
 def weighed_topics(coordinator: Any, assignor: EagerAssignor, topics: list[Topic]) -> list[Topic]:
     """The topics with the weights that the assignor's source gives in time. Fails for nothing it does."""
-    patience = assignor.weights_patience_s(coordinator.config["session_timeout_ms"])
-    asking = assignor.ask_for_weights(coordinator, topics)
-    if asking is None:
-        why = "it has not answered the last question yet"
-        return assignor.weigh_without_answer(coordinator, topics, why)
-    wait([asking], timeout=patience)
-    if not asking.done():
-        why = f"it did not answer within {patience:g} s"
-        return assignor.weigh_without_answer(coordinator, topics, why)
-    if (error := asking.exception()) is not None:
-        why = f"it raised {type(error).__name__}: {error}"
-        return assignor.weigh_without_answer(coordinator, topics, why)
-    return assignor.weigh(coordinator, topics, asking.result())
+    patience_s = assignor.weights_patience_s(coordinator.config["session_timeout_ms"])
+    asked = assignor.ask_for_weights(coordinator, topics)
+    if asked is not None:
+        wait([asked], timeout=patience_s)
+    return assignor.weigh_by(coordinator, topics, asked, patience_s)

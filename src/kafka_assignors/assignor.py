@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from logging import Logger
 from types import FrameType
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from kafka_assignors import joining, weighing
@@ -26,6 +26,18 @@ from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy, run
 __all__ = ["EagerAssignor", "caller_of", "require_cooperative"]
 
 Caller = TypeVar("Caller")
+
+
+class AskedWeights(Protocol):
+    """A future, of a thread or of an event loop."""
+
+    def done(self) -> bool: ...
+
+    def cancelled(self) -> bool: ...
+
+    def exception(self) -> BaseException | None: ...
+
+    def result(self) -> object: ...
 
 
 def caller_of(kind: type[Caller]) -> Caller | None:
@@ -171,6 +183,25 @@ class EagerAssignor:
             self.log.warning("%s: %s", self.name, finding)
         self._last_weights[coordinator] = given
         return weighed
+
+    def weigh_by(
+        self, coordinator: object, topics: Sequence[Topic], asked: AskedWeights | None, patience_s: float
+    ) -> list[Topic]:
+        """The topics with the weights that the source has answered, after having been waited for so long.
+
+        Whatever it did, this does not fail: what went wrong is in the log.
+        """
+        if asked is None:
+            why = "it has not answered the last question yet"
+        elif not asked.done():
+            why = f"it did not answer within {patience_s:g} s"
+        elif asked.cancelled():
+            why = "it was cancelled"
+        elif (error := asked.exception()) is not None:
+            why = f"it raised {type(error).__name__}: {error}"
+        else:
+            return self.weigh(coordinator, topics, asked.result())
+        return self.weigh_without_answer(coordinator, topics, why)
 
     def weigh_without_answer(self, coordinator: object, topics: Sequence[Topic], why: str) -> list[Topic]:
         """The topics with the weights that the source gave last; with none if it never gave any."""

@@ -28,6 +28,7 @@ __all__ = [
     "lag_weights",
     "parse_weights",
     "patience_s",
+    "require_base",
     "require_source",
     "weigh",
 ]
@@ -46,7 +47,8 @@ def require_source(source: object, timeout_s: object) -> None:
     """TypeError or ValueError for what cannot be asked for weights, or not within such a time."""
     if source is not None and (not callable(source) or isinstance(source, type)):
         raise TypeError(
-            f"weights must be a function (topics: partition counts by name) -> weights by name, not {source!r}"
+            "weights must be a function (topics: partition counts by name) -> weights by name, "
+            f"not {source!r}"
         )
     if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float):
         raise TypeError(f"weights_timeout_s must be a number of seconds, not {timeout_s!r}")
@@ -54,8 +56,16 @@ def require_source(source: object, timeout_s: object) -> None:
         raise ValueError(f"weights_timeout_s must be above 0, not {timeout_s!r}")
 
 
+def require_base(base: object) -> None:
+    """TypeError or ValueError for what is no weight of a partition without lag."""
+    if isinstance(base, bool) or not isinstance(base, int):
+        raise TypeError(f"base must be a number of records, not {base!r}")
+    if not 0 <= base <= MOST_WEIGHT // 2:  # Lag needs room above it.
+        raise ValueError(f"base must be from 0 to 2^62 records, not {base}")
+
+
 def patience_s(timeout_s: float, session_timeout_s: float) -> float:
-    """How long the group waits for weights: never longer than a third of a session, whatever was asked for."""
+    """How long the group waits for weights: at most a third of a session, whatever was asked for."""
     return min(timeout_s, session_timeout_s / 3)
 
 
@@ -94,8 +104,8 @@ def _weights_of(topic: Topic, listed: Any) -> tuple[tuple[int | None, ...] | Non
     if not bad:
         return weights, None
     return weights, (
-        f"{len(bad)} weights of topic {topic.name!r} are no whole numbers from 0 to 2^63 - 1, the first being "
-        f"{_short(entries[bad[0]])} of partition {bad[0]}: they are unknown"
+        f"{len(bad)} weights of topic {topic.name!r} are no whole numbers from 0 to 2^63 - 1, the first "
+        f"being {_short(entries[bad[0]])} of partition {bad[0]}: they are unknown"
     )
 
 
@@ -154,4 +164,5 @@ def parse_weights(text: str | bytes, where: str) -> dict[str, list[int | None]]:
     for name, weights in form["topics"].items():
         if not isinstance(weights, list):
             raise ValueError(f"{where}: the weights of topic {name!r} are no array")
-    return form["topics"]
+    topics: dict[str, list[int | None]] = form["topics"]
+    return topics

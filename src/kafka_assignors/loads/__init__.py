@@ -1,7 +1,7 @@
 """Loads: partitions have weights, and the greatest load of any member is to be as little as possible.
 
-That is scheduling on machines, which nobody solves exactly in general, so this is a heuristic with bounds: one
-that is proved beforehand, and one that is reported for each assignment. A file for each idea:
+That is scheduling on machines, which nobody solves exactly in general. So this is a heuristic with bounds:
+one is proved beforehand, and one is reported for each assignment. A file for each idea:
 
 - `known`: what stands in for weights that nobody knows;
 - `jobs`: the group in numbers;

@@ -111,9 +111,7 @@ def searched(jobs: Jobs, holders: Sequence[int], bound: int) -> list[int]:
     return placing.holders
 
 
-def _relieve_layers(
-    placing: Placing, members: Sequence[int], bound: int, fair: int, terms: Terms
-) -> bool:
+def _relieve_layers(placing: Placing, members: Sequence[int], bound: int, fair: int, terms: Terms) -> bool:
     """Whether the budget stopped it."""
     loads = placing.loads
     layer = list(members)

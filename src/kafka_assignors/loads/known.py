@@ -30,9 +30,7 @@ def weights_of(group: Group) -> Weights:
     """The weights of the topics that some member subscribes to, the missing ones stood in for."""
     subscribed = frozenset[str]().union(*(member.topics for member in group.members.values()))
     topics = [group.topics[name] for name in sorted(subscribed & group.topics.keys())]
-    known = {
-        topic.name: [weight for weight in topic.weights or () if weight is not None] for topic in topics
-    }
+    known = {topic.name: [weight for weight in topic.weights or () if weight is not None] for topic in topics}
     everywhere = list(chain.from_iterable(known.values()))
     usual = median_low(everywhere) if everywhere else 1
     by_topic: dict[str, Sequence[int]] = {}

@@ -21,6 +21,7 @@ and with classes and cohorts in the place of jobs and machines.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from kafka_assignors.loads.dealing import deal
 from kafka_assignors.loads.jobs import NOBODY, Jobs
@@ -69,7 +70,7 @@ class _Forest:
         way = [node]
         while way[-1] in self.parents:
             way.append(self.parents[way[-1]])
-        for child, parent in reversed(list(zip(way, way[1:], strict=False))):
+        for child, parent in reversed(list(pairwise(way))):
             del self.parents[child]
             self._hang(parent, child, self.carried.pop((child, parent)))
 
@@ -120,7 +121,7 @@ def round_shares(jobs: Jobs, shares: Sequence[dict[int, int]]) -> list[int]:
 
 def _pieces(forest: _Forest) -> dict[int, list[tuple[int, int]]]:
     """By class, the cohorts of its row and their shares, that of the cohort above it first."""
-    # A class that is the root of a tree lets its first cohort be the root instead: no cohort may be below two.
+    # A class that is the root of a tree lets its first cohort be it instead: no cohort may be below two.
     for child, parent in sorted(forest.carried):
         if parent[0] and parent not in forest.parents:
             forest._hang_from_itself(child)
