@@ -3,7 +3,7 @@
     python -m benchmarks.weighted            # a minute or two of CPU
     python -m benchmarks.weighted --small    # a few seconds: does it run?
 
-Weights are drawn from a Pareto distribution (shape 1.2): most partitions are light, a few are many times as
+Weights are drawn from a Pareto distribution (shape 2): most partitions are light, a few are many times as
 heavy. Each row is one assignment in one process: the time of the thread in `assign`, as a multiple of that of
 `sticky` on the same group; the greatest load by the lower bound; how many partitions changed hands. The
 second table is a group that lives: in each of so many rebalances every weight changes by up to a quarter.
@@ -73,7 +73,7 @@ def a_group(members: int, partitions: int, mixed: bool) -> Group:
 
 
 def a_weight(rng: random.Random) -> int:
-    return int(1000 * rng.paretovariate(1.2))
+    return int(1000 * rng.paretovariate(2))
 
 
 def events(group: Group) -> Iterator[tuple[str, Group]]:

@@ -8,6 +8,7 @@
 Instances are passed, not classes. `assignor(strategy)` does the same with a strategy of your own.
 """
 
+from kafka_assignors.strategies.capacity import Capacity
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -22,6 +23,7 @@ from kafka_assignors_kafka_python._weights import LagWeights, WeightsFile
 from kafka_assignors_kafka_python.cooperative import CooperativeKafkaConsumer
 
 __all__ = [
+    "CapacityAssignor",
     "CooperativeKafkaConsumer",
     "CooperativeStickyAssignor",
     "LagWeights",
@@ -69,6 +71,16 @@ class RackAwareStickyAssignor(StrategyAssignor):
 
     def __init__(self, *, rack: str | None = None, instance_id: str | None = None) -> None:
         super().__init__(RackAwareSticky(), rack=rack, instance_id=instance_id)
+
+
+class CapacityAssignor(StrategyAssignor):
+    """`capacity`: loads in proportion to capacities, and of all such assignments one that moves fewest.
+
+    `capacity` is what this process can carry beside the others, a whole number from 1 to 10,000.
+    """
+
+    def __init__(self, *, capacity: int, rack: str | None = None, instance_id: str | None = None) -> None:
+        super().__init__(Capacity(capacity), rack=rack, instance_id=instance_id)
 
 
 class WeightedAssignor(StrategyAssignor):

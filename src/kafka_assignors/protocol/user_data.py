@@ -13,6 +13,8 @@ place for. A member that shares these names with other clients thus sends what t
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kafka_assignors.group import NO_GENERATION, TopicPartitions
 from kafka_assignors.protocol.errors import ProtocolError
 from kafka_assignors.protocol.member_data import (
@@ -28,7 +30,9 @@ from kafka_assignors.protocol.sticky_user_data import (
     read_cooperative_sticky_user_data,
     read_sticky_user_data,
 )
-from kafka_assignors.strategies.contract import MemberContext, Strategy, SupportsMemberData
+
+if TYPE_CHECKING:  # Strategies stand on this package: their members' data have a format.
+    from kafka_assignors.strategies.contract import MemberContext, Strategy
 
 __all__ = ["encode_user_data", "read_user_data"]
 
@@ -103,9 +107,10 @@ def in_order(partitions: TopicPartitions) -> dict[str, list[int]]:
 
 
 def _ask(strategy: Strategy, context: MemberContext) -> bytes:
-    if not isinstance(strategy, SupportsMemberData):
+    member_data = getattr(strategy, "member_data", None)
+    if member_data is None:
         return b""
-    data: object = strategy.member_data(context)
+    data: object = member_data(context)
     if not isinstance(data, bytes):
         raise ProtocolError(
             "data", 0, f"is {type(data).__name__}, not bytes", f"member data of strategy {strategy.name!r}"

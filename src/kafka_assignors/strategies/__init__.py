@@ -1,11 +1,17 @@
 """The strategies, the contract they fulfil, and the way to find one by name."""
 
+from kafka_assignors.strategies.capacity import Capacity
+from kafka_assignors.strategies.co_partitioned import CoPartitioned
+from kafka_assignors.strategies.composition.composed import Composed
 from kafka_assignors.strategies.contract import (
+    BalancesOnScale,
     Criterion,
     FollowsRacks,
     MemberContext,
     Optimal,
     RebalanceProtocol,
+    Reduced,
+    Reduces,
     Strategy,
     SupportsFindings,
     SupportsMemberData,
@@ -27,6 +33,10 @@ from kafka_assignors.strategies.sticky import Sticky
 from kafka_assignors.strategies.weighted import Weighted
 
 __all__ = [
+    "BalancesOnScale",
+    "Capacity",
+    "CoPartitioned",
+    "Composed",
     "CooperativeSticky",
     "Criterion",
     "FollowsRacks",
@@ -38,6 +48,8 @@ __all__ = [
     "RackAwareSticky",
     "Range",
     "RebalanceProtocol",
+    "Reduced",
+    "Reduces",
     "RoundRobin",
     "Sticky",
     "Strategy",

@@ -15,17 +15,22 @@ from typing import Protocol, runtime_checkable
 
 from kafka_assignors.claims import Claims
 from kafka_assignors.group import NO_GENERATION, Assignment, Group, TopicPartitions
+from kafka_assignors.scale import PLAIN, Scale
 
 __all__ = [
+    "BalancesOnScale",
     "Criterion",
     "FollowsRacks",
     "MemberContext",
     "Optimal",
     "RebalanceProtocol",
+    "Reduced",
+    "Reduces",
     "Strategy",
     "SupportsFindings",
     "SupportsMemberData",
     "runs_on_broker",
+    "scale_of",
 ]
 
 
@@ -52,7 +57,10 @@ class Criterion(enum.Enum):
     """What is to be as little as possible."""
 
     BALANCE = "balance"
-    """The sum of the squared loads, a load being the number of partitions of a member."""
+    """The sum of the squared loads, a load being the number of partitions of a member.
+
+    Where the strategy has a scale (`BalancesOnScale`) each square is divided by the capacity of the member.
+    """
 
     MOVEMENT = "movement"
     """Partitions whose owner, by the judged claims, is in the group, and that go to another member."""
@@ -161,3 +169,47 @@ class Optimal(Protocol):
 
     @property
     def criteria(self) -> tuple[Criterion, ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """What is left of a group when a strategy's rules about who may have what are kept, and what was made of
+    it.
+
+    `group` has topics of the strategy's making in it, and an assignment of it stands for one of the group.
+    `assignment` is the best by `criteria`, its loads measured on `scale`. `kept` names the rules that made
+    the one out of the other.
+    """
+
+    group: Group
+    assignment: Assignment
+    criteria: tuple[Criterion, ...]
+    scale: Scale
+    kept: tuple[str, ...]
+
+
+@runtime_checkable
+class Reduces(Protocol):
+    """A strategy that turns a group into another one, and promises the best assignment of that one.
+
+    `assign --certify` proves this and shows both; that the reduced group is the right one, nobody proves.
+    """
+
+    def reduced_form(self, group: Group) -> Reduced | str:
+        """What was assigned in the place of the group, or a sentence that says why nothing is promised."""
+        ...
+
+
+@runtime_checkable
+class BalancesOnScale(Protocol):
+    """An optimal strategy whose members differ in what they can carry.
+
+    `balance_scale(group)` says how: by that its balance is measured, proven and explained.
+    """
+
+    def balance_scale(self, group: Group) -> Scale: ...
+
+
+def scale_of(strategy: Strategy, group: Group) -> Scale:
+    """By what the strategy measures the loads of the group's members."""
+    return strategy.balance_scale(group) if isinstance(strategy, BalancesOnScale) else PLAIN
