@@ -120,8 +120,7 @@ def explain(
     """Why each partition moved. The assignment must be a valid one of the group.
 
     `criteria` are those the strategy declares, None if it declares none; `scale` is what it measures balance
-    by. Cost: linear in the partitions of
-    topics with a moved one, in the claims, and in the moves.
+    by. Cost: linear in the partitions of topics with a moved one, in the claims, and in the moves.
     """
     moves = _moves(group, assignment)
     if criteria is None or Criterion.MOVEMENT not in criteria:

@@ -27,6 +27,7 @@ from kafka_assignors.jsonform import (
 )
 from kafka_assignors.leader import InvalidAssignmentError, lead
 from kafka_assignors.quality import measure
+from kafka_assignors.scale import Scale
 from kafka_assignors.strategies import (
     Criterion,
     RebalanceProtocol,
@@ -113,7 +114,7 @@ def assign(
     with opened(file) as (lines, source), ProgressReport("assigning: groups done") as progress:
         for done, (where, group) in enumerate(read_groups(lines, source), 1):
             answer, explanation = _answer(chosen, group, protocol, timed, where, criteria, certify, explained)
-            if "improvement" in answer:
+            if "improvement" in answer or "improvement" in answer.get("reduced", {}):
                 verdict = ExitCode.VERDICT_FAILED
             if not group.members:
                 without_members.append(where)
@@ -150,12 +151,14 @@ def _answer(
             "assignment": assignment_to_json(led.target),
             "quality": dataclasses.asdict(measure(group, led.target, scale=scale)),
         }
+        if isinstance(strategy, SupportsFindings) and (findings := strategy.findings(group)):
+            answer["findings"] = list(findings)
         if certify and isinstance(strategy, Reduces):
-            answer.update(_proof_of_reduced(strategy, group))
+            answer["reduced"] = _proof_of_reduced(strategy, group)
         elif certify and criteria is not None:
             answer.update(proof_to_json(prove(group, led.target, criteria, scale=scale)))
         if explained:
-            explanation = _explained(strategy, group, led.target, criteria)
+            explanation = _explained(strategy, group, led.target, criteria, scale)
             answer["explanation"] = explanation_to_json(explanation)
         if timed:
             answer["assign_ns"] = _assign_ns(strategy, group)
@@ -173,34 +176,34 @@ def _answer(
             member: {topic: list(partitions) for topic, partitions in sorted(topics.items())}
             for member, topics in sorted(led.withheld.items())
         }
-    if isinstance(strategy, SupportsFindings) and (findings := list(strategy.findings(group))):
-        answer["findings"] = findings
     if led.dropped_claims:
         answer["dropped_claims"] = [dataclasses.asdict(claim) for claim in led.dropped_claims]
     return answer, explanation
 
 
 def _explained(
-    strategy: Strategy, group: Group, target: Assignment, criteria: tuple[Criterion, ...] | None
+    strategy: Strategy,
+    group: Group,
+    target: Assignment,
+    criteria: tuple[Criterion, ...] | None,
+    scale: Scale,
 ) -> Explanation:
     """Why partitions moved; for a strategy that reduces the group, why those of what it made of it did."""
     if isinstance(strategy, Reduces) and not isinstance(reduced := strategy.reduced_form(group), str):
         return explain(reduced.group, reduced.assignment, reduced.criteria, scale=reduced.scale)
-    return explain(group, target, criteria, scale=scale_of(strategy, group))
+    return explain(group, target, criteria, scale=scale)
 
 
 def _proof_of_reduced(strategy: Reduces, group: Group) -> dict[str, Any]:
-    """The proof, with what it is about."""
+    """The proof with what it is about, in a form that `check` reads."""
     reduced = strategy.reduced_form(group)
     if isinstance(reduced, str):
         raise CannotRun(f"--certify: {reduced}")
     return {
+        "kept": list(reduced.kept),
+        "group": group_to_json(reduced.group),
+        "assignment": assignment_to_json(reduced.assignment),
         **proof_to_json(prove(reduced.group, reduced.assignment, reduced.criteria, scale=reduced.scale)),
-        "proven_of": {
-            "kept": list(reduced.kept),
-            "group": group_to_json(reduced.group),
-            "assignment": assignment_to_json(reduced.assignment),
-        },
     }
 
 

@@ -3,7 +3,7 @@
 from kafka_assignors.strategies.composition.balances import LevelByCapacity, LevelPartitions
 from kafka_assignors.strategies.composition.composed import Composed, RuleOrderError
 from kafka_assignors.strategies.composition.problem import Piece, Problem
-from kafka_assignors.strategies.composition.rule import Balance, OnScale, Place, Restriction, Rule, Wish
+from kafka_assignors.strategies.composition.rule import Balance, Place, Restriction, Rule, Wish
 from kafka_assignors.strategies.composition.together import KeepTogether
 from kafka_assignors.strategies.composition.wishes import FewestMoves, FewestRackMisses
 
@@ -15,7 +15,6 @@ __all__ = [
     "KeepTogether",
     "LevelByCapacity",
     "LevelPartitions",
-    "OnScale",
     "Piece",
     "Place",
     "Problem",

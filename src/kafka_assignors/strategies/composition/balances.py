@@ -25,13 +25,13 @@ class LevelPartitions:
     place: ClassVar[Place] = Place.BALANCE
     exact: ClassVar[bool] = True
 
+    def scale(self, problem: Problem) -> Scale:
+        """What is settled counts."""
+        return Scale(already=problem.loads())
+
     def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
         """The best assignment of the problem's group."""
         return solve(problem.group, problem.claims, racks=racks, scale=self.scale(problem))
-
-    def scale(self, problem: Problem) -> Scale:
-        """Members that are alike, but for what is settled already."""
-        return Scale(already=problem.loads())
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,10 @@ class LevelByCapacity:
     place: ClassVar[Place] = Place.BALANCE
     exact: ClassVar[bool] = True
 
+    def scale(self, problem: Problem) -> Scale:
+        """What members announce, and what is settled."""
+        return Scale(problem.facts.capacities, problem.loads())
+
     def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
         """The best assignment of the problem's group."""
         return solve(problem.group, problem.claims, racks=racks, scale=self.scale(problem))
-
-    def scale(self, problem: Problem) -> Scale:
-        """What members announce, and what is settled already."""
-        return Scale(problem.facts.capacities, problem.loads())
