@@ -46,6 +46,7 @@ _BUILT_IN = {
     "range": "kafka_assignors.strategies.range:Range",
     "roundrobin": "kafka_assignors.strategies.roundrobin:RoundRobin",
     "sticky": "kafka_assignors.strategies.sticky:Sticky",
+    "weighted": "kafka_assignors.strategies.weighted:Weighted",
 }
 
 _MODULE_ATTRIBUTE = re.compile(
