@@ -279,12 +279,12 @@ class CooperativeGroupScenarios:
         capacities = {"a": 1, "b": 1, "c": 2}
         with self.group(kafka, orders=12) as group:
             for name in capacities:
-                group.join(name)
+                group.join(f"old-{name}")
             settled = group.settle()
             assert sizes(settled) == [4, 4, 4]
             for name, capacity in capacities.items():
                 group.produce(20)
-                group.stop(name)
+                group.stop(f"old-{name}")
                 group.join(name, [f"capacity:{capacity}", STRATEGY])
                 settled = group.settle(after=settled)
             group.wait_for("loads in proportion", lambda: shares(group, *capacities) == [3, 3, 6])

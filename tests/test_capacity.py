@@ -272,6 +272,15 @@ class TestARule:
         assert strategy.announces == Facts(capacity=4)
         assert strategy.rules == (LevelByCapacity(),)
 
+    def test_goes_by_what_is_supposed_of_members_that_announce_nothing(self, tmp_path: Path) -> None:
+        file = tmp_path / "what-if.toml"
+        file.write_text(
+            'name = "what-if"\n[[rule]]\nkind = "capacity"\n[[rule]]\nkind = "movement"\n'
+            '[[suppose]]\nmember = "large-*"\ncapacity = 2\n'
+        )
+        group = group_of(Member("large-1", ORDERS), Member("small-1", ORDERS))
+        assert loads(group, load_strategy(str(file)).assign(group)) == {"large-1": 8, "small-1": 4}
+
 
 class TestOnTheCommandLine:
     GROUP: ClassVar[dict[str, Any]] = {

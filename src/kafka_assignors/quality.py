@@ -26,8 +26,8 @@ class Quality:
 
     `max_over_mean` is 1.0 where nothing is assigned. `max_over_share` is the same with each load beside the
     part of all partitions that is the member's by its capacity; None where all capacities are the same, for
-    there it is `max_over_mean`. `rack_misses` counts partitions whose member is in a
-    rack without a replica of theirs; it is None where no member names a rack or no topic's racks are known.
+    there it is `max_over_mean`. `rack_misses` counts partitions whose member is in a rack without a replica
+    of theirs; it is None where no member names a rack or no topic's racks are known.
     """
 
     members: int
