@@ -8,10 +8,10 @@
 Instances are passed, not classes. `assignor(strategy)` does the same with a strategy of your own.
 """
 
-from kafka_assignors.strategies.capacity import Capacity
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kafka_assignors.strategies.capacity import Capacity
 from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
 from kafka_assignors.strategies.rack_aware_sticky import RackAwareSticky
 from kafka_assignors.strategies.range import Range
