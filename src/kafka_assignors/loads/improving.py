@@ -1,7 +1,9 @@
 """What moves, and what is not worth it.
 
 A rebalance begins with what members own; what nobody owns is dealt to whoever has least. From there on a
-partition moves only for a gain. Members above their fair share are looked at in layers, the fullest first:
+partition moves only for a gain, but for one case: a member that has nothing is given something by those above
+their fair share, or a newcomer would wait for ever in a large group. Then members above their fair share are
+looked at in layers, the fullest first:
 
 1. **Search** among the members of the layer, to the end, how far their greatest load can be brought down.
 2. If that is by no more than the threshold, nothing moves here. Else the steps are taken until going on to
@@ -37,7 +39,6 @@ __all__ = ["Terms", "improved", "searched"]
 
 _FINE = 256
 """The search is content with a load that is above a bound by one part in so many."""
-
 
 _LITTLE = Fraction(1, 64)
 """What an assignment from nothing is searched for: layers in steps of less would be many and gain nothing."""
