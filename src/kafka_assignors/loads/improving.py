@@ -40,6 +40,9 @@ __all__ = ["Terms", "improved", "searched"]
 _FINE = 256
 """The search is content with a load that is above a bound by one part in so many."""
 
+_MOST_ROUNDS = 100
+"""Each round lowers loads, and the second mostly finds nothing; nobody should wait for a hundredth."""
+
 _LITTLE = Fraction(1, 64)
 """What an assignment from nothing is searched for: layers in steps of less would be many and gain nothing."""
 
@@ -73,7 +76,7 @@ def improved(jobs: Jobs, fresh: Sequence[int], bound: int, terms: Terms) -> list
     members = [member for cohort in jobs.cohorts for member in cohort]
     fair = _fair_share(jobs, len(members))
     fresh_load = max(Placing(jobs, fresh).loads)
-    while True:
+    for _ in range(_MOST_ROUNDS):
         before = list(placing.holders)
         fill_idle(placing, members, fair, terms.budget)
         if _relieve_layers(placing, members, max(bound, fair), fair, terms):
