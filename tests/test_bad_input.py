@@ -22,6 +22,7 @@ from kafka_assignors.jsonform import group_to_json
 from kafka_assignors.leader import lead
 from kafka_assignors.protocol import Subscription, decode_assignment, encode_subscription
 from kafka_assignors.strategies import CooperativeSticky, Strategy, load_strategy
+from kafka_assignors.weighing import weigh
 
 STRATEGIES = [
     load_strategy(name)
@@ -203,6 +204,24 @@ class TestNegativePartitionCounts:
     def test_command_line(self, command_line: CommandLine) -> None:
         said = command_line.refuse({"topics": {"orders": {"partitions": -4}}, "members": []})
         assert "topics.orders.partitions: a partition count cannot be negative, as -4 is" in said
+
+
+class TestWeightsThatAreNone:
+    def test_core(self) -> None:
+        with pytest.raises(InvalidGroupError, match="partition 1 of 'orders' has the weight -1"):
+            Topic("orders", 2, weights=(5, -1))
+        with pytest.raises(InvalidGroupError, match="2 partitions but 3 weights"):
+            Topic("orders", 2, weights=(1, 2, 3))
+
+    def test_leader(self) -> None:
+        topics, findings = weigh([Topic("orders", 2)], {"orders": [5, 2**63]})
+        assert topics == [Topic("orders", 2, weights=(5, None))]
+        assert len(findings) == 1
+
+    @pytest.mark.parametrize("weights", [[5, -1], [5], [5, 1.5], [5, 2**63], "heavy"])
+    def test_command_line(self, command_line: CommandLine, weights: Any) -> None:
+        form = {"topics": {"orders": {"partitions": 2, "weights": weights}}, "members": []}
+        assert "topics.orders.weights" in command_line.refuse(form)
 
 
 class TestAMillionClaimsByOneMember:

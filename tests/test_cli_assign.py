@@ -328,3 +328,23 @@ def test_where_nothing_moved_the_explanation_says_so(assign: Assign) -> None:
     outcome = assign({**MOVING, "members": MOVING["members"][:1]}, "--explain")
     assert outcome.lines[0]["explanation"] == {"moves": [], "chains": []}
     assert outcome.err == "kafka-assignors: nothing moved\n"
+
+
+def test_the_example_of_weights_in_the_documentation_is_what_comes_out(assign: Assign) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "weighted.md").read_text()
+    group = page.split("```json\n")[1].split("```")[0]
+    shown = page.split("--explain > answer.json\n")[1].split("```")[0]
+    outcome = assign(group, "--strategy", "weighted", "--explain")
+    assert outcome.err == shown
+    loads = outcome.lines[0]["loads"]
+    assert (loads["makespan"], loads["lower_bound"], loads["ratio"]) == (52000, 52000, 1.0)
+    assert loads["factor"] == pytest.approx(35 / 27)
+    assert {move["reason"] for move in outcome.lines[0]["explanation"]["moves"]} == {"load"}
+    other = assign(group, "--strategy", "cooperative-sticky").lines[0]["loads"]
+    assert (other["makespan"], other["factor"], other["unknown_weights"]) == (73000, None, 1)
+
+
+def test_without_weights_nothing_is_said_of_loads(assign: Assign) -> None:
+    assert "loads" not in assign(MOVING).lines[0]
+    loads = assign(MOVING, "--strategy", "weighted").lines[0]["loads"]
+    assert (loads["makespan"], loads["unknown_weights"]) == (2, 3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +18,9 @@ from compat_tests.aiokafka.cooperative_consumers import consuming
 from compat_tests.group_of_members import GroupOfMembers
 from compat_tests.kafka_cluster import Kafka
 from compat_tests.weights import lag, silent_server
+from kafka_assignors.group import Topic
 from kafka_assignors_aiokafka import LagWeights, WeightedAssignor, WeightsFile
+from kafka_assignors_aiokafka._weights import weighed_topics
 
 PROGRAM = "compat_tests.aiokafka.member"
 
@@ -81,6 +84,35 @@ def test_cooperative_members_move_when_the_file_says_so(kafka: Kafka, tmp_path: 
 
     with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
         asyncio.run(run())
+
+
+class Leader:
+    """What is asked of a coordinator besides its group."""
+
+    _session_timeout_ms = 300
+
+
+def test_a_plain_function_that_does_not_come_back_is_asked_once(caplog: pytest.LogCaptureFixture) -> None:
+    released, asked = threading.Event(), 0
+
+    def weights(topics: Mapping[str, int]) -> Any:
+        nonlocal asked
+        asked += 1
+        assert released.wait(30)
+        return {"orders": [1, 2]}
+
+    async def run() -> None:
+        assignor, leader, topics = WeightedAssignor(weights), Leader(), [Topic("orders", 2)]
+        assert await weighed_topics(leader, assignor, topics) == topics
+        assert await weighed_topics(leader, assignor, topics) == topics
+        released.set()
+        while (await weighed_topics(leader, assignor, topics))[0].weights != (1, 2):
+            await asyncio.sleep(0.05)
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+    assert "it did not answer within 0.1 s" in caplog.messages[0]
+    assert "it has not answered the last question yet" in caplog.messages[1]
+    assert asked == 2
 
 
 def test_the_group_does_not_wait_for_brokers_that_do_not_answer(

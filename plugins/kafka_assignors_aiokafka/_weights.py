@@ -90,9 +90,12 @@ async def weighed_topics(coordinator: Any, assignor: EagerAssignor, topics: list
         asked.add_done_callback(lambda one: one.cancelled() or one.exception())  # Looked at, however late.
         try:
             # Not `wait_for`: it waits for what it has cancelled, and that may take its time to end.
-            await asyncio.wait([asked], timeout=patience_s)
+            _, late = await asyncio.wait([asked], timeout=patience_s)
         finally:
             asked.cancel()
+        if late:
+            why = f"it did not answer within {patience_s:g} s"
+            return assignor.weigh_without_answer(coordinator, topics, why)
     return await asyncio.to_thread(assignor.weigh_by, coordinator, topics, asked, patience_s)
 
 

@@ -1,7 +1,9 @@
 """What moves, and what is not worth it.
 
 A rebalance begins with what members own; what nobody owns is dealt to whoever has least. From there on a
-partition moves only for a gain. Members above their fair share are looked at in layers, the fullest first:
+partition moves only for a gain, but for one case: a member that has nothing is given something by those above
+their fair share, or a newcomer would wait for ever in a large group. Then members above their fair share are
+looked at in layers, the fullest first:
 
 1. **Search** among the members of the layer, to the end, how far their greatest load can be brought down.
 2. If that is by no more than the threshold, nothing moves here. Else the steps are taken until going on to
@@ -38,6 +40,8 @@ __all__ = ["Terms", "improved", "searched"]
 _FINE = 256
 """The search is content with a load that is above a bound by one part in so many."""
 
+_MOST_ROUNDS = 100
+"""Each round lowers loads, and the second mostly finds nothing; nobody should wait for a hundredth."""
 
 _LITTLE = Fraction(1, 64)
 """What an assignment from nothing is searched for: layers in steps of less would be many and gain nothing."""
@@ -72,7 +76,7 @@ def improved(jobs: Jobs, fresh: Sequence[int], bound: int, terms: Terms) -> list
     members = [member for cohort in jobs.cohorts for member in cohort]
     fair = _fair_share(jobs, len(members))
     fresh_load = max(Placing(jobs, fresh).loads)
-    while True:
+    for _ in range(_MOST_ROUNDS):
         before = list(placing.holders)
         fill_idle(placing, members, fair, terms.budget)
         if _relieve_layers(placing, members, max(bound, fair), fair, terms):
