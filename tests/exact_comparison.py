@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from kafka_assignors.claims import judge_claims
 from kafka_assignors.group import Assignment, Group, Member
 from kafka_assignors.jsonform import group_to_json
+from kafka_assignors.scale import PLAIN, Scale
 from kafka_assignors.solver import RackPreference, solve
 from tests.exact_groups import SMALL, Limits, random_group
 from tests.exact_oracle import Oracle
@@ -37,6 +38,8 @@ KINDS = (
     "dropped claims",
     "static members",
     "racks",
+    "capacities",
+    "partitions already there",
 )
 """What is counted of a group."""
 
@@ -69,9 +72,9 @@ class Comparison:
     sizes: dict[str, Counter[int]] = field(default_factory=dict)
     kinds: Counter[str] = field(default_factory=Counter)
 
-    def add(self, name: str, group: Group) -> None:
+    def add(self, name: str, group: Group, scale: Scale = PLAIN) -> None:
         """Solve one group in every order, and hold the answers against the best there are."""
-        oracle = Oracle(group)
+        oracle = Oracle(group, scale)
         claims = judge_claims(group)
         judged = {(t, p): m for m, by_topic in claims.prior.items() for t, ps in by_topic.items() for p in ps}
         if judged != oracle.prior:
@@ -88,14 +91,14 @@ class Comparison:
         }
         for preference, order in ORDERS.items():
             self.solved[order.name] += 1
-            assignment = solve(group, claims, racks=preference)
+            assignment = solve(group, claims, racks=preference, scale=scale)
             try:
-                ours = score(group, owners_of(group, assignment), oracle.prior)
+                ours = score(group, owners_of(group, assignment), oracle.prior, scale)
             except AssertionError as invalid:
                 self._fail(name, group, order.name, str(invalid))
                 continue
             self._compare(name, group, order, ours, best[order])
-        self._repeat(name, group)
+        self._repeat(name, group, scale)
 
     def _compare(self, name: str, group: Group, order: Order, ours: Score, best: Score) -> None:
         wishes = ("sum_of_squares", *order.value)
@@ -105,13 +108,13 @@ class Comparison:
                 self._fail(name, group, order.name, f"{ours} where {best} is possible")
                 return
 
-    def _repeat(self, name: str, group: Group) -> None:
+    def _repeat(self, name: str, group: Group, scale: Scale) -> None:
         """Assign the answer once more, and the same group in another order of everything in it."""
         rng = random.Random(name)
         preference = rng.choice(list(ORDERS))
 
         def assign(group: Group) -> dict[str, dict[str, list[int]]]:
-            return _plain(solve(group, judge_claims(group), racks=preference))
+            return _plain(solve(group, judge_claims(group), racks=preference, scale=scale))
 
         answer = assign(group)
         again = assign(_owning(group, answer))
@@ -145,6 +148,8 @@ class Comparison:
             any(partition not in oracle.prior for partition in claimed),
             any(m.instance_id for m in members),
             any(m.rack for m in members),
+            len({oracle.scale.capacity(m.id) for m in members}) > 1,
+            any(oracle.scale.has_already(m.id) for m in members),
         )
         self.kinds.update(dict(zip(KINDS, map(int, kinds), strict=True)))
 
@@ -251,10 +256,13 @@ def compare(
     seed: int,
     limits: Limits = SMALL,
     make: Callable[[random.Random, Limits], Group] = random_group,
+    make_scale: Callable[[random.Random, Group], Scale] | None = None,
 ) -> Comparison:
     """Compare over so many random groups; the seed of each is named where it matters."""
     comparison = Comparison()
     for number in range(groups):
         name = f"{seed}/{number}"
-        comparison.add(name, make(random.Random(name), limits))
+        rng = random.Random(name)
+        group = make(rng, limits)
+        comparison.add(name, group, PLAIN if make_scale is None else make_scale(rng, group))
     return comparison

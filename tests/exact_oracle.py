@@ -1,7 +1,8 @@
 """The best that any assignment of a group can reach, found by a solver that shares nothing with ours.
 
 Every partition is a row, every member has a row of slots as columns, and a partition in slot j (from 0) of a
-member costs 2j + 1: filled from the left, a member's slots add up to the square of its load. Movement and
+member costs 2j + 1: filled from the left, a member's slots add up to the square of its load. On a scale it
+costs (2(j + already) + 1) / capacity, times the common multiple of all capacities. Movement and
 rack misses are added with smaller weights, and scipy's `linear_sum_assignment` (a shortest augmenting path
 method on the dense matrix) finds the cheapest way to seat everybody. There are no classes, no levels and no
 network in it.
@@ -9,20 +10,23 @@ network in it.
 
 from __future__ import annotations
 
+from math import lcm
+
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from kafka_assignors.group import Group
+from kafka_assignors.scale import PLAIN, Scale
 from tests.exact_score import Order, Partition, Score, misses, prior_owners, readers, score
 
 __all__ = ["Oracle"]
 
 
 class Oracle:
-    """The exact optimum of one group, in any order of wishes."""
+    """The exact optimum of one group on a scale, in any order of wishes."""
 
-    def __init__(self, group: Group) -> None:
-        self.group = group
+    def __init__(self, group: Group, scale: Scale = PLAIN) -> None:
+        self.group, self.scale = group, scale
         self.prior = prior_owners(group)
         self.readers = readers(group)
         self.partitions = list(self.readers)
@@ -39,23 +43,47 @@ class Oracle:
                 allowed[row, column] = True
                 moves[row, column] = owner is not None and owner != member_id
                 missed[row, column] = misses(group, partition, member_id)
+        self._multiple = lcm(*(scale.capacity(member_id) for member_id in self.members))
         # Nobody needs more slots than there are partitions he may get.
         slots = np.minimum(self._most_slots(), allowed.sum(axis=0))
         self._member_of_slot = np.repeat(np.arange(len(self.members)), slots)
         self._costs = {"moved": moves, "rack_misses": missed}
         self._forbidden = np.where(allowed, 0.0, np.inf)[:, self._member_of_slot]
-        self._squares = np.concatenate([2.0 * np.arange(number) + 1 for number in slots] or [np.zeros(0)])
+        self._squares = np.array(
+            [
+                self._cost(member_id, slot)
+                for member_id, number in zip(self.members, slots, strict=True)
+                for slot in range(number)
+            ],
+            dtype=float,
+        )
 
-    def _most_slots(self) -> int:
-        """The greatest load of some assignment: that of a best one is no greater."""
+    def _cost(self, member_id: str, slot: int) -> int:
+        """What a partition in this slot adds to the sum of squares, times the common multiple."""
+        before = slot + self.scale.has_already(member_id)
+        return (2 * before + 1) * (self._multiple // self.scale.capacity(member_id))
+
+    def _most_slots(self) -> list[int]:
+        """Of each member those that cost no more than the dearest of some assignment.
+
+        The dearest of a best one costs no more than that.
+        """
         loads = dict.fromkeys(self.members, 0)
+        dearest = 0
         for may_get in sorted(self.readers.values(), key=len):
-            loads[min(may_get, key=loads.__getitem__)] += 1
-        return max(loads.values(), default=0)
+            costs = {member_id: self._cost(member_id, loads[member_id]) for member_id in may_get}
+            taker = min(costs, key=costs.__getitem__)
+            loads[taker] += 1
+            dearest = max(dearest, costs[taker])
+        most = []
+        for member_id in self.members:
+            first, step = self._cost(member_id, 0), self._cost(member_id, 1) - self._cost(member_id, 0)
+            most.append(max(0, (dearest - first) // step + 1))
+        return most
 
     def best(self, order: Order) -> Score:
         """The score of a best assignment."""
-        return score(self.group, self.best_owners(order), self.prior)
+        return score(self.group, self.best_owners(order), self.prior, self.scale)
 
     def best_owners(self, order: Order) -> dict[Partition, str]:
         """A best assignment: the owner of each partition."""
@@ -67,6 +95,7 @@ class Oracle:
             seat += weight * self._costs[wish]
             weight *= len(self.partitions) + 1
         # The sum of all costs stays far below 2 ** 53, so floats are exact.
+        assert weight * self._squares.max() * len(self.partitions) < 2**53
         costs = seat[:, self._member_of_slot] + weight * self._squares + self._forbidden
         _, seats = linear_sum_assignment(costs)
         return {

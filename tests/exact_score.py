@@ -10,8 +10,10 @@ import enum
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
 from kafka_assignors.group import Assignment, Group
+from kafka_assignors.scale import PLAIN, Scale
 
 __all__ = [
     "Order",
@@ -38,13 +40,16 @@ class Order(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What an assignment costs: smaller is better in each."""
+    """What an assignment costs: smaller is better in each.
 
-    sum_of_squares: int
+    A square is divided by the capacity of the member, and counts what it has already.
+    """
+
+    sum_of_squares: int | Fraction
     moved: int
     rack_misses: int
 
-    def in_order(self, order: Order) -> tuple[int, ...]:
+    def in_order(self, order: Order) -> tuple[int | Fraction, ...]:
         return (self.sum_of_squares, *(getattr(self, wish) for wish in order.value))
 
 
@@ -88,13 +93,20 @@ def misses(group: Group, partition: Partition, member_id: str) -> bool:
     return len(racks) > 0 and rack not in racks
 
 
-def score(group: Group, owner_now: Mapping[Partition, str], prior: Mapping[Partition, str]) -> Score:
+def score(
+    group: Group,
+    owner_now: Mapping[Partition, str],
+    prior: Mapping[Partition, str],
+    scale: Scale = PLAIN,
+) -> Score:
     """What it costs that these members have these partitions."""
-    loads = dict.fromkeys(group.members, 0)
+    loads = {member_id: scale.has_already(member_id) for member_id in group.members}
     for member_id in owner_now.values():
         loads[member_id] += 1
+    squares = (Fraction(load * load, scale.capacity(member_id)) for member_id, load in loads.items())
+    total = sum(squares)
     return Score(
-        sum_of_squares=sum(load * load for load in loads.values()),
+        sum_of_squares=int(total) if total == int(total) else total,
         moved=sum(prior.get(partition, now) != now for partition, now in owner_now.items()),
         rack_misses=sum(misses(group, partition, now) for partition, now in owner_now.items()),
     )

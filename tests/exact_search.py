@@ -5,7 +5,8 @@
 Draws random groups from every family in turn (see `exact_families`), solves each in every order of wishes,
 and holds the answers against the optimum that a solver of another kind found (`exact_oracle`). It also looks
 whether the answer is valid, whether assigning it again changes nothing, and whether the order of members,
-topics and claims means nothing.
+topics and claims means nothing. With `--capacities` members differ in what they can carry, and some have
+partitions already (see `exact_scales`).
 
 The JSON file is written as the search goes on. A search that was stopped continues from its file, if it is
 started with the same seed; it may be given a greater number of groups then.
@@ -21,6 +22,7 @@ import contextlib
 import json
 import multiprocessing
 import os
+import random
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -31,8 +33,10 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from kafka_assignors.scale import PLAIN
 from tests.exact_comparison import Comparison
 from tests.exact_families import FAMILIES, draw
+from tests.exact_scales import random_scale
 
 CHUNK = 100
 """Groups that one process takes at a time."""
@@ -49,6 +53,7 @@ class Search:
     """A search as far as it has come: what was counted in each family, and which chunks are done."""
 
     seed: int
+    capacities: bool = False
     by_family: dict[str, Comparison] = field(
         default_factory=lambda: {family: Comparison() for family in FAMILIES}
     )
@@ -56,11 +61,15 @@ class Search:
     seconds: float = 0.0
 
     @classmethod
-    def continued(cls, seed: int, file: Path | None) -> Search:
+    def continued(cls, seed: int, file: Path | None, *, capacities: bool = False) -> Search:
         """The search in a file, or a new one if there is no file."""
         if file is None or not file.exists():
-            return cls(seed)
+            return cls(seed, capacities)
         search = cls.read(file)
+        if search.capacities != capacities:
+            raise OtherSearchError(
+                f"{file} is of a search {'with' if search.capacities else 'without'} capacities"
+            )
         if search.seed != seed:
             raise OtherSearchError(f"{file} is of another search: its seed is {search.seed}")
         return search
@@ -73,6 +82,7 @@ class Search:
             raise OtherSearchError(f"{file} was written by another version of the search")
         return cls(
             value["seed"],
+            value.get("capacities", False),
             {family: Comparison.from_json(counts) for family, counts in value["families"].items()},
             {chunk for first, last in value["chunks_done"] for chunk in range(first, last + 1)},
             value["seconds"],
@@ -82,6 +92,7 @@ class Search:
         """Write the file anew; whoever reads it meanwhile sees the old one or the new one."""
         value = {
             "seed": self.seed,
+            "capacities": self.capacities,
             "chunk": CHUNK,
             "groups": self.total().groups,
             "failures": len(self.total().failures),
@@ -117,21 +128,23 @@ def _ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
     return ranges
 
 
-def search_chunk(task: tuple[int, int]) -> tuple[int, dict[str, Comparison]]:
-    """Compare the groups of one chunk, given its number and the seed."""
-    chunk, seed = task
+def search_chunk(task: tuple[int, int, bool]) -> tuple[int, dict[str, Comparison]]:
+    """Compare the groups of one chunk, given its number, the seed and whether there are capacities."""
+    chunk, seed, capacities = task
     counted: dict[str, Comparison] = {}
     for number in range(chunk * CHUNK, (chunk + 1) * CHUNK):
         family = FAMILIES[number % len(FAMILIES)]
         name = f"{seed}/{number}"
-        counted.setdefault(family, Comparison()).add(f"{family}/{name}", draw(family, name))
+        group = draw(family, name)
+        scale = random_scale(random.Random(f"scale/{family}/{name}"), group) if capacities else PLAIN
+        counted.setdefault(family, Comparison()).add(f"{family}/{name}", group, scale)
     return chunk, counted
 
 
 def run(search: Search, groups: int, jobs: int, file: Path | None, console: Console) -> None:
     """Do what is missing of the first so many groups; Ctrl-C leaves the file as far as it came."""
     chunks = -(-groups // CHUNK)
-    tasks = [(chunk, search.seed) for chunk in range(chunks) if chunk not in search.chunks]
+    tasks = [(chunk, search.seed, search.capacities) for chunk in range(chunks) if chunk not in search.chunks]
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -172,11 +185,12 @@ def main(arguments: Iterable[str] | None = None) -> int:
     parser.add_argument("--groups", type=int, default=100_000, help=f"rounded up to {CHUNK}s")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at once")
+    parser.add_argument("--capacities", action="store_true", help="members of different capacity")
     parser.add_argument("--json", type=Path, help="file of the counts; continued if it exists")
     options = parser.parse_args(None if arguments is None else list(arguments))
     console = Console(stderr=True)
     try:
-        search = Search.continued(options.seed, options.json)
+        search = Search.continued(options.seed, options.json, capacities=options.capacities)
     except OtherSearchError as error:
         console.print(str(error), style="red", highlight=False)
         return 2

@@ -11,6 +11,7 @@ import pytest
 
 from kafka_assignors.claims import Claims
 from kafka_assignors.group import Assignment, Group
+from kafka_assignors.scale import Scale
 from kafka_assignors.solver import RackPreference
 from kafka_assignors.strategies.range import Range
 from tests import exact_comparison
@@ -65,11 +66,11 @@ def test_the_exact_solver_of_the_comparison_finds_what_trying_everything_finds()
     assert tried > 100
 
 
-def solve_by_range(group: Group, claims: Claims, *, racks: RackPreference) -> Assignment:
+def solve_by_range(group: Group, claims: Claims, *, racks: RackPreference, scale: Scale) -> Assignment:
     return Range().assign(group)
 
 
-def solve_by_order(group: Group, claims: Claims, *, racks: RackPreference) -> Assignment:
+def solve_by_order(group: Group, claims: Claims, *, racks: RackPreference, scale: Scale) -> Assignment:
     """Everything to the member that comes first."""
     shares: dict[str, dict[str, list[int]]] = {member_id: {} for member_id in group.members}
     for topic, partition in readers(group):
@@ -77,7 +78,7 @@ def solve_by_order(group: Group, claims: Claims, *, racks: RackPreference) -> As
     return Assignment(shares)
 
 
-def solve_nothing(group: Group, claims: Claims, *, racks: RackPreference) -> Assignment:
+def solve_nothing(group: Group, claims: Claims, *, racks: RackPreference, scale: Scale) -> Assignment:
     return Assignment({member_id: {} for member_id in group.members})
 
 

@@ -25,9 +25,11 @@ import enum
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from kafka_assignors.claims import judge_claims
 from kafka_assignors.group import Assignment, Group
+from kafka_assignors.scale import PLAIN, Scale
 from kafka_assignors.strategies.contract import Criterion
 
 __all__ = ["Chain", "Explanation", "Move", "Reason", "explain"]
@@ -80,8 +82,9 @@ class Chain:
 
     `moves` are places in `Explanation.moves`. The first may be of a partition that nobody owned; alone, it
     needs no other reason. `passed_on` are the others, each from `members[i]` to `members[i + 1]`; in a circle
-    the last member is the first. `loads` are what the first and the last member have now. Had the chain not
-    been, the first would have one more and the last one less, but for a circle.
+    the last member is the first. `loads` are what the first and the last member have now, and `capacities`
+    how much they can carry beside others. Had the chain not been, the first would have one more and the last
+    one less, but for a circle.
 
     `change` says what taking the chain back would add to each of the strategy's criteria; the first that is
     not 0 decides. Empty if there is nothing to take back.
@@ -91,7 +94,8 @@ class Chain:
     members: tuple[str, ...]
     loads: tuple[int, int]
     reason: Reason | None
-    change: Mapping[Criterion, int]
+    change: Mapping[Criterion, int | Fraction]
+    capacities: tuple[int, int] = (1, 1)
 
     @property
     def is_circle(self) -> bool:
@@ -106,10 +110,17 @@ class Explanation:
     chains: tuple[Chain, ...]
 
 
-def explain(group: Group, assignment: Assignment, criteria: Sequence[Criterion] | None) -> Explanation:
+def explain(
+    group: Group,
+    assignment: Assignment,
+    criteria: Sequence[Criterion] | None,
+    *,
+    scale: Scale = PLAIN,
+) -> Explanation:
     """Why each partition moved. The assignment must be a valid one of the group.
 
-    `criteria` are those the strategy declares, None if it declares none. Cost: linear in the partitions of
+    `criteria` are those the strategy declares, None if it declares none; `scale` is what it measures balance
+    by. Cost: linear in the partitions of
     topics with a moved one, in the claims, and in the moves.
     """
     moves = _moves(group, assignment)
@@ -121,7 +132,7 @@ def explain(group: Group, assignment: Assignment, criteria: Sequence[Criterion] 
     chains = []
     explained = list(moves)
     for number, path in enumerate(_paths(group, moves)):
-        chain = _chain(group, assignment, tuple(criteria), moves, path)
+        chain = _chain(group, assignment, tuple(criteria), scale, moves, path)
         chains.append(chain)
         for at in path:
             reason = moves[at].reason if moves[at].owner is None else chain.reason
@@ -227,6 +238,7 @@ def _chain(
     group: Group,
     assignment: Assignment,
     criteria: tuple[Criterion, ...],
+    scale: Scale,
     moves: Sequence[Move],
     path: tuple[int, ...],
 ) -> Chain:
@@ -235,11 +247,14 @@ def _chain(
     assert start is not None
     members = (start, *(move.member for move in handed_on))
     loads = assignment.load(start), assignment.load(end)
+    capacities = scale.capacity(start), scale.capacity(end)
     if not handed_on:
-        return Chain(path, members, loads, None, {})
+        return Chain(path, members, loads, None, {}, capacities)
+    one_more = Fraction(2 * (loads[0] + scale.has_already(start)) + 1, capacities[0])
+    one_less = Fraction(2 * (loads[1] + scale.has_already(end)) - 1, capacities[1])
+    worse = one_more - one_less if start != end else Fraction(0)
     change = {
-        # (one more)² + (one less)² - both squares as they are
-        Criterion.BALANCE: 0 if start == end else 2 * (loads[0] - loads[1]) + 2,
+        Criterion.BALANCE: worse.numerator if worse.denominator == 1 else worse,
         Criterion.MOVEMENT: -len(handed_on),
         Criterion.RACKS: sum(_misses(group, move, move.owner) for move in handed_on)
         - sum(_misses(group, move, move.member) for move in handed_on),
@@ -248,7 +263,7 @@ def _chain(
     reason = Reason.UNNEEDED
     if change[decides] > 0:
         reason = Reason.BALANCE if decides is Criterion.BALANCE else Reason.RACKS
-    return Chain(path, members, loads, reason, {one: change[one] for one in criteria})
+    return Chain(path, members, loads, reason, {one: change[one] for one in criteria}, capacities)
 
 
 def _misses(group: Group, move: Move, member_id: str | None) -> bool:

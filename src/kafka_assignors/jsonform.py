@@ -23,6 +23,11 @@ price for each member, a number for each criterion (see `kafka_assignors.certifi
 
     {"criteria": ["balance", "movement", "racks"], "prices": {"m1": [3, 0, 0], "m2": [1, 1, 0]}}
 
+Where members differ in what they can carry, it also has those capacities that are not 1, a number of
+partitions for those that have some `already`, and a price that is no whole number is written as a fraction::
+
+    {"criteria": ["balance"], "capacities": {"m1": 4}, "already": {"m2": 3}, "prices": {"m1": ["7/4"], "m2": [5]}}
+
 An unknown key is refused, for a misspelt `owned` would silently become a group of newcomers. Types are taken
 strictly: `true` is not a number, nor is `"12"`. What a member claims to own is not judged here (see
 `kafka_assignors.claims`); a claim on a partition that does not exist is a group like any other.
@@ -36,11 +41,12 @@ import difflib
 import json
 import re
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 from kafka_assignors.certificate import Certificate, Improvement
-from kafka_assignors.certificate.criteria import require_criteria
-from kafka_assignors.explain import Explanation
+from kafka_assignors.certificate.criteria import Price, require_criteria
+from kafka_assignors.explain import Chain, Explanation
 from kafka_assignors.group import (
     MOST_WEIGHT,
     NO_GENERATION,
@@ -50,6 +56,7 @@ from kafka_assignors.group import (
     Member,
     Topic,
 )
+from kafka_assignors.scale import InvalidScaleError, Scale
 from kafka_assignors.strategies.contract import Criterion
 
 __all__ = [
@@ -72,6 +79,7 @@ FORMAT = 1
 MOST_PARTITIONS = 10_000_000
 """Of one topic. No cluster has that many; a misplaced number would take all of the machine's memory."""
 
+_FRACTION = re.compile(r"-?[0-9]{1,20}/[0-9]{1,20}")
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{21}[AQgw]")
 
 Path = tuple["str | int", ...]
@@ -80,7 +88,7 @@ _MIN_INT32, _MAX_INT32 = -(2**31), 2**31 - 1
 
 _GROUP_KEYS = ("format", "generation", "topics", "members", "about")
 _TOPIC_KEYS = ("partitions", "replica_racks", "weights", "id")
-_CERTIFICATE_KEYS = ("criteria", "prices")
+_CERTIFICATE_KEYS = ("criteria", "capacities", "already", "prices")
 _MEMBER_KEYS = ("id", "topics", "instance_id", "rack", "owned", "generation", "revoked", "data")
 
 
@@ -179,19 +187,21 @@ def parse_certificate(obj: object, path: Path = ()) -> Certificate:
         raise InvalidFieldError((*path, "criteria"), str(error)) from None
     return Certificate(
         criteria,
-        {
-            member_id: tuple(_integers(price, (*path, "prices", member_id)))
-            for member_id, price in prices.items()
-        },
+        {member_id: _price(price, (*path, "prices", member_id)) for member_id, price in prices.items()},
+        _scale(fields, path),
     )
 
 
 def certificate_to_json(certificate: Certificate) -> dict[str, Any]:
     """The JSON form of a certificate; members are sorted."""
-    return {
-        "criteria": [criterion.value for criterion in certificate.criteria],
-        "prices": {member_id: list(price) for member_id, price in sorted(certificate.prices.items())},
-    }
+    form: dict[str, Any] = {"criteria": [criterion.value for criterion in certificate.criteria]}
+    if certificate.scale.capacities:
+        form["capacities"] = dict(sorted(certificate.scale.capacities.items()))
+    if certificate.scale.already:
+        form["already"] = dict(sorted(certificate.scale.already.items()))
+    prices = sorted(certificate.prices.items())
+    form["prices"] = {member_id: list(map(_number_to_json, price)) for member_id, price in prices}
+    return form
 
 
 def proof_to_json(proof: Certificate | Improvement) -> dict[str, Any]:
@@ -205,7 +215,7 @@ def improvement_to_json(improvement: Improvement) -> dict[str, Any]:
     """What could be better: the steps, and what each criterion changes by."""
     changes = zip(improvement.criteria, improvement.change, strict=True)
     return {
-        "change": {criterion.value: change for criterion, change in changes},
+        "change": {criterion.value: _number_to_json(change) for criterion, change in changes},
         "steps": [
             {"topic": step.topic, "partition": step.partition, "from": step.giver, "to": step.taker}
             for step in improvement.steps
@@ -227,16 +237,21 @@ def explanation_to_json(explanation: Explanation) -> dict[str, Any]:
         if move.chain is not None:
             fields["chain"] = move.chain
         moves.append(fields)
-    chains = [
-        {
-            "members": list(chain.members),
-            "reason": chain.reason.value if chain.reason is not None else None,
-            "loads": list(chain.loads),
-            "change_if_taken_back": {criterion.value: change for criterion, change in chain.change.items()},
-        }
-        for chain in explanation.chains
-    ]
-    return {"moves": moves, "chains": chains}
+    return {"moves": moves, "chains": list(map(_chain_to_json, explanation.chains))}
+
+
+def _chain_to_json(chain: Chain) -> dict[str, Any]:
+    form: dict[str, Any] = {
+        "members": list(chain.members),
+        "reason": chain.reason.value if chain.reason is not None else None,
+        "loads": list(chain.loads),
+        "change_if_taken_back": {
+            criterion.value: _number_to_json(change) for criterion, change in chain.change.items()
+        },
+    }
+    if chain.capacities != (1, 1):
+        form["capacities"] = list(chain.capacities)
+    return form
 
 
 def _topic(name: str, value: object, path: Path) -> Topic:
@@ -292,6 +307,41 @@ def _member(value: object, path: Path) -> Member:
         revoked=_boolean(_or(fields, "revoked", False), (*path, "revoked")),
         data=_bytes(_or(fields, "data", ""), (*path, "data")),
     )
+
+
+def _scale(fields: Mapping[str, object], path: Path) -> Scale:
+    numbers: dict[str, dict[str, int]] = {
+        key: {
+            member_id: _integer(number, (*path, key, member_id))
+            for member_id, number in _mapping(_or(fields, key, {}), (*path, key)).items()
+        }
+        for key in ("capacities", "already")
+    }
+    try:
+        return Scale(**numbers)
+    except InvalidScaleError as error:
+        raise InvalidFieldError(path, str(error)) from None
+
+
+def _price(value: object, path: Path) -> Price:
+    items = _array(value, path)
+    if not any(isinstance(item, str) for item in items):
+        return tuple(_integers(items, path))
+    return tuple(
+        _fraction(item, (*path, index)) if isinstance(item, str) else _integer(item, (*path, index))
+        for index, item in enumerate(items)
+    )
+
+
+def _fraction(text: str, path: Path) -> Fraction:
+    if not _FRACTION.fullmatch(text) or not int(text.partition("/")[2]):
+        raise InvalidFieldError(path, f"expected a fraction such as 7/4, found {_found(text)}")
+    return Fraction(text)
+
+
+def _number_to_json(number: int | Fraction) -> int | str:
+    """A whole number as such, any other as a fraction, for a decimal would not be exact."""
+    return str(number) if isinstance(number, Fraction) else number
 
 
 def _topic_to_json(topic: Topic) -> dict[str, Any]:

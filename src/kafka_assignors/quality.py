@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
+from operator import truediv
 
 from kafka_assignors.claims import Claims, judge_claims
 from kafka_assignors.group import Assignment, Group
+from kafka_assignors.scale import PLAIN, Scale
 from kafka_assignors.solver import RackPreference, solve
 
 __all__ = ["Quality", "least_moved", "least_rack_misses", "measure"]
@@ -21,7 +24,9 @@ class Quality:
     whoever got it: nobody in the group owned it, because it is new, its owner has left or unsubscribed, or
     nobody's claim counted.
 
-    `max_over_mean` is 1.0 where nothing is assigned. `rack_misses` counts partitions whose member is in a
+    `max_over_mean` is 1.0 where nothing is assigned. `max_over_share` is the same with each load beside the
+    part of all partitions that is the member's by its capacity; None where all capacities are the same, for
+    there it is `max_over_mean`. `rack_misses` counts partitions whose member is in a
     rack without a replica of theirs; it is None where no member names a rack or no topic's racks are known.
     """
 
@@ -36,10 +41,14 @@ class Quality:
     forced: int
     kept: int
     rack_misses: int | None
+    max_over_share: float | None = None
 
 
-def measure(group: Group, assignment: Assignment) -> Quality:
-    """Measure an assignment of the group, valid or not; movement is counted from the judged claims."""
+def measure(group: Group, assignment: Assignment, *, scale: Scale = PLAIN) -> Quality:
+    """Measure an assignment of the group, valid or not; movement is counted from the judged claims.
+
+    `scale` is what the strategy measures balance by.
+    """
     loads = [sum(map(len, assignment.members.get(member_id, {}).values())) for member_id in group.members]
     total = sum(loads)
     mean = total / len(loads) if loads else 0.0
@@ -56,17 +65,25 @@ def measure(group: Group, assignment: Assignment) -> Quality:
         forced=total - moved - kept,
         kept=kept,
         rack_misses=_rack_misses(group, assignment),
+        max_over_share=_max_over_share(loads, [scale.capacity(member_id) for member_id in group.members]),
     )
 
 
-def least_moved(group: Group) -> int:
+def _max_over_share(loads: Sequence[int], capacities: Sequence[int]) -> float | None:
+    if len(set(capacities)) < 2:
+        return None
+    shares = [sum(loads) * capacity / sum(capacities) for capacity in capacities]
+    return max(map(truediv, loads, shares)) if any(loads) else 1.0
+
+
+def least_moved(group: Group, *, scale: Scale = PLAIN) -> int:
     """The fewest moves that any assignment with the best balance needs (racks not considered)."""
     claims = judge_claims(group)
-    moved, _ = _movement(claims, solve(group, claims, racks=RackPreference.NONE))
+    moved, _ = _movement(claims, solve(group, claims, racks=RackPreference.NONE, scale=scale))
     return moved
 
 
-def least_rack_misses(group: Group) -> int | None:
+def least_rack_misses(group: Group, *, scale: Scale = PLAIN) -> int | None:
     """The fewest rack misses of any assignment with the best balance, whatever it moves; None where
     `Quality.rack_misses` is.
 
@@ -74,7 +91,8 @@ def least_rack_misses(group: Group) -> int | None:
     """
     if not _racks_matter(group):
         return None
-    return _rack_misses(group, solve(group, judge_claims(group), racks=RackPreference.BEFORE_MOVEMENT))
+    best = solve(group, judge_claims(group), racks=RackPreference.BEFORE_MOVEMENT, scale=scale)
+    return _rack_misses(group, best)
 
 
 def _movement(claims: Claims, assignment: Assignment) -> tuple[int, int]:

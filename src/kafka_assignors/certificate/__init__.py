@@ -6,7 +6,9 @@ the best is the solver's work. Being convinced of it takes much less: a **certif
 *price*, and two rules about prices, each of them local, leave no better assignment possible.
 
 1. A member with L partitions has a price between 2L - 1 and 2L + 1, which is what taking one partition from
-   it would save of the squared loads, and what giving it one more would add.
+   it would save of the squared loads, and what giving it one more would add. On a `Scale`, which is part of
+   the certificate, it lies between (2M - 1) / capacity and (2M + 1) / capacity, M being L and what the member
+   has already.
 2. For every partition, its member has the lowest sum of the price and the cost of the partition there, of
    all members that subscribe to the topic. The cost of a partition is a move if its owner is another member
    of the group, and a miss if it has no replica in the member's rack.
@@ -15,7 +17,8 @@ Suppose another assignment. By the second rule no partition is cheaper where tha
 included; by the first the prices rise at least as fast as the squared loads fall. So it cannot be better.
 (This is the duality of linear programming for an assignment with convex costs: R. K. Ahuja, T. L. Magnanti,
 J. B. Orlin, "Network Flows" (1993), chapters 9 and 14.) The criteria are compared in their order, so a price
-is a list of whole numbers, one for each criterion, and the sums and comparisons above are those of lists.
+is a list of numbers, one for each criterion, and the sums and comparisons above are those of lists. They are
+whole numbers, but for the first one where members have capacities: that one is an exact fraction.
 
 `check` verifies a certificate with nothing but these two rules. `prove` looks for the prices of any
 assignment, whoever made it; where there are none it finds members that can pass partitions on, from one to

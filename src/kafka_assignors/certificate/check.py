@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from kafka_assignors.certificate.criteria import Certificate, Price, require_criteria
 from kafka_assignors.claims import judge_claims
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.leader import check_assignment
+from kafka_assignors.scale import Scale
 from kafka_assignors.strategies.contract import Criterion
 
 __all__ = ["CertificateError", "check"]
@@ -58,8 +60,16 @@ def _prices_in_bounds(group: Group, assignment: Assignment, certificate: Certifi
     """The prices, each of which fits the load of its member."""
     digits = len(certificate.criteria)
     rest = (0,) * (digits - 1)
-    if strangers := certificate.prices.keys() - group.members.keys():
-        raise CertificateError(f"there is a price of {min(strangers)!r}, who is not a member of the group")
+    scale = certificate.scale
+    for what, named in (
+        ("price", certificate.prices),
+        ("capacity", scale.capacities),
+        ("load from before", scale.already),
+    ):
+        if strangers := named.keys() - group.members.keys():
+            raise CertificateError(
+                f"there is a {what} of {min(strangers)!r}, who is not a member of the group"
+            )
     for member_id, member in group.members.items():
         load = assignment.load(member_id)
         price = certificate.prices.get(member_id)
@@ -71,10 +81,12 @@ def _prices_in_bounds(group: Group, assignment: Assignment, certificate: Certifi
             raise CertificateError(
                 f"the price of {member_id!r} has {len(price)} numbers and there are {digits} criteria"
             )
-        if price > (2 * load + 1, *rest) or (load and price < (2 * load - 1, *rest)):
+        twice, capacity = 2 * (load + scale.has_already(member_id)), scale.capacity(member_id)
+        least, most = (Fraction(twice - 1, capacity), *rest), (Fraction(twice + 1, capacity), *rest)
+        if price > most or (load and price < least):
             raise CertificateError(
-                f"the price of {member_id!r} is {_shown(price)}, and with {load} partitions it must lie "
-                f"between {_shown((2 * load - 1, *rest))} and {_shown((2 * load + 1, *rest))}"
+                f"the price of {member_id!r} is {_shown(price)}, and with {load} partitions"
+                f"{_shown_scale(scale, member_id)} it must lie between {_shown(least)} and {_shown(most)}"
             )
     return certificate.prices
 
@@ -154,4 +166,16 @@ def _sum(one: Price, other: Price) -> Price:
 
 
 def _shown(price: Price) -> str:
-    return "/".join(map(str, price))
+    """`3/0/0`; with a fraction `7/4, 0, 0`."""
+    return ("/" if all(map(_is_whole, price)) else ", ").join(map(str, price))
+
+
+def _is_whole(number: int | Fraction) -> bool:
+    return number == int(number)
+
+
+def _shown_scale(scale: Scale, member_id: str) -> str:
+    """What is special about the member, to go after "with 3 partitions"."""
+    already, capacity = scale.has_already(member_id), scale.capacity(member_id)
+    more = f", {already} from before" if already else ""
+    return f"{more} and a capacity of {capacity}" if capacity > 1 else more

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
+from kafka_assignors.scale import PLAIN, Scale
 from kafka_assignors.strategies.contract import Criterion, Optimal, Strategy
 
 __all__ = ["Certificate", "Criterion", "Improvement", "Price", "Step", "criteria_of", "require_criteria"]
 
 
-Price = tuple[int, ...]
-"""A whole number for each criterion, compared like words in a dictionary."""
+Price = tuple[int | Fraction, ...]
+"""A number for each criterion, compared like words in a dictionary; whole if all capacities are 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """That an assignment is the best by these criteria: the prices of all members that can get anything."""
+    """That an assignment is the best by these criteria: the prices of all members that can get anything.
+
+    `scale` is what balance is measured by.
+    """
 
     criteria: tuple[Criterion, ...]
     prices: Mapping[str, Price]
+    scale: Scale = PLAIN
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ once, and as many rounds are needed as the longest of the ways has members.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
+from math import lcm
 
 from kafka_assignors.certificate.criteria import (
     Certificate,
@@ -31,32 +33,42 @@ from kafka_assignors.certificate.criteria import (
 from kafka_assignors.claims import judge_claims
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.leader import check_assignment
+from kafka_assignors.scale import PLAIN, Scale
 from kafka_assignors.strategies.contract import Criterion
 
 __all__ = ["prove"]
 
 
-def prove(group: Group, assignment: Assignment, criteria: Sequence[Criterion]) -> Certificate | Improvement:
+def prove(
+    group: Group, assignment: Assignment, criteria: Sequence[Criterion], *, scale: Scale = PLAIN
+) -> Certificate | Improvement:
     """A certificate that no assignment of the group is better by these criteria, or steps to one that is.
 
-    Raises `InvalidAssignmentError` if it is no valid assignment of the group, and `ValueError` unless the
+    `scale` is what balance is measured by. Raises `InvalidAssignmentError` if it is no valid assignment of the group, and `ValueError` unless the
     criteria begin with balance and name each other one once at most.
     """
     criteria = require_criteria(criteria)
     check_assignment(group, assignment)
-    return _Search(_Edges(group, assignment, criteria)).run()
+    return _Search(_Edges(group, assignment, criteria, scale.among(group.members))).run()
 
 
 class _Units:
-    """Prices as single integers: digits of a base that no sum of lengths along a way reaches."""
+    """Prices as single integers: digits of a base that no sum of lengths along a way reaches.
 
-    def __init__(self, criteria: tuple[Criterion, ...], members: int) -> None:
+    The first digit counts parts of a square: as many to a whole one as the capacities have in common.
+    """
+
+    def __init__(self, criteria: tuple[Criterion, ...], members: int, parts: int) -> None:
         base = 4 * (members + 4)
         weights = {one: base ** (len(criteria) - 1 - place) for place, one in enumerate(criteria)}
-        self._base, self._digits = base, len(criteria)
-        self.load = weights[Criterion.BALANCE]
+        self._base, self._digits, self._parts = base, len(criteria), parts
+        self._square = weights[Criterion.BALANCE] * parts
         self.move = weights.get(Criterion.MOVEMENT, 0)
         self.miss = weights.get(Criterion.RACKS, 0)
+
+    def load(self, growth: int, capacity: int) -> int:
+        """The length of so much more of a square, at a member of this capacity."""
+        return self._square // capacity * growth
 
     def price(self, units: int) -> Price:
         digits = []
@@ -64,7 +76,8 @@ class _Units:
             digit = (units + self._base // 2) % self._base - self._base // 2
             digits.append(digit)
             units = (units - digit) // self._base
-        return (units, *reversed(digits))
+        balance = Fraction(units, self._parts)
+        return (units // self._parts if balance.denominator == 1 else balance, *reversed(digits))
 
 
 _Seat = tuple[int, str | None]
@@ -79,14 +92,19 @@ class _Edges:
 
     `to_hubs` and `to_owners` are by giver: the (hub, length) and the (owner, length) of each edge from there,
     with one of the partitions that can go that way. `hubs` lists what leads on from each: seats and lengths.
+    `one_more` and `one_less` are by member: what its next partition adds to balance, and what its last one
+    added; None where it has none.
     """
 
-    def __init__(self, group: Group, assignment: Assignment, criteria: tuple[Criterion, ...]) -> None:
+    def __init__(
+        self, group: Group, assignment: Assignment, criteria: tuple[Criterion, ...], scale: Scale
+    ) -> None:
         assignable = frozenset(name for name, topic in group.topics.items() if topic.partitions)
-        self.criteria = criteria
+        self.criteria, self.scale = criteria, scale
         self.members = sorted(id for id, member in group.members.items() if member.topics & assignable)
-        self.units = _Units(criteria, len(self.members))
-        self.loads: list[int] = []
+        self.units = _Units(criteria, len(self.members), lcm(*scale.capacities.values()))
+        self.one_more: list[int] = []
+        self.one_less: list[int | None] = []
         self.seats: dict[_Seat, list[int]] = {}
         self.hubs: list[list[tuple[_Seat, int]]] = []
         self.to_hubs: list[dict[tuple[int, int], _Partition]] = []
@@ -102,7 +120,10 @@ class _Edges:
             member = group.members[member_id]
             cohort = cohorts.setdefault(member.topics & assignable, len(cohorts))
             self.seats.setdefault((cohort, member.rack or None), []).append(number)
-            self.loads.append(assignment.load(member_id))
+            load, capacity = assignment.load(member_id), self.scale.capacity(member_id)
+            twice = 2 * (load + self.scale.has_already(member_id))
+            self.one_more.append(self.units.load(twice + 1, capacity))
+            self.one_less.append(self.units.load(twice - 1, capacity) if load else None)
         for topics, cohort in cohorts.items():
             for name in topics:
                 self._readers[name] = (*self._readers.get(name, ()), cohort)
@@ -157,19 +178,19 @@ class _Search:
 
     def __init__(self, edges: _Edges) -> None:
         self._edges = edges
-        self._prices = [edges.units.load * (2 * load + 1) for load in edges.loads]
+        self._prices = list(edges.one_more)
         self._steps: list[tuple[int, _Partition] | None] = [None] * len(edges.members)
 
     def run(self) -> Certificate | Improvement:
         edges = self._edges
         while self._round():
-            for member, load in enumerate(edges.loads):
-                if load and self._prices[member] < edges.units.load * (2 * load - 1):
+            for member, saved in enumerate(edges.one_less):
+                if saved is not None and self._prices[member] < saved:
                     return self._improvement(self._way(member))
             if circle := self._circle():
                 return self._improvement(circle)
         prices = map(edges.units.price, self._prices)
-        return Certificate(edges.criteria, dict(zip(edges.members, prices, strict=True)))
+        return Certificate(edges.criteria, dict(zip(edges.members, prices, strict=True)), edges.scale)
 
     def _round(self) -> bool:
         """Shorten each way by its first edge, given the others' ways; whether any has become shorter."""
@@ -238,8 +259,9 @@ class _Search:
         for giver in way:
             step = self._steps[giver]
             if step is None:  # the last, who takes one more
-                change += edges.units.load * (2 * edges.loads[giver] + 1)
-                change -= edges.units.load * (2 * edges.loads[way[0]] - 1)
+                saved = edges.one_less[way[0]]
+                assert saved is not None  # it gives one away
+                change += edges.one_more[giver] - saved
             else:
                 change += self._length(giver, *step)
         return edges.units.price(change)

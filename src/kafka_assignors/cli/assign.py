@@ -23,6 +23,7 @@ from kafka_assignors.jsonform import assignment_to_json, explanation_to_json, pr
 from kafka_assignors.leader import InvalidAssignmentError, lead
 from kafka_assignors.quality import measure
 from kafka_assignors.strategies import Criterion, RebalanceProtocol, Strategy
+from kafka_assignors.strategies.contract import scale_of
 
 __all__ = ["EPILOG", "assign"]
 
@@ -133,14 +134,15 @@ def _answer(
     explanation = None
     try:
         led = lead(strategy, group, protocol)
+        scale = scale_of(strategy, group)
         answer: dict[str, Any] = {
             "assignment": assignment_to_json(led.target),
-            "quality": dataclasses.asdict(measure(group, led.target)),
+            "quality": dataclasses.asdict(measure(group, led.target, scale=scale)),
         }
         if certify and criteria is not None:
-            answer.update(proof_to_json(prove(group, led.target, criteria)))
+            answer.update(proof_to_json(prove(group, led.target, criteria, scale=scale)))
         if explained:
-            explanation = explain(group, led.target, criteria)
+            explanation = explain(group, led.target, criteria, scale=scale)
             answer["explanation"] = explanation_to_json(explanation)
         if timed:
             answer["assign_ns"] = _assign_ns(strategy, group)

@@ -10,16 +10,18 @@ from typing import Annotated, Any
 
 import typer
 
-from kafka_assignors.certificate import Certificate, CertificateError, check, prove
+from kafka_assignors.certificate import Certificate, CertificateError, check, criteria_of, prove
 from kafka_assignors.certificate.criteria import require_criteria
 from kafka_assignors.cli.console import ProgressReport, emit
 from kafka_assignors.cli.errors import CannotRun, ExitCode
 from kafka_assignors.cli.jsontext import Form, opened, read_forms, read_groups
-from kafka_assignors.cli.named import split_names
+from kafka_assignors.cli.named import load_named_strategy, split_names
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.jsonform import parse_assignment, parse_certificate, proof_to_json
 from kafka_assignors.leader import InvalidAssignmentError
-from kafka_assignors.strategies import Criterion
+from kafka_assignors.scale import PLAIN, Scale
+from kafka_assignors.strategies import Criterion, Strategy
+from kafka_assignors.strategies.contract import scale_of
 
 __all__ = ["EPILOG", "check_assignments"]
 
@@ -28,6 +30,8 @@ EPILOG = """Examples:
 kafka-assignors check group.json answer.json     (an answer of `assign --certify` brings its certificate)
 
 kafka-assignors check group.json assignment.json --criteria balance,racks,movement
+
+kafka-assignors check group.json answer.json --strategy capacity     (with the capacities that members announce)
 
 An assignment in JSON:  {"m1": {"orders": [0, 1]}, "m2": {"orders": [2]}}
 
@@ -50,6 +54,31 @@ class _Answer:
     certificate: Certificate | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What to judge by: what `strategy` promises, if one is named; else what a certificate says, or
+    `criteria`.
+    """
+
+    criteria: tuple[Criterion, ...]
+    strategy: Strategy | None = None
+
+    @property
+    def name(self) -> str:
+        return "the criteria" if self.strategy is None else f"strategy {self.strategy.name!r}"
+
+    def by(self, group: Group, given: Certificate | None) -> tuple[tuple[Criterion, ...], Scale]:
+        """The criteria, and what balance is measured by."""
+        if self.strategy is not None:
+            try:
+                return self.criteria, scale_of(self.strategy, group).among(group.members)
+            except Exception as error:  # it may be anybody's code
+                raise CannotRun(f"{self.name} raised {type(error).__name__}: {error}") from error
+        if given is not None:
+            return given.criteria, given.scale.among(group.members)
+        return self.criteria, PLAIN
+
+
 def check_assignments(
     group: Annotated[str, typer.Argument(metavar="GROUP", help="A group in JSON, or many as JSON lines.")],
     assignment: Annotated[
@@ -68,13 +97,23 @@ def check_assignments(
             "and racks in either order, or fewer.",
         ),
     ] = DEFAULT_CRITERIA,
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            "--strategy",
+            "-s",
+            metavar="NAME",
+            help="Judge by what this strategy promises: its criteria, and the capacities that it reads from "
+            "the group. A certificate that judges by anything else is refused.",
+        ),
+    ] = None,
 ) -> None:
     """Judge assignments: is there a better one, and is the certificate right?
 
     The judge shares no code with the solver. A wrong certificate is refused with the rule it breaks, and an
     assignment that is not the best with partitions that members could pass on to make it better.
     """
-    wanted = _criteria(criteria)
+    wanted = _Wanted(_criteria(criteria)) if strategy is None else _promised(strategy)
     verdict = ExitCode.OK
     with (
         opened(group) as (group_lines, group_source),
@@ -102,17 +141,20 @@ def check_assignments(
 
 
 def _judge(
-    group: Group, assignment: Assignment, given: Certificate | None, wanted: tuple[Criterion, ...], where: str
+    group: Group, assignment: Assignment, given: Certificate | None, wanted: _Wanted, where: str
 ) -> dict[str, Any]:
     refusal: dict[str, Any] = {}
+    criteria, scale = wanted.by(group, given)
     try:
         if given is not None:
             try:
+                if (given.criteria, given.scale.among(group.members)) != (criteria, scale):
+                    raise CertificateError(f"it judges by other criteria or capacities than {wanted.name}")
                 check(group, assignment, given)
                 return {"optimal": True, **proof_to_json(given)}
             except CertificateError as error:
                 refusal = {"refused": str(error)}
-        proof = prove(group, assignment, wanted if given is None else given.criteria)
+        proof = prove(group, assignment, criteria, scale=scale)
     except InvalidAssignmentError as error:
         raise CannotRun(f"{where}: this is no assignment of the group: {error}") from None
     if isinstance(proof, Certificate):
@@ -135,6 +177,14 @@ def _certificates(file: str | None) -> Iterator[Certificate]:
         with opened(file) as (lines, source):
             for _, certificate in read_forms(Form("certificate", parse_certificate), lines, source):
                 yield certificate
+
+
+def _promised(name: str) -> _Wanted:
+    strategy = load_named_strategy(name)
+    criteria = criteria_of(strategy)
+    if criteria is None:
+        raise CannotRun(f"--strategy {name}: it declares no criteria: say with --criteria what to judge by")
+    return _Wanted(criteria, strategy)
 
 
 def _criteria(text: str) -> tuple[Criterion, ...]:

@@ -74,8 +74,12 @@ def _why(chain: Chain) -> str:
     start, end = chain.members[0], chain.members[-1]
     first, last = chain.loads
     if chain.reason is Reason.BALANCE:
+        carries = [f" of capacity {capacity}" for capacity in chain.capacities]
+        if carries[0] == carries[1]:
+            carries = ["", ""]
         return (
-            f"for balance: {start} has {first} and {end} {last}, and would have {first + 1} and {last - 1} "
+            f"for balance: {start}{carries[0]} has {first} and {end}{carries[1]} {last}, "
+            f"and would have {first + 1} and {last - 1} "
             "if one of them had not moved" + (" on" if len(chain.members) > 2 else "")
         )
     if chain.reason is Reason.RACKS:

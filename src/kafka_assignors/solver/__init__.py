@@ -1,6 +1,7 @@
 """The exact solver: who gets which partitions, so that nothing better exists.
 
-It minimises, in this order: the sum of the squared loads; then, in the order the caller asks for, the
+It minimises, in this order: the sum of the squared loads, measured on a `Scale` where members differ in
+capacity; then, in the order the caller asks for, the
 partitions that change hands between live members and the partitions consumed across racks; then, as well as a
 heuristic can, the unevenness of each topic over the members. Four steps, a file each, every one of which
 opens with its idea:
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from kafka_assignors.claims import Claims
 from kafka_assignors.group import Assignment, Group
+from kafka_assignors.scale import PLAIN, Scale
 from kafka_assignors.solver.classes import classify
 from kafka_assignors.solver.costs import RackPreference
 from kafka_assignors.solver.flow import share_out
@@ -27,14 +29,18 @@ from kafka_assignors.solver.placement import place
 __all__ = ["RackPreference", "solve"]
 
 
-def solve(group: Group, claims: Claims, *, racks: RackPreference = RackPreference.NONE) -> Assignment:
+def solve(
+    group: Group, claims: Claims, *, racks: RackPreference = RackPreference.NONE, scale: Scale = PLAIN
+) -> Assignment:
     """The best assignment of the group's partitions, given the judged claims of its members.
+
+    `scale` says by what balance measures their loads: by default each partition counts the same everywhere.
 
     Every partition of every topic that somebody subscribes to goes to one of its subscribers. The result
     depends on the values in `group` alone, not on the order of its mappings: ties go to the lower instance id
     (else member id), topic and partition. A prior assignment that is already optimal comes back unchanged.
     """
-    classes = classify(group, claims, racks)
+    classes = classify(group, claims, racks, scale)
     levels = find_levels(classes)
     shares = share_out(classes, levels, racks)
     return place(classes, shares)

@@ -1,8 +1,8 @@
 """Step 1: members and topics that are alike.
 
 A group of two thousand members and a million partitions rarely holds that many *different* things. Members
-that subscribe to the same topics are interchangeable except for what they own: together they are a
-**cohort**. Topics that are subscribed to by the same cohorts are interchangeable as well: together they are a
+that subscribe to the same topics, and count the same in balance, are interchangeable except for what they
+own: together they are a **cohort**. Topics that are subscribed to by the same cohorts are interchangeable as well: together they are a
 **topic class**. A group in which everybody subscribes to everything is one cohort and one topic class,
 however large it is. Where racks count, a topic class falls apart by the racks of the partitions' replicas
 into **partition classes**; where they do not, it is one partition class.
@@ -16,9 +16,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kafka_assignors.claims import Claims
 from kafka_assignors.group import Group, Member, Topic, TopicPartitions
+from kafka_assignors.scale import PLAIN, Scale
 from kafka_assignors.solver.costs import RackPreference
 
 __all__ = ["Classes", "PartitionClass", "TopicClass", "classify"]
@@ -64,26 +66,31 @@ class Classes:
 
     `members` in the order that decides ties; a member's number is its index. `racks` are the members' racks,
     all None where racks do not count. `cohorts` holds the member numbers of every cohort, ascending; members
-    that can get nothing are in none. `subscriptions` are the topics that each cohort subscribes to.
+    that can get nothing are in none. `subscriptions` are the topics that each cohort subscribes to,
+    `capacities` how much each of its members can carry beside others, and `already` how many partitions each
+    of them has that are not assigned here.
     """
 
     members: Sequence[Member]
     racks: Sequence[str | None]
     cohorts: Sequence[Sequence[int]]
     subscriptions: Sequence[frozenset[str]]
+    capacities: Sequence[int]
+    already: Sequence[int]
     topic_classes: Sequence[TopicClass]
     class_of_topic: Mapping[str, int]
     partition_classes: Sequence[PartitionClass]
 
 
-def classify(group: Group, claims: Claims, racks: RackPreference) -> Classes:
+def classify(group: Group, claims: Claims, racks: RackPreference, scale: Scale = PLAIN) -> Classes:
     """Number the members and find what is alike.
 
     Cost: linear in members, subscriptions and claims; with racks, linear in partitions.
     """
     members = sorted(group.members.values(), key=lambda member: (member.instance_id or member.id, member.id))
     member_racks = [member.rack or None if racks is not RackPreference.NONE else None for member in members]
-    cohorts, subscriptions = _cohorts(group, members)
+    cohorts, kinds = _cohorts(group, members, scale)
+    subscriptions = [kind.topics for kind in kinds]
     topic_classes, class_of_topic = _topic_classes(group, subscriptions)
     used_racks = frozenset(rack for rack in member_racks if rack is not None)
     topics = [group.topics[name] for name in sorted(class_of_topic)]
@@ -92,7 +99,15 @@ def classify(group: Group, claims: Claims, racks: RackPreference) -> Classes:
     else:
         partition_classes = _whole_classes(topics, class_of_topic, len(topic_classes), members, claims)
     return Classes(
-        members, member_racks, cohorts, subscriptions, topic_classes, class_of_topic, partition_classes
+        members,
+        member_racks,
+        cohorts,
+        subscriptions,
+        [kind.capacity for kind in kinds],
+        [kind.already for kind in kinds],
+        topic_classes,
+        class_of_topic,
+        partition_classes,
     )
 
 
@@ -102,11 +117,19 @@ def _can_miss(topics: Iterable[Topic], used_racks: frozenset[str]) -> bool:
     return any(replica_racks and not used_racks <= replica_racks for replica_racks in kinds)
 
 
-def _cohorts(group: Group, members: Iterable[Member]) -> tuple[list[list[int]], list[frozenset[str]]]:
-    """The members of each cohort, and the topics with partitions that it subscribes to."""
+class _Kind(NamedTuple):
+    """What the members of a cohort have in common; of the topics those with partitions."""
+
+    topics: frozenset[str]
+    capacity: int
+    already: int
+
+
+def _cohorts(group: Group, members: Iterable[Member], scale: Scale) -> tuple[list[list[int]], list[_Kind]]:
+    """The members of each cohort, and of what kind they are."""
     assignable = frozenset(name for name, topic in group.topics.items() if topic.partitions)
     effective: dict[frozenset[str], frozenset[str]] = {}  # what is subscribed to: what of it can be assigned
-    numbers: dict[frozenset[str], int] = {}
+    numbers: dict[_Kind, int] = {}
     cohorts: list[list[int]] = []
     for number, member in enumerate(members):
         topics = effective.get(member.topics)
@@ -114,7 +137,8 @@ def _cohorts(group: Group, members: Iterable[Member]) -> tuple[list[list[int]], 
             topics = effective[member.topics] = member.topics & assignable
         if not topics:
             continue
-        cohort = numbers.setdefault(topics, len(cohorts))
+        kind = _Kind(topics, scale.capacity(member.id), scale.has_already(member.id))
+        cohort = numbers.setdefault(kind, len(cohorts))
         if cohort == len(cohorts):
             cohorts.append([])
         cohorts[cohort].append(number)

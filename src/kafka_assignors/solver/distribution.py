@@ -19,13 +19,19 @@ class Distribution:
 
     `takers` are the cohorts that may have each class, `sizes` the members of each cohort and `loads` what it
     has: what it brought with it, which stays, and what it was given here. `held` are the latter, by cohort
-    and class; there are no entries of nought.
+    and class; there are no entries of nought. `capacities` are those of one member of each cohort, all 1 if
+    not given: how high a cohort stands is what it has for each unit of capacity.
     """
 
     def __init__(
-        self, sizes: Sequence[int], loads: Sequence[int], takers: Mapping[int, Sequence[int]]
+        self,
+        sizes: Sequence[int],
+        loads: Sequence[int],
+        takers: Mapping[int, Sequence[int]],
+        capacities: Sequence[int] | None = None,
     ) -> None:
         self.sizes = sizes
+        self.capacities = capacities or [1] * len(sizes)
         self.loads = [*loads]
         self.takers = takers
         self.held: list[dict[int, int]] = [{} for _ in sizes]
@@ -41,31 +47,32 @@ class Distribution:
 
         It ends up on those that stand lowest, so that they stand alike to within two a member.
         """
-        heights = [load / size for load, size in zip(self.loads, self.sizes, strict=True)]
+        weights = [size * capacity for size, capacity in zip(self.sizes, self.capacities, strict=True)]
+        heights = [load / weight for load, weight in zip(self.loads, weights, strict=True)]
         for number in sorted(amounts, key=lambda number: len(self.takers[number])):
             if amounts[number]:
-                self._pour(number, amounts[number], heights)
+                self._pour(number, amounts[number], weights, heights)
 
-    def _pour(self, number: int, amount: int, heights: list[float]) -> None:
-        sizes, loads = self.sizes, self.loads
+    def _pour(self, number: int, amount: int, weights: Sequence[int], heights: list[float]) -> None:
+        sizes, loads, capacities = self.sizes, self.loads, self.capacities
         lowest_first = sorted(self.takers[number], key=heights.__getitem__)
         total = amount
-        members = filled = 0
+        capacity = filled = 0
         for cohort in lowest_first:
-            size = sizes[cohort]
-            if total * size < (loads[cohort] + size) * members:
+            weight = weights[cohort]
+            if total * weight < (loads[cohort] + sizes[cohort]) * capacity:
                 break  # the others will hardly come up to where it stands
             total += loads[cohort]
-            members += size
+            capacity += weight
             filled += 1
         del lowest_first[filled:]
-        level = total // members
-        for ceiling in (level, level + 1):
+        for more in (0, 1):
             for cohort in lowest_first:
+                ceiling = total * capacities[cohort] // capacity + more
                 poured = min(amount, ceiling * sizes[cohort] - loads[cohort])
                 if poured > 0:
                     self.give(number, cohort, poured)
-                    heights[cohort] = loads[cohort] / sizes[cohort]
+                    heights[cohort] = loads[cohort] / weights[cohort]
                     amount -= poured
                     if not amount:
                         return

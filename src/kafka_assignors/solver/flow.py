@@ -5,7 +5,8 @@ minimum-cost flow of its own. Partitions flow from their class to members. A mem
 class as it owned there, at no cost; whatever else it gets of the class goes through a hub, at the cost of a
 move, no matter who owned it: that partitions without an owner pay it too adds the same to every solution.
 Members that owned nothing are not told apart and share the hub of their cohort and rack. From every member
-`load` partitions flow to the sink, and one more through a pool that holds as many as the level has extra.
+its load flows to the sink, and, if it is one that may get one more, that one through a pool that holds as
+many as the level has extra.
 Where racks count, an edge to members that would consume across racks costs a miss more.
 
                   keeps: what it owned
@@ -20,7 +21,7 @@ are as good as any. And what `greedy` finds may be enough; otherwise the flow st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafka_assignors.solver.classes import Classes, PartitionClass
@@ -46,7 +47,7 @@ def share_out(classes: Classes, levels: Sequence[Level], racks: RackPreference) 
         owned = [part.owned_counts if len(levels) == 1 else _owned_counts(part, members) for part in here]
         racks_count = any(partition_class.racks is not None for partition_class in here)
         if not racks_count and len(here) == 1:
-            counts = [_share_one(level, sorted(members), owned[0])]
+            counts = [_share_one(level, members, owned[0])]
         elif not racks_count and not any(owned):
             counts = _deal_shares(classes, level)
         else:
@@ -68,11 +69,16 @@ def _owned_counts(partition_class: PartitionClass, members: dict[int, int]) -> d
     return {m: count for m, count in partition_class.owned_counts.items() if m in members}
 
 
-def _share_one(level: Level, members: Sequence[int], owned: dict[int, int]) -> dict[int, int]:
-    """The shares of a single class: those who own the most get one more, and everybody is filled up."""
-    most_first = sorted(members, key=lambda m: -owned.get(m, 0))
-    richest = set(most_first[: level.extra])
-    return {m: level.load + (m in richest) for m in members}
+def _share_one(level: Level, members: Mapping[int, int], owned: dict[int, int]) -> dict[int, int]:
+    """The shares of a single class: those who own the most beyond their load get one more, and everybody is
+    filled up.
+    """
+    loads = {m: level.loads[members[m]] for m in sorted(members)}
+    optional = (m for m in loads if members[m] in level.optional)
+    most_first = sorted(optional, key=lambda m: loads[m] - owned.get(m, 0))
+    for m in most_first[: level.extra]:
+        loads[m] += 1
+    return loads
 
 
 def _deal_shares(classes: Classes, level: Level) -> Shares:
@@ -123,6 +129,7 @@ class _LevelNetwork:
         hubs_of: dict[int, dict[str | None, _Hub]] = {cohort: {} for cohort in level.cohorts}
         owner_nodes: dict[int, int] = {}
         for m, cohort in _members(classes, level).items():
+            load = level.loads[cohort]
             hubs, rack = hubs_of[cohort], classes.racks[m]
             if rack not in hubs:
                 hubs[rack] = _Hub(cohort, rack, network.node())
@@ -131,13 +138,15 @@ class _LevelNetwork:
             if m not in loads:
                 hub.newcomers.append(m)
                 continue
-            node = owner_nodes[m] = network.node(-level.load)
-            network.edge(node, pool, 1, carries=int(loads[m] > level.load))
+            node = owner_nodes[m] = network.node(-load)
+            if cohort in level.optional:
+                network.edge(node, pool, 1, carries=int(loads[m] > load))
             hub.to_owners.append((m, network.edge(hub.node, node, UNLIMITED)))
         for hub in self.hubs:
             if hub.newcomers:
-                network.lack(hub.node, level.load * len(hub.newcomers))
-                network.edge(hub.node, pool, len(hub.newcomers))
+                network.lack(hub.node, level.loads[hub.cohort] * len(hub.newcomers))
+                if hub.cohort in level.optional:
+                    network.edge(hub.node, pool, len(hub.newcomers))
 
         for index, part in enumerate(parts):
             node = network.node(part.partitions)

@@ -1,6 +1,7 @@
 """The start of step 3: what a simple rule finds, and when that is enough.
 
-**Keep.** Every member keeps what it owned, up to its load; and as many as the level has extra keep one more.
+**Keep.** Every member keeps what it owned, up to its load; and as many as the level has extra, of those that
+may get one more, keep that.
 Without rack misses no assignment keeps more partitions than this, whichever classes they are of.
 
 **Fill.** What is left of each class is poured over the subscribers that still have room, and passed on among
@@ -37,7 +38,8 @@ def keep(
     choose, they give up what is nearest to members with room: partitions of classes that these subscribe to,
     or else of classes through which others can pass something on to them.
     """
-    room = dict.fromkeys(members, level.load)
+    room = {m: level.loads[cohort] for m, cohort in members.items()}
+    left = dict(room)
     for counts in owned:
         for m, count in counts.items():
             room[m] -= count
@@ -53,7 +55,6 @@ def keep(
         range(len(parts)), key=lambda index: (-steps[index], wanted[index], len(subscribers[index]))
     )
     kept: Shares = [{} for _ in parts]
-    loads = dict.fromkeys(members, 0)
     one_more: dict[int, int] = {}  # member: a class of which it could keep one more
     for index in least_wanted_first:
         part = parts[index]
@@ -61,11 +62,11 @@ def keep(
         for m, count in owned[index].items():
             if part.racks is not None and part.misses(classes.racks[m]):
                 continue
-            keeps = min(count, level.load - loads[m])
+            keeps = min(count, left[m])
             if keeps:
-                loads[m] += keeps
+                left[m] -= keeps
                 keeps_of[m] = keeps
-            if keeps < count:
+            if keeps < count and members[m] in level.optional:
                 one_more.setdefault(m, index)
     for m in sorted(one_more)[: level.extra]:
         counts = kept[one_more[m]]
@@ -119,8 +120,8 @@ def fill(
         for m, count in counts.items():
             loads[m] += count
     lacking = {
-        cohort: [(m, level.load - loads[m]) for m in classes.cohorts[cohort] if loads[m] <= level.load]
-        for cohort in level.cohorts
+        cohort: [(m, load - loads[m]) for m in classes.cohorts[cohort] if loads[m] <= load]
+        for cohort, load in level.loads.items()
     }
     room = {cohort: sum(missing for _, missing in wishes) for cohort, wishes in lacking.items()}
     takers = {
@@ -136,7 +137,7 @@ def fill(
     distribution = Distribution(sizes, [-room.get(cohort, 0) for cohort in range(len(sizes))], takers)
     distribution.pour(left)
     at_least = dict.fromkeys(level.cohorts, 0)
-    at_most = {cohort: len(wishes) for cohort, wishes in lacking.items()}
+    at_most = {cohort: len(wishes) * (cohort in level.optional) for cohort, wishes in lacking.items()}
     if distribution.even_out(level.cohorts, at_least, at_most) is not None:
         return None
     shares = [dict(counts) for counts in kept]

@@ -13,6 +13,15 @@ chains is all at k + 1 or above, subscribes to classes that only they subscribe 
 the rest: the part is split in two, and each half is treated in the same way. The same with k and members
 still below it. If neither happens, everybody has k or k + 1, and the part is a level.
 
+Where members differ in capacity, or have partitions already, the same holds of what a partition **costs**: the
+x-th one of a member adds (2(x + already) - 1) / capacity to the sum. That rises with x, so if the P
+partitions of a part could go to anybody they would take the P cheapest of these steps. The dearest of them is
+what a level has in common instead of k: each member gets the steps that cost less, which is its own load, and
+some of those whose next step costs exactly as much get that one too (`apportion`). Where all are alike,
+all their next steps cost the same, and it is k and k + 1. The division stays right, whatever the costs: what
+is split off above has no next step that costs less than the dearest of these, what remains below no last one
+that costs more, and one of the two not even one that costs as much. So giving from below to above is a loss.
+
 Where this starts from does not matter for what is found. It starts from what the members owned, which is
 often nearly even, and pours the rest over them (see `distribution`). It works on cohorts, whose members are
 always kept even.
@@ -21,13 +30,17 @@ Source: N. Harvey, R. Ladner, L. Lovász, T. Tamir, "Semi-matchings for bipartit
 Journal of Algorithms 59 (2006), which shows that an assignment has the least sum of squares exactly if no
 such chain leads from a member to one with at least two partitions less. Splitting at the average is the
 decomposition algorithm for separable convex objectives of S. Fujishige, "Lexicographically optimal base of a
-polymatroid with respect to a weight vector", Mathematics of Operations Research 5 (1980).
+polymatroid with respect to a weight vector", Mathematics of Operations Research 5 (1980). Taking the cheapest
+steps is the method of A. Sainte-Laguë for seats in proportion to votes (1910), whose quotients are the inverse
+costs; M. L. Balinski, H. P. Young, "Fair Representation" (1982), appendix, shows what it minimises.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from heapq import heapify, heappop, heappush
 
 from kafka_assignors.solver.classes import Classes
 from kafka_assignors.solver.distribution import Distribution
@@ -37,14 +50,16 @@ __all__ = ["Level", "find_levels"]
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """Members that get `load` partitions each, `extra` of them one more, and the topic classes they serve.
+    """Members that get so many partitions each, `extra` of them one more, and the topic classes they serve.
 
-    `cohorts` and `topic_classes` are numbers, ascending; every class is served by the level alone. `shares`
-    is one way to do it, by cohort and topic class, in which each cohort gets between `load` and `load + 1` a
-    member.
+    `loads` are by cohort, what each of its members gets; those that may get one more are the members of the
+    `optional` cohorts, of which there are more than `extra`. `cohorts` and `topic_classes` are numbers,
+    ascending; every class is served by the level alone. `shares` is one way to do it, by cohort and topic
+    class, in which nobody in a cohort gets less than its load or, in an optional one, more than one more.
     """
 
-    load: int
+    loads: Mapping[int, int]
+    optional: Collection[int]
     extra: int
     cohorts: Sequence[int]
     topic_classes: Sequence[int]
@@ -63,13 +78,15 @@ def find_levels(classes: Classes) -> list[Level]:
     while parts:
         cohorts, topic_classes = parts.pop()
         total = sum(classes.topic_classes[number].partitions for number in topic_classes)
-        load, extra = divmod(total, sum(sizes[cohort] for cohort in cohorts))
-        low = {cohort: load * sizes[cohort] for cohort in cohorts}
-        high = {cohort: least + sizes[cohort] for cohort, least in low.items()} if extra else low
+        loads, optional, extra = apportion(classes, cohorts, total)
+        low = {cohort: (load + classes.already[cohort]) * sizes[cohort] for cohort, load in loads.items()}
+        high = low
+        if extra:
+            high = {cohort: least + sizes[cohort] * (cohort in optional) for cohort, least in low.items()}
         above = distribution.even_out(cohorts, low, high)
         if above is None:
             shares = {cohort: distribution.held[cohort] for cohort in cohorts}
-            levels.append(Level(load, extra, cohorts, topic_classes, shares))
+            levels.append(Level(loads, optional, extra, cohorts, topic_classes, shares))
         else:
             high_cohorts, high_classes = above
             parts.extend(
@@ -82,10 +99,69 @@ def find_levels(classes: Classes) -> list[Level]:
     return levels
 
 
+def apportion(
+    classes: Classes, cohorts: Sequence[int], total: int
+) -> tuple[dict[int, int], frozenset[int], int]:
+    """The cheapest steps for so many partitions, if everybody could have any of them.
+
+    Returns what each member of a cohort gets, by cohort; the cohorts whose members' next step is the
+    cheapest of all that are left; and how many of those members get it, which is not all of them. Cost:
+    linear in cohorts if they are alike; else n log n in their members.
+    """
+    sizes = {cohort: len(classes.cohorts[cohort]) for cohort in cohorts}
+    capacities, already = classes.capacities, classes.already
+    if len({(capacities[cohort], already[cohort]) for cohort in cohorts}) == 1:
+        load, extra = divmod(total, sum(sizes.values()))
+        return dict.fromkeys(cohorts, load), frozenset(cohorts), extra
+    loads = _surely(classes, sizes, total)
+    left = total - sum(load * sizes[cohort] for cohort, load in loads.items())
+    steps = [(_cost(classes, cohort, load + 1), cohort) for cohort, load in loads.items()]
+    heapify(steps)
+    while True:
+        cost, _ = steps[0]
+        cheapest: list[int] = []
+        while steps and steps[0][0] == cost:
+            cheapest.append(heappop(steps)[1])
+        members = sum(map(sizes.__getitem__, cheapest))
+        if left < members:
+            return loads, frozenset(cheapest), left
+        left -= members
+        for cohort in cheapest:
+            loads[cohort] += 1
+            heappush(steps, (_cost(classes, cohort, loads[cohort] + 1), cohort))
+
+
+def _surely(classes: Classes, sizes: Mapping[int, int], total: int) -> dict[int, int]:
+    """By cohort, steps of each member that are among the cheapest for certain; fewer than one a member lack.
+
+    Were loads not whole numbers, there would be a cost at which everybody's steps add up to the total: as
+    water stands in vessels of these widths (capacities) and bottoms (what a step before the first would
+    cost). Rounded down, the steps are those that cost no more than that.
+    """
+    capacities, already = classes.capacities, classes.already
+    bottoms = {cohort: _cost(classes, cohort, 0) for cohort in sizes}
+    water, width = 2 * total, 0  # the cost is water / width
+    for cohort in sorted(sizes, key=bottoms.__getitem__):
+        if bottoms[cohort] * width > water:
+            break
+        water += sizes[cohort] * (2 * already[cohort] - 1)
+        width += sizes[cohort] * capacities[cohort]
+    return {
+        cohort: max(0, (water * capacities[cohort] - width * (2 * already[cohort] - 1)) // (2 * width))
+        for cohort in sizes
+    }
+
+
+def _cost(classes: Classes, cohort: int, nth: int) -> Fraction:
+    """What a member's n-th partition adds to the sum."""
+    return Fraction(2 * (nth + classes.already[cohort]) - 1, classes.capacities[cohort])
+
+
 def _start(classes: Classes, sizes: Sequence[int]) -> Distribution:
     """What the members owned, the rest poured over them."""
     takers = {number: topic_class.cohorts for number, topic_class in enumerate(classes.topic_classes)}
-    distribution = Distribution(sizes, [0] * len(sizes), takers)
+    brought = [load * size for load, size in zip(classes.already, sizes, strict=True)]
+    distribution = Distribution(sizes, brought, takers, classes.capacities)
     left = {number: topic_class.partitions for number, topic_class in enumerate(classes.topic_classes)}
     cohort_of = {m: cohort for cohort, members in enumerate(classes.cohorts) for m in members}
     for part in classes.partition_classes:

@@ -10,8 +10,8 @@ Movement and rack misses stay as they are, because only these changes are looked
 
 - **Exchange.** Both partitions have been dealt, and neither goes to who released it: each has moved, and goes
   on having moved. Both members subscribe to both, and together they miss as many racks as before.
-- **Pass.** A partition that was dealt goes to a member that has one less in all, under the same conditions:
-  the two change loads.
+- **Pass.** A partition that was dealt goes to a member at which it costs balance as much, under the same
+  conditions. Where members have the same capacity that is one that has one less in all: the two change loads.
 - **Give back.** One that was dealt goes back to the member that released it, which releases another instead.
 
 The sum falls each time, so this comes to an end. It is also bounded: nothing is done if more than
@@ -177,7 +177,7 @@ class _Exchanges:
             given = self._given(giver, cell, taker)
             if given is None:
                 continue
-            if self._load(giver) == self._load(taker) + 1 and self._may_pass(giver, number, taker):
+            if self._costs_as_much(giver, taker) and self._may_pass(giver, number, taker):
                 self._pass_dealt(giver, cell, given, taker)
                 self._loads[giver] -= 1
                 self._loads[taker] += 1
@@ -255,6 +255,14 @@ class _Exchanges:
         racks, parts = self._classes.racks, self._classes.partition_classes
         before = parts[its].misses(racks[one]) + parts[others].misses(racks[other])
         return before == parts[its].misses(racks[other]) + parts[others].misses(racks[one])
+
+    def _costs_as_much(self, giver: int, taker: int) -> bool:
+        """Whether one partition more adds as much to balance at the one as one less takes off at the other."""
+        here, there = self._cohort_of[giver], self._cohort_of[taker]
+        capacities, already = self._classes.capacities, self._classes.already
+        saved = 2 * (self._load(giver) + already[here]) - 1
+        added = 2 * (self._load(taker) + already[there]) + 1
+        return saved * capacities[there] == added * capacities[here]
 
     def _may_pass(self, giver: int, number: int, taker: int) -> bool:
         """Whether it misses as many racks when a partition of the class goes from the one to the other."""

@@ -1,6 +1,7 @@
 """The strategies, the contract they fulfil, and the way to find one by name."""
 
 from kafka_assignors.strategies.contract import (
+    BalancesOnScale,
     Criterion,
     FollowsRacks,
     MemberContext,
@@ -26,6 +27,7 @@ from kafka_assignors.strategies.roundrobin import RoundRobin
 from kafka_assignors.strategies.sticky import Sticky
 
 __all__ = [
+    "BalancesOnScale",
     "CooperativeSticky",
     "Criterion",
     "FollowsRacks",

@@ -15,8 +15,10 @@ from typing import Protocol, runtime_checkable
 
 from kafka_assignors.claims import Claims
 from kafka_assignors.group import NO_GENERATION, Assignment, Group, TopicPartitions
+from kafka_assignors.scale import PLAIN, Scale
 
 __all__ = [
+    "BalancesOnScale",
     "Criterion",
     "FollowsRacks",
     "MemberContext",
@@ -26,6 +28,7 @@ __all__ = [
     "SupportsFindings",
     "SupportsMemberData",
     "runs_on_broker",
+    "scale_of",
 ]
 
 
@@ -52,7 +55,10 @@ class Criterion(enum.Enum):
     """What is to be as little as possible."""
 
     BALANCE = "balance"
-    """The sum of the squared loads, a load being the number of partitions of a member."""
+    """The sum of the squared loads, a load being the number of partitions of a member.
+
+    Where the strategy has a scale (`BalancesOnScale`) each square is divided by the capacity of the member.
+    """
 
     MOVEMENT = "movement"
     """Partitions whose owner, by the judged claims, is in the group, and that go to another member."""
@@ -161,3 +167,18 @@ class Optimal(Protocol):
 
     @property
     def criteria(self) -> tuple[Criterion, ...]: ...
+
+
+@runtime_checkable
+class BalancesOnScale(Protocol):
+    """An optimal strategy whose members differ in what they can carry.
+
+    `balance_scale(group)` says how: by that its balance is measured, proven and explained.
+    """
+
+    def balance_scale(self, group: Group) -> Scale: ...
+
+
+def scale_of(strategy: Strategy, group: Group) -> Scale:
+    """By what the strategy measures the loads of the group's members."""
+    return strategy.balance_scale(group) if isinstance(strategy, BalancesOnScale) else PLAIN

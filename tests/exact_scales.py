@@ -1,0 +1,37 @@
+"""Random capacities, and partitions that members have already, for groups of any kind.
+
+The capacities of a group have a common multiple of 10,000 at most, so that the exact solver of the comparison
+can count in floating-point numbers without an error.
+"""
+
+from __future__ import annotations
+
+import random
+
+from kafka_assignors.group import Group
+from kafka_assignors.scale import Scale
+
+__all__ = ["random_scale"]
+
+PALETTES: tuple[tuple[int, ...], ...] = (
+    (1, 2),
+    (1, 2, 4, 8),
+    (2, 3),
+    (3, 4, 5),
+    tuple(range(1, 11)),
+    (7, 11, 13),
+    (1, 100, 10_000),
+    (97, 100),
+    (1, 997),
+)
+
+
+def random_scale(rng: random.Random, group: Group) -> Scale:
+    """A scale for the members of the group; some are not named in it."""
+    palette = rng.choice(PALETTES)
+    named = [member_id for member_id in sorted(group.members) if rng.random() < 0.9]
+    most = rng.choice((0, 0, 1, 3, 20))
+    return Scale(
+        capacities={member_id: rng.choice(palette) for member_id in named},
+        already={member_id: rng.randint(0, most) for member_id in named} if most else {},
+    )
