@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Protocol, runtime_checkable
 
 from kafka_assignors.claims import Claims
@@ -27,6 +28,7 @@ __all__ = [
     "Strategy",
     "SupportsFindings",
     "SupportsMemberData",
+    "Trade",
     "runs_on_broker",
     "scale_of",
 ]
@@ -68,6 +70,27 @@ class Criterion(enum.Enum):
 
     A member without a rack matches every partition, and a partition without known racks every member.
     """
+
+
+@dataclass(frozen=True, slots=True)
+class Trade:
+    """A criterion made of two: rack misses and movement, of which `misses` weigh as much as `moves`.
+
+    So a miss counts `moves` and a move counts `misses`, and the sum is to be as little as possible. Both are
+    positive and have no common divisor. `value` is how it is written, as `Criterion.value` is:
+    `trade=3`, `trade=3/2`.
+    """
+
+    moves: int
+    misses: int
+
+    @property
+    def value(self) -> str:
+        return f"trade={Fraction(self.moves, self.misses)}"
+
+    def count(self, moves: int, misses: int) -> int:
+        """What so many moves and rack misses come to."""
+        return self.misses * moves + self.moves * misses
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +189,7 @@ class Optimal(Protocol):
     """
 
     @property
-    def criteria(self) -> tuple[Criterion, ...]: ...
+    def criteria(self) -> tuple[Criterion | Trade, ...]: ...
 
 
 @runtime_checkable

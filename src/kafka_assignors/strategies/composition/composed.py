@@ -14,8 +14,13 @@ from kafka_assignors.group import Assignment, Group
 from kafka_assignors.protocol.facts import encode_facts
 from kafka_assignors.strategies.composition.problem import Problem
 from kafka_assignors.strategies.composition.rule import Balance, Place, Restriction, Rule, Wish
-from kafka_assignors.strategies.composition.wishes import rack_preference
-from kafka_assignors.strategies.contract import Criterion, MemberContext, RebalanceProtocol
+from kafka_assignors.strategies.composition.wishes import (
+    FewestMoves,
+    FewestRackMisses,
+    RackTrade,
+    rack_preference,
+)
+from kafka_assignors.strategies.contract import MemberContext, RebalanceProtocol
 
 __all__ = ["Composed", "RuleOrderError"]
 
@@ -59,7 +64,7 @@ class Composed:
     @property
     def follows_racks(self) -> bool:
         """Whether replicas in other racks would make another assignment the best one."""
-        return any(wish.criterion is Criterion.RACKS for wish in self._wishes())
+        return rack_preference(self._wishes()).moves_at_rest
 
     def member_data(self, member: MemberContext) -> bytes:
         """What this member announces, and a digest of its rules."""
@@ -125,6 +130,11 @@ def require_order(rules: Sequence[Rule]) -> None:
     for kind in kinds:
         if kinds.count(kind) > 1:
             raise RuleOrderError(f"rule {kind!r} comes {kinds.count(kind)} times")
+    if RackTrade.kind in kinds and (also := {FewestMoves.kind, FewestRackMisses.kind}.intersection(kinds)):
+        raise RuleOrderError(
+            f"rule {RackTrade.kind!r} weighs movement and racks against each other, so {min(also)!r} beside it "
+            "has nothing to say: leave it out"
+        )
     balances = [rule.kind for rule in rules if rule.place is Place.BALANCE]
     if len(balances) != 1:
         found = f"{' and '.join(map(repr, balances))} are too many" if balances else "there is none"

@@ -18,7 +18,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 from kafka_assignors.group import Assignment
 from kafka_assignors.solver import RackPreference
 from kafka_assignors.strategies.composition.problem import Problem
-from kafka_assignors.strategies.contract import Criterion
+from kafka_assignors.strategies.contract import Criterion, Trade
 
 __all__ = ["Balance", "Place", "Restriction", "Rule", "Wish"]
 
@@ -64,4 +64,5 @@ class Balance(Rule, Protocol):
 class Wish(Rule, Protocol):
     """What decides between balanced assignments."""
 
-    criterion: ClassVar[Criterion]
+    @property
+    def criterion(self) -> Criterion | Trade: ...
