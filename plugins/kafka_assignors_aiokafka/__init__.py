@@ -13,6 +13,7 @@ through a rebalance.
 import logging
 
 from kafka_assignors.releases import installed_release
+from kafka_assignors.strategies.capacity import Capacity
 from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
 from kafka_assignors.strategies.rack_aware_sticky import RackAwareSticky
 from kafka_assignors.strategies.range import Range
@@ -29,6 +30,7 @@ from kafka_assignors_aiokafka.cooperative import (  # noqa: E402
 )
 
 __all__ = [
+    "CapacityAssignor",
     "CooperativeAIOKafkaConsumer",
     "CooperativeStickyAssignor",
     "FencedInstanceIdError",
@@ -74,3 +76,13 @@ class RackAwareStickyAssignor(StrategyAssignor):
 
     def __init__(self, *, rack: str | None = None, instance_id: str | None = None) -> None:
         super().__init__(RackAwareSticky(), rack=rack, instance_id=instance_id)
+
+
+class CapacityAssignor(StrategyAssignor):
+    """`capacity`: loads in proportion to capacities, and of all such assignments one that moves fewest.
+
+    `capacity` is what this process can carry beside the others, a whole number from 1 to 10,000.
+    """
+
+    def __init__(self, *, capacity: int, rack: str | None = None, instance_id: str | None = None) -> None:
+        super().__init__(Capacity(capacity), rack=rack, instance_id=instance_id)

@@ -8,6 +8,7 @@
 Instances are passed, not classes. `assignor(strategy)` does the same with a strategy of your own.
 """
 
+from kafka_assignors.strategies.capacity import Capacity
 from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
 from kafka_assignors.strategies.rack_aware_sticky import RackAwareSticky
 from kafka_assignors.strategies.range import Range
@@ -17,6 +18,7 @@ from kafka_assignors_kafka_python._assignor import StrategyAssignor, assignor
 from kafka_assignors_kafka_python.cooperative import CooperativeKafkaConsumer
 
 __all__ = [
+    "CapacityAssignor",
     "CooperativeKafkaConsumer",
     "CooperativeStickyAssignor",
     "RackAwareStickyAssignor",
@@ -61,3 +63,13 @@ class RackAwareStickyAssignor(StrategyAssignor):
 
     def __init__(self, *, rack: str | None = None, instance_id: str | None = None) -> None:
         super().__init__(RackAwareSticky(), rack=rack, instance_id=instance_id)
+
+
+class CapacityAssignor(StrategyAssignor):
+    """`capacity`: loads in proportion to capacities, and of all such assignments one that moves fewest.
+
+    `capacity` is what this process can carry beside the others, a whole number from 1 to 10,000.
+    """
+
+    def __init__(self, *, capacity: int, rack: str | None = None, instance_id: str | None = None) -> None:
+        super().__init__(Capacity(capacity), rack=rack, instance_id=instance_id)

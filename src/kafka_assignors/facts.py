@@ -23,6 +23,11 @@ class GroupFacts:
     members: Mapping[str, Facts]
     findings: tuple[str, ...]
 
+    @property
+    def capacities(self) -> dict[str, int]:
+        """The capacity of each member that announced one."""
+        return {id: facts.capacity for id, facts in self.members.items() if facts.capacity is not None}
+
 
 def facts_of(group: Group) -> GroupFacts:
     """What the members of the group announced; never fails because of one of them."""

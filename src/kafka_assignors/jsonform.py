@@ -26,7 +26,8 @@ price for each member, a number for each criterion (see `kafka_assignors.certifi
 Where members differ in what they can carry, it also has those capacities that are not 1, a number of
 partitions for those that have some `already`, and a price that is no whole number is written as a fraction::
 
-    {"criteria": ["balance"], "capacities": {"m1": 4}, "already": {"m2": 3}, "prices": {"m1": ["7/4"], "m2": [5]}}
+    {"criteria": ["balance"], "capacities": {"m1": 4}, "already": {"m2": 3},
+     "prices": {"m1": ["7/4"], "m2": [5]}}
 
 An unknown key is refused, for a misspelt `owned` would silently become a group of newcomers. Types are taken
 strictly: `true` is not a number, nor is `"12"`. What a member claims to own is not judged here (see

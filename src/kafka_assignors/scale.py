@@ -26,7 +26,8 @@ class Scale:
     not among those to be assigned. A member that is not named has a capacity of 1, and nothing yet; one that
     is not in the group does not matter.
 
-    Raises `InvalidScaleError` if a capacity is not a positive whole number, or a member has less than nothing.
+    Raises `InvalidScaleError` if a capacity is not a positive whole number, or a member has less than
+    nothing.
     """
 
     capacities: Mapping[str, int] = field(default_factory=dict[str, int])

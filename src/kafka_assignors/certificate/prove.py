@@ -44,8 +44,8 @@ def prove(
 ) -> Certificate | Improvement:
     """A certificate that no assignment of the group is better by these criteria, or steps to one that is.
 
-    `scale` is what balance is measured by. Raises `InvalidAssignmentError` if it is no valid assignment of the group, and `ValueError` unless the
-    criteria begin with balance and name each other one once at most.
+    `scale` is what balance is measured by. Raises `InvalidAssignmentError` if it is no valid assignment of
+    the group, and `ValueError` unless the criteria begin with balance and name each other one once at most.
     """
     criteria = require_criteria(criteria)
     check_assignment(group, assignment)

@@ -31,7 +31,7 @@ kafka-assignors check group.json answer.json     (an answer of `assign --certify
 
 kafka-assignors check group.json assignment.json --criteria balance,racks,movement
 
-kafka-assignors check group.json answer.json --strategy capacity     (with the capacities that members announce)
+kafka-assignors check group.json answer.json --strategy capacity     (by the capacities members announce)
 
 An assignment in JSON:  {"m1": {"orders": [0, 1]}, "m2": {"orders": [2]}}
 

@@ -51,7 +51,7 @@ def strategy_not_in_client(facts: Facts) -> Iterator[Found]:
     "eager-under-cooperative",
     Severity.INFO,
     happens="The member runs a cooperative strategy of kafka-assignors (cooperative-sticky, "
-    "rack-aware-sticky, or your own) in the stock consumer of aiokafka or kafka-python, which is eager: it "
+    "rack-aware-sticky, capacity, or your own) in the stock consumer of aiokafka or kafka-python, which is eager: it "
     "gives up all its partitions in every rebalance and gets most of them back. What moves is as little "
     "as with other cooperative members; what pauses is everything it has.",
     why="Keeping partitions through a rebalance (KIP-429) is the consumer's business, not the strategy's. "

@@ -45,6 +45,7 @@ _CLASSES = {
     "StickyAssignor": "sticky",
     "CooperativeStickyAssignor": "cooperative-sticky",
     "RackAwareStickyAssignor": "rack-aware-sticky",
+    "CapacityAssignor": "capacity",
 }
 _STOCK_CLASSES = {
     "RangePartitionAssignor": "range",

@@ -13,8 +13,8 @@ chains is all at k + 1 or above, subscribes to classes that only they subscribe 
 the rest: the part is split in two, and each half is treated in the same way. The same with k and members
 still below it. If neither happens, everybody has k or k + 1, and the part is a level.
 
-Where members differ in capacity, or have partitions already, the same holds of what a partition **costs**: the
-x-th one of a member adds (2(x + already) - 1) / capacity to the sum. That rises with x, so if the P
+Where members differ in capacity, or have partitions already, the same holds of what a partition **costs**:
+the x-th one of a member adds (2(x + already) - 1) / capacity to the sum. That rises with x, so if the P
 partitions of a part could go to anybody they would take the P cheapest of these steps. The dearest of them is
 what a level has in common instead of k: each member gets the steps that cost less, which is its own load, and
 some of those whose next step costs exactly as much get that one too (`apportion`). Where all are alike,
@@ -30,9 +30,9 @@ Source: N. Harvey, R. Ladner, L. Lovász, T. Tamir, "Semi-matchings for bipartit
 Journal of Algorithms 59 (2006), which shows that an assignment has the least sum of squares exactly if no
 such chain leads from a member to one with at least two partitions less. Splitting at the average is the
 decomposition algorithm for separable convex objectives of S. Fujishige, "Lexicographically optimal base of a
-polymatroid with respect to a weight vector", Mathematics of Operations Research 5 (1980). Taking the cheapest
-steps is the method of A. Sainte-Laguë for seats in proportion to votes (1910), whose quotients are the inverse
-costs; M. L. Balinski, H. P. Young, "Fair Representation" (1982), appendix, shows what it minimises.
+polymatroid with respect to a weight vector", Mathematics of Operations Research 5 (1980). Taking the
+cheapest steps is how A. Sainte-Laguë gives seats to parties in proportion to their votes, "La représentation
+proportionnelle et la méthode des moindres carrés", Annales scientifiques de l'ENS 27 (1910).
 """
 
 from __future__ import annotations

@@ -257,7 +257,7 @@ class _Exchanges:
         return before == parts[its].misses(racks[other]) + parts[others].misses(racks[one])
 
     def _costs_as_much(self, giver: int, taker: int) -> bool:
-        """Whether one partition more adds as much to balance at the one as one less takes off at the other."""
+        """Whether the taker's next partition adds to balance what the giver's last one did."""
         here, there = self._cohort_of[giver], self._cohort_of[taker]
         capacities, already = self._classes.capacities, self._classes.already
         saved = 2 * (self._load(giver) + already[here]) - 1

@@ -1,5 +1,6 @@
 """The strategies, the contract they fulfil, and the way to find one by name."""
 
+from kafka_assignors.strategies.capacity import Capacity
 from kafka_assignors.strategies.contract import (
     BalancesOnScale,
     Criterion,
@@ -31,6 +32,7 @@ from kafka_assignors.strategies.sticky import Sticky
 
 __all__ = [
     "BalancesOnScale",
+    "Capacity",
     "CooperativeSticky",
     "Criterion",
     "FollowsRacks",

@@ -34,6 +34,7 @@ ENTRY_POINT_GROUP = "kafka_assignors.strategies"
 
 # By target, not by class: the classes' package imports this module.
 _BUILT_IN = {
+    "capacity": "kafka_assignors.strategies.capacity:Capacity",
     "cooperative-sticky": "kafka_assignors.strategies.cooperative_sticky:CooperativeSticky",
     "kip848-range": "kafka_assignors.strategies.kip848_range:Kip848Range",
     "kip848-uniform": "kafka_assignors.strategies.kip848_uniform:Kip848Uniform",

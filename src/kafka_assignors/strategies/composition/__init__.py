@@ -1,6 +1,6 @@
 """Strategies that are put together from rules."""
 
-from kafka_assignors.strategies.composition.balances import LevelPartitions
+from kafka_assignors.strategies.composition.balances import LevelByCapacity, LevelPartitions
 from kafka_assignors.strategies.composition.composed import Composed, RuleOrderError
 from kafka_assignors.strategies.composition.priorities import LevelByPriority
 from kafka_assignors.strategies.composition.problem import Piece, Problem
@@ -15,6 +15,7 @@ __all__ = [
     "FewestMoves",
     "FewestRackMisses",
     "KeepTogether",
+    "LevelByCapacity",
     "LevelByPriority",
     "LevelPartitions",
     "Piece",

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from kafka_assignors.group import Assignment
+from kafka_assignors.scale import Scale
 from kafka_assignors.solver import RackPreference, solve
 from kafka_assignors.strategies.composition.problem import Problem
 from kafka_assignors.strategies.composition.rule import Place
 
-__all__ = ["LevelPartitions"]
+__all__ = ["LevelByCapacity", "LevelPartitions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,4 +27,22 @@ class LevelPartitions:
 
     def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
         """The best assignment of the problem's group."""
-        return solve(problem.group, problem.claims, racks=racks)
+        return solve(problem.group, problem.claims, racks=racks, scale=Scale(already=problem.loads()))
+
+
+@dataclass(frozen=True, slots=True)
+class LevelByCapacity:
+    """Every member has as many partitions as the others beside the capacity that it announces.
+
+    The sum of the squared loads, each divided by the capacity, is the least; partitions that are settled
+    already count, and a member that announces no capacity has a capacity of 1.
+    """
+
+    kind: ClassVar[str] = "capacity"
+    place: ClassVar[Place] = Place.BALANCE
+    exact: ClassVar[bool] = True
+
+    def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
+        """The best assignment of the problem's group."""
+        scale = Scale(problem.facts.capacities, problem.loads())
+        return solve(problem.group, problem.claims, racks=racks, scale=scale)
