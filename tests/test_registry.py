@@ -23,9 +23,11 @@ BUILT_IN = [
     "cooperative-sticky",
     "kip848-range",
     "kip848-uniform",
+    "priority",
     "rack-aware-sticky",
     "range",
     "roundrobin",
+    "standby",
     "sticky",
 ]
 

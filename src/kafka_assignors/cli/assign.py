@@ -22,8 +22,8 @@ from kafka_assignors.group import Group, InvalidGroupError
 from kafka_assignors.jsonform import assignment_to_json, explanation_to_json, proof_to_json
 from kafka_assignors.leader import InvalidAssignmentError, lead
 from kafka_assignors.quality import measure
-from kafka_assignors.strategies import Criterion, RebalanceProtocol, Strategy
-from kafka_assignors.strategies.contract import scale_of
+from kafka_assignors.strategies import RebalanceProtocol, Strategy
+from kafka_assignors.strategies.contract import AnyCriterion, scale_of
 
 __all__ = ["EPILOG", "assign"]
 
@@ -127,7 +127,7 @@ def _answer(
     protocol: RebalanceProtocol,
     timed: bool,
     where: str,
-    criteria: tuple[Criterion, ...] | None,
+    criteria: tuple[AnyCriterion, ...] | None,
     certify: bool,
     explained: bool,
 ) -> tuple[dict[str, Any], Explanation | None]:

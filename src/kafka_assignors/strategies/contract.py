@@ -19,6 +19,7 @@ from kafka_assignors.group import NO_GENERATION, Assignment, Group, TopicPartiti
 from kafka_assignors.scale import PLAIN, Scale
 
 __all__ = [
+    "AnyCriterion",
     "BalancesOnScale",
     "Criterion",
     "FollowsRacks",
@@ -71,6 +72,10 @@ class Criterion(enum.Enum):
     A member without a rack matches every partition, and a partition without known racks every member.
     """
 
+    def count(self, moves: int, misses: int) -> int:
+        """What so many moves and rack misses come to by this criterion."""
+        return {Criterion.MOVEMENT: moves, Criterion.RACKS: misses}.get(self, 0)
+
 
 @dataclass(frozen=True, slots=True)
 class Trade:
@@ -89,8 +94,12 @@ class Trade:
         return f"trade={Fraction(self.moves, self.misses)}"
 
     def count(self, moves: int, misses: int) -> int:
-        """What so many moves and rack misses come to."""
+        """What so many moves and rack misses come to by this criterion."""
         return self.misses * moves + self.moves * misses
+
+
+AnyCriterion = Criterion | Trade
+"""What can be a criterion of a strategy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +198,7 @@ class Optimal(Protocol):
     """
 
     @property
-    def criteria(self) -> tuple[Criterion | Trade, ...]: ...
+    def criteria(self) -> tuple[AnyCriterion, ...]: ...
 
 
 @runtime_checkable
