@@ -59,10 +59,7 @@ def distance(group: Group) -> Distance:
     level = list(_loads(group, FIRST, [0] * len(members), members))
     least = min(map(_squares, level))
     reachable = [
-        loads
-        for first in level
-        if _squares(first) == least
-        for loads in _loads(group, REST, first, members)
+        loads for first in level if _squares(first) == least for loads in _loads(group, REST, first, members)
     ]
     best, best_fullest = min(map(_squares, reachable)), min(map(max, reachable))
     return Distance(_squares(ours), best, max(ours), best_fullest)
@@ -96,7 +93,9 @@ def main() -> None:
     found = [distance(drawn(f"priority/{number}")) for number in range(groups)]
     worse = [one for one in found if one.ours > one.best]
     fuller = [one for one in found if one.our_fullest > one.best_fullest]
-    print(f"{groups} groups; not as well balanced in all: {len(worse)}; a fuller fullest member: {len(fuller)}")
+    print(
+        f"{groups} groups; not as well balanced in all: {len(worse)}; a fuller fullest member: {len(fuller)}"
+    )
     if worse:
         ratio = sum(one.ours / one.best for one in worse) / len(worse)
         most = max(one.ours / one.best for one in worse)

@@ -25,7 +25,15 @@ from kafka_assignors.strategies import CooperativeSticky, Strategy, load_strateg
 
 STRATEGIES = [
     load_strategy(name)
-    for name in ("range", "roundrobin", "sticky", "cooperative-sticky", "rack-aware-sticky", "standby", "priority")
+    for name in (
+        "range",
+        "roundrobin",
+        "sticky",
+        "cooperative-sticky",
+        "rack-aware-sticky",
+        "standby",
+        "priority",
+    )
 ]
 each_strategy = pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda strategy: strategy.name)
 

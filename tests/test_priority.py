@@ -111,9 +111,19 @@ class TestWhatIsRefused:
 
     @pytest.mark.parametrize(
         "first",
-        ["alerts", ["alerts"], 3, [3], [[3]], [[("orders", [])]], [[("orders", [-1])]], [[("orders", [True])]],
-         [[("orders", "12")]], [[["orders", [1], 2]]]],
-    )  # fmt: skip
+        [
+            "alerts",
+            ["alerts"],
+            3,
+            [3],
+            [[3]],
+            [[("orders", [])]],
+            [[("orders", [-1])]],
+            [[("orders", [True])]],
+            [[("orders", "12")]],
+            [[["orders", [1], 2]]],
+        ],
+    )
     def test_what_names_nothing(self, first: object) -> None:
         with pytest.raises(TypeError):
             LevelByPriority(first)  # type: ignore[arg-type]
@@ -184,7 +194,9 @@ def only(group: Group, strategy: Priority, number: int) -> Group:
 
 class TestWhateverTheGroup:
     @given(cases())
-    def test_each_class_is_the_best_there_is_given_those_before_it(self, case: tuple[Group, Priority]) -> None:
+    def test_each_class_is_the_best_there_is_given_those_before_it(
+        self, case: tuple[Group, Priority]
+    ) -> None:
         group, strategy = case
         owners = owners_of(group, strategy.assign(group))  # checks that it is valid
         already = dict.fromkeys(group.members, 0)

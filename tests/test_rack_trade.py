@@ -162,7 +162,9 @@ class TestWhatItDecides:
 
 
 class TestWhatIsRefused:
-    @pytest.mark.parametrize("number", [-1, math.nan, -math.inf, True, "3", None, 10_001, Fraction(1, 10_001)])
+    @pytest.mark.parametrize(
+        "number", [-1, math.nan, -math.inf, True, "3", None, 10_001, Fraction(1, 10_001)]
+    )
     def test_no_trade(self, number: object) -> None:
         with pytest.raises(InvalidTradeError):
             RackTrade(number)  # type: ignore[arg-type]
@@ -172,7 +174,9 @@ class TestWhatIsRefused:
         assert RackTrade(0.1).criteria == (Trade(moves=1, misses=10), Criterion.MOVEMENT)
 
     @pytest.mark.parametrize("also", [FewestMoves(), FewestRackMisses()])
-    def test_what_is_weighed_has_no_place_beside_the_trade(self, also: FewestMoves | FewestRackMisses) -> None:
+    def test_what_is_weighed_has_no_place_beside_the_trade(
+        self, also: FewestMoves | FewestRackMisses
+    ) -> None:
         with pytest.raises(RuleOrderError, match="'trade' weighs movement and racks"):
             Composed("mine", (LevelPartitions(), RackTrade(3), also))
 
@@ -198,13 +202,18 @@ class TestMembersThatDiffer:
         ]
         group = Group.of([Topic("orders", 2)], members)
         (of_two,) = RackAwareSticky(2).findings(group)
-        assert "'b' runs 'rack-aware-sticky' with 'racks first', and this one with 'moves_per_miss=2'" in of_two
+        assert (
+            "'b' runs 'rack-aware-sticky' with 'racks first', and this one with 'moves_per_miss=2'" in of_two
+        )
         (of_default,) = RackAwareSticky().findings(group)
         assert "'a' runs 'rack-aware-sticky' with 'moves_per_miss=2'" in of_default
         assert RackAwareSticky().findings(Group.of([Topic("orders", 2)], members[1:])) == ()
 
     def test_with_bytes_that_mean_nothing_are_named_and_harmless(self) -> None:
-        members = [Member("a", frozenset({"orders"}), data=b"\x00\x01\xff"), Member("b", frozenset({"orders"}))]
+        members = [
+            Member("a", frozenset({"orders"}), data=b"\x00\x01\xff"),
+            Member("b", frozenset({"orders"})),
+        ]
         group = Group.of([Topic("orders", 2)], members)
         (finding,) = RackAwareSticky().findings(group)
         assert finding.startswith("member 'a' counts as one that announced nothing")

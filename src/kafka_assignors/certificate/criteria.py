@@ -76,7 +76,9 @@ def named_criterion(name: object) -> AnyCriterion:
         return Criterion(name)
     except ValueError:
         known = ", ".join(criterion.value for criterion in Criterion)
-        raise ValueError(f"{name!r:.100} is no criterion: they are {known}, and trade=3/2 or the like") from None
+        raise ValueError(
+            f"{name!r:.100} is no criterion: they are {known}, and trade=3/2 or the like"
+        ) from None
 
 
 def require_criteria(criteria: Sequence[AnyCriterion]) -> tuple[AnyCriterion, ...]:

@@ -132,8 +132,8 @@ def require_order(rules: Sequence[Rule]) -> None:
             raise RuleOrderError(f"rule {kind!r} comes {kinds.count(kind)} times")
     if RackTrade.kind in kinds and (also := {FewestMoves.kind, FewestRackMisses.kind}.intersection(kinds)):
         raise RuleOrderError(
-            f"rule {RackTrade.kind!r} weighs movement and racks against each other, so {min(also)!r} beside it "
-            "has nothing to say: leave it out"
+            f"rule {RackTrade.kind!r} weighs movement and racks against each other, so {min(also)!r} beside "
+            "it has nothing to say: leave it out"
         )
     balances = [rule.kind for rule in rules if rule.place is Place.BALANCE]
     if len(balances) != 1:

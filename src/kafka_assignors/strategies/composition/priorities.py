@@ -153,7 +153,9 @@ def _only(problem: Problem, topics: Iterable[str]) -> tuple[Group, Claims]:
 
 def _listed(value: Iterable[_T]) -> list[_T]:
     if isinstance(value, str) or not isinstance(value, Iterable):
-        raise TypeError(f'classes of priority are lists of topics: write [["alerts"], ["orders"]], not {value!r}')
+        raise TypeError(
+            f'classes of priority are lists of topics: write [["alerts"], ["orders"]], not {value!r}'
+        )
     return list(value)
 
 
@@ -168,7 +170,8 @@ def _read(named: object) -> _Name:
             if partitions and all(type(number) is int and number >= 0 for number in partitions):
                 return topic, tuple(sorted(set(partitions)))
     raise TypeError(
-        f'what has a priority is a topic, "orders", or partitions of one, ["orders", [3, 4]]; not {named!r:.200}'
+        'what has a priority is a topic, "orders", or partitions of one, ["orders", [3, 4]]; '
+        f"not {named!r:.200}"
     )
 
 

@@ -71,7 +71,9 @@ class StandbyLast:
             loads[member.id] = loads.get(member.id, 0) + owned[member.id].total()
         taken_over: dict[str, set[str]] = {member.id: set() for member in standing_by}
         ready: dict[str, list[Member]] = {}
-        for member in sorted(standing_by, key=lambda one: (-loads[one.id], one.instance_id or one.id, one.id)):
+        for member in sorted(
+            standing_by, key=lambda one: (-loads[one.id], one.instance_id or one.id, one.id)
+        ):
             for topic in member.topics & problem.group.topics.keys():
                 if active[topic] < self.active_at_least and problem.group.topics[topic].partitions:
                     ready.setdefault(topic, []).append(member)
