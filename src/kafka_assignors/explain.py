@@ -15,8 +15,9 @@ if any are left, circles: L. R. Ford and D. R. Fulkerson, "Flows in Networks", 1
 Of a chain one can say what it is for, by taking it back as a whole: each partition stays with its owner, so
 that the first member has one more and the last one less. If that makes balance worse, it is for balance; if
 it makes balance no better and more partitions miss their racks, it is for racks, provided the strategy puts
-them before movement, or trades them for it and they outweigh the moves. If neither is so, the chain was not needed. That is no matter of opinion: without it the
-assignment is valid and better by the strategy's own criteria. A strategy that keeps its word has none such.
+them before movement, or trades them for it and they outweigh the moves. If neither is so, the chain was not
+needed. That is no matter of opinion: without it the assignment is valid and better by the strategy's own
+criteria. A strategy that keeps its word has none such.
 """
 
 from __future__ import annotations

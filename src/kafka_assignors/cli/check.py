@@ -94,7 +94,7 @@ def check_assignments(
         typer.Option(
             metavar="LIST",
             help="What matters, the most important first, where no certificate says: balance, then movement "
-            "and racks in either order, or fewer; trade=3 in their place where one rack miss is worth 3 moves.",
+            "and racks in either order, or fewer; trade=3 where one rack miss is worth 3 moves.",
         ),
     ] = DEFAULT_CRITERIA,
     strategy: Annotated[
