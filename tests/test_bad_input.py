@@ -31,6 +31,7 @@ STRATEGIES = [
         "sticky",
         "cooperative-sticky",
         "rack-aware-sticky",
+        "capacity",
         "standby",
         "priority",
     )

@@ -15,6 +15,7 @@ import kafka_assignors_kafka_python
 from kafka_assignors import Assignment, Group, Member, Topic
 from kafka_assignors.leader import Led, check_assignment, lead
 from kafka_assignors.strategies import (
+    Capacity,
     CooperativeSticky,
     MemberContext,
     RackAwareSticky,
@@ -82,7 +83,7 @@ class Derived(Sticky):
 
 
 strategies: list[Strategy] = [AllToOne(), WithProperties(), Derived()]
-strategies += [Range(), RoundRobin(), Sticky(), CooperativeSticky(), RackAwareSticky()]
+strategies += [Range(), RoundRobin(), Sticky(), CooperativeSticky(), RackAwareSticky(), Capacity(4)]
 tells: SupportsMemberData = WithProperties()
 
 

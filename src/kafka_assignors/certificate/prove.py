@@ -61,7 +61,9 @@ class _Units:
 
     def __init__(self, criteria: tuple[AnyCriterion, ...], members: int, parts: int) -> None:
         base = 4 * (members + 4) * max(1, *(one.count(1, 1) for one in criteria))
-        weights = {one: base ** (len(criteria) - 1 - place) for place, one in enumerate(criteria)}
+        weights: dict[AnyCriterion, int] = {
+            one: base ** (len(criteria) - 1 - place) for place, one in enumerate(criteria)
+        }
         self._base, self._digits, self._parts = base, len(criteria), parts
         self._square = weights[Criterion.BALANCE] * parts
         self.move = sum(weight * one.count(1, 0) for one, weight in weights.items())

@@ -23,7 +23,7 @@ from kafka_assignors.jsonform import assignment_to_json, explanation_to_json, pr
 from kafka_assignors.leader import InvalidAssignmentError, lead
 from kafka_assignors.quality import measure
 from kafka_assignors.strategies import RebalanceProtocol, Strategy
-from kafka_assignors.strategies.contract import AnyCriterion, scale_of
+from kafka_assignors.strategies.contract import AnyCriterion, SupportsFindings, scale_of
 
 __all__ = ["EPILOG", "assign"]
 
@@ -139,6 +139,8 @@ def _answer(
             "assignment": assignment_to_json(led.target),
             "quality": dataclasses.asdict(measure(group, led.target, scale=scale)),
         }
+        if isinstance(strategy, SupportsFindings) and (findings := strategy.findings(group)):
+            answer["findings"] = list(findings)
         if certify and criteria is not None:
             answer.update(proof_to_json(prove(group, led.target, criteria, scale=scale)))
         if explained:

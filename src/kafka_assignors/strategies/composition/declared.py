@@ -35,7 +35,7 @@ from typing import Any
 
 from kafka_assignors.facts import Facts
 from kafka_assignors.protocol.facts import WHOLE_SHARE, InvalidFactError
-from kafka_assignors.strategies.composition.balances import LevelPartitions
+from kafka_assignors.strategies.composition.balances import LevelByCapacity, LevelPartitions
 from kafka_assignors.strategies.composition.composed import Composed, RuleOrderError
 from kafka_assignors.strategies.composition.priorities import LevelByPriority
 from kafka_assignors.strategies.composition.rule import Rule
@@ -81,6 +81,7 @@ RULE_KINDS: Mapping[str, RuleKind] = {
     "together": RuleKind(lambda _: KeepTogether),
     "standby": RuleKind(lambda _: StandbyLast),
     "balance": RuleKind(lambda keys: LevelByPriority if "first" in keys else LevelPartitions),
+    "capacity": RuleKind(lambda _: LevelByCapacity),
     "movement": RuleKind(lambda _: FewestMoves),
     "racks": RuleKind(lambda _: FewestRackMisses),
     "trade": RuleKind(lambda _: RackTrade),
