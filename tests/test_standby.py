@@ -222,13 +222,8 @@ class TestWhateverTheGroup:
     ) -> None:
         group, at_least = life
         strategy = Standby(active_at_least=at_least)
-        problem = strategy.reduced(group, judge_claims(group))
         # What a standby member owned and may not keep was not anybody else's either.
-        members = [
-            replace(member, owned=problem.claims.prior.get(member.id, {}), generation=1)
-            for member in problem.group.members.values()
-        ]
-        left = Group.of(problem.group.topics.values(), members, 2)
+        left = strategy.problem(group, judge_claims(group)).as_group()
         oracle = Oracle(left)
         ours = score(left, owners_of(left, strategy.assign(group)), oracle.prior)
         order = Order.MOVEMENT_RACKS

@@ -26,7 +26,7 @@ from kafka_assignors.group import Assignment, Group
 from kafka_assignors.protocol.facts import encode_facts
 from kafka_assignors.solver import solve
 from kafka_assignors.strategies.composition.wishes import RackTrade
-from kafka_assignors.strategies.contract import Criterion, MemberContext, RebalanceProtocol, Trade
+from kafka_assignors.strategies.contract import AnyCriterion, Criterion, MemberContext, RebalanceProtocol
 
 __all__ = ["RackAwareSticky"]
 
@@ -49,7 +49,7 @@ class RackAwareSticky:
         self._trade()  # refuses what is no trade
 
     @property
-    def criteria(self) -> tuple[Criterion | Trade, ...]:
+    def criteria(self) -> tuple[AnyCriterion, ...]:
         """By what its assignments are the best."""
         return (Criterion.BALANCE, *self._trade().criteria)
 

@@ -18,7 +18,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 from kafka_assignors.group import Assignment
 from kafka_assignors.solver import RackPreference
 from kafka_assignors.strategies.composition.problem import Problem
-from kafka_assignors.strategies.contract import Criterion, Trade
+from kafka_assignors.strategies.contract import AnyCriterion
 
 __all__ = ["Balance", "Place", "Restriction", "Rule", "Wish"]
 
@@ -65,4 +65,4 @@ class Wish(Rule, Protocol):
     """What decides between balanced assignments."""
 
     @property
-    def criterion(self) -> Criterion | Trade: ...
+    def criterion(self) -> AnyCriterion: ...

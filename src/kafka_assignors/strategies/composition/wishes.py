@@ -11,9 +11,9 @@ from typing import ClassVar
 from kafka_assignors.solver import RackPreference
 from kafka_assignors.solver.costs import exact
 from kafka_assignors.strategies.composition.rule import Place, Wish
-from kafka_assignors.strategies.contract import Criterion, Trade
+from kafka_assignors.strategies.contract import AnyCriterion, Criterion, Trade
 
-__all__ = ["FewestMoves", "FewestRackMisses", "RackTrade", "rack_preference"]
+__all__ = ["FewestMoves", "FewestRackMisses", "RackTrade", "criteria_of_wishes", "rack_preference"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class RackTrade:
         return RackPreference.trading(self.moves_per_miss)
 
     @property
-    def criteria(self) -> tuple[Criterion | Trade, ...]:
+    def criteria(self) -> tuple[AnyCriterion, ...]:
         """What is to be as little as possible after balance, the greater wish first."""
         preference = self.preference
         if preference.trade is not None:
@@ -70,9 +70,17 @@ class RackTrade:
         return Criterion.MOVEMENT, Criterion.RACKS
 
     @property
-    def criterion(self) -> Criterion | Trade:
+    def criterion(self) -> AnyCriterion:
         """The greater of its wishes."""
         return self.criteria[0]
+
+
+def criteria_of_wishes(wishes: Sequence[Wish]) -> tuple[AnyCriterion, ...]:
+    """What is to be as little as possible after balance by these wishes, and movement last in any case."""
+    criteria: list[AnyCriterion] = []
+    for wish in wishes:
+        criteria += wish.criteria if isinstance(wish, RackTrade) else (wish.criterion,)
+    return tuple(dict.fromkeys((*criteria, Criterion.MOVEMENT)))
 
 
 def rack_preference(wishes: Sequence[Wish]) -> RackPreference:
