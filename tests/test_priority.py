@@ -23,6 +23,7 @@ from kafka_assignors.strategies.composition import (
     KeepTogether,
     LevelByPriority,
 )
+from kafka_assignors.strategies.composition.declared import DeclarationError, strategy_of
 from tests.exact_groups import random_group
 from tests.exact_oracle import Oracle
 from tests.exact_score import Order, Partition, owners_of, score
@@ -93,6 +94,21 @@ class TestClasses:
         group = Group.of(TOPICS, self.SETTLED, 4)
         named = [["no-such"], ["alerts", ("none", [7]), ("orders", [99])]]
         assert has(Priority(named).assign(group)) == has(Priority([["alerts"]]).assign(group))
+
+
+class TestDeclared:
+    def test_in_toml_the_classes_make_the_balance_one_by_priority(self) -> None:
+        classes = [["alerts"], ["orders", ["views", [0, 1]]]]
+        settings = {"name": "mine", "rule": [{"kind": "balance", "first": classes}, {"kind": "movement"}]}
+        rule = LevelByPriority([["alerts"], ["orders", ("views", [0, 1])]])
+        assert strategy_of(settings, {}) == Composed("mine", (rule, FewestMoves()))
+        settings = {"name": "mine", "rule": [{"kind": "balance", "first": ["alerts"]}]}
+        with pytest.raises(DeclarationError, match=r"rule\[0\]: classes of priority are lists of topics"):
+            strategy_of(settings, {})
+
+    def test_nothing_is_promised_of_all_classes_together(self) -> None:
+        refused = Priority([["alerts"]]).reduced_form(Group.of(TOPICS, []))
+        assert refused == "rule 'balance' of strategy 'priority' does not promise the best assignment"
 
 
 class TestWhatIsRefused:

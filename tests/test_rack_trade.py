@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import pytest
 
+from kafka_assignors.certificate import Certificate, prove
 from kafka_assignors.claims import judge_claims
 from kafka_assignors.facts import Facts
 from kafka_assignors.group import Assignment, Group, Member, Topic
@@ -15,7 +16,7 @@ from kafka_assignors.protocol.facts import encode_facts
 from kafka_assignors.quality import measure
 from kafka_assignors.solver import RackPreference, solve
 from kafka_assignors.solver.costs import InvalidTradeError
-from kafka_assignors.strategies import Criterion, MemberContext, RackAwareSticky, Trade
+from kafka_assignors.strategies import Criterion, MemberContext, RackAwareSticky, Reduced, Trade
 from kafka_assignors.strategies.composition import (
     Composed,
     FewestMoves,
@@ -23,7 +24,9 @@ from kafka_assignors.strategies.composition import (
     LevelPartitions,
     RackTrade,
     RuleOrderError,
+    StandbyLast,
 )
+from kafka_assignors.strategies.composition.declared import DeclarationError, strategy_of
 from tests.exact_groups import Limits, random_group
 from tests.exact_oracle import Oracle
 from tests.exact_score import Order, Score, owners_of, score
@@ -185,6 +188,20 @@ class TestWhatIsRefused:
         composed = Composed("mine", (LevelPartitions(), RackTrade(5)))
         assert plain(composed.assign(group)) == plain(RackAwareSticky(5).assign(group))
         assert composed.follows_racks
+        declared = strategy_of(
+            {"name": "mine", "rule": [{"kind": "balance"}, {"kind": "trade", "moves_per_miss": 5}]}, {}
+        )
+        assert declared == composed
+        with pytest.raises(DeclarationError, match=r"rule\[1\]: moves per rack miss are 0 or more, not -1"):
+            strategy_of(
+                {"name": "m", "rule": [{"kind": "balance"}, {"kind": "trade", "moves_per_miss": -1}]}, {}
+            )
+
+    def test_composed_with_rules_about_who_may_have_what_it_is_proven_of_what_they_leave(self) -> None:
+        reduced = Composed("mine", (StandbyLast(), LevelPartitions(), RackTrade(5))).reduced_form(ring(4))
+        assert isinstance(reduced, Reduced)
+        assert reduced.criteria == (Criterion.BALANCE, Trade(moves=5, misses=1), Criterion.MOVEMENT)
+        assert isinstance(prove(reduced.group, reduced.assignment, reduced.criteria), Certificate)
 
 
 class TestMembersThatDiffer:
@@ -203,7 +220,8 @@ class TestMembersThatDiffer:
         group = Group.of([Topic("orders", 2)], members)
         (of_two,) = RackAwareSticky(2).findings(group)
         assert (
-            "'b' runs 'rack-aware-sticky' with 'racks first', and this one with 'moves_per_miss=2'" in of_two
+            "'b' runs 'rack-aware-sticky' with 'no moves_per_miss', and this one with 'moves_per_miss=2'"
+            in of_two
         )
         (of_default,) = RackAwareSticky().findings(group)
         assert "'a' runs 'rack-aware-sticky' with 'moves_per_miss=2'" in of_default

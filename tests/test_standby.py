@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_assignors.certificate import Certificate, prove
 from kafka_assignors.claims import judge_claims
 from kafka_assignors.facts import Facts, facts_of
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import lead
 from kafka_assignors.protocol.facts import encode_facts
-from kafka_assignors.strategies import RebalanceProtocol, Standby
+from kafka_assignors.strategies import RebalanceProtocol, Reduced, Standby
 from kafka_assignors.strategies.composition import (
     Composed,
     FewestMoves,
@@ -23,6 +24,7 @@ from kafka_assignors.strategies.composition import (
     LevelPartitions,
     StandbyLast,
 )
+from kafka_assignors.strategies.composition.declared import strategy_of
 from tests.exact_groups import random_group
 from tests.exact_oracle import Oracle
 from tests.exact_score import Order, owners_of, score
@@ -162,6 +164,24 @@ class TestWhoKeeps:
         lighter.history = [{("orders", p): "s1" if p < 2 else "s2" for p in range(5)}]
         assert lighter.rebalance(active("a"), standby("s1"), standby("s2")) == {"a": 2, "s1": 0, "s2": 3}
         assert lighter.moved() == 2
+
+
+class TestDeclared:
+    def test_in_toml_with_what_the_environment_says(self) -> None:
+        settings = {
+            "name": "acme-warm",
+            "rule": [{"kind": "standby", "active_at_least": 2}, {"kind": "balance"}, {"kind": "movement"}],
+            "announce": {"standby": "${STANDBY:false}"},
+        }
+        rules = StandbyLast(2), LevelPartitions(), FewestMoves()
+        assert strategy_of(settings, {}) == Composed("acme-warm", rules)
+        assert strategy_of(settings, {"STANDBY": "true"}) == Composed("acme-warm", rules, Facts(standby=True))
+
+    def test_what_is_left_of_the_group_is_what_a_certificate_is_about(self) -> None:
+        reduced = Standby().reduced_form(Group.of(ORDERS, [active("a"), standby("b")]))
+        assert isinstance(reduced, Reduced)
+        assert reduced.group.members["b"].topics == frozenset()
+        assert isinstance(prove(reduced.group, reduced.assignment, reduced.criteria), Certificate)
 
 
 class TestHostileAndOdd:

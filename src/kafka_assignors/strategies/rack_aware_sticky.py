@@ -30,6 +30,9 @@ from kafka_assignors.strategies.contract import AnyCriterion, Criterion, MemberC
 
 __all__ = ["RackAwareSticky"]
 
+_NONE = "no moves_per_miss"
+"""What a member announces that puts racks first, or runs a release that can do nothing else."""
+
 
 @dataclass(frozen=True, slots=True)
 class RackAwareSticky:
@@ -68,11 +71,11 @@ class RackAwareSticky:
         others = [id for id, announced in facts.members.items() if announced.rules != own]
         if not others:
             return facts.findings
-        theirs = facts.members[others[0]].rules or "racks first"
+        theirs, ours = facts.members[others[0]].rules or _NONE, own or _NONE
         return [
             *facts.findings,
-            f"member {others[0]!r} runs {self.name!r} with {theirs!r}, and this one with "
-            f"{own or 'racks first'!r} ({len(others)} such members): who leads decides, so give all the same",
+            f"member {others[0]!r} runs {self.name!r} with {theirs!r}, and this one with {ours!r} "
+            f"({len(others)} such members): who leads decides, so give all the same",
         ]
 
     def assign(self, group: Group) -> Assignment:
