@@ -316,6 +316,16 @@ def group_with(group: Group, *names: str) -> Group:
     return Group.of([*group.topics.values(), *(Topic(name, 0) for name in names)], group.members.values(), 4)
 
 
+def test_a_member_that_subscribes_to_what_a_rule_makes_gets_nothing_by_it() -> None:
+    liar = owning("c", frozenset({"orders/priority 1", "orders/priority 2", "alerts/together"}))
+    group = Group.of(TOPICS, [owning("a"), owning("b"), liar], 4)
+    together = KeepTogether([["alerts", "orders"]])
+    for rules in ((LevelByPriority([[("orders", [0, 1])]]),), (together, LevelByPriority([["alerts"]]))):
+        assignment = Composed("mine", (*rules, FewestMoves())).assign(group)
+        assert assignment.load("c") == 0
+        owners_of(group, assignment)  # checks that it is valid
+
+
 def test_facts_of_other_members_that_mean_nothing_do_no_harm() -> None:
     group = Group.of(TOPICS, [replace(owning("a"), data=b"\xff" * 9), owning("b")])
     strategy = Composed("mine", (LevelByPriority([["alerts"]]), FewestMoves(), FewestRackMisses()))
