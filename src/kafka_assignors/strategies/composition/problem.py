@@ -122,7 +122,7 @@ class Problem:
                     owned.setdefault(owner, {}).setdefault(piece.name, []).append(number)
         members = {
             # A name that a rule makes is nothing that a member could subscribe to by itself.
-            member_id: replace(member, topics=(member.topics - gone - made.keys()) | added[member_id])
+            member_id: replace(member, topics=(member.topics - gone.union(made)) | added[member_id])
             for member_id, member in self.group.members.items()
         }
         prior: dict[str, TopicPartitions] = {}
