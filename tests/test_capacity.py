@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import random
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from kafka_assignors.certificate import Certificate, check, prove
 from kafka_assignors.claims import judge_claims
 from kafka_assignors.cli import main
 from kafka_assignors.explain import Reason, explain
@@ -30,7 +32,7 @@ from kafka_assignors.protocol import decode_assignment
 from kafka_assignors.protocol.facts import MOST_CAPACITY, decode_facts, encode_facts
 from kafka_assignors.quality import least_moved, measure
 from kafka_assignors.scale import Scale
-from kafka_assignors.solver import RackPreference
+from kafka_assignors.solver import RackPreference, solve
 from kafka_assignors.strategies import Capacity, CooperativeSticky, MemberContext, load_strategy
 from kafka_assignors.strategies.composition import (
     Composed,
@@ -39,7 +41,9 @@ from kafka_assignors.strategies.composition import (
     KeepTogether,
     LevelByCapacity,
 )
-from kafka_assignors.strategies.contract import Criterion, RebalanceProtocol
+from kafka_assignors.strategies.contract import Criterion, RebalanceProtocol, Reduced
+from tests.exact_groups import random_group
+from tests.exact_scales import random_scale
 
 ORDERS = frozenset({"orders"})
 
@@ -188,8 +192,18 @@ def test_an_explanation_names_the_capacities_that_decide() -> None:
     assert chain.change[Criterion.BALANCE] == 9 - 15 / 2
 
 
-def test_no_move_of_it_is_unneeded_on_its_scale() -> None:
-    # By the sum of the squared loads alone both moves would be for the worse.
+@pytest.mark.parametrize("number", range(40))
+def test_no_chain_is_unneeded_on_any_scale(number: int) -> None:
+    rng = random.Random(f"needed on a scale/{number}")
+    group = random_group(rng)
+    scale = random_scale(rng, group)
+    assignment = solve(group, judge_claims(group), racks=RackPreference.AFTER_MOVEMENT, scale=scale)
+    explanation = explain(group, assignment, Capacity.criteria, scale=scale)
+    assert Reason.UNNEEDED not in {move.reason for move in explanation.moves}
+
+
+def test_measured_by_another_scale_its_moves_look_unneeded() -> None:
+    # By the sum of the squared loads alone both moves are for the worse.
     group = group_of(announcing("m1", 1, range(6)), announcing("m2", 2, range(6, 12)))
     strategy = Capacity()
     assignment = strategy.assign(group)
@@ -226,7 +240,7 @@ class TestARule:
         ]
         group = Group.of([Topic("a", 4), Topic("b", 4)], members)
         composed = Composed("mine", self.RULES)
-        problem = composed.reduced(group, judge_claims(group)).settle({"m1": {"a": [0, 1]}})
+        problem = composed.problem(group, judge_claims(group)).settle({"m1": {"a": [0, 1]}})
         assignment = problem.answer(LevelByCapacity().balance(problem, RackPreference.NONE))
         assert loads(group, assignment) == {"m1": 2, "m2": 6}
 
@@ -238,6 +252,17 @@ class TestARule:
         group = Group.of([Topic("a", 4), Topic("b", 4)], members)
         composed = Composed("mine", (KeepTogether([["a", "b"]]), *self.RULES))
         assert loads(group, composed.assign(group)) == {"m1": 2, "m2": 6}
+
+    def test_is_proven_beside_the_capacities(self) -> None:
+        group = group_of(
+            announcing("m1", 1, range(6)), announcing("m2", 2, range(6, 12)), announcing("m3", 4)
+        )
+        reduced = Composed("mine", self.RULES).reduced_form(group)
+        assert isinstance(reduced, Reduced)
+        assert reduced.scale == Scale({"m2": 2, "m3": 4})
+        proof = prove(reduced.group, reduced.assignment, reduced.criteria, scale=reduced.scale)
+        assert isinstance(proof, Certificate)
+        check(reduced.group, reduced.assignment, proof)
 
     def test_has_a_word_in_a_file(self, tmp_path: Path) -> None:
         file = tmp_path / "mine.toml"

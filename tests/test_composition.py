@@ -90,7 +90,7 @@ class TestPlainRules:
         assert sticky.assign(group) == CooperativeSticky().assign(group)
         racks_first = Composed("acme", (LevelPartitions(), FewestRackMisses(), FewestMoves()))
         assert racks_first.assign(group) == RackAwareSticky().assign(group)
-        # Where movement comes first, a replica in another rack moves nothing: nobody has to join again for it.
+        # Where movement comes first, a replica in another rack moves nothing: nobody need join again for it.
         assert racks_first.follows_racks
         assert not sticky.follows_racks
 
@@ -167,7 +167,9 @@ class TestTogether:
     def test_nothing_is_better_among_the_assignments_that_keep_the_rule(self, group: Group) -> None:
         reduced = self.strategy.reduced_form(group)
         assert not isinstance(reduced, str)
-        assert isinstance(prove(reduced.group, reduced.assignment, reduced.criteria), Certificate)
+        assert isinstance(
+            prove(reduced.group, reduced.assignment, reduced.criteria, scale=reduced.scale), Certificate
+        )
 
     def test_tasks_are_balanced_and_the_log_says_what_does_not_fit(self) -> None:
         group = Group.of(

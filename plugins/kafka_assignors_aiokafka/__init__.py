@@ -11,8 +11,9 @@ through a rebalance.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
+from typing import Any
 
 from kafka_assignors.releases import installed_release
 from kafka_assignors.strategies.capacity import Capacity
@@ -23,11 +24,13 @@ from kafka_assignors.strategies.range import Range
 from kafka_assignors.strategies.roundrobin import RoundRobin
 from kafka_assignors.strategies.standby import Standby
 from kafka_assignors.strategies.sticky import Sticky
+from kafka_assignors.strategies.weighted import Weighted
 from kafka_assignors_aiokafka import _versions
 
 _versions.require_supported(installed_release("aiokafka", "aiokafka"), logging.getLogger(__name__))
 
 from kafka_assignors_aiokafka._assignor import StrategyAssignor, assignor  # noqa: E402  # not before the check
+from kafka_assignors_aiokafka._weights import LagWeights, WeightsFile  # noqa: E402
 from kafka_assignors_aiokafka.cooperative import (  # noqa: E402
     CooperativeAIOKafkaConsumer,
     FencedInstanceIdError,
@@ -38,6 +41,7 @@ __all__ = [
     "CooperativeAIOKafkaConsumer",
     "CooperativeStickyAssignor",
     "FencedInstanceIdError",
+    "LagWeights",
     "PriorityAssignor",
     "RackAwareStickyAssignor",
     "RangeAssignor",
@@ -45,6 +49,8 @@ __all__ = [
     "StandbyAssignor",
     "StickyAssignor",
     "StrategyAssignor",
+    "WeightedAssignor",
+    "WeightsFile",
     "assignor",
 ]
 
@@ -138,3 +144,29 @@ class PriorityAssignor(StrategyAssignor):
         instance_id: str | None = None,
     ) -> None:
         super().__init__(Priority(first), rack=rack, instance_id=instance_id)
+
+
+class WeightedAssignor(StrategyAssignor):
+    """`weighted`: the greatest load of any member as little as possible, by the weights of the partitions.
+
+    `weights` gives them to the leader: `LagWeights`, `WeightsFile`, or a function
+    (topics: partition counts by name) -> weights by name, which may be a coroutine function.
+    """
+
+    def __init__(
+        self,
+        weights: Callable[[Mapping[str, int]], Any],
+        *,
+        threshold: float = 0.1,
+        budget: int | None = None,
+        weights_timeout_s: float = 2.0,
+        rack: str | None = None,
+        instance_id: str | None = None,
+    ) -> None:
+        super().__init__(
+            Weighted(threshold=threshold, budget=budget),
+            rack=rack,
+            instance_id=instance_id,
+            weights=weights,
+            weights_timeout_s=weights_timeout_s,
+        )

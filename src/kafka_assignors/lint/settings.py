@@ -48,6 +48,7 @@ _CLASSES = {
     "CapacityAssignor": "capacity",
     "StandbyAssignor": "standby",
     "PriorityAssignor": "priority",
+    "WeightedAssignor": "weighted",
 }
 _STOCK_CLASSES = {
     "RangePartitionAssignor": "range",

@@ -33,6 +33,7 @@ from kafka_assignors.strategies.registry import (
 from kafka_assignors.strategies.roundrobin import RoundRobin
 from kafka_assignors.strategies.standby import Standby
 from kafka_assignors.strategies.sticky import Sticky
+from kafka_assignors.strategies.weighted import Weighted
 
 __all__ = [
     "BalancesOnScale",
@@ -62,6 +63,7 @@ __all__ = [
     "SupportsMemberData",
     "Trade",
     "UnknownStrategyError",
+    "Weighted",
     "load_strategy",
     "strategy_names",
 ]

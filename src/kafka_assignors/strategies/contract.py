@@ -203,6 +203,35 @@ class Optimal(Protocol):
     def criteria(self) -> tuple[AnyCriterion, ...]: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """What is left of a group when a strategy's rules about who may have what are kept, and what was made of
+    it.
+
+    `group` has topics of the strategy's making in it, and an assignment of it stands for one of the group.
+    `assignment` is the best by `criteria`, its loads measured on `scale`. `kept` names the rules that made
+    the one out of the other.
+    """
+
+    group: Group
+    assignment: Assignment
+    criteria: tuple[AnyCriterion, ...]
+    scale: Scale
+    kept: tuple[str, ...]
+
+
+@runtime_checkable
+class Reduces(Protocol):
+    """A strategy that turns a group into another one, and promises the best assignment of that one.
+
+    `assign --certify` proves this and shows both; that the reduced group is the right one, nobody proves.
+    """
+
+    def reduced_form(self, group: Group) -> Reduced | str:
+        """What was assigned in the place of the group, or a sentence that says why nothing is promised."""
+        ...
+
+
 @runtime_checkable
 class BalancesOnScale(Protocol):
     """An optimal strategy whose members differ in what they can carry.
@@ -216,32 +245,3 @@ class BalancesOnScale(Protocol):
 def scale_of(strategy: Strategy, group: Group) -> Scale:
     """By what the strategy measures the loads of the group's members."""
     return strategy.balance_scale(group) if isinstance(strategy, BalancesOnScale) else PLAIN
-
-
-@dataclass(frozen=True, slots=True)
-class Reduced:
-    """What is left of a group when a strategy's rules about who may have what are kept, and what was made of
-    it.
-
-    `group` has topics of the strategy's making in it, and an assignment of it stands for one of the group.
-    `assignment` is the best by `criteria`, with balance measured by `scale`. `kept` names the rules that made
-    the one out of the other.
-    """
-
-    group: Group
-    assignment: Assignment
-    criteria: tuple[AnyCriterion, ...]
-    kept: tuple[str, ...]
-    scale: Scale = PLAIN
-
-
-@runtime_checkable
-class Reduces(Protocol):
-    """A strategy that turns a group into another one, and promises the best assignment of that one.
-
-    `assign --certify` proves this and shows both; that the reduced group is the right one, nobody proves.
-    """
-
-    def reduced_form(self, group: Group) -> Reduced | str:
-        """What was assigned in the place of the group, or a sentence that says why nothing is promised."""
-        ...

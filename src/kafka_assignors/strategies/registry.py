@@ -48,6 +48,7 @@ _BUILT_IN = {
     "roundrobin": "kafka_assignors.strategies.roundrobin:RoundRobin",
     "standby": "kafka_assignors.strategies.standby:Standby",
     "sticky": "kafka_assignors.strategies.sticky:Sticky",
+    "weighted": "kafka_assignors.strategies.weighted:Weighted",
 }
 
 _MODULE_ATTRIBUTE = re.compile(

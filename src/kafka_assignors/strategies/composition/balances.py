@@ -25,9 +25,13 @@ class LevelPartitions:
     place: ClassVar[Place] = Place.BALANCE
     exact: ClassVar[bool] = True
 
+    def scale(self, problem: Problem) -> Scale:
+        """What is settled counts."""
+        return Scale(already=problem.loads())
+
     def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
         """The best assignment of the problem's group."""
-        return solve(problem.group, problem.claims, racks=racks, scale=Scale(already=problem.loads()))
+        return solve(problem.group, problem.claims, racks=racks, scale=self.scale(problem))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,10 @@ class LevelByCapacity:
     place: ClassVar[Place] = Place.BALANCE
     exact: ClassVar[bool] = True
 
+    def scale(self, problem: Problem) -> Scale:
+        """What members announce, and what is settled."""
+        return Scale(problem.facts.capacities, problem.loads())
+
     def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
         """The best assignment of the problem's group."""
-        scale = Scale(problem.facts.capacities, problem.loads())
-        return solve(problem.group, problem.claims, racks=racks, scale=scale)
+        return solve(problem.group, problem.claims, racks=racks, scale=self.scale(problem))

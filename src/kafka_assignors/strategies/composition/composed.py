@@ -12,8 +12,6 @@ from kafka_assignors.claims import Claims, judge_claims
 from kafka_assignors.facts import Facts, facts_of
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.protocol.facts import encode_facts
-from kafka_assignors.scale import PLAIN, Scale
-from kafka_assignors.strategies.composition.balances import LevelByCapacity
 from kafka_assignors.strategies.composition.problem import Problem
 from kafka_assignors.strategies.composition.rule import Balance, Place, Restriction, Rule, Wish
 from kafka_assignors.strategies.composition.supposed import Supposed, with_supposed
@@ -99,15 +97,14 @@ class Composed:
         balance = self._balance()
         if not balance.exact:
             return f"rule {balance.kind!r} of strategy {self.name!r} does not promise the best assignment"
-        if problem.settled:
-            return (
-                f"strategy {self.name!r} has decided about some partitions before it balanced the others, "
-                "and a certificate cannot say so"
-            )
-        criteria = (Criterion.BALANCE, *criteria_of_wishes(self._wishes()))
-        scale = Scale(problem.facts.capacities) if isinstance(balance, LevelByCapacity) else PLAIN
         kept = tuple(rule.kind for rule in self.rules if isinstance(rule, Restriction))
-        return Reduced(problem.as_group(), self._balanced(problem), criteria, kept, scale)
+        return Reduced(
+            problem.as_group(),
+            self._balanced(problem),
+            (Criterion.BALANCE, *criteria_of_wishes(self._wishes())),
+            balance.scale(problem).among(problem.group.members),
+            kept,
+        )
 
     def problem(self, group: Group, claims: Claims) -> Problem:
         """What the restrictions leave to be balanced."""

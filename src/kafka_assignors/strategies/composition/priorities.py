@@ -64,6 +64,10 @@ class LevelByPriority:
                     seen.add(one)
         object.__setattr__(self, "first", classes)
 
+    def scale(self, problem: Problem) -> Scale:
+        """What is settled counts; within a class, what the classes before it gave as well."""
+        return Scale(already=problem.loads())
+
     def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
         """The assignment of the problem's group, class by class."""
         parts, classes = self._by_class(problem)

@@ -16,6 +16,7 @@ import enum
 from typing import ClassVar, Protocol, runtime_checkable
 
 from kafka_assignors.group import Assignment
+from kafka_assignors.scale import Scale
 from kafka_assignors.solver import RackPreference
 from kafka_assignors.strategies.composition.problem import Problem
 from kafka_assignors.strategies.contract import AnyCriterion
@@ -54,6 +55,10 @@ class Balance(Rule, Protocol):
 
     exact: ClassVar[bool]
     """Whether no assignment of the problem is better, wishes included."""
+
+    def scale(self, problem: Problem) -> Scale:
+        """By what the loads of the members are measured."""
+        ...
 
     def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
         """An assignment of the problem's group."""
