@@ -10,6 +10,7 @@ network in it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from math import lcm
 
 import numpy as np
@@ -85,15 +86,28 @@ class Oracle:
         """The score of a best assignment."""
         return score(self.group, self.best_owners(order), self.prior, self.scale)
 
+    def best_traded(self, moves: int, misses: int) -> Score:
+        """The score of a best assignment where so many moves weigh as much as so many rack misses.
+
+        Of those that are as good, one that moves as little as possible.
+        """
+        owners = self._seated([{"moved": misses, "rack_misses": moves}, {"moved": 1}])
+        return score(self.group, owners, self.prior, self.scale)
+
     def best_owners(self, order: Order) -> dict[Partition, str]:
         """A best assignment: the owner of each partition."""
+        return self._seated([{wish: 1} for wish in order.value])
+
+    def _seated(self, wishes: Sequence[Mapping[str, int]]) -> dict[Partition, str]:
+        """The owner of each partition where every wish is a sum of weighted costs, the greater wish first."""
         if not self.partitions:
             return {}
         weight = 1.0
         seat = np.zeros((len(self.partitions), len(self.members)))
-        for wish in reversed(order.value):
-            seat += weight * self._costs[wish]
-            weight *= len(self.partitions) + 1
+        for wish in reversed(wishes):
+            for cost, units in wish.items():
+                seat += weight * units * self._costs[cost]
+            weight *= len(self.partitions) * sum(wish.values()) + 1
         # The sum of all costs stays far below 2 ** 53, so floats are exact.
         assert weight * self._squares.max() * len(self.partitions) < 2**53
         costs = seat[:, self._member_of_slot] + weight * self._squares + self._forbidden

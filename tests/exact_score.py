@@ -52,6 +52,10 @@ class Score:
     def in_order(self, order: Order) -> tuple[int | Fraction, ...]:
         return (self.sum_of_squares, *(getattr(self, wish) for wish in order.value))
 
+    def traded(self, moves: int, misses: int) -> tuple[int | Fraction, ...]:
+        """Where so many moves weigh as much as so many misses; of equals the one with fewer moves."""
+        return self.sum_of_squares, misses * self.moved + moves * self.rack_misses, self.moved
+
 
 def prior_owners(group: Group) -> dict[Partition, str]:
     """Who owned which partition, by the rules for claims."""

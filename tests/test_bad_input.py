@@ -26,7 +26,16 @@ from kafka_assignors.weighing import weigh
 
 STRATEGIES = [
     load_strategy(name)
-    for name in ("range", "roundrobin", "sticky", "cooperative-sticky", "rack-aware-sticky", "capacity")
+    for name in (
+        "range",
+        "roundrobin",
+        "sticky",
+        "cooperative-sticky",
+        "rack-aware-sticky",
+        "capacity",
+        "standby",
+        "priority",
+    )
 ]
 each_strategy = pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda strategy: strategy.name)
 

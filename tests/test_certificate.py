@@ -15,8 +15,10 @@ from kafka_assignors.certificate import (
     Criterion,
     Improvement,
     Step,
+    Trade,
     check,
     criteria_of,
+    named_criterion,
     prove,
 )
 from kafka_assignors.claims import judge_claims
@@ -38,6 +40,7 @@ ORDERS = {
     RackPreference.AFTER_MOVEMENT: ((BALANCE, MOVEMENT, RACKS), Order.MOVEMENT_RACKS),
     RackPreference.BEFORE_MOVEMENT: ((BALANCE, RACKS, MOVEMENT), Order.RACKS_MOVEMENT),
 }
+TRADES = (Trade(1, 2), Trade(1, 1), Trade(5, 2), Trade(4, 1))
 LARGER = Limits(members=25, topics=20, partitions=15)
 
 
@@ -50,6 +53,41 @@ def test_whatever_the_solver_finds_is_proven_and_the_proof_holds(preference: Rac
         certificate = prove(group, assignment, criteria)
         assert isinstance(certificate, Certificate)
         check(group, assignment, certificate)
+
+
+@pytest.mark.parametrize("trade", TRADES, ids=lambda trade: trade.value)
+def test_what_trades_racks_for_movement_is_proven_and_the_proof_holds(trade: Trade) -> None:
+    preference = RackPreference.trading(Fraction(trade.moves, trade.misses))
+    for number in range(100):
+        group = random_group(random.Random(f"traded/{number}"), LARGER if number % 10 == 0 else Limits())
+        assignment = solve(group, judge_claims(group), racks=preference)
+        certificate = prove(group, assignment, (BALANCE, trade, MOVEMENT))
+        assert isinstance(certificate, Certificate)
+        check(group, assignment, certificate)
+
+
+@pytest.mark.parametrize("trade", TRADES, ids=lambda trade: trade.value)
+def test_what_costs_more_than_the_best_trade_is_improved_by_exactly_what_is_said(trade: Trade) -> None:
+    criteria, improved = (BALANCE, trade, MOVEMENT), 0
+    for number in range(100):
+        group = random_group(random.Random(f"untraded/{number}"))
+        oracle = Oracle(group)
+        assignment = solve(group, judge_claims(group), racks=RackPreference.NONE)
+        owners = dict(owners_of(group, assignment))
+        reached = score(group, owners, oracle.prior).traded(trade.moves, trade.misses)
+        proof = prove(group, assignment, criteria)
+        best = oracle.best_traded(trade.moves, trade.misses).traded(trade.moves, trade.misses)
+        assert isinstance(proof, Certificate) == (reached == best)
+        if isinstance(proof, Certificate):
+            check(group, assignment, proof)
+            continue
+        for step in proof.steps:
+            owners[step.topic, step.partition] = step.taker
+        better = score(group, owners, oracle.prior).traded(trade.moves, trade.misses)
+        assert better < reached
+        assert proof.change == tuple(after - before for before, after in zip(reached, better, strict=True))
+        improved += 1
+    assert improved > 5
 
 
 @pytest.mark.parametrize("preference", ORDERS)
@@ -270,4 +308,14 @@ def test_balance_comes_first_and_nothing_twice(criteria: tuple[Criterion, ...]) 
 def test_strategies_say_what_they_promise() -> None:
     assert criteria_of(Sticky()) == criteria_of(CooperativeSticky()) == (BALANCE, MOVEMENT, RACKS)
     assert criteria_of(RackAwareSticky()) == (BALANCE, RACKS, MOVEMENT)
+    assert criteria_of(RackAwareSticky(1.5)) == (BALANCE, Trade(moves=3, misses=2), MOVEMENT)
+
+
+def test_criteria_have_names() -> None:
+    for criterion in (*Criterion, Trade(3, 1), Trade(3, 2)):
+        assert named_criterion(criterion.value) == criterion
+    assert named_criterion("trade=6/4") == Trade(3, 2)
+    for name in ("trade", "trade=0", "trade=1/0", "trade=-1", "trade=123456", "speed", 3, None):
+        with pytest.raises(ValueError, match="is no criterion"):
+            named_criterion(name)
     assert criteria_of(Range()) is None

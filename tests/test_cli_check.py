@@ -111,6 +111,10 @@ def test_the_criteria_decide_what_is_best(check: Check) -> None:
     code, [verdict], _ = check(group, stays, options=("--criteria", "balance,racks,movement"))
     assert code == 1
     assert verdict["improvement"]["change"] == {"balance": 0, "racks": -2, "movement": 2}
+    assert check(group, stays, options=("--criteria", "balance,trade=1,movement"))[0] == 0
+    code, [verdict], _ = check(group, stays, options=("--criteria", "balance,trade=3/2,movement"))
+    assert code == 1
+    assert verdict["improvement"]["change"] == {"balance": 0, "trade=3/2": -2, "movement": 2}
 
 
 @pytest.mark.parametrize(
@@ -121,7 +125,7 @@ def test_the_criteria_decide_what_is_best(check: Check) -> None:
         (([GROUP, GROUP], FAIR), (), "group.json has more in it than "),
         ((GROUP, [FAIR, FAIR]), (), "assignment.json has more in it than "),
         ((GROUP, FAIR, {"prices": {}}), (), "certificate.json:1: criteria: is missing"),
-        ((GROUP, FAIR, {**PROOF, "criteria": ["speed"]}), (), "criteria: 'speed' is not a valid Criterion"),
+        ((GROUP, FAIR, {**PROOF, "criteria": ["speed"]}), (), "criteria: 'speed' is no criterion: they are "),
         (([GROUP, GROUP], [FAIR, FAIR], PROOF), (), "there is no certificate for "),
         ((GROUP, FAIR), ("--criteria", "racks"), "--criteria racks: criteria must begin with balance"),
         ((GROUP,), ("nowhere.json",), "nowhere.json: No such file"),

@@ -90,7 +90,9 @@ class TestPlainRules:
         assert sticky.assign(group) == CooperativeSticky().assign(group)
         racks_first = Composed("acme", (LevelPartitions(), FewestRackMisses(), FewestMoves()))
         assert racks_first.assign(group) == RackAwareSticky().assign(group)
-        assert sticky.follows_racks
+        # Where movement comes first, a replica in another rack moves nothing: nobody need join again for it.
+        assert racks_first.follows_racks
+        assert not sticky.follows_racks
 
     def test_without_racks_among_the_wishes_racks_are_not_looked_at(self) -> None:
         assert not Composed("acme", (LevelPartitions(), FewestMoves())).follows_racks

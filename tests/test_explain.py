@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from kafka_assignors.certificate import Criterion, criteria_of
+from kafka_assignors.certificate import Criterion, Trade, criteria_of
+from kafka_assignors.cli.explained import sentences
 from kafka_assignors.explain import Explanation, Reason, explain
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import check_assignment
@@ -153,6 +154,27 @@ def test_a_partition_goes_to_its_rack_where_racks_come_before_movement() -> None
     assert chain.change == {Criterion.BALANCE: 0, Criterion.RACKS: 2, Criterion.MOVEMENT: -2}
     assert {move.reason for move in explanation.moves} == {Reason.RACKS}
     assert explained(group, CooperativeSticky())[1].moves == ()
+
+
+def test_where_racks_are_traded_for_movement_the_chain_shows_what_outweighs_what() -> None:
+    group = Group.of(
+        [Topic("orders", 2, (frozenset({"a"}), frozenset({"b"})))],
+        [
+            Member("m1", frozenset({"orders"}), rack="b", owned={"orders": [0]}, generation=7),
+            Member("m2", frozenset({"orders"}), rack="a", owned={"orders": [1]}, generation=7),
+        ],
+    )
+    trade = Trade(moves=3, misses=2)
+    _, explanation = explained(group, RackAwareSticky(1.5))
+    (chain,) = explanation.chains
+    # Two misses at three each, less two moves at two each.
+    assert chain.change == {Criterion.BALANCE: 0, trade: 2, Criterion.MOVEMENT: -2}
+    assert chain.reason is Reason.RACKS
+    (sentence,) = sentences(explanation, "rack-aware-sticky")
+    assert sentence.endswith(
+        "for racks: 2 more would be without a replica in the rack of who has it, and each is worth 3/2 moves"
+    )
+    assert explained(group, RackAwareSticky(1))[1].moves == ()
 
 
 @pytest.mark.parametrize("strategy", [Range(), RoundRobin(), LikeSomebodysOwn()], ids=lambda one: one.name)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import pytest
 
 from kafka_assignors.group import Assignment, Group, Member, Topic
-from kafka_assignors.quality import least_moved, least_rack_misses, measure
+from kafka_assignors.quality import RackTraffic, least_moved, least_rack_misses, measure
 from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
 
 ORDERS = frozenset({"orders"})
@@ -91,6 +92,36 @@ class TestRacks:
         swapped = group(4, {"a": [2, 3], "b": [0, 1]}, {"a": "x", "b": "y"}, ["x", "x", "y", "y"])
         assert least_rack_misses(swapped) == 0
         assert measure(swapped, assignment(a=[2, 3], b=[0, 1])).rack_misses == 4
+
+
+class TestRackTraffic:
+    """Three partitions in rack x and one in y; the members a and b are there."""
+
+    RACKS: ClassVar = ["x", "x", "x", "y"]
+
+    def weighted(self, *weights: int | None, owned: Mapping[str, Sequence[int]]) -> Group:
+        plain = group(4, owned, {"a": "x", "b": "y"}, self.RACKS)
+        topics = [dataclasses.replace(topic, weights=weights or None) for topic in plain.topics.values()]
+        return Group.of(topics, plain.members.values(), plain.generation)
+
+    def test_what_crossed_before_and_what_crosses_after(self) -> None:
+        heavy = self.weighted(100, 20, 3, 4000, owned={"a": [0, 3], "b": [1, 2]})
+        assert measure(heavy, assignment(a=[0, 1], b=[2, 3])).rack_traffic == RackTraffic(4023, 3, 0, 0)
+
+    def test_a_weight_that_nobody_knows_is_counted_and_not_guessed(self) -> None:
+        partly = self.weighted(100, None, None, 4000, owned={"a": [3], "b": [1]})
+        assert measure(partly, assignment(a=[0, 3], b=[1, 2])).rack_traffic == RackTraffic(4000, 4000, 1, 2)
+
+    def test_what_nobody_owned_crossed_nowhere_before(self) -> None:
+        fresh = self.weighted(100, 20, 3, 4000, owned={"a": [], "b": []})
+        assert measure(fresh, assignment(a=[0, 1], b=[2, 3])).rack_traffic == RackTraffic(0, 3, 0, 0)
+
+    def test_there_is_none_where_no_weight_or_no_rack_is_known(self) -> None:
+        owned = {"a": [0, 3], "b": [1, 2]}
+        for without in (self.weighted(owned=owned), self.weighted(*[None] * 4, owned=owned)):
+            assert measure(without, assignment(**owned)).rack_traffic is None
+        rackless = Group.of([Topic("orders", 1, weights=(7,))], [Member("a", ORDERS)])
+        assert measure(rackless, assignment(a=[0])).rack_traffic is None
 
 
 def test_an_invalid_assignment_can_be_measured_as_well() -> None:

@@ -24,9 +24,11 @@ BUILT_IN = [
     "cooperative-sticky",
     "kip848-range",
     "kip848-uniform",
+    "priority",
     "rack-aware-sticky",
     "range",
     "roundrobin",
+    "standby",
     "sticky",
     "weighted",
 ]

@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 from dataclasses import replace
+from fractions import Fraction
 from typing import TypeVar
 
 from hypothesis import given
@@ -23,7 +24,8 @@ from tests.exact_score import owners_of, score
 
 T = TypeVar("T")
 ALL_RACKS = "xyz"
-preferences = st.sampled_from(RackPreference)
+TRADES = [RackPreference.trading(number) for number in (Fraction(1, 2), 1, Fraction(5, 2), 4)]
+preferences = st.sampled_from([*ORDERS, *TRADES])
 
 
 @st.composite
@@ -78,9 +80,14 @@ class TestWhateverTheGroup:
 
     @given(groups(), preferences)
     def test_no_assignment_is_better(self, group: Group, racks: RackPreference) -> None:
-        oracle, order = Oracle(group), ORDERS[racks]
+        oracle = Oracle(group)
         reached = score(group, owners_of(group, assign(group, racks)), oracle.prior)
-        assert reached.in_order(order) == oracle.best(order).in_order(order)
+        if racks.trade is not None:
+            weights = {"moves": racks.trade.miss, "misses": racks.trade.move}
+            assert reached.traded(**weights) == oracle.best_traded(**weights).traded(**weights)
+        else:
+            order = ORDERS[racks]
+            assert reached.in_order(order) == oracle.best(order).in_order(order)
 
     @given(groups(), st.sampled_from([CooperativeSticky(), RackAwareSticky()]))
     def test_no_partition_ever_has_two_owners_and_two_rounds_are_enough(

@@ -25,6 +25,8 @@ ASSIGNORS = {
     "cooperative-sticky": plugin.CooperativeStickyAssignor,
     "rack-aware-sticky": plugin.RackAwareStickyAssignor,
     "capacity": partial(plugin.CapacityAssignor, capacity=4),
+    "standby": plugin.StandbyAssignor,
+    "priority": partial(plugin.PriorityAssignor, first=[["alerts"]]),
 }
 
 

@@ -17,6 +17,7 @@ from compat_tests.group_of_members import GroupOfMembers
 from compat_tests.kafka_cluster import Kafka
 from compat_tests.leader_scenarios import LeaderScenarios, MigratedGroupScenarios
 from compat_tests.rack_scenarios import RackScenarios
+from compat_tests.standby_scenarios import StandbyScenarios
 from kafka_assignors_aiokafka import RangeAssignor, StickyAssignor
 
 PROGRAM = "compat_tests.aiokafka.member"
@@ -28,6 +29,11 @@ class TestEagerGroups(EagerScenarios):
 
 class TestLeaders(LeaderScenarios):
     program = PROGRAM
+
+
+class TestStandby(StandbyScenarios):
+    program = PROGRAM
+    cooperative_program = "compat_tests.aiokafka.cooperative_member"
 
 
 class TestMigratedGroups(MigratedGroupScenarios):

@@ -21,6 +21,7 @@ from compat_tests.kafka_cluster import Kafka
 from compat_tests.kafka_python.member import KNOWS_RACKS, KNOWS_STATIC_MEMBERS
 from compat_tests.leader_scenarios import LeaderScenarios, MigratedGroupScenarios
 from compat_tests.rack_scenarios import RackScenarios
+from compat_tests.standby_scenarios import StandbyScenarios
 from kafka_assignors_kafka_python import StickyAssignor
 
 PROGRAM = "compat_tests.kafka_python.member"
@@ -42,6 +43,11 @@ class TestRacks(RackScenarios):
     program = PROGRAM
     other_program = COOPERATIVE if KNOWS_RACKS else PROGRAM
     reads_followers = KNOWS_RACKS
+
+
+class TestStandby(StandbyScenarios):
+    program = PROGRAM
+    cooperative_program = COOPERATIVE if KNOWS_RACKS else PROGRAM
 
 
 class TestMigratedGroups(MigratedGroupScenarios):

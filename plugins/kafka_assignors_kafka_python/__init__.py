@@ -8,14 +8,17 @@
 Instances are passed, not classes. `assignor(strategy)` does the same with a strategy of your own.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
 from typing import Any
 
 from kafka_assignors.strategies.capacity import Capacity
 from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
+from kafka_assignors.strategies.priority import Priority
 from kafka_assignors.strategies.rack_aware_sticky import RackAwareSticky
 from kafka_assignors.strategies.range import Range
 from kafka_assignors.strategies.roundrobin import RoundRobin
+from kafka_assignors.strategies.standby import Standby
 from kafka_assignors.strategies.sticky import Sticky
 from kafka_assignors.strategies.weighted import Weighted
 from kafka_assignors_kafka_python._assignor import StrategyAssignor, assignor
@@ -27,9 +30,11 @@ __all__ = [
     "CooperativeKafkaConsumer",
     "CooperativeStickyAssignor",
     "LagWeights",
+    "PriorityAssignor",
     "RackAwareStickyAssignor",
     "RangeAssignor",
     "RoundRobinAssignor",
+    "StandbyAssignor",
     "StickyAssignor",
     "StrategyAssignor",
     "WeightedAssignor",
@@ -67,10 +72,20 @@ class CooperativeStickyAssignor(StrategyAssignor):
 
 
 class RackAwareStickyAssignor(StrategyAssignor):
-    """`rack-aware-sticky`: balanced exactly, then as little as possible across racks, then few moves."""
+    """`rack-aware-sticky`: balanced exactly, then as little as possible across racks, then few moves.
 
-    def __init__(self, *, rack: str | None = None, instance_id: str | None = None) -> None:
-        super().__init__(RackAwareSticky(), rack=rack, instance_id=instance_id)
+    `moves_per_miss`: how many moves it is worth that one partition is not read across racks; any number of
+    them by default. The same on all members.
+    """
+
+    def __init__(
+        self,
+        *,
+        moves_per_miss: Fraction | float | None = None,
+        rack: str | None = None,
+        instance_id: str | None = None,
+    ) -> None:
+        super().__init__(RackAwareSticky(moves_per_miss), rack=rack, instance_id=instance_id)
 
 
 class CapacityAssignor(StrategyAssignor):
@@ -81,6 +96,42 @@ class CapacityAssignor(StrategyAssignor):
 
     def __init__(self, *, capacity: int, rack: str | None = None, instance_id: str | None = None) -> None:
         super().__init__(Capacity(capacity), rack=rack, instance_id=instance_id)
+
+
+class StandbyAssignor(StrategyAssignor):
+    """`standby`: as `cooperative-sticky`, but for members that take over only where active ones are missing.
+
+    `standby`: this process is such a member. `active_at_least`: how many active members each topic should
+    have; the same on all members.
+    """
+
+    def __init__(
+        self,
+        *,
+        standby: bool = False,
+        active_at_least: int = 1,
+        rack: str | None = None,
+        instance_id: str | None = None,
+    ) -> None:
+        strategy = Standby(standby=standby, active_at_least=active_at_least)
+        super().__init__(strategy, rack=rack, instance_id=instance_id)
+
+
+class PriorityAssignor(StrategyAssignor):
+    """`priority`: as `cooperative-sticky`, but the topics of each class are level by themselves.
+
+    `first` are the classes, the most important first: `[["alerts"], ["orders", ("pays", [0, 1])]]`; the same
+    on all members.
+    """
+
+    def __init__(
+        self,
+        *,
+        first: Iterable[Iterable[str | tuple[str, Iterable[int]]]],
+        rack: str | None = None,
+        instance_id: str | None = None,
+    ) -> None:
+        super().__init__(Priority(first), rack=rack, instance_id=instance_id)
 
 
 class WeightedAssignor(StrategyAssignor):

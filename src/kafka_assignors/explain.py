@@ -15,8 +15,9 @@ if any are left, circles: L. R. Ford and D. R. Fulkerson, "Flows in Networks", 1
 Of a chain one can say what it is for, by taking it back as a whole: each partition stays with its owner, so
 that the first member has one more and the last one less. If that makes balance worse, it is for balance; if
 it makes balance no better and more partitions miss their racks, it is for racks, provided the strategy puts
-them before movement. If neither is so, the chain was not needed. That is no matter of opinion: without it the
-assignment is valid and better by the strategy's own criteria. A strategy that keeps its word has none such.
+them before movement, or trades them for it and they outweigh the moves. If neither is so, the chain was not
+needed. That is no matter of opinion: without it the assignment is valid and better by the strategy's own
+criteria. A strategy that keeps its word has none such.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from fractions import Fraction
 from kafka_assignors.claims import judge_claims
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.scale import PLAIN, Scale
-from kafka_assignors.strategies.contract import Criterion
+from kafka_assignors.strategies.contract import AnyCriterion, Criterion
 
 __all__ = ["Chain", "Explanation", "Move", "Reason", "explain"]
 
@@ -97,7 +98,7 @@ class Chain:
     members: tuple[str, ...]
     loads: tuple[int, int]
     reason: Reason | None
-    change: Mapping[Criterion, int | Fraction]
+    change: Mapping[AnyCriterion, int | Fraction]
     capacities: tuple[int, int] = (1, 1)
 
     @property
@@ -116,7 +117,7 @@ class Explanation:
 def explain(
     group: Group,
     assignment: Assignment,
-    criteria: Sequence[Criterion] | None,
+    criteria: Sequence[AnyCriterion] | None,
     *,
     scale: Scale = PLAIN,
     by_load: bool = False,
@@ -240,7 +241,7 @@ def _paths(group: Group, moves: Sequence[Move]) -> Iterator[tuple[int, ...]]:
 def _chain(
     group: Group,
     assignment: Assignment,
-    criteria: tuple[Criterion, ...],
+    criteria: tuple[AnyCriterion, ...],
     scale: Scale,
     moves: Sequence[Move],
     path: tuple[int, ...],
@@ -256,17 +257,18 @@ def _chain(
     one_more = Fraction(2 * (loads[0] + scale.has_already(start)) + 1, capacities[0])
     one_less = Fraction(2 * (loads[1] + scale.has_already(end)) - 1, capacities[1])
     worse = one_more - one_less if start != end else Fraction(0)
-    change = {
-        Criterion.BALANCE: worse.numerator if worse.denominator == 1 else worse,
-        Criterion.MOVEMENT: -len(handed_on),
-        Criterion.RACKS: sum(_misses(group, move, move.owner) for move in handed_on)
-        - sum(_misses(group, move, move.member) for move in handed_on),
+    misses = sum(_misses(group, move, move.owner) for move in handed_on)
+    misses -= sum(_misses(group, move, move.member) for move in handed_on)
+    change: dict[AnyCriterion, int | Fraction] = {
+        one: one.count(moves=-len(handed_on), misses=misses) for one in criteria
     }
+    if Criterion.BALANCE in change:
+        change[Criterion.BALANCE] = worse.numerator if worse.denominator == 1 else worse
     decides = next(one for one in criteria if change[one])
     reason = Reason.UNNEEDED
     if change[decides] > 0:
         reason = Reason.BALANCE if decides is Criterion.BALANCE else Reason.RACKS
-    return Chain(path, members, loads, reason, {one: change[one] for one in criteria}, capacities)
+    return Chain(path, members, loads, reason, change, capacities)
 
 
 def _misses(group: Group, move: Move, member_id: str | None) -> bool:

@@ -47,7 +47,7 @@ from fractions import Fraction
 from typing import Any
 
 from kafka_assignors.certificate import Certificate, Improvement
-from kafka_assignors.certificate.criteria import Price, require_criteria
+from kafka_assignors.certificate.criteria import Price, named_criterion, require_criteria
 from kafka_assignors.explain import Chain, Explanation
 from kafka_assignors.group import (
     MOST_WEIGHT,
@@ -60,7 +60,6 @@ from kafka_assignors.group import (
 )
 from kafka_assignors.loads import LoadReport
 from kafka_assignors.scale import InvalidScaleError, Scale
-from kafka_assignors.strategies.contract import Criterion
 
 __all__ = [
     "FORMAT",
@@ -186,7 +185,7 @@ def parse_certificate(obj: object, path: Path = ()) -> Certificate:
     names = _array(_required(fields, "criteria", path), (*path, "criteria"))
     prices = _mapping(_required(fields, "prices", path), (*path, "prices"))
     try:
-        criteria = require_criteria([Criterion(name) for name in names])
+        criteria = require_criteria([named_criterion(name) for name in names])
     except ValueError as error:
         raise InvalidFieldError((*path, "criteria"), str(error)) from None
     return Certificate(

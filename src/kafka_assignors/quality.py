@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from operator import truediv
 
 from kafka_assignors.claims import Claims, judge_claims
-from kafka_assignors.group import Assignment, Group
+from kafka_assignors.group import Assignment, Group, TopicPartitions
 from kafka_assignors.scale import PLAIN, Scale
 from kafka_assignors.solver import RackPreference, solve
 
-__all__ = ["Quality", "least_moved", "least_rack_misses", "measure"]
+__all__ = ["Quality", "RackTraffic", "least_moved", "least_rack_misses", "measure"]
+
+
+@dataclass(frozen=True, slots=True)
+class RackTraffic:
+    """What is read across racks, as the sum of the weights of the partitions that miss: bytes a second, if
+    that is what `Topic.weights` are.
+
+    `before` is that of the partitions where members of the group owned them, by the judged claims; what
+    nobody in the group owned, nobody read. `after` is that of the assignment. A partition that misses and has
+    no known weight is not in the sum: `unknown_before` and `unknown_after` count those.
+
+    It is an estimate: who reads from a leader in another rack although a replica is near (a client or a
+    broker without KIP-392) crosses racks and is not in it.
+    """
+
+    before: int
+    after: int
+    unknown_before: int
+    unknown_after: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +45,9 @@ class Quality:
 
     `max_over_mean` is 1.0 where nothing is assigned. `max_over_share` is the same with each load beside the
     part of all partitions that is the member's by its capacity; None where all capacities are the same, for
-    there it is `max_over_mean`. `rack_misses` counts partitions whose member is in a rack without a replica
-    of theirs; it is None where no member names a rack or no topic's racks are known.
+    there it is `max_over_mean`. `rack_misses` counts partitions whose member is in a
+    rack without a replica of theirs; it is None where no member names a rack or no topic's racks are known.
+    `rack_traffic` is what these carry; None where `rack_misses` is, or no partition has a known weight.
     """
 
     members: int
@@ -42,6 +62,7 @@ class Quality:
     kept: int
     rack_misses: int | None
     max_over_share: float | None = None
+    rack_traffic: RackTraffic | None = None
 
 
 def measure(group: Group, assignment: Assignment, *, scale: Scale = PLAIN) -> Quality:
@@ -52,7 +73,8 @@ def measure(group: Group, assignment: Assignment, *, scale: Scale = PLAIN) -> Qu
     loads = [sum(map(len, assignment.members.get(member_id, {}).values())) for member_id in group.members]
     total = sum(loads)
     mean = total / len(loads) if loads else 0.0
-    moved, kept = _movement(judge_claims(group), assignment)
+    claims = judge_claims(group)
+    moved, kept = _movement(claims, assignment)
     return Quality(
         members=len(loads),
         partitions=total,
@@ -66,6 +88,7 @@ def measure(group: Group, assignment: Assignment, *, scale: Scale = PLAIN) -> Qu
         kept=kept,
         rack_misses=_rack_misses(group, assignment),
         max_over_share=_max_over_share(loads, [scale.capacity(member_id) for member_id in group.members]),
+        rack_traffic=_rack_traffic(group, claims, assignment),
     )
 
 
@@ -117,10 +140,25 @@ def _racks_matter(group: Group) -> bool:
 
 
 def _rack_misses(group: Group, assignment: Assignment) -> int | None:
-    if not _racks_matter(group):
+    return sum(1 for _ in _missing(group, assignment.members)) if _racks_matter(group) else None
+
+
+def _rack_traffic(group: Group, claims: Claims, assignment: Assignment) -> RackTraffic | None:
+    weights = {name: topic.weights for name, topic in group.topics.items() if topic.weights is not None}
+    known = any(weight is not None for of_topic in weights.values() for weight in of_topic)
+    if not known or not _racks_matter(group):
         return None
-    misses = 0
-    for member_id, by_topic in assignment.members.items():
+    sums, unknown = [], []
+    for holders in (claims.prior, assignment.members):
+        found = [weights[name][p] if name in weights else None for name, p in _missing(group, holders)]
+        sums.append(sum(weight for weight in found if weight is not None))
+        unknown.append(found.count(None))
+    return RackTraffic(*sums, *unknown)
+
+
+def _missing(group: Group, holders: Mapping[str, TopicPartitions]) -> Iterator[tuple[str, int]]:
+    """The partitions with no replica in the rack of the member that has them."""
+    for member_id, by_topic in holders.items():
         rack = group.members[member_id].rack if member_id in group.members else None
         if not rack:
             continue
@@ -128,7 +166,6 @@ def _rack_misses(group: Group, assignment: Assignment) -> int | None:
             topic = group.topics.get(name)
             if topic is not None and topic.replica_racks is not None:
                 racks = topic.replica_racks
-                misses += sum(
-                    1 for p in partitions if 0 <= p < len(racks) and racks[p] and rack not in racks[p]
-                )
-    return misses
+                for p in partitions:
+                    if 0 <= p < len(racks) and racks[p] and rack not in racks[p]:
+                        yield name, p

@@ -18,10 +18,12 @@ from kafka_assignors.strategies import (
     Capacity,
     CooperativeSticky,
     MemberContext,
+    Priority,
     RackAwareSticky,
     Range,
     RebalanceProtocol,
     RoundRobin,
+    Standby,
     Sticky,
     Strategy,
     SupportsMemberData,
@@ -84,6 +86,7 @@ class Derived(Sticky):
 
 strategies: list[Strategy] = [AllToOne(), WithProperties(), Derived()]
 strategies += [Range(), RoundRobin(), Sticky(), CooperativeSticky(), RackAwareSticky(), Capacity(4)]
+strategies += [Standby(standby=True), Priority([["alerts"], [("views", [0, 1])]]), RackAwareSticky(1.5)]
 tells: SupportsMemberData = WithProperties()
 
 

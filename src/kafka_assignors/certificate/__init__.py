@@ -11,7 +11,8 @@ the best is the solver's work. Being convinced of it takes much less: a **certif
    has already.
 2. For every partition, its member has the lowest sum of the price and the cost of the partition there, of
    all members that subscribe to the topic. The cost of a partition is a move if its owner is another member
-   of the group, and a miss if it has no replica in the member's rack.
+   of the group, and a miss if it has no replica in the member's rack. Where the two are traded, they are
+   one criterion (`Trade`): so much for a move, and so much for a miss.
 
 Suppose another assignment. By the second rule no partition is cheaper where that one puts it, prices
 included; by the first the prices rise at least as fast as the squared loads fall. So it cannot be better.
@@ -28,9 +29,15 @@ the next, so that the group is better off. Neither knows how the solver works.
 from __future__ import annotations
 
 from kafka_assignors.certificate.check import CertificateError, check
-from kafka_assignors.certificate.criteria import Certificate, Improvement, Step, criteria_of
+from kafka_assignors.certificate.criteria import (
+    Certificate,
+    Improvement,
+    Step,
+    criteria_of,
+    named_criterion,
+)
 from kafka_assignors.certificate.prove import prove
-from kafka_assignors.strategies.contract import Criterion
+from kafka_assignors.strategies.contract import Criterion, Trade
 
 __all__ = [
     "Certificate",
@@ -38,7 +45,9 @@ __all__ = [
     "Criterion",
     "Improvement",
     "Step",
+    "Trade",
     "check",
     "criteria_of",
+    "named_criterion",
     "prove",
 ]

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from kafka_assignors.certificate.criteria import Certificate, Price, require_criteria
+from kafka_assignors.certificate.criteria import AnyCriterion, Certificate, Price, require_criteria
 from kafka_assignors.claims import judge_claims
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.leader import check_assignment
 from kafka_assignors.scale import Scale
-from kafka_assignors.strategies.contract import Criterion
 
 __all__ = ["CertificateError", "check"]
 
@@ -157,9 +156,8 @@ def _misses(rack: str | None, racks: frozenset[str]) -> bool:
     return bool(rack) and bool(racks) and rack not in racks
 
 
-def _cost(criteria: tuple[Criterion, ...], moves: bool, misses: bool) -> Price:
-    units = {Criterion.BALANCE: 0, Criterion.MOVEMENT: int(moves), Criterion.RACKS: int(misses)}
-    return tuple(units[criterion] for criterion in criteria)
+def _cost(criteria: tuple[AnyCriterion, ...], moves: bool, misses: bool) -> Price:
+    return tuple(criterion.count(int(moves), int(misses)) for criterion in criteria)
 
 
 def _sum(one: Price, other: Price) -> Price:

@@ -24,6 +24,7 @@ from fractions import Fraction
 from math import lcm
 
 from kafka_assignors.certificate.criteria import (
+    AnyCriterion,
     Certificate,
     Improvement,
     Price,
@@ -40,7 +41,7 @@ __all__ = ["prove"]
 
 
 def prove(
-    group: Group, assignment: Assignment, criteria: Sequence[Criterion], *, scale: Scale = PLAIN
+    group: Group, assignment: Assignment, criteria: Sequence[AnyCriterion], *, scale: Scale = PLAIN
 ) -> Certificate | Improvement:
     """A certificate that no assignment of the group is better by these criteria, or steps to one that is.
 
@@ -58,15 +59,15 @@ class _Units:
     The first digit counts parts of a square: as many to a whole one as the capacities have in common.
     """
 
-    def __init__(self, criteria: tuple[Criterion, ...], members: int, parts: int) -> None:
-        base = 4 * (members + 4)
-        weights: dict[Criterion, int] = {
+    def __init__(self, criteria: tuple[AnyCriterion, ...], members: int, parts: int) -> None:
+        base = 4 * (members + 4) * max(1, *(one.count(1, 1) for one in criteria))
+        weights: dict[AnyCriterion, int] = {
             one: base ** (len(criteria) - 1 - place) for place, one in enumerate(criteria)
         }
         self._base, self._digits, self._parts = base, len(criteria), parts
         self._square = weights[Criterion.BALANCE] * parts
-        self.move = weights.get(Criterion.MOVEMENT, 0)
-        self.miss = weights.get(Criterion.RACKS, 0)
+        self.move = sum(weight * one.count(1, 0) for one, weight in weights.items())
+        self.miss = sum(weight * one.count(0, 1) for one, weight in weights.items())
 
     def load(self, growth: int, capacity: int) -> int:
         """The length of so much more of a square, at a member of this capacity."""
@@ -99,7 +100,7 @@ class _Edges:
     """
 
     def __init__(
-        self, group: Group, assignment: Assignment, criteria: tuple[Criterion, ...], scale: Scale
+        self, group: Group, assignment: Assignment, criteria: tuple[AnyCriterion, ...], scale: Scale
     ) -> None:
         assignable = frozenset(name for name, topic in group.topics.items() if topic.partitions)
         self.criteria, self.scale = criteria, scale

@@ -31,13 +31,12 @@ from kafka_assignors.loads import is_weighed, measure_loads, terms_of
 from kafka_assignors.quality import measure
 from kafka_assignors.scale import Scale
 from kafka_assignors.strategies import (
-    Criterion,
     RebalanceProtocol,
     Reduces,
     Strategy,
     SupportsFindings,
 )
-from kafka_assignors.strategies.contract import scale_of
+from kafka_assignors.strategies.contract import AnyCriterion, scale_of
 
 __all__ = ["EPILOG", "assign"]
 
@@ -146,7 +145,7 @@ def _answer(
     protocol: RebalanceProtocol,
     timed: bool,
     where: str,
-    criteria: tuple[Criterion, ...] | None,
+    criteria: tuple[AnyCriterion, ...] | None,
     certify: bool,
     explained: bool,
 ) -> tuple[dict[str, Any], Explanation | None]:
@@ -194,7 +193,7 @@ def _explained(
     strategy: Strategy,
     group: Group,
     target: Assignment,
-    criteria: tuple[Criterion, ...] | None,
+    criteria: tuple[AnyCriterion, ...] | None,
     scale: Scale,
 ) -> Explanation:
     """Why partitions moved; for a strategy that reduces the group, why those of what it made of it did."""

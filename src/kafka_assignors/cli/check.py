@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from kafka_assignors.certificate import Certificate, CertificateError, check, criteria_of, prove
-from kafka_assignors.certificate.criteria import require_criteria
+from kafka_assignors.certificate.criteria import named_criterion, require_criteria
 from kafka_assignors.cli.console import ProgressReport, emit
 from kafka_assignors.cli.errors import CannotRun, ExitCode
 from kafka_assignors.cli.jsontext import Form, opened, read_forms, read_groups
@@ -20,8 +20,8 @@ from kafka_assignors.group import Assignment, Group
 from kafka_assignors.jsonform import parse_assignment, parse_certificate, proof_to_json
 from kafka_assignors.leader import InvalidAssignmentError
 from kafka_assignors.scale import PLAIN, Scale
-from kafka_assignors.strategies import Criterion, Strategy
-from kafka_assignors.strategies.contract import scale_of
+from kafka_assignors.strategies import Strategy
+from kafka_assignors.strategies.contract import AnyCriterion, scale_of
 
 __all__ = ["EPILOG", "check_assignments"]
 
@@ -64,14 +64,14 @@ class _Wanted:
     `criteria`.
     """
 
-    criteria: tuple[Criterion, ...]
+    criteria: tuple[AnyCriterion, ...]
     strategy: Strategy | None = None
 
     @property
     def name(self) -> str:
         return "the criteria" if self.strategy is None else f"strategy {self.strategy.name!r}"
 
-    def by(self, group: Group, given: Certificate | None) -> tuple[tuple[Criterion, ...], Scale]:
+    def by(self, group: Group, given: Certificate | None) -> tuple[tuple[AnyCriterion, ...], Scale]:
         """The criteria, and what balance is measured by."""
         if self.strategy is not None:
             try:
@@ -98,7 +98,7 @@ def check_assignments(
         typer.Option(
             metavar="LIST",
             help="What matters, the most important first, where no certificate says: balance, then movement "
-            "and racks in either order, or fewer.",
+            "and racks in either order, or fewer; trade=3 where one rack miss is worth 3 moves.",
         ),
     ] = DEFAULT_CRITERIA,
     strategy: Annotated[
@@ -191,8 +191,8 @@ def _promised(name: str) -> _Wanted:
     return _Wanted(criteria, strategy)
 
 
-def _criteria(text: str) -> tuple[Criterion, ...]:
+def _criteria(text: str) -> tuple[AnyCriterion, ...]:
     try:
-        return require_criteria([Criterion(name) for name in split_names([text])])
+        return require_criteria([named_criterion(name) for name in split_names([text])])
     except ValueError as error:
         raise CannotRun(f"--criteria {text}: {error}") from None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
 from typing import Any
 
-from kafka_assignors.certificate import Criterion
+from kafka_assignors.certificate import Criterion, Trade
 from kafka_assignors.explain import Chain, Explanation, Move, Reason
 
 __all__ = ["about_loads", "sentences"]
@@ -107,8 +108,15 @@ def _why(chain: Chain) -> str:
             "if one of them had not moved" + (" on" if len(chain.members) > 2 else "")
         )
     if chain.reason is Reason.RACKS:
-        more = chain.change[Criterion.RACKS]
-        return f"for racks: {more} more would be without a replica in the rack of who has it"
+        trade = next((one for one in chain.change if isinstance(one, Trade)), None)
+        if trade is None:
+            more = f"{chain.change[Criterion.RACKS]}"
+            worth = ""
+        else:
+            saved = chain.change[Criterion.MOVEMENT]  # negative: moves that would not be
+            more = f"{(chain.change[trade] - trade.count(int(saved), 0)) // trade.moves}"
+            worth = f", and each is worth {Fraction(trade.moves, trade.misses)} moves"
+        return f"for racks: {more} more would be without a replica in the rack of who has it{worth}"
     return "not needed: without this the assignment would be better by the strategy's own criteria"
 
 

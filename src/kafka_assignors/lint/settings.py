@@ -46,6 +46,8 @@ _CLASSES = {
     "CooperativeStickyAssignor": "cooperative-sticky",
     "RackAwareStickyAssignor": "rack-aware-sticky",
     "CapacityAssignor": "capacity",
+    "StandbyAssignor": "standby",
+    "PriorityAssignor": "priority",
     "WeightedAssignor": "weighted",
 }
 _STOCK_CLASSES = {

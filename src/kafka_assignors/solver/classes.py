@@ -87,7 +87,7 @@ def classify(group: Group, claims: Claims, racks: RackPreference, scale: Scale =
     Cost: linear in members, subscriptions and claims; with racks, linear in partitions.
     """
     members = sorted(group.members.values(), key=lambda member: (member.instance_id or member.id, member.id))
-    member_racks = [member.rack or None if racks is not RackPreference.NONE else None for member in members]
+    member_racks = [member.rack or None if racks != RackPreference.NONE else None for member in members]
     cohorts, subscriptions, capacities, already = _cohorts(group, members, scale)
     topic_classes, class_of_topic = _topic_classes(group, subscriptions)
     used_racks = frozenset(rack for rack in member_racks if rack is not None)

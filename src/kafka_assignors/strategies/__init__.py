@@ -15,10 +15,12 @@ from kafka_assignors.strategies.contract import (
     Strategy,
     SupportsFindings,
     SupportsMemberData,
+    Trade,
 )
 from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
 from kafka_assignors.strategies.kip848_range import Kip848Range
 from kafka_assignors.strategies.kip848_uniform import Kip848Uniform
+from kafka_assignors.strategies.priority import Priority
 from kafka_assignors.strategies.rack_aware_sticky import RackAwareSticky
 from kafka_assignors.strategies.range import Range
 from kafka_assignors.strategies.registry import (
@@ -29,6 +31,7 @@ from kafka_assignors.strategies.registry import (
     strategy_names,
 )
 from kafka_assignors.strategies.roundrobin import RoundRobin
+from kafka_assignors.strategies.standby import Standby
 from kafka_assignors.strategies.sticky import Sticky
 from kafka_assignors.strategies.weighted import Weighted
 
@@ -45,17 +48,20 @@ __all__ = [
     "Kip848Uniform",
     "MemberContext",
     "Optimal",
+    "Priority",
     "RackAwareSticky",
     "Range",
     "RebalanceProtocol",
     "Reduced",
     "Reduces",
     "RoundRobin",
+    "Standby",
     "Sticky",
     "Strategy",
     "StrategyError",
     "SupportsFindings",
     "SupportsMemberData",
+    "Trade",
     "UnknownStrategyError",
     "Weighted",
     "load_strategy",

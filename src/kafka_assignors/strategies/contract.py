@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Protocol, runtime_checkable
 
 from kafka_assignors.claims import Claims
@@ -18,6 +19,7 @@ from kafka_assignors.group import NO_GENERATION, Assignment, Group, TopicPartiti
 from kafka_assignors.scale import PLAIN, Scale
 
 __all__ = [
+    "AnyCriterion",
     "BalancesOnScale",
     "Criterion",
     "FollowsRacks",
@@ -29,6 +31,7 @@ __all__ = [
     "Strategy",
     "SupportsFindings",
     "SupportsMemberData",
+    "Trade",
     "runs_on_broker",
     "scale_of",
 ]
@@ -70,6 +73,35 @@ class Criterion(enum.Enum):
 
     A member without a rack matches every partition, and a partition without known racks every member.
     """
+
+    def count(self, moves: int, misses: int) -> int:
+        """What so many moves and rack misses come to by this criterion."""
+        return {Criterion.MOVEMENT: moves, Criterion.RACKS: misses}.get(self, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Trade:
+    """A criterion made of two: rack misses and movement, of which `misses` weigh as much as `moves`.
+
+    So a miss counts `moves` and a move counts `misses`, and the sum is to be as little as possible. Both are
+    positive and have no common divisor. `value` is how it is written, as `Criterion.value` is:
+    `trade=3`, `trade=3/2`.
+    """
+
+    moves: int
+    misses: int
+
+    @property
+    def value(self) -> str:
+        return f"trade={Fraction(self.moves, self.misses)}"
+
+    def count(self, moves: int, misses: int) -> int:
+        """What so many moves and rack misses come to by this criterion."""
+        return self.misses * moves + self.moves * misses
+
+
+AnyCriterion = Criterion | Trade
+"""What can be a criterion of a strategy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +200,7 @@ class Optimal(Protocol):
     """
 
     @property
-    def criteria(self) -> tuple[Criterion, ...]: ...
+    def criteria(self) -> tuple[AnyCriterion, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +215,7 @@ class Reduced:
 
     group: Group
     assignment: Assignment
-    criteria: tuple[Criterion, ...]
+    criteria: tuple[AnyCriterion, ...]
     scale: Scale
     kept: tuple[str, ...]
 

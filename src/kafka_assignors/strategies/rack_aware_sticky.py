@@ -4,7 +4,8 @@ moves as possible.
 `sticky` and `cooperative-sticky` put movement before racks, and so a partition stays where it is although
 another member could read it in its own rack. That is right for names which other clients share and where
 racks are a nicety. Where traffic between racks is paid for, this strategy moves the partition once and saves
-from then on.
+from then on. Where a move is dear as well, `moves_per_miss` says how many of them one rack miss is worth, and
+what both cost together is the least.
 
 The name is our own: no other client has it, and its user data are ours. It is one name for both protocols, as
 Kafka's CooperativeStickyAssignor is: members vote on names, so with two of them a group could not be brought
@@ -14,25 +15,68 @@ subscription, which is how a leader tells eager members from cooperative ones.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from kafka_assignors.claims import Claims, judge_claims
+from kafka_assignors.facts import Facts, facts_of
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.solver import RackPreference, solve
-from kafka_assignors.strategies.contract import Criterion, RebalanceProtocol
+from kafka_assignors.protocol.facts import encode_facts
+from kafka_assignors.solver import solve
+from kafka_assignors.strategies.composition.wishes import RackTrade
+from kafka_assignors.strategies.contract import AnyCriterion, Criterion, MemberContext, RebalanceProtocol
 
 __all__ = ["RackAwareSticky"]
+
+_NONE = "no moves_per_miss"
+"""What a member announces that puts racks first, or runs a release that can do nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
 class RackAwareSticky:
-    """Exactly optimal in balance, then rack misses, then movement, under either protocol."""
+    """Exactly optimal in balance, then rack misses, then movement, under either protocol.
+
+    `moves_per_miss` trades the latter two instead, see `RackTrade`; by default no number of moves is worth a
+    rack miss. All members of a group need the same: the leader names in its log whose is another.
+    """
+
+    moves_per_miss: Fraction | float | None = None
 
     name = "rack-aware-sticky"
     version = 0
     protocols = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
-    criteria = (Criterion.BALANCE, Criterion.RACKS, Criterion.MOVEMENT)
-    follows_racks = True
+
+    def __post_init__(self) -> None:
+        self._trade()  # refuses what is no trade
+
+    @property
+    def criteria(self) -> tuple[AnyCriterion, ...]:
+        """By what its assignments are the best."""
+        return (Criterion.BALANCE, *self._trade().criteria)
+
+    @property
+    def follows_racks(self) -> bool:
+        """Whether it moves partitions because replicas are in other racks."""
+        return self._trade().preference.moves_at_rest
+
+    def member_data(self, member: MemberContext) -> bytes:
+        """Which trade this member would make; none at all by default, as earlier releases know it."""
+        return encode_facts(Facts(rules=self._rules()))
+
+    def findings(self, group: Group) -> Sequence[str]:
+        """Who would divide the group by another trade than the leader."""
+        facts, own = facts_of(group), self._rules()
+        others = [id for id, announced in facts.members.items() if announced.rules != own]
+        if not others:
+            return facts.findings
+        theirs, ours = facts.members[others[0]].rules or _NONE, own or _NONE
+        return [
+            *facts.findings,
+            f"member {others[0]!r} runs {self.name!r} with {theirs!r}, and this one with {ours!r} "
+            f"({len(others)} such members): who leads decides, so give all the same",
+        ]
 
     def assign(self, group: Group) -> Assignment:
         """The target for the group; the leader withholds what somebody still has to give up."""
@@ -40,4 +84,12 @@ class RackAwareSticky:
 
     def assign_judged(self, group: Group, claims: Claims) -> Assignment:
         """The same, with the claims that the leader has judged."""
-        return solve(group, claims, racks=RackPreference.BEFORE_MOVEMENT)
+        return solve(group, claims, racks=self._trade().preference)
+
+    def _trade(self) -> RackTrade:
+        return RackTrade(math.inf if self.moves_per_miss is None else self.moves_per_miss)
+
+    def _rules(self) -> str | None:
+        """Equal for members that make the same trade; None for racks first."""
+        trade = self._trade().moves_per_miss
+        return None if trade == math.inf else f"moves_per_miss={trade}"

@@ -42,9 +42,11 @@ _BUILT_IN = {
     "cooperative-sticky": "kafka_assignors.strategies.cooperative_sticky:CooperativeSticky",
     "kip848-range": "kafka_assignors.strategies.kip848_range:Kip848Range",
     "kip848-uniform": "kafka_assignors.strategies.kip848_uniform:Kip848Uniform",
+    "priority": "kafka_assignors.strategies.priority:Priority",
     "rack-aware-sticky": "kafka_assignors.strategies.rack_aware_sticky:RackAwareSticky",
     "range": "kafka_assignors.strategies.range:Range",
     "roundrobin": "kafka_assignors.strategies.roundrobin:RoundRobin",
+    "standby": "kafka_assignors.strategies.standby:Standby",
     "sticky": "kafka_assignors.strategies.sticky:Sticky",
     "weighted": "kafka_assignors.strategies.weighted:Weighted",
 }

@@ -2,10 +2,12 @@
 
 from kafka_assignors.strategies.composition.balances import LevelByCapacity, LevelPartitions
 from kafka_assignors.strategies.composition.composed import Composed, RuleOrderError
+from kafka_assignors.strategies.composition.priorities import LevelByPriority
 from kafka_assignors.strategies.composition.problem import Piece, Problem
 from kafka_assignors.strategies.composition.rule import Balance, Place, Restriction, Rule, Wish
+from kafka_assignors.strategies.composition.standby import StandbyLast
 from kafka_assignors.strategies.composition.together import KeepTogether
-from kafka_assignors.strategies.composition.wishes import FewestMoves, FewestRackMisses
+from kafka_assignors.strategies.composition.wishes import FewestMoves, FewestRackMisses, RackTrade
 
 __all__ = [
     "Balance",
@@ -14,12 +16,15 @@ __all__ = [
     "FewestRackMisses",
     "KeepTogether",
     "LevelByCapacity",
+    "LevelByPriority",
     "LevelPartitions",
     "Piece",
     "Place",
     "Problem",
+    "RackTrade",
     "Restriction",
     "Rule",
     "RuleOrderError",
+    "StandbyLast",
     "Wish",
 ]

@@ -15,7 +15,13 @@ from kafka_assignors.protocol.facts import encode_facts
 from kafka_assignors.strategies.composition.problem import Problem
 from kafka_assignors.strategies.composition.rule import Balance, Place, Restriction, Rule, Wish
 from kafka_assignors.strategies.composition.supposed import Supposed, with_supposed
-from kafka_assignors.strategies.composition.wishes import rack_preference
+from kafka_assignors.strategies.composition.wishes import (
+    FewestMoves,
+    FewestRackMisses,
+    RackTrade,
+    criteria_of_wishes,
+    rack_preference,
+)
 from kafka_assignors.strategies.contract import Criterion, MemberContext, RebalanceProtocol, Reduced
 
 __all__ = ["BOTH_PROTOCOLS", "Composed", "RuleOrderError"]
@@ -66,7 +72,7 @@ class Composed:
     @property
     def follows_racks(self) -> bool:
         """Whether replicas in other racks would make another assignment the best one."""
-        return any(wish.criterion is Criterion.RACKS for wish in self._wishes())
+        return rack_preference(self._wishes()).moves_at_rest
 
     def member_data(self, member: MemberContext) -> bytes:
         """What this member announces, and a digest of its rules."""
@@ -91,12 +97,11 @@ class Composed:
         balance = self._balance()
         if not balance.exact:
             return f"rule {balance.kind!r} of strategy {self.name!r} does not promise the best assignment"
-        wishes = dict.fromkeys((*(wish.criterion for wish in self._wishes()), Criterion.MOVEMENT))
         kept = tuple(rule.kind for rule in self.rules if isinstance(rule, Restriction))
         return Reduced(
             problem.as_group(),
             self._balanced(problem),
-            (Criterion.BALANCE, *wishes),
+            (Criterion.BALANCE, *criteria_of_wishes(self._wishes())),
             balance.scale(problem).among(problem.group.members),
             kept,
         )
@@ -153,6 +158,11 @@ def require_order(rules: Sequence[Rule]) -> None:
     for kind in kinds:
         if kinds.count(kind) > 1:
             raise RuleOrderError(f"rule {kind!r} comes {kinds.count(kind)} times")
+    if RackTrade.kind in kinds and (also := {FewestMoves.kind, FewestRackMisses.kind}.intersection(kinds)):
+        raise RuleOrderError(
+            f"rule {RackTrade.kind!r} weighs movement and racks against each other, so {min(also)!r} beside "
+            "it has nothing to say: leave it out"
+        )
     balances = [rule.kind for rule in rules if rule.place is Place.BALANCE]
     if len(balances) != 1:
         found = f"{' and '.join(map(repr, balances))} are too many" if balances else "there is none"

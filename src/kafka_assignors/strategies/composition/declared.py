@@ -41,10 +41,12 @@ from kafka_assignors.facts import Facts
 from kafka_assignors.protocol.facts import WHOLE_SHARE, InvalidFactError
 from kafka_assignors.strategies.composition.balances import LevelByCapacity, LevelPartitions
 from kafka_assignors.strategies.composition.composed import BOTH_PROTOCOLS, Composed, RuleOrderError
+from kafka_assignors.strategies.composition.priorities import LevelByPriority
 from kafka_assignors.strategies.composition.rule import Rule
+from kafka_assignors.strategies.composition.standby import StandbyLast
 from kafka_assignors.strategies.composition.supposed import Supposed
 from kafka_assignors.strategies.composition.together import KeepTogether
-from kafka_assignors.strategies.composition.wishes import FewestMoves, FewestRackMisses
+from kafka_assignors.strategies.composition.wishes import FewestMoves, FewestRackMisses, RackTrade
 from kafka_assignors.strategies.contract import RebalanceProtocol
 
 __all__ = ["FORMAT", "DeclarationError", "RuleKind", "strategy_of"]
@@ -82,10 +84,12 @@ class RuleKind:
 
 RULE_KINDS: Mapping[str, RuleKind] = {
     "together": RuleKind(lambda _: KeepTogether),
-    "balance": RuleKind(lambda _: LevelPartitions),
+    "standby": RuleKind(lambda _: StandbyLast),
+    "balance": RuleKind(lambda keys: LevelByPriority if "first" in keys else LevelPartitions),
     "capacity": RuleKind(lambda _: LevelByCapacity),
     "movement": RuleKind(lambda _: FewestMoves),
     "racks": RuleKind(lambda _: FewestRackMisses),
+    "trade": RuleKind(lambda _: RackTrade),
 }
 
 

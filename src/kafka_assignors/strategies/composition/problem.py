@@ -92,7 +92,12 @@ class Problem:
             kept = {topic: owned[topic] for topic in owned if topic not in gone} if gone else owned
             if kept:
                 prior[member_id] = kept
-        freed = set().union(*barred.values())
+        freed = {
+            topic
+            for member_id, topics in barred.items()
+            for topic in self.claims.prior.get(member_id, {})
+            if topic in topics
+        }
         return self._with(self.group.topics, members, prior, freed, self.stands_for)
 
     def recast(self, topics: Collection[str], pieces: Iterable[Piece]) -> Problem:
@@ -116,7 +121,8 @@ class Problem:
                 if owner is not None:
                     owned.setdefault(owner, {}).setdefault(piece.name, []).append(number)
         members = {
-            member_id: replace(member, topics=(member.topics - gone) | added[member_id])
+            # A name that a rule makes is nothing that a member could subscribe to by itself.
+            member_id: replace(member, topics=(member.topics - gone.union(made)) | added[member_id])
             for member_id, member in self.group.members.items()
         }
         prior: dict[str, TopicPartitions] = {}

@@ -19,7 +19,7 @@ from kafka_assignors.group import Assignment
 from kafka_assignors.scale import Scale
 from kafka_assignors.solver import RackPreference
 from kafka_assignors.strategies.composition.problem import Problem
-from kafka_assignors.strategies.contract import Criterion
+from kafka_assignors.strategies.contract import AnyCriterion
 
 __all__ = ["Balance", "Place", "Restriction", "Rule", "Wish"]
 
@@ -69,4 +69,5 @@ class Balance(Rule, Protocol):
 class Wish(Rule, Protocol):
     """What decides between balanced assignments."""
 
-    criterion: ClassVar[Criterion]
+    @property
+    def criterion(self) -> AnyCriterion: ...

@@ -1,0 +1,334 @@
+"""Balance by priority: each class is the best there is, given those before it."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_assignors.group import Assignment, Group, Member, Topic
+from kafka_assignors.scale import Scale
+from kafka_assignors.strategies import CooperativeSticky, Priority
+from kafka_assignors.strategies.composition import (
+    Composed,
+    FewestMoves,
+    FewestRackMisses,
+    KeepTogether,
+    LevelByPriority,
+)
+from kafka_assignors.strategies.composition.declared import DeclarationError, strategy_of
+from tests.exact_groups import random_group
+from tests.exact_oracle import Oracle
+from tests.exact_score import Order, Partition, owners_of, score
+from tests.priority_distance import distance, drawn
+
+TOPICS = [Topic("alerts", 2), Topic("orders", 4)]
+EVERYTHING = frozenset({"alerts", "orders"})
+
+
+def has(assignment: Assignment) -> dict[str, dict[str, list[int]]]:
+    return {
+        id: {topic: list(partitions) for topic, partitions in sorted(by_topic.items())}
+        for id, by_topic in sorted(assignment.members.items())
+    }
+
+
+def owning(member_id: str, topics: frozenset[str] = EVERYTHING, **owned: list[int]) -> Member:
+    return Member(member_id, topics, owned=owned, generation=3)
+
+
+class TestClasses:
+    SETTLED = (owning("a", alerts=[0, 1], orders=[0]), owning("b", orders=[1, 2, 3]))
+
+    def test_what_is_level_in_all_may_have_all_alerts_on_one_member(self) -> None:
+        group = Group.of(TOPICS, self.SETTLED, 4)
+        assert has(CooperativeSticky().assign(group))["a"] == {"alerts": [0, 1], "orders": [0]}
+        assert has(Priority([["alerts"]]).assign(group)) == {
+            "a": {"alerts": [0], "orders": [0, 3]},
+            "b": {"alerts": [1], "orders": [1, 2]},
+        }
+
+    def test_the_rest_fills_up_what_the_first_class_leaves_uneven(self) -> None:
+        topics = [Topic("alerts", 3), Topic("orders", 5)]
+        group = Group.of(topics, [owning("a"), owning("b")], 4)
+        first = Priority([["alerts"]]).assign(group)
+        assert {id: len(share["alerts"]) for id, share in has(first).items()} == {"a": 2, "b": 1}
+        assert {id: first.load(id) for id in first.members} == {"a": 4, "b": 4}
+
+    def test_partitions_have_classes_too(self) -> None:
+        group = Group.of([Topic("orders", 6)], [owning("a", orders=[0, 1, 2]), owning("b", orders=[3, 4, 5])])
+        found = has(Priority([[("orders", [0, 1])]]).assign(group))
+        assert [sorted({0, 1} & set(found[id]["orders"])) for id in "ab"] == [[0], [1]]
+        assert [len(found[id]["orders"]) for id in "ab"] == [3, 3]
+
+    def test_a_partition_that_is_named_is_in_that_class_and_not_in_that_of_its_topic(self) -> None:
+        rule = LevelByPriority([[("orders", [3])], ["orders"]])
+        assert rule.first == ((("orders", (3,)),), ("orders",))
+        group = Group.of(TOPICS, [owning("a"), owning("b")], 4)
+        strategy = Composed("mine", (rule, FewestMoves()))
+        assert sorted(strategy.assign(group).load(id) for id in "ab") == [3, 3]
+
+    def test_tasks_have_the_highest_of_their_topics_priorities(self) -> None:
+        together = KeepTogether([["alerts", "orders"]])
+        strategy = Composed("mine", (together, LevelByPriority([["alerts"]]), FewestMoves()))
+        group = Group.of([*TOPICS, Topic("views", 6)], [owning(id, EVERYTHING | {"views"}) for id in "ab"], 4)
+        found = has(strategy.assign(group))
+        assert all(set(share["alerts"]) <= set(share["orders"]) for share in found.values())
+        # Two tasks have an alert in them, and two have none: those are level among themselves.
+        assert [len(found[id]["alerts"]) for id in "ab"] == [1, 1]
+        assert [strategy.assign(group).load(id) for id in "ab"] == [6, 6]
+
+    def test_without_classes_it_is_cooperative_sticky(self) -> None:
+        for number in range(40):
+            group = random_group(random.Random(f"without/{number}"))
+            assert has(Priority().assign(group)) == has(CooperativeSticky().assign(group))
+
+    def test_topics_that_nobody_has_heard_of_do_not_matter(self) -> None:
+        group = Group.of(TOPICS, self.SETTLED, 4)
+        named = [["no-such"], ["alerts", ("none", [7]), ("orders", [99])]]
+        assert has(Priority(named).assign(group)) == has(Priority([["alerts"]]).assign(group))
+
+
+class TestDeclared:
+    def test_in_toml_the_classes_make_the_balance_one_by_priority(self) -> None:
+        classes = [["alerts"], ["orders", ["views", [0, 1]]]]
+        settings = {"name": "mine", "rule": [{"kind": "balance", "first": classes}, {"kind": "movement"}]}
+        rule = LevelByPriority([["alerts"], ["orders", ("views", [0, 1])]])
+        assert strategy_of(settings, {}) == Composed("mine", (rule, FewestMoves()))
+        settings = {"name": "mine", "rule": [{"kind": "balance", "first": ["alerts"]}]}
+        with pytest.raises(DeclarationError, match=r"rule\[0\]: classes of priority are lists of topics"):
+            strategy_of(settings, {})
+
+    def test_nothing_is_promised_of_all_classes_together(self) -> None:
+        refused = Priority([["alerts"]]).reduced_form(Group.of(TOPICS, []))
+        assert refused == "rule 'balance' of strategy 'priority' does not promise the best assignment"
+
+
+class TestWhatIsRefused:
+    @pytest.mark.parametrize(
+        ("first", "message"),
+        [
+            ([["alerts"], ["alerts"]], "'alerts' has two priorities"),
+            ([["alerts", "alerts"]], "'alerts' has two priorities"),
+            ([[("orders", [1, 2])], [("orders", [2, 3])]], "'orders-2' has two priorities"),
+            ([[]], "has nothing in it"),
+        ],
+    )
+    def test_contradictions(self, first: Iterable[Iterable[str]], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            LevelByPriority(first)
+
+    @pytest.mark.parametrize(
+        "first",
+        [
+            "alerts",
+            ["alerts"],
+            3,
+            [3],
+            [[3]],
+            [[("orders", [])]],
+            [[("orders", [-1])]],
+            [[("orders", [True])]],
+            [[("orders", "12")]],
+            [[["orders", [1], 2]]],
+        ],
+    )
+    def test_what_names_nothing(self, first: object) -> None:
+        with pytest.raises(TypeError):
+            LevelByPriority(first)  # type: ignore[arg-type]
+
+    def test_members_with_other_classes_are_named(self) -> None:
+        other = Priority([["orders"]]).member_data(None)  # type: ignore[arg-type]
+        group = Group.of(TOPICS, [replace(owning("a"), data=other), owning("b")])
+        (finding,) = Priority([["alerts"]]).findings(group)
+        assert "member 'a' runs other rules under the name 'priority' (1 such members)" in finding
+
+    def test_the_same_classes_in_another_order_are_the_same_rules(self) -> None:
+        one, other = Priority([["a", ("b", [2, 1])]]), Priority([[("b", (1, 2)), "a"]])
+        assert one.digest() == other.digest()
+        assert one.digest() != Priority([["a"], [("b", [1, 2])]]).digest()
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Group, Priority]:
+    """Any group, and some of its topics and partitions in up to three classes."""
+    rng = random.Random(draw(st.integers(0, 2**32)))
+    group = random_group(rng)
+    classes: list[list[str | tuple[str, list[int]]]] = [[] for _ in range(rng.randint(1, 3))]
+    for name, topic in group.topics.items():
+        if rng.random() < 0.5:
+            rng.choice(classes).append(name)
+        if rng.random() < 0.2 and topic.partitions:
+            numbers = rng.sample(range(topic.partitions), rng.randint(1, topic.partitions))
+            rng.choice(classes).append((name, numbers))
+    return group, Priority([named for named in classes if named])
+
+
+def class_of(strategy: Priority, partition: Partition) -> int:
+    """The number of the class, read off the rule once more."""
+    (rule,) = (rule for rule in strategy.rules if isinstance(rule, LevelByPriority))
+    topic, number = partition
+    for place, names in enumerate(rule.first):
+        if any(not isinstance(one, str) and one[0] == topic and number in one[1] for one in names):
+            return place
+    return next((place for place, names in enumerate(rule.first) if topic in names), len(rule.first))
+
+
+def only(group: Group, strategy: Priority, number: int) -> Group:
+    """The group with the partitions of one class alone, numbered anew."""
+    kept = {
+        name: [p for p in range(topic.partitions) if class_of(strategy, (name, p)) == number]
+        for name, topic in group.topics.items()
+    }
+    topics = {
+        name: Topic(
+            name,
+            len(kept[name]),
+            None if topic.replica_racks is None else tuple(topic.replica_racks[p] for p in kept[name]),
+        )
+        for name, topic in group.topics.items()
+    }
+    members = {
+        id: replace(
+            member,
+            owned={
+                name: [kept[name].index(p) for p in partitions if p in kept.get(name, ())]
+                for name, partitions in member.owned.items()
+            },
+        )
+        for id, member in group.members.items()
+    }
+    return Group(topics, members, group.generation)
+
+
+class TestWhateverTheGroup:
+    @given(cases())
+    def test_each_class_is_the_best_there_is_given_those_before_it(
+        self, case: tuple[Group, Priority]
+    ) -> None:
+        group, strategy = case
+        owners = owners_of(group, strategy.assign(group))  # checks that it is valid
+        already = dict.fromkeys(group.members, 0)
+        (rule,) = (rule for rule in strategy.rules if isinstance(rule, LevelByPriority))
+        for number in range(len(rule.first) + 1):
+            part, scale = only(group, strategy, number), Scale(already=dict(already))
+            numbers = dict.fromkeys(group.topics, 0)
+            here: dict[Partition, str] = {}
+            for (topic, partition), owner in sorted(owners.items()):
+                if class_of(strategy, (topic, partition)) == number:
+                    here[topic, numbers[topic]] = owner
+                    numbers[topic] += 1
+            oracle, order = Oracle(part, scale), Order.MOVEMENT_RACKS
+            ours = score(part, here, oracle.prior, scale)
+            assert ours.in_order(order) == oracle.best(order).in_order(order)
+            for owner in here.values():
+                already[owner] += 1
+
+    @given(cases(), st.randoms(use_true_random=False))
+    def test_assigning_again_in_any_order_changes_nothing(
+        self, case: tuple[Group, Priority], rng: random.Random
+    ) -> None:
+        group, strategy = case
+        first = strategy.assign(group)
+        members = [replace(m, owned=first.members[m.id], generation=9) for m in group.members.values()]
+        topics = list(group.topics.values())
+        again = Group.of(rng.sample(topics, len(topics)), rng.sample(members, len(members)), 10)
+        assert owners_of(again, strategy.assign(again)) == owners_of(group, first)
+
+    @given(cases(), st.randoms(use_true_random=False))
+    def test_the_order_of_members_and_topics_means_nothing(
+        self, case: tuple[Group, Priority], rng: random.Random
+    ) -> None:
+        group, strategy = case
+        topics, members = list(group.topics.items()), list(group.members.items())
+        same = Group(
+            dict(rng.sample(topics, len(topics))),
+            dict(rng.sample(members, len(members))),
+            group.generation,
+        )
+        assert has(strategy.assign(same)) == has(strategy.assign(group))
+
+
+FINGERPRINT = """
+import hashlib, random
+from dataclasses import replace
+from kafka_assignors.facts import Facts
+from kafka_assignors.group import Group
+from kafka_assignors.protocol.facts import encode_facts
+from kafka_assignors.strategies import Priority, RackAwareSticky, Standby
+from tests.exact_groups import random_group
+digest = hashlib.sha256()
+first = [["topic-0", ("topic-1", [0, 2])], ["topic-1", "topic-5"]]
+for strategy in (Standby(active_at_least=2), Priority(first), RackAwareSticky(2.5)):
+    for number in range(60):
+        group = random_group(random.Random(f"fingerprint/{number}"))
+        members = {
+            id: replace(member, data=encode_facts(Facts(standby=int(id[7:15], 16) % 2 == 0)))
+            for id, member in group.members.items()
+        }
+        group = Group(group.topics, members, group.generation)
+        assignment = strategy.assign(group)
+        digest.update(repr(strategy.findings(group)).encode())
+        for member_id in sorted(assignment.members):
+            topics = assignment.members[member_id]
+            digest.update(repr([(member_id, name, list(topics[name])) for name in sorted(topics)]).encode())
+print(digest.hexdigest())
+"""
+
+
+def test_the_hash_seed_means_nothing_here_nor_for_standby_members_and_trades() -> None:
+    def fingerprint(seed: str) -> str:
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        command = [sys.executable, "-c", FINGERPRINT]
+        return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+
+    assert len({fingerprint(seed) for seed in ("0", "1", "12345")}) == 1
+
+
+class TestWhatSolvingThemOneByOneCosts:
+    def test_the_worst_case_the_few_who_read_the_rest_have_the_first_class_too(self) -> None:
+        # a and b have the lower ids and get the alerts; what only they read comes on top.
+        topics = [Topic("alerts", 2), Topic("orders", 2)]
+        narrow = [owning(id, frozenset({"alerts"})) for id in "cd"]
+        group = Group.of(topics, [owning("a"), owning("b"), *narrow], 4)
+        ours = Priority([["alerts"]]).assign(group)
+        assert {id: ours.load(id) for id in "abcd"} == {"a": 2, "b": 2, "c": 0, "d": 0}
+        assert {id: CooperativeSticky().assign(group).load(id) for id in "abcd"} == dict.fromkeys("abcd", 1)
+        found = distance(group_with(group, "alarms", "views"))
+        assert (found.ours, found.best, found.our_fullest, found.best_fullest) == (8, 4, 2, 1)
+
+    def test_with_one_class_the_fullest_member_has_one_more_at_most(self) -> None:
+        found = [distance(drawn(f"priority/{number}")) for number in range(150)]
+        assert all(one.our_fullest <= one.best_fullest + 1 for one in found)
+        assert all(one.ours >= one.best for one in found)
+        assert 0 < sum(one.ours > one.best for one in found) < 30
+
+
+def group_with(group: Group, *names: str) -> Group:
+    """The group and empty topics of these names."""
+    return Group.of([*group.topics.values(), *(Topic(name, 0) for name in names)], group.members.values(), 4)
+
+
+def test_a_member_that_subscribes_to_what_a_rule_makes_gets_nothing_by_it() -> None:
+    liar = owning("c", frozenset({"orders/priority 1", "orders/priority 2", "alerts/together"}))
+    group = Group.of(TOPICS, [owning("a"), owning("b"), liar], 4)
+    together = KeepTogether([["alerts", "orders"]])
+    for rules in ((LevelByPriority([[("orders", [0, 1])]]),), (together, LevelByPriority([["alerts"]]))):
+        assignment = Composed("mine", (*rules, FewestMoves())).assign(group)
+        assert assignment.load("c") == 0
+        owners_of(group, assignment)  # checks that it is valid
+
+
+def test_facts_of_other_members_that_mean_nothing_do_no_harm() -> None:
+    group = Group.of(TOPICS, [replace(owning("a"), data=b"\xff" * 9), owning("b")])
+    strategy = Composed("mine", (LevelByPriority([["alerts"]]), FewestMoves(), FewestRackMisses()))
+    assert {id: strategy.assign(group).load(id) for id in "ab"} == {"a": 3, "b": 3}
+    (finding,) = strategy.findings(group)
+    assert finding.startswith("member 'a' counts as one that announced nothing")

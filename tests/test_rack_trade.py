@@ -1,0 +1,238 @@
+"""Rack misses traded against movement: exactly the best, and between the two orders that are its limits."""
+
+from __future__ import annotations
+
+import math
+import random
+from fractions import Fraction
+
+import pytest
+
+from kafka_assignors.certificate import Certificate, prove
+from kafka_assignors.claims import judge_claims
+from kafka_assignors.facts import Facts
+from kafka_assignors.group import Assignment, Group, Member, Topic
+from kafka_assignors.protocol.facts import encode_facts
+from kafka_assignors.quality import measure
+from kafka_assignors.solver import RackPreference, solve
+from kafka_assignors.solver.costs import InvalidTradeError
+from kafka_assignors.strategies import Criterion, MemberContext, RackAwareSticky, Reduced, Trade
+from kafka_assignors.strategies.composition import (
+    Composed,
+    FewestMoves,
+    FewestRackMisses,
+    LevelPartitions,
+    RackTrade,
+    RuleOrderError,
+    StandbyLast,
+)
+from kafka_assignors.strategies.composition.declared import DeclarationError, strategy_of
+from tests.exact_groups import Limits, random_group
+from tests.exact_oracle import Oracle
+from tests.exact_score import Order, Score, owners_of, score
+
+LARGER = Limits(members=25, topics=15, partitions=12)
+RATIOS = tuple(map(Fraction, ("1/100", "1/3", "1/2", "1", "3/2", "2", "5/2", "3", "7", "100")))
+
+
+def groups_with_racks(name: str, count: int) -> list[Group]:
+    """Random groups in which racks decide something."""
+    found: list[Group] = []
+    number = 0
+    while len(found) < count:
+        rng = random.Random(f"{name}/{number}")
+        group = random_group(rng, LARGER if number % 20 == 0 else Limits())
+        racks = {member.rack for member in group.members.values() if member.rack}
+        if len(racks) > 1 and any(topic.replica_racks for topic in group.topics.values()):
+            found.append(group)
+        number += 1
+    return found
+
+
+def reached(group: Group, racks: RackPreference) -> Score:
+    oracle_prior = Oracle(group).prior
+    return score(group, owners_of(group, solve(group, judge_claims(group), racks=racks)), oracle_prior)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(1200)
+def test_no_assignment_costs_less_in_thousands_of_groups() -> None:
+    moves_decided = misses_decided = 0
+    for number, group in enumerate(groups_with_racks("trade", 2500)):
+        ratio = RATIOS[number % len(RATIOS)]
+        oracle = Oracle(group)
+        best = oracle.best_traded(ratio.numerator, ratio.denominator)
+        found = solve(group, judge_claims(group), racks=RackPreference.trading(ratio))
+        ours = score(group, owners_of(group, found), oracle.prior)
+        assert ours.traded(ratio.numerator, ratio.denominator) == best.traded(
+            ratio.numerator, ratio.denominator
+        ), (number, ratio)
+        moves_decided += ours.moved < oracle.best(Order.RACKS_MOVEMENT).moved
+        misses_decided += ours.rack_misses < oracle.best(Order.MOVEMENT_RACKS).rack_misses
+    # A trade that never lay between its limits would have shown nothing.
+    assert moves_decided > 100
+    assert misses_decided > 100
+
+
+class TestLimits:
+    def test_a_miss_worth_less_than_all_partitions_can_add_up_to_is_racks_among_equals(self) -> None:
+        for group in groups_with_racks("low", 150):
+            partitions = sum(topic.partitions for topic in group.topics.values())
+            low = reached(group, RackPreference.trading(Fraction(1, partitions + 1)))
+            first = reached(group, RackPreference.AFTER_MOVEMENT)
+            assert low.in_order(Order.MOVEMENT_RACKS) == first.in_order(Order.MOVEMENT_RACKS)
+
+    def test_a_miss_worth_more_moves_than_there_are_members_is_racks_first(self) -> None:
+        for group in groups_with_racks("high", 150):
+            high = reached(group, RackPreference.trading(len(group.members) + 1))
+            first = reached(group, RackPreference.BEFORE_MOVEMENT)
+            assert high.in_order(Order.RACKS_MOVEMENT) == first.in_order(Order.RACKS_MOVEMENT)
+
+    def test_the_limits_themselves_are_the_two_orders(self) -> None:
+        assert RackPreference.trading(0) is RackPreference.AFTER_MOVEMENT
+        assert RackPreference.trading(math.inf) is RackPreference.BEFORE_MOVEMENT
+        assert RackAwareSticky(math.inf).criteria == RackAwareSticky().criteria
+        assert RackAwareSticky(0).criteria == (Criterion.BALANCE, Criterion.MOVEMENT, Criterion.RACKS)
+
+    def test_the_more_a_miss_is_worth_the_fewer_there_are_and_the_more_moves(self) -> None:
+        for group in groups_with_racks("monotone", 60):
+            scores = [reached(group, RackPreference.trading(ratio)) for ratio in (0, *RATIOS, math.inf)]
+            misses = [one.rack_misses for one in scores]
+            moves = [one.moved for one in scores]
+            assert misses == sorted(misses, reverse=True)
+            assert moves == sorted(moves)
+
+
+# ---- four members in a ring: to read everything in its own rack each has to pass on what it has
+
+RACKS = "abcd"
+
+
+def ring(members: int, missing: int = 1) -> Group:
+    """Everybody has a partition of a topic that the next one could read, and one more that it keeps.
+
+    Only `missing` of the partitions have no replica in the rack of who owns them; the others have it there
+    and in the next rack.
+    """
+    racks = RACKS[:members]
+    after = racks[1:] + racks[:1]
+    turning = tuple(
+        frozenset(there if number < missing else here + there)
+        for number, (here, there) in enumerate(zip(racks, after, strict=True))
+    )
+    owning = [
+        Member(f"m-{rack}", frozenset({"orders"}), rack=rack, owned={"orders": [number]}, generation=3)
+        for number, rack in enumerate(racks)
+    ]
+    return Group.of([Topic("orders", members, turning)], owning, 4)
+
+
+def plain(assignment: Assignment) -> dict[str, list[int]]:
+    return {id: list(by_topic["orders"]) for id, by_topic in sorted(assignment.members.items())}
+
+
+class TestWhatItDecides:
+    @pytest.mark.parametrize(("moves_per_miss", "moved", "misses"), [(4, 0, 1), (4.5, 4, 0), (3, 0, 1)])
+    def test_a_ring_of_four_turns_if_one_miss_is_worth_more_than_four_moves(
+        self, moves_per_miss: float, moved: int, misses: int
+    ) -> None:
+        group = ring(4)
+        quality = measure(group, RackAwareSticky(moves_per_miss).assign(group))
+        assert (quality.moved, quality.rack_misses) == (moved, misses)
+
+    def test_what_costs_the_same_stays(self) -> None:
+        group = ring(2, missing=1)
+        assert measure(group, RackAwareSticky(2).assign(group)).moved == 0
+        assert measure(group, RackAwareSticky(Fraction(201, 100)).assign(group)).moved == 2
+
+    def test_at_one_or_less_nothing_moves_for_racks_alone(self) -> None:
+        group = ring(4, missing=4)
+        assert measure(group, RackAwareSticky(1).assign(group)).moved == 0
+        assert not RackAwareSticky(1).follows_racks
+        assert measure(group, RackAwareSticky(1.01).assign(group)).moved == 4
+        assert RackAwareSticky(1.01).follows_racks
+
+    def test_what_it_settles_for_stays_though_nobody_has_moved_for_it_any_more(self) -> None:
+        for number, group in enumerate(groups_with_racks("rest", 60)):
+            strategy = RackAwareSticky(RATIOS[number % len(RATIOS)])
+            first = strategy.assign(group)
+            members = [
+                Member(m.id, m.topics, m.instance_id, m.rack, first.members[m.id], 9)
+                for m in group.members.values()
+            ]
+            again = strategy.assign(Group.of(group.topics.values(), members, 10))
+            assert owners_of(group, again) == owners_of(group, first)
+
+
+class TestWhatIsRefused:
+    @pytest.mark.parametrize(
+        "number", [-1, math.nan, -math.inf, True, "3", None, 10_001, Fraction(1, 10_001)]
+    )
+    def test_no_trade(self, number: object) -> None:
+        with pytest.raises(InvalidTradeError):
+            RackTrade(number)  # type: ignore[arg-type]
+
+    def test_a_tenth_is_a_tenth(self) -> None:
+        assert RackTrade(0.1) == RackTrade(Fraction(1, 10))
+        assert RackTrade(0.1).criteria == (Trade(moves=1, misses=10), Criterion.MOVEMENT)
+
+    @pytest.mark.parametrize("also", [FewestMoves(), FewestRackMisses()])
+    def test_what_is_weighed_has_no_place_beside_the_trade(
+        self, also: FewestMoves | FewestRackMisses
+    ) -> None:
+        with pytest.raises(RuleOrderError, match="'trade' weighs movement and racks"):
+            Composed("mine", (LevelPartitions(), RackTrade(3), also))
+
+    def test_it_is_a_rule_like_others(self) -> None:
+        group = ring(4)
+        composed = Composed("mine", (LevelPartitions(), RackTrade(5)))
+        assert plain(composed.assign(group)) == plain(RackAwareSticky(5).assign(group))
+        assert composed.follows_racks
+        declared = strategy_of(
+            {"name": "mine", "rule": [{"kind": "balance"}, {"kind": "trade", "moves_per_miss": 5}]}, {}
+        )
+        assert declared == composed
+        with pytest.raises(DeclarationError, match=r"rule\[1\]: moves per rack miss are 0 or more, not -1"):
+            strategy_of(
+                {"name": "m", "rule": [{"kind": "balance"}, {"kind": "trade", "moves_per_miss": -1}]}, {}
+            )
+
+    def test_composed_with_rules_about_who_may_have_what_it_is_proven_of_what_they_leave(self) -> None:
+        reduced = Composed("mine", (StandbyLast(), LevelPartitions(), RackTrade(5))).reduced_form(ring(4))
+        assert isinstance(reduced, Reduced)
+        assert reduced.criteria == (Criterion.BALANCE, Trade(moves=5, misses=1), Criterion.MOVEMENT)
+        assert isinstance(prove(reduced.group, reduced.assignment, reduced.criteria), Certificate)
+
+
+class TestMembersThatDiffer:
+    HERE = MemberContext(frozenset({"orders"}))
+
+    def test_say_so_unless_they_put_racks_first_as_earlier_releases_do(self) -> None:
+        assert RackAwareSticky().member_data(self.HERE) == b""
+        assert RackAwareSticky(math.inf).member_data(self.HERE) == b""
+        assert RackAwareSticky(1.5).member_data(self.HERE) == encode_facts(Facts(rules="moves_per_miss=3/2"))
+
+    def test_are_named_by_who_leads(self) -> None:
+        members = [
+            Member("a", frozenset({"orders"}), data=RackAwareSticky(2).member_data(self.HERE)),
+            Member("b", frozenset({"orders"})),
+        ]
+        group = Group.of([Topic("orders", 2)], members)
+        (of_two,) = RackAwareSticky(2).findings(group)
+        assert (
+            "'b' runs 'rack-aware-sticky' with 'no moves_per_miss', and this one with 'moves_per_miss=2'"
+            in of_two
+        )
+        (of_default,) = RackAwareSticky().findings(group)
+        assert "'a' runs 'rack-aware-sticky' with 'moves_per_miss=2'" in of_default
+        assert RackAwareSticky().findings(Group.of([Topic("orders", 2)], members[1:])) == ()
+
+    def test_with_bytes_that_mean_nothing_are_named_and_harmless(self) -> None:
+        members = [
+            Member("a", frozenset({"orders"}), data=b"\x00\x01\xff"),
+            Member("b", frozenset({"orders"})),
+        ]
+        group = Group.of([Topic("orders", 2)], members)
+        (finding,) = RackAwareSticky().findings(group)
+        assert finding.startswith("member 'a' counts as one that announced nothing")
+        assert RackAwareSticky(3).assign(group).load("a") == 1

@@ -1,0 +1,279 @@
+"""Standby members: who takes over, who keeps, and that nothing moves without need."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_assignors.certificate import Certificate, prove
+from kafka_assignors.claims import judge_claims
+from kafka_assignors.facts import Facts, facts_of
+from kafka_assignors.group import Assignment, Group, Member, Topic
+from kafka_assignors.leader import lead
+from kafka_assignors.protocol.facts import encode_facts
+from kafka_assignors.strategies import RebalanceProtocol, Reduced, Standby
+from kafka_assignors.strategies.composition import (
+    Composed,
+    FewestMoves,
+    KeepTogether,
+    LevelPartitions,
+    StandbyLast,
+)
+from kafka_assignors.strategies.composition.declared import strategy_of
+from tests.exact_groups import random_group
+from tests.exact_oracle import Oracle
+from tests.exact_score import Order, owners_of, score
+
+PASSIVE = encode_facts(Facts(standby=True))
+ORDERS = [Topic("orders", 6)]
+
+
+def active(name: str, *topics: str, **fields: object) -> Member:
+    return Member(name, frozenset(topics or ("orders",)), **fields)  # type: ignore[arg-type]
+
+
+def standby(name: str, *topics: str, **fields: object) -> Member:
+    return replace(active(name, *topics, **fields), data=PASSIVE)
+
+
+def loads(assignment: Assignment) -> dict[str, int]:
+    return {member_id: assignment.load(member_id) for member_id in sorted(assignment.members)}
+
+
+class Life:
+    """A group from one rebalance to the next; `history` has the owners of every partition after each."""
+
+    def __init__(self, strategy: Standby, topics: Sequence[Topic]) -> None:
+        self.strategy, self.topics, self.generation = strategy, topics, 0
+        self.owned: Mapping[str, Mapping[str, Sequence[int]]] = {}
+        self.history: list[dict[tuple[str, int], str]] = []
+
+    def rebalance(self, *members: Member) -> dict[str, int]:
+        self.generation += 1
+        group = Group.of(
+            self.topics,
+            [
+                replace(m, owned=self.owned[m.id], generation=self.generation - 1)
+                if m.id in self.owned
+                else m
+                for m in members
+            ],
+            self.generation,
+        )
+        led = lead(self.strategy, group, RebalanceProtocol.EAGER)
+        self.owned = led.target.members
+        self.history.append(dict(owners_of(group, led.target)))
+        return loads(led.target)
+
+    def moved(self) -> int:
+        """How many partitions changed their owner in the last rebalance."""
+        before, after = self.history[-2:]
+        return sum(before[one] != after[one] for one in before)
+
+
+class TestWhoTakesOver:
+    def test_nobody_while_an_active_member_subscribes(self) -> None:
+        group = Group.of(ORDERS, [active("a"), standby("b"), standby("c")])
+        assert loads(Standby().assign(group)) == {"a": 6, "b": 0, "c": 0}
+        assert Standby().findings(group) == []
+
+    def test_a_standby_member_that_owned_everything_gives_it_to_active_ones(self) -> None:
+        owned = {"orders": range(6)}
+        group = Group.of(ORDERS, [active("a"), standby("b", owned=owned, generation=3)], 4)
+        assert loads(Standby().assign(group)) == {"a": 6, "b": 0}
+
+    def test_only_the_topics_that_nobody_active_reads(self) -> None:
+        topics = [*ORDERS, Topic("payments", 3)]
+        group = Group.of(topics, [active("a"), standby("b", "orders", "payments")])
+        taken = Standby().assign(group).members["b"]
+        assert {topic: list(partitions) for topic, partitions in taken.items()} == {"payments": [0, 1, 2]}
+        (finding,) = Standby().findings(group)
+        assert finding == (
+            "standby member 'b' takes over 'payments', to which fewer than 1 active members subscribe"
+        )
+
+    def test_the_lowest_instance_id_else_member_id_first(self) -> None:
+        members = [standby("x", instance_id="pod-2"), standby("y", instance_id="pod-1"), standby("z")]
+        assert loads(Standby().assign(Group.of(ORDERS, members))) == {"x": 0, "y": 6, "z": 0}
+        assert loads(Standby().assign(Group.of(ORDERS, [standby("c"), standby("b")]))) == {"b": 6, "c": 0}
+
+    def test_as_many_as_are_missing(self) -> None:
+        members = [active("a"), standby("b"), standby("c"), standby("d")]
+        assert loads(Standby(active_at_least=3).assign(Group.of(ORDERS, members))) == {
+            "a": 2,
+            "b": 2,
+            "c": 2,
+            "d": 0,
+        }
+        assert loads(Standby(active_at_least=9).assign(Group.of(ORDERS, members[:2]))) == {"a": 3, "b": 3}
+
+    def test_who_has_taken_over_already_takes_over_more_before_another_is_woken(self) -> None:
+        topics = [*ORDERS, Topic("payments", 3)]
+        life = Life(Standby(), topics)
+        both = "orders", "payments"
+        late = standby("b", *both), standby("c", *both)
+        life.rebalance(active("a1", "payments"), standby("c", *both))
+        assert life.rebalance(active("a1", "payments"), *late) == {"a1": 3, "b": 0, "c": 6}
+        assert life.rebalance(*late) == {"b": 0, "c": 9}
+
+    def test_a_topic_without_partitions_or_metadata_is_not_taken_over(self) -> None:
+        group = Group.of([Topic("orders", 0)], [standby("b", "orders", "deleted")])
+        assert loads(Standby().assign(group)) == {"b": 0}
+        assert Standby().findings(group) == []
+
+
+class TestWhoKeeps:
+    def test_a_standby_member_that_took_over_keeps_though_a_lower_id_stands_by_now(self) -> None:
+        life = Life(Standby(), ORDERS)
+        assert life.rebalance(standby("c")) == {"c": 6}
+        assert life.rebalance(standby("b"), standby("c")) == {"b": 0, "c": 6}
+        assert life.moved() == 0
+
+    def test_active_members_come_back_one_by_one_and_nothing_goes_back_to_a_standby_member(self) -> None:
+        life = Life(Standby(active_at_least=2), ORDERS)
+        waiting = standby("s1"), standby("s2"), standby("s3")
+        assert life.rebalance(active("a1"), active("a2"), *waiting) == {
+            "a1": 3,
+            "a2": 3,
+            "s1": 0,
+            "s2": 0,
+            "s3": 0,
+        }
+        assert life.rebalance(active("a2"), *waiting) == {"a2": 3, "s1": 3, "s2": 0, "s3": 0}
+        assert life.moved() == 3  # those of a1, who is gone
+        assert life.rebalance(*waiting) == {"s1": 3, "s2": 3, "s3": 0}
+        assert life.moved() == 3
+        assert life.rebalance(active("a1"), *waiting) == {"a1": 3, "s1": 3, "s2": 0, "s3": 0}
+        assert life.moved() == 3  # one of the two goes back to standby, the other keeps everything
+        assert life.rebalance(active("a1"), active("a2"), *waiting)["s1"] == 0
+        assert life.moved() == 3
+        assert life.rebalance(active("a1"), active("a2"), active("a3"), *waiting)["a3"] == 2
+        assert life.moved() == 2
+
+    def test_of_those_that_took_over_the_one_with_the_most_keeps(self) -> None:
+        life = Life(Standby(active_at_least=2), [Topic("orders", 5)])
+        assert life.rebalance(standby("s1"), standby("s2")) == {"s1": 3, "s2": 2}
+        lighter = Life(Standby(active_at_least=2), [Topic("orders", 5)])
+        lighter.generation = 1
+        lighter.owned = {"s1": {"orders": [0, 1]}, "s2": {"orders": [2, 3, 4]}}
+        lighter.history = [{("orders", p): "s1" if p < 2 else "s2" for p in range(5)}]
+        assert lighter.rebalance(active("a"), standby("s1"), standby("s2")) == {"a": 2, "s1": 0, "s2": 3}
+        assert lighter.moved() == 2
+
+
+class TestDeclared:
+    def test_in_toml_with_what_the_environment_says(self) -> None:
+        settings = {
+            "name": "acme-warm",
+            "rule": [{"kind": "standby", "active_at_least": 2}, {"kind": "balance"}, {"kind": "movement"}],
+            "announce": {"standby": "${STANDBY:false}"},
+        }
+        rules = StandbyLast(2), LevelPartitions(), FewestMoves()
+        assert strategy_of(settings, {}) == Composed("acme-warm", rules)
+        assert strategy_of(settings, {"STANDBY": "true"}) == Composed("acme-warm", rules, Facts(standby=True))
+
+    def test_what_is_left_of_the_group_is_what_a_certificate_is_about(self) -> None:
+        reduced = Standby().reduced_form(Group.of(ORDERS, [active("a"), standby("b")]))
+        assert isinstance(reduced, Reduced)
+        assert reduced.group.members["b"].topics == frozenset()
+        assert isinstance(prove(reduced.group, reduced.assignment, reduced.criteria), Certificate)
+
+
+class TestHostileAndOdd:
+    def test_bytes_that_mean_nothing_make_an_active_member_that_is_named(self) -> None:
+        group = Group.of(ORDERS, [active("a", data=b"\x00\x01\xff"), standby("b")])
+        assert loads(Standby().assign(group)) == {"a": 6, "b": 0}
+        (finding,) = Standby().findings(group)
+        assert finding.startswith("member 'a' counts as one that announced nothing, its data do not decode")
+
+    def test_members_with_another_number_are_named(self) -> None:
+        data = Standby(active_at_least=2).member_data(None)  # type: ignore[arg-type]
+        (finding,) = Standby().findings(Group.of(ORDERS, [active("a", data=data)]))
+        assert "member 'a' runs other rules under the name 'standby' (1 such members)" in finding
+
+    @pytest.mark.parametrize("number", [0, -1, True, "2", 1.5])
+    def test_fewer_than_one_active_member_is_refused(self, number: object) -> None:
+        with pytest.raises(ValueError, match="at least 1 member"):
+            StandbyLast(number)  # type: ignore[arg-type]
+
+    def test_topics_that_stay_together_are_taken_over_together_and_named_as_users_name_them(self) -> None:
+        strategy = Composed(
+            "mine", (KeepTogether([["orders", "views"]]), StandbyLast(), LevelPartitions(), FewestMoves())
+        )
+        both = "orders", "views"
+        group = Group.of([*ORDERS, Topic("views", 6)], [standby("b", *both), standby("c", *both)])
+        assert loads(strategy.assign(group)) == {"b": 12, "c": 0}
+        (finding,) = strategy.findings(group)
+        assert "'b' takes over 'orders' and 1 more topics" in finding
+
+
+@st.composite
+def lives(draw: st.DrawFn) -> tuple[Group, int]:
+    """Any group of which some members stand by, and how many active ones each topic should have."""
+    rng = random.Random(draw(st.integers(0, 2**32)))
+    group = random_group(rng)
+    announced = st.sampled_from([PASSIVE, PASSIVE, b"", b"\x00\x01\x01\x04\x05\x00"])
+    members = {id: replace(member, data=draw(announced)) for id, member in group.members.items()}
+    return Group(group.topics, members, group.generation), draw(st.integers(1, 3))
+
+
+class TestWhateverTheGroup:
+    @given(lives())
+    def test_standby_members_have_of_each_topic_only_what_active_ones_lack(
+        self, life: tuple[Group, int]
+    ) -> None:
+        group, at_least = life
+        owners = owners_of(group, Standby(active_at_least=at_least).assign(group))  # checks that it is valid
+        facts = facts_of(group).members
+        for topic in group.topics:
+            readers = [m.id for m in group.members.values() if topic in m.topics]
+            missing = at_least - sum(not facts[id].standby for id in readers)
+            taken_over = {owner for (name, _), owner in owners.items() if name == topic}
+            assert sum(facts[id].standby for id in taken_over) <= max(0, missing)
+
+    @given(lives())
+    def test_no_assignment_among_those_that_may_have_something_is_better(
+        self, life: tuple[Group, int]
+    ) -> None:
+        group, at_least = life
+        strategy = Standby(active_at_least=at_least)
+        # What a standby member owned and may not keep was not anybody else's either.
+        left = strategy.problem(group, judge_claims(group)).as_group()
+        oracle = Oracle(left)
+        ours = score(left, owners_of(left, strategy.assign(group)), oracle.prior)
+        order = Order.MOVEMENT_RACKS
+        assert ours.in_order(order) == oracle.best(order).in_order(order)
+
+    @given(lives(), st.randoms(use_true_random=False))
+    def test_assigning_again_in_any_order_changes_nothing(
+        self, life: tuple[Group, int], rng: random.Random
+    ) -> None:
+        group, at_least = life
+        strategy = Standby(active_at_least=at_least)
+        first = strategy.assign(group)
+        members = [
+            replace(member, owned=first.members[member.id], generation=9) for member in group.members.values()
+        ]
+        topics = list(group.topics.values())
+        again = Group.of(rng.sample(topics, len(topics)), rng.sample(members, len(members)), 10)
+        assert owners_of(again, strategy.assign(again)) == owners_of(group, first)
+
+    @given(lives(), st.randoms(use_true_random=False))
+    def test_the_order_of_members_and_topics_means_nothing(
+        self, life: tuple[Group, int], rng: random.Random
+    ) -> None:
+        group, at_least = life
+        strategy = Standby(active_at_least=at_least)
+        topics, members = list(group.topics.items()), list(group.members.items())
+        same = Group(
+            dict(rng.sample(topics, len(topics))),
+            dict(rng.sample(members, len(members))),
+            group.generation,
+        )
+        assert owners_of(same, strategy.assign(same)) == owners_of(group, strategy.assign(group))
+        assert strategy.findings(same) == strategy.findings(group)
