@@ -24,6 +24,7 @@ from kafka_assignors.strategies.registry import (
     load_strategy,
     strategy_names,
 )
+from kafka_assignors.strategies.rollout import Rollout
 from kafka_assignors.strategies.roundrobin import RoundRobin
 from kafka_assignors.strategies.sticky import Sticky
 
@@ -41,6 +42,7 @@ __all__ = [
     "RackAwareSticky",
     "Range",
     "RebalanceProtocol",
+    "Rollout",
     "RoundRobin",
     "Sticky",
     "Strategy",

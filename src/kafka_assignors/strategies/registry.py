@@ -40,6 +40,7 @@ _BUILT_IN = {
     "kip848-uniform": "kafka_assignors.strategies.kip848_uniform:Kip848Uniform",
     "rack-aware-sticky": "kafka_assignors.strategies.rack_aware_sticky:RackAwareSticky",
     "range": "kafka_assignors.strategies.range:Range",
+    "rollout": "kafka_assignors.strategies.rollout:Rollout",
     "roundrobin": "kafka_assignors.strategies.roundrobin:RoundRobin",
     "sticky": "kafka_assignors.strategies.sticky:Sticky",
 }

@@ -2,7 +2,9 @@
 
 from kafka_assignors.strategies.composition.balances import LevelByCapacity, LevelPartitions
 from kafka_assignors.strategies.composition.composed import Composed, RuleOrderError
+from kafka_assignors.strategies.composition.leaving import Draining
 from kafka_assignors.strategies.composition.problem import Piece, Problem
+from kafka_assignors.strategies.composition.rollout import ShareByRelease
 from kafka_assignors.strategies.composition.rule import Balance, Place, Restriction, Rule, Wish
 from kafka_assignors.strategies.composition.together import KeepTogether
 from kafka_assignors.strategies.composition.wishes import FewestMoves, FewestRackMisses
@@ -10,6 +12,7 @@ from kafka_assignors.strategies.composition.wishes import FewestMoves, FewestRac
 __all__ = [
     "Balance",
     "Composed",
+    "Draining",
     "FewestMoves",
     "FewestRackMisses",
     "KeepTogether",
@@ -21,5 +24,6 @@ __all__ = [
     "Restriction",
     "Rule",
     "RuleOrderError",
+    "ShareByRelease",
     "Wish",
 ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from kafka_assignors.claims import Claims, judge_claims
-from kafka_assignors.facts import Facts, facts_of
+from kafka_assignors.facts import Announcement, Facts, facts_of
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.protocol.facts import encode_facts
 from kafka_assignors.strategies.composition.problem import Problem
@@ -33,12 +33,13 @@ class Composed:
 
     `name` is what members vote on: all members of a group need the same rules under the same name, and their
     leader says so in its log where they differ. `announces` is what this member says of itself, for rules
-    that look at it. Raises `RuleOrderError` for rules that contradict each other.
+    that look at it, or an `Announcement` of that, which may change. Raises `RuleOrderError` for rules that
+    contradict each other.
     """
 
     name: str
     rules: tuple[Rule, ...]
-    announces: Facts = field(default_factory=Facts)
+    announces: Facts | Announcement = field(default_factory=Facts)
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
     version: int = field(default=0, init=False)
 
@@ -63,7 +64,8 @@ class Composed:
 
     def member_data(self, member: MemberContext) -> bytes:
         """What this member announces, and a digest of its rules."""
-        return encode_facts(replace(self.announces, rules=self.digest()))
+        announced = self.announces.facts if isinstance(self.announces, Announcement) else self.announces
+        return encode_facts(replace(announced, rules=self.digest()))
 
     def digest(self) -> str:
         """Equal for equal rules in the same order."""
