@@ -115,7 +115,7 @@ class Deployment:
         self.greatest_load = max([self.greatest_load, *(pod.load for pod in self.pods.values())])
 
     def _round(self) -> bool:
-        group = Group.of(self.topics, [pod.member(self.strategy) for pod in self.pods.values()], self.generation)
+        group = self.group()
         cooperative = RebalanceProtocol.COOPERATIVE in self.strategy.protocols
         protocol = RebalanceProtocol.COOPERATIVE if cooperative else RebalanceProtocol.EAGER
         led = lead(self.strategy, group, protocol)
@@ -128,6 +128,11 @@ class Deployment:
         return bool(led.withheld)
 
     # ---- what it has come to
+
+    def group(self) -> Group:
+        """What the leader knows when everybody joins now."""
+        members = [pod.member(self.strategy) for pod in self.pods.values()]
+        return Group.of(self.topics, members, self.generation)
 
     def settled(self) -> None:
         """Begin to count here."""
