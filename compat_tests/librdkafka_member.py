@@ -5,14 +5,12 @@ Reports frame what is owned: a partition is reported before it is taken up, and 
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Mapping
 from typing import Any
 
 from confluent_kafka import Consumer
 
-from compat_tests.member_reports import MemberSpec, Reporter
+from compat_tests.member_reports import MemberSpec, Reporter, sigterms
 
 UNKNOWN_GENERATION = -1
 
@@ -21,8 +19,7 @@ def consume(
     spec: MemberSpec, reporter: Reporter, protocol: Mapping[str, object], *, cooperative: bool
 ) -> None:
     """Be a member until SIGTERM; `protocol` are the settings that say who assigns, and how."""
-    stopping = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    stopping = sigterms()
     consumer = Consumer(
         {
             "bootstrap.servers": spec.bootstrap,
@@ -55,7 +52,7 @@ def consume(
 
     consumer.subscribe(list(spec.topics), on_assign=assigned, on_revoke=revoked)
     try:
-        while not stopping.is_set():
+        while not stopping:
             for message in consumer.consume(100, timeout=0.1):
                 if message.error() is None:
                     reporter.consumed(message.topic(), message.partition(), [message.offset()])

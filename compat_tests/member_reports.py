@@ -7,9 +7,11 @@ standard output as JSON lines. Nothing here imports a client.
 from __future__ import annotations
 
 import dataclasses
+import faulthandler
 import json
 import logging
 import resource
+import signal
 import sys
 import threading
 import time
@@ -18,7 +20,7 @@ from typing import Any
 
 from compat_tests.received_bytes import received_by_port
 
-__all__ = ["STRATEGIES", "MemberSpec", "Orders", "Reporter", "by_topic"]
+__all__ = ["STRATEGIES", "MemberSpec", "Orders", "Reporter", "by_topic", "sigterms"]
 
 STRATEGIES = "compat_tests.strategies"
 """The logger of the tests' own strategies."""
@@ -66,11 +68,23 @@ class MemberSpec:
 
     @classmethod
     def from_arguments(cls) -> MemberSpec:
-        """The specification that this process was started with."""
+        """The specification that this process was started with. From now on SIGQUIT shows what it is at."""
+        faulthandler.register(signal.SIGQUIT, all_threads=True)
         spec = cls(**json.loads(sys.argv[1]))
         if spec.address_space_mb is not None:
             resource.setrlimit(resource.RLIMIT_AS, (spec.address_space_mb << 20, resource.RLIM_INFINITY))
         return spec
+
+
+def sigterms() -> list[int]:
+    """The SIGTERMs that this process is sent from now on: as long as there are none, it goes on.
+
+    A `threading.Event` would not do. Its `set` takes a lock, and if a second signal interrupts it there, the
+    thread waits for itself for ever.
+    """
+    got: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: got.append(number))
+    return got
 
 
 class Orders:

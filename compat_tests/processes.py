@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Protocol
@@ -20,6 +21,8 @@ from typing import IO, Protocol
 from compat_tests.preloaded import nursery
 
 __all__ = ["Child", "Processes"]
+
+_LAST_WORDS_S = 2.0
 
 _WATCHDOG = """
 import os, shutil, signal, sys
@@ -126,12 +129,19 @@ class Processes:
         self._tell("+pid", process.pid)
 
     def stop(self, process: Child, number: signal.Signals = signal.SIGTERM, timeout_s: float = 30) -> int:
-        """Send a signal, wait for the end, kill after `timeout_s` seconds; returns the exit code."""
+        """Send a signal, wait for the end, kill after `timeout_s` seconds; returns the exit code.
+
+        Who has to be killed says first what it hangs on: a JVM and our members print the stacks of their
+        threads when they are sent SIGQUIT.
+        """
         if process.poll() is None:
             process.send_signal(number)
             try:
                 process.wait(timeout_s)
             except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGQUIT)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_LAST_WORDS_S)
                 process.kill()
                 process.wait()
         self._forget(process)

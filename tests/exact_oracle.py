@@ -45,7 +45,7 @@ class Oracle:
                 missed[row, column] = misses(group, partition, member_id)
         self._multiple = lcm(*(scale.capacity(member_id) for member_id in self.members))
         # Nobody needs more slots than there are partitions he may get.
-        slots = np.minimum(self._most_slots(), allowed.sum(axis=0))
+        slots = np.minimum(np.array(self._most_slots(), dtype=int), allowed.sum(axis=0))
         self._member_of_slot = np.repeat(np.arange(len(self.members)), slots)
         self._costs = {"moved": moves, "rack_misses": missed}
         self._forbidden = np.where(allowed, 0.0, np.inf)[:, self._member_of_slot]

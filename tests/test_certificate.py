@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
@@ -19,11 +21,14 @@ from kafka_assignors.certificate import (
 )
 from kafka_assignors.claims import judge_claims
 from kafka_assignors.group import Assignment, Group, Member, Topic
+from kafka_assignors.jsonform import certificate_to_json, parse_certificate
 from kafka_assignors.leader import InvalidAssignmentError
+from kafka_assignors.scale import PLAIN, Scale
 from kafka_assignors.solver import RackPreference, solve
 from kafka_assignors.strategies import CooperativeSticky, RackAwareSticky, Range, Sticky
 from tests.exact_groups import Limits, random_group
 from tests.exact_oracle import Oracle
+from tests.exact_scales import random_scale
 from tests.exact_score import Order, owners_of, score
 
 BALANCE, MOVEMENT, RACKS = Criterion.BALANCE, Criterion.MOVEMENT, Criterion.RACKS
@@ -48,20 +53,45 @@ def test_whatever_the_solver_finds_is_proven_and_the_proof_holds(preference: Rac
 
 
 @pytest.mark.parametrize("preference", ORDERS)
+def test_it_is_proven_too_where_members_differ_in_capacity(preference: RackPreference) -> None:
+    criteria, _ = ORDERS[preference]
+    fractions = 0
+    for number in range(150):
+        rng = random.Random(f"proven on a scale/{number}")
+        group = random_group(rng, LARGER if number % 10 == 0 else Limits())
+        # Of capacities that have no common multiple of a reasonable size, too.
+        scale = (
+            random_scale(rng, group)
+            if number % 2
+            else Scale({id: rng.randint(1, 10_000) for id in group.members})
+        )
+        assignment = solve(group, judge_claims(group), racks=preference, scale=scale)
+        certificate = prove(group, assignment, criteria, scale=scale)
+        assert isinstance(certificate, Certificate)
+        check(group, assignment, certificate)
+        form = json.loads(json.dumps(certificate_to_json(certificate)))
+        assert parse_certificate(form) == certificate
+        fractions += any(isinstance(price[0], Fraction) for price in certificate.prices.values())
+    assert fractions > 50
+
+
+@pytest.mark.parametrize("on_a_scale", [False, True], ids=["plain", "on a scale"])
+@pytest.mark.parametrize("preference", ORDERS)
 def test_any_assignment_is_either_the_best_or_improved_by_exactly_what_is_said(
-    preference: RackPreference,
+    preference: RackPreference, on_a_scale: bool
 ) -> None:
     criteria, order = ORDERS[preference]
     improved = 0
     for number in range(200):
         rng = random.Random(f"any/{number}")
         group = random_group(rng)
-        oracle = Oracle(group)
+        scale = random_scale(random.Random(f"scale/{number}"), group) if on_a_scale else PLAIN
+        oracle = Oracle(group, scale)
         owners = {one: rng.choice(list(readers)) for one, readers in oracle.readers.items()}
         assignment = (Range().assign(group), _assignment(group, owners))[number % 2]
         owners = dict(owners_of(group, assignment))
-        reached = score(group, owners, oracle.prior).in_order(order)
-        proof = prove(group, assignment, criteria)
+        reached = score(group, owners, oracle.prior, scale).in_order(order)
+        proof = prove(group, assignment, criteria, scale=scale)
         if isinstance(proof, Certificate):
             check(group, assignment, proof)
             assert reached == oracle.best(order).in_order(order)
@@ -69,7 +99,7 @@ def test_any_assignment_is_either_the_best_or_improved_by_exactly_what_is_said(
         for step in proof.steps:
             assert owners[step.topic, step.partition] == step.giver
             owners[step.topic, step.partition] = step.taker
-        better = score(group, owners, oracle.prior).in_order(order)
+        better = score(group, owners, oracle.prior, scale).in_order(order)
         assert better < reached
         assert proof.change == tuple(after - before for before, after in zip(reached, better, strict=True))
         improved += 1
@@ -159,6 +189,50 @@ def test_a_certificate_that_was_tampered_with_is_refused_with_the_rule_it_breaks
     tampered = {id: price for id, price in {**PROOF.prices, **prices}.items() if price is not None}
     with pytest.raises(CertificateError, match=why.replace("(", r"\(")):
         check(CHAIN, FAIR, replace(PROOF, prices=tampered))
+
+
+PROPORTIONAL = Assignment(
+    {"m1": {"orders": [0, 1, 2]}, "m2": {"orders": [3], "payments": [0]}, "m3": {"payments": [1]}}
+)
+SCALE = Scale({"m1": 4, "m2": 2}, {"m1": 1})
+ON_SCALE = Certificate((BALANCE,), dict.fromkeys(("m1", "m2", "m3"), (Fraction(9, 4),)), SCALE)
+
+
+@pytest.mark.parametrize(
+    ("tampered", "why"),
+    [
+        (
+            replace(ON_SCALE, prices={**ON_SCALE.prices, "m1": (Fraction(8, 3),)}),
+            "the price of 'm1' is 8/3, and with 3 partitions, 1 from before and a capacity of 4 it must lie "
+            "between 7/4 and 9/4",
+        ),
+        (
+            replace(ON_SCALE, prices={**ON_SCALE.prices, "m3": (Fraction(6),)}),
+            "the price of 'm3' is 6, and with 1 partitions it must lie between 1 and 3",
+        ),
+        (replace(ON_SCALE, scale=PLAIN), "with 3 partitions it must lie between 5 and 7"),
+        (
+            replace(ON_SCALE, scale=replace(SCALE, capacities={**SCALE.capacities, "m4": 2})),
+            "there is a capacity of 'm4', who is not a member of the group",
+        ),
+        (
+            replace(ON_SCALE, scale=replace(SCALE, already={"m1": 1, "m4": 2})),
+            "there is a load from before of 'm4', who is not a member of the group",
+        ),
+    ],
+)
+def test_a_certificate_on_a_scale_that_was_tampered_with_is_refused(tampered: Certificate, why: str) -> None:
+    with pytest.raises(CertificateError, match=why):
+        check(CHAIN, PROPORTIONAL, tampered)
+
+
+def test_a_scale_makes_another_assignment_the_best() -> None:
+    check(CHAIN, PROPORTIONAL, ON_SCALE)
+    assert prove(CHAIN, PROPORTIONAL, [BALANCE], scale=SCALE) == ON_SCALE
+    better = prove(CHAIN, FAIR, [BALANCE], scale=SCALE)
+    assert isinstance(better, Improvement)
+    # 16/4 + 4/2 + 1 instead of 9/4 + 4/2 + 4
+    assert better.change == (Fraction(-5, 4),)
 
 
 def test_the_certificate_of_one_assignment_does_not_prove_another() -> None:

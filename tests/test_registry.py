@@ -20,6 +20,7 @@ from kafka_assignors.strategies import (
 )
 
 BUILT_IN = [
+    "capacity",
     "cooperative-sticky",
     "kip848-range",
     "kip848-uniform",

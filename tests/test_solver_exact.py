@@ -11,7 +11,7 @@ import pytest
 
 from kafka_assignors.claims import Claims
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.scale import Scale
+from kafka_assignors.scale import PLAIN, Scale
 from kafka_assignors.solver import RackPreference
 from kafka_assignors.strategies.range import Range
 from tests import exact_comparison
@@ -19,6 +19,7 @@ from tests.exact_comparison import Comparison, Failure, compare
 from tests.exact_families import FAMILIES, MOST_MEMBERS, MOST_PARTITIONS, draw
 from tests.exact_groups import Limits, random_group
 from tests.exact_oracle import Oracle
+from tests.exact_scales import random_scale
 from tests.exact_score import Order, Score, readers, score
 from tests.exact_search import Search, main
 
@@ -44,12 +45,29 @@ def test_no_assignment_is_better_balanced_or_moves_less_or_matches_more_racks(
     assert not comparison.failures
 
 
-def best_of_all(group: Group, order: Order) -> Score:
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(
+    ("groups", "seed", "limits"),
+    [(400, 1, Limits()), (30, 2, LARGER)],
+    ids=["400 small groups", "30 larger groups"],
+)
+def test_no_assignment_is_better_where_members_differ_in_capacity(
+    groups: int, seed: int, limits: Limits, capsys: pytest.CaptureFixture[str]
+) -> None:
+    comparison = compare(groups, seed, limits, make_scale=random_scale)
+    with capsys.disabled():
+        print(f"\n{comparison.table()}")
+    assert comparison.kinds["capacities"] > groups / 2 < comparison.kinds["partitions already there"] * 2
+    assert not comparison.failures
+
+
+def best_of_all(group: Group, order: Order, scale: Scale) -> Score:
     """The best score, by trying every assignment there is."""
     oracle = Oracle(group)
     assignments = product(*oracle.readers.values())
     scores = (
-        score(group, dict(zip(oracle.readers, members, strict=True)), oracle.prior) for members in assignments
+        score(group, dict(zip(oracle.readers, members, strict=True)), oracle.prior, scale)
+        for members in assignments
     )
     return min(scores, key=lambda reached: reached.in_order(order))
 
@@ -57,12 +75,14 @@ def best_of_all(group: Group, order: Order) -> Score:
 def test_the_exact_solver_of_the_comparison_finds_what_trying_everything_finds() -> None:
     tried = 0
     for number in range(300):
-        group = random_group(random.Random(f"tiny/{number}"), TINY)
-        oracle = Oracle(group)
+        rng = random.Random(f"tiny/{number}")
+        group = random_group(rng, TINY)
+        scale = random_scale(rng, group) if number % 2 else PLAIN
+        oracle = Oracle(group, scale)
         if 4 ** len(oracle.partitions) <= 4**5:
             tried += 1
             for order in Order:
-                assert oracle.best(order).in_order(order) == best_of_all(group, order).in_order(order)
+                assert oracle.best(order).in_order(order) == best_of_all(group, order, scale).in_order(order)
     assert tried > 100
 
 
@@ -99,6 +119,14 @@ def test_the_comparison_sees_what_a_wrong_solver_does(
 
 
 class TestTheSearch:
+    def test_with_capacities_does_not_go_on_without_them(self, tmp_path: Path) -> None:
+        file = tmp_path / "search.json"
+        assert (
+            main(["--groups", "100", "--seed", "3", "--jobs", "1", "--capacities", "--json", str(file)]) == 0
+        )
+        assert Search.read(file).total().kinds["capacities"] > 50
+        assert main(["--groups", "100", "--seed", "3", "--json", str(file)]) == 2
+
     def test_goes_on_where_it_stopped(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         stopped, whole = tmp_path / "stopped.json", tmp_path / "whole.json"
         assert main(["--groups", "100", "--seed", "3", "--jobs", "1", "--json", str(stopped)]) == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -13,12 +14,15 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from kafka_assignors.claims import judge_claims
+from kafka_assignors.group import Group, Member, Topic
+from kafka_assignors.scale import Scale
 from kafka_assignors.solver.classes import Classes, classify
 from kafka_assignors.solver.costs import RackPreference
-from kafka_assignors.solver.levels import find_levels
+from kafka_assignors.solver.levels import apportion, find_levels
 from kafka_assignors.solver.network import Network
 from kafka_assignors.solver.rounds import deal
 from tests.exact_groups import Limits, random_group
+from tests.exact_scales import random_scale
 
 heaps = st.lists(st.integers(0, 12), max_size=6).map(
     lambda counts: [(kind, range(100 * kind, 100 * kind + count)) for kind, count in enumerate(counts)]
@@ -80,7 +84,7 @@ class TestLevels:
             for number_of_class in level.topic_classes:
                 subscribers = classes.topic_classes[number_of_class].cohorts
                 # A partition that a lower level could take would be taken by it.
-                assert min(level_of_cohort[cohort].load for cohort in subscribers) == level.load
+                assert min(level_of_cohort[c].loads[c] for c in subscribers) == level.loads[level.cohorts[0]]
 
     @pytest.mark.parametrize("number", range(100))
     def test_the_shares_give_every_member_of_a_level_its_load_or_one_more(self, number: int) -> None:
@@ -95,11 +99,88 @@ class TestLevels:
             assert received.keys() <= set(level.cohorts)
             for cohort in level.cohorts:
                 size = len(classes.cohorts[cohort])
-                assert level.load * size <= received[cohort] <= (level.load + 1) * size
-            assert (
-                sum(received.values())
-                == level.load * sum(len(classes.cohorts[cohort]) for cohort in level.cohorts) + level.extra
-            )
+                load, more = level.loads[cohort], cohort in level.optional
+                assert load * size <= received[cohort] <= (load + more) * size
+            sizes = {cohort: len(classes.cohorts[cohort]) for cohort in level.cohorts}
+            surely = sum(load * sizes[cohort] for cohort, load in level.loads.items())
+            assert sum(received.values()) == surely + level.extra
+            assert level.extra < sum(sizes[cohort] for cohort in level.optional)
+
+
+class TestLevelsOnScales(TestLevels):
+    def classes(self, number: int) -> Classes:
+        rng = random.Random(f"levels on scales/{number}")
+        group = random_group(rng, Limits(members=20, topics=15))
+        return classify(group, judge_claims(group), RackPreference.NONE, random_scale(rng, group))
+
+    @pytest.mark.parametrize("number", range(100))
+    def test_they_divide_the_group_and_none_can_help_a_lower_one(self, number: int) -> None:
+        classes = self.classes(number)
+        level_of_cohort = {cohort: level for level in find_levels(classes) for cohort in level.cohorts}
+        for serving, level in level_of_cohort.items():
+            has_some = level.loads[serving] + (serving in level.optional and level.extra > 0)
+            dearest = step_cost(classes, serving, has_some) if has_some else 0
+            for number_of_class in level.topic_classes:
+                for cohort in classes.topic_classes[number_of_class].cohorts:
+                    if cohort not in level.cohorts:
+                        load = level_of_cohort[cohort].loads[cohort]
+                        assert step_cost(classes, cohort, load + 1) >= dearest
+
+
+def step_cost(classes: Classes, cohort: int, nth: int) -> Fraction:
+    """What a member's n-th partition adds to the squares beside capacities, from the rule as written."""
+    before, after = (Fraction((load + classes.already[cohort]) ** 2) for load in (nth - 1, nth))
+    return (after - before) / classes.capacities[cohort]
+
+
+class TestApportionment:
+    """The cheapest steps, if everybody could have any of them."""
+
+    def classes(self, members: Sequence[tuple[int, int]]) -> Classes:
+        names = [f"m{number:02}" for number in range(len(members))]
+        scale = Scale(
+            {name: capacity for name, (capacity, _) in zip(names, members, strict=True)},
+            {name: already for name, (_, already) in zip(names, members, strict=True)},
+        )
+        group = Group.of([Topic("t", 1)], [Member(name, frozenset({"t"})) for name in names])
+        return classify(group, judge_claims(group), RackPreference.NONE, scale)
+
+    def test_it_is_the_method_of_sainte_lague(self) -> None:
+        # Divided by 1, 3, 5 …: 53, 24, 23, 17 2/3, 10 3/5, 8 and 7 2/3 are the seven greatest.
+        classes = self.classes([(53, 0), (24, 0), (23, 0)])
+        assert apportion(classes, (0, 1, 2), 7) == ({0: 3, 1: 2, 2: 2}, {0}, 0)
+        assert apportion(classes, (0, 1, 2), 6)[0] == {0: 3, 1: 2, 2: 1}
+
+    def test_steps_of_equal_cost_are_left_open(self) -> None:
+        # The second partition of a member of capacity 3 costs what the first of one of capacity 1 costs.
+        classes = self.classes([(1, 0), (3, 0), (1, 0)])
+        loads, optional, extra = apportion(classes, (0, 1), 3)
+        assert (loads, optional, extra) == ({0: 0, 1: 1}, {0, 1}, 2)
+
+    def test_a_quota_may_be_left_where_that_is_better(self) -> None:
+        # In proportion 95.24 and 0.95 each: with five ones 95 are left for the great one, with fewer more.
+        loads, _, extra = apportion(self.classes([(100, 0), *[(1, 0)] * 5]), (0, 1), 100)
+        assert (loads, extra) == ({0: 95, 1: 1}, 0)
+        # Of 100 and 50 small ones with 0.98 each nobody goes short: 1 is nearer than 0.
+        loads, _, extra = apportion(self.classes([(50, 0), *[(1, 0)] * 50]), (0, 1), 98)
+        assert (loads, extra) == ({0: 48, 1: 1}, 0)
+
+    @given(
+        st.lists(st.tuples(st.integers(1, 12), st.integers(0, 9)), min_size=1, max_size=8),
+        st.integers(0, 120),
+    )
+    def test_they_are_the_cheapest_of_all_steps(self, members: list[tuple[int, int]], total: int) -> None:
+        classes = self.classes(members)
+        cohorts = range(len(classes.cohorts))
+        loads, optional, extra = apportion(classes, cohorts, total)
+        sizes = [len(cohort) for cohort in classes.cohorts]
+        assert sum(load * sizes[cohort] for cohort, load in loads.items()) + extra == total
+        assert 0 <= extra < sum(sizes[cohort] for cohort in optional)
+        taken = [step_cost(classes, cohort, load) for cohort, load in loads.items() if load]
+        following = {cohort: step_cost(classes, cohort, load + 1) for cohort, load in loads.items()}
+        cheapest = min(following.values())
+        assert optional == {cohort for cohort, cost in following.items() if cost == cheapest}
+        assert max(taken, default=cheapest) <= cheapest
 
 
 class TestNetwork:

@@ -8,25 +8,25 @@ The value of a record is the time at which it was made, in nanoseconds of CLOCK_
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 import time
 
 from confluent_kafka import Producer
+
+from compat_tests.member_reports import sigterms
 
 _TICK_S = 0.005
 _LATE_NS = 200_000_000
 
 
 def produce(bootstrap: str, topic: str, partitions: int, interval_ms: int) -> None:
-    stopping = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    stopping = sigterms()
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": 1})
     step_ns = interval_ms * 1_000_000 // partitions
     due_ns = time.monotonic_ns()
     partition = 0
-    while not stopping.wait(_TICK_S):
+    while not stopping:
+        time.sleep(_TICK_S)
         now_ns = time.monotonic_ns()
         if now_ns - due_ns > _LATE_NS:
             due_ns = now_ns

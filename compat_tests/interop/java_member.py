@@ -6,13 +6,11 @@ tells, and asks it to leave when it is asked to itself. It revokes before it lea
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 from typing import Any
 
 from compat_tests.java.member import JavaMember
-from compat_tests.member_reports import MemberSpec, Reporter
+from compat_tests.member_reports import MemberSpec, Reporter, sigterms
 
 _A_DAY_S = 86_400.0
 """Longer than any test: whoever started the member ends it."""
@@ -55,8 +53,7 @@ class Translator:
 
 
 def consume(spec: MemberSpec, reporter: Reporter) -> None:
-    stopping = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    stopping = sigterms()
     options = {"assignors": ",".join(spec.assignors), "rack": spec.rack, "instance": spec.instance_id}
     config: dict[str, object] = {
         "client.id": spec.name,
@@ -69,9 +66,9 @@ def consume(spec: MemberSpec, reporter: Reporter) -> None:
     translator = Translator(reporter)
     given = {name: value for name, value in options.items() if value is not None}
     with JavaMember(spec.bootstrap, spec.group, spec.topics, config=config, **given) as member:
-        while not stopping.is_set():
+        while not stopping:
             member.wait_until(
-                lambda: stopping.is_set() or translator.has_news(member.events), timeout_s=_A_DAY_S
+                lambda: bool(stopping) or translator.has_news(member.events), timeout_s=_A_DAY_S
             )
             translator.report(member.events)
         member.leave()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
-import threading
 import time
 from typing import Any
 
@@ -14,7 +12,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
-from compat_tests.member_reports import MemberSpec, Orders, Reporter
+from compat_tests.member_reports import MemberSpec, Orders, Reporter, sigterms
 from kafka_assignors.strategies import load_strategy
 from kafka_assignors_kafka_python import (
     CooperativeStickyAssignor,
@@ -131,8 +129,7 @@ def consume(
     spec: MemberSpec, reporter: Reporter, consumer_class: Any = KafkaConsumer, listener_class: Any = Listener
 ) -> None:
     """Consume, and do what the test orders, until SIGTERM."""
-    stopping = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    stopping = sigterms()
     consumer = None
     try:
         consumer = consumer_class(
@@ -151,7 +148,7 @@ def consume(
         listener = listener_class(spec, reporter, consumer)
         consumer.subscribe(() if spec.pattern else spec.topics, pattern=spec.pattern, listener=listener)
         orders = Orders(reporter)
-        while not stopping.is_set():
+        while not stopping:
             if (topics := orders.new_topics()) is not None:
                 consumer.subscribe(topics, listener=listener)
             orders.announce(consumer, consumer.config["partition_assignment_strategy"])

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from compat_tests.kafka_cluster import KafkaCluster
 from compat_tests.recording.archive_kills import archive_under_kills, make_offsets_topic
 
 
+@pytest.mark.timeout(1500)  # five starts of Spark, and machines differ
 def test_an_archive_is_exact_after_three_kills(tmp_path: Path) -> None:
     with KafkaCluster() as kafka:
         make_offsets_topic(kafka)

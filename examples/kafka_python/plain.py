@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 import signal
-import threading
 from collections.abc import Iterable
 from typing import Any
 
@@ -45,12 +44,13 @@ class Announcer(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-pytho
 
 def consume(consumer: KafkaConsumer, topic: str) -> None:
     """Consume `topic` until SIGTERM or SIGINT."""
-    stopping = threading.Event()
+    # A list and no threading.Event, whose lock a second signal would wait for while the first one holds it.
+    signals: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
+        signal.signal(number, lambda number, _: signals.append(number))
     consumer.subscribe([topic], listener=Announcer())
     try:
-        while not stopping.is_set():
+        while not signals:
             batches = consumer.poll(timeout_ms=500, max_records=MAX_BATCH)
             for partition, records in batches.items():
                 for record in records:

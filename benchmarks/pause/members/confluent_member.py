@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from typing import Any
 
 from confluent_kafka import Consumer
 
 from benchmarks.pause.journal import JournalWriter, Kind
 from benchmarks.pause.members.spec import FETCH_BYTES, MemberSpec, stand_by
+from compat_tests.member_reports import sigterms
 
 
 def protocol_of(spec: MemberSpec) -> dict[str, object]:
@@ -24,8 +23,7 @@ def protocol_of(spec: MemberSpec) -> dict[str, object]:
 
 
 def consume(spec: MemberSpec, journal: JournalWriter) -> None:
-    stopping = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    stopping = sigterms()
     consumer = Consumer(
         {
             "bootstrap.servers": spec.bootstrap,
@@ -49,7 +47,7 @@ def consume(spec: MemberSpec, journal: JournalWriter) -> None:
 
     consumer.subscribe([spec.topic], on_assign=assigned, on_revoke=revoked, on_lost=revoked)
     try:
-        while not stopping.is_set():
+        while not stopping:
             # consume() would wait for a number of records; poll() returns the first that is there.
             message: Any = consumer.poll(spec.poll_ms / 1000)
             if message is not None and message.error() is None:

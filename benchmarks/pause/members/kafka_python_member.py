@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,6 +9,7 @@ from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 
 from benchmarks.pause.journal import JournalWriter, Kind
 from benchmarks.pause.members.spec import FETCH_BYTES, MemberSpec, stand_by
+from compat_tests.member_reports import sigterms
 
 
 def consumer_of(protocol: str) -> tuple[type[Any], Any]:
@@ -48,8 +47,7 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python
 
 
 def consume(spec: MemberSpec, journal: JournalWriter) -> None:
-    stopping = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    stopping = sigterms()
     consumer_class, assignor = consumer_of(spec.protocol)
     consumer = consumer_class(
         bootstrap_servers=spec.bootstrap,
@@ -66,7 +64,7 @@ def consume(spec: MemberSpec, journal: JournalWriter) -> None:
     )
     try:
         consumer.subscribe([spec.topic], listener=Listener(journal))
-        while not stopping.is_set():
+        while not stopping:
             for records in consumer.poll(timeout_ms=spec.poll_ms).values():
                 for record in records:
                     journal.delivered(record.partition, record.offset, record.value)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import faulthandler
-import signal
-import threading
 import time
 from collections.abc import Collection
 from typing import Any
@@ -21,7 +19,7 @@ from compat_tests.chaos.members.application import (
     stand_still,
 )
 from compat_tests.kafka_python.member import assignor_of
-from compat_tests.member_reports import MemberSpec, Reporter, by_topic
+from compat_tests.member_reports import MemberSpec, Reporter, by_topic, sigterms
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
 _COMMIT_TIMEOUT_MS = 5000
@@ -36,8 +34,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
         self._application = Application(self._reporter)
         self._freeze_before = 0.0
         self._orders = ChaosOrders(self._reporter, self._freeze_soon)
-        self._stopping = threading.Event()
-        signal.signal(signal.SIGTERM, lambda *_: self._stopping.set())
+        self._stopping = sigterms()
         faulthandler.register(TELL_WHERE)
         self._consumer = CooperativeKafkaConsumer(
             bootstrap_servers=spec.bootstrap,
@@ -62,7 +59,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
         self._consumer.subscribe(self._spec.topics, listener=self)
         commit_at = time.monotonic() + COMMIT_EVERY_S
         try:
-            while not self._stopping.is_set():
+            while not self._stopping:
                 # Once for each order.
                 until, self._freeze_before = self._freeze_before, 0.0
                 stand_still(until)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 from collections.abc import Collection
 from typing import Any
@@ -12,7 +10,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from compat_tests.chaos.members.application import COMMIT_EVERY_S, Application, Partition
 from compat_tests.librdkafka_member import UNKNOWN_GENERATION
-from compat_tests.member_reports import MemberSpec, Orders, Reporter, by_topic
+from compat_tests.member_reports import MemberSpec, Orders, Reporter, by_topic, sigterms
 
 
 class Member:
@@ -24,8 +22,7 @@ class Member:
         self._application = Application(self._reporter)
         self._orders = Orders(self._reporter)
         self._owned: set[Partition] = set()
-        self._stopping = threading.Event()
-        signal.signal(signal.SIGTERM, lambda *_: self._stopping.set())
+        self._stopping = sigterms()
         self._consumer = Consumer(
             {
                 "bootstrap.servers": spec.bootstrap,
@@ -46,7 +43,7 @@ class Member:
         self._subscribe(self._spec.topics)
         commit_at = time.monotonic() + COMMIT_EVERY_S
         try:
-            while not self._stopping.is_set():
+            while not self._stopping:
                 if (topics := self._orders.new_topics()) is not None:
                     self._subscribe(topics)
                 if self._orders.busy:

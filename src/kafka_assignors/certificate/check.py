@@ -82,7 +82,8 @@ def _prices_in_bounds(group: Group, assignment: Assignment, certificate: Certifi
                 f"the price of {member_id!r} has {len(price)} numbers and there are {digits} criteria"
             )
         twice, capacity = 2 * (load + scale.has_already(member_id)), scale.capacity(member_id)
-        least, most = (Fraction(twice - 1, capacity), *rest), (Fraction(twice + 1, capacity), *rest)
+        least: Price = (Fraction(twice - 1, capacity), *rest)
+        most: Price = (Fraction(twice + 1, capacity), *rest)
         if price > most or (load and price < least):
             raise CertificateError(
                 f"the price of {member_id!r} is {_shown(price)}, and with {load} partitions"

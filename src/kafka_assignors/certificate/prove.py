@@ -60,7 +60,9 @@ class _Units:
 
     def __init__(self, criteria: tuple[Criterion, ...], members: int, parts: int) -> None:
         base = 4 * (members + 4)
-        weights = {one: base ** (len(criteria) - 1 - place) for place, one in enumerate(criteria)}
+        weights: dict[Criterion, int] = {
+            one: base ** (len(criteria) - 1 - place) for place, one in enumerate(criteria)
+        }
         self._base, self._digits, self._parts = base, len(criteria), parts
         self._square = weights[Criterion.BALANCE] * parts
         self.move = weights.get(Criterion.MOVEMENT, 0)

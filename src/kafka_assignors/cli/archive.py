@@ -134,11 +134,16 @@ def archive(
 def _told_to_stop() -> Iterator[threading.Event]:
     """An event that Ctrl-C and SIGTERM set. A second Ctrl-C interrupts."""
     stop = threading.Event()
+    told = False
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if stop.is_set() and number == signal.SIGINT:
+        nonlocal told
+        if told and number == signal.SIGINT:
             raise KeyboardInterrupt
-        stop.set()
+        if not told:
+            # Before `set`, which takes a lock: a second signal that interrupts it must not wait for it.
+            told = True
+            stop.set()
 
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = [signal.signal(number, handle) for number in numbers]

@@ -7,8 +7,9 @@ assignments that the subscriptions allow. That is the same as the sum of (load -
 being the part of all partitions that is in proportion; where everybody may have everything it gives the
 loads that the method of Sainte-Laguë gives parties with so many votes.
 
-Only ratios matter: capacities of 1 and 2 are those of 50 and 100. A member that announces nothing counts as 1,
-and so does one whose data cannot be read. If all are alike this is `cooperative-sticky` under another name.
+Only ratios matter: capacities of 1 and 2 are those of 50 and 100. A member that announces nothing counts as
+1, and so does one whose data cannot be read. If all are alike this is `cooperative-sticky` under another
+name.
 
 The name is our own: no other client has it. It is one name for both protocols, as `rack-aware-sticky` is.
 """

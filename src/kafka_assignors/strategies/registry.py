@@ -1,11 +1,12 @@
 """Strategies by name: where a word on the command line or in a configuration becomes a strategy object.
 
-A strategy is found in three ways:
+A strategy is found in four ways:
 
 - one of ours by its name (`range`, `cooperative-sticky` …), even where the package is not installed;
 - one of an installed package, by the name under which it is registered in the entry-point group
   `kafka_assignors.strategies`;
-- any other as `module:attribute`, for example `my_package.strategies:Weighted`.
+- any other as `module:attribute`, for example `my_package.strategies:Weighted`;
+- one that a file declares, by the file's path, which ends in `.toml` (see `composition.declared`).
 
 Whatever is found is held against the contract here, once, so that whoever runs it need not doubt it.
 """
@@ -14,12 +15,15 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
 import re
 from importlib import metadata
+from pathlib import Path
 from typing import cast
 
 from kafka_assignors.strategies.conformance import contract_problem
 from kafka_assignors.strategies.contract import Strategy
+from kafka_assignors.tomltext import NoTomlReaderError, TomlError, read_toml
 
 __all__ = [
     "ENTRY_POINT_GROUP",
@@ -77,13 +81,15 @@ def strategy_names() -> list[str]:
 
 
 def load_strategy(spec: str) -> Strategy:
-    """The strategy called `spec`: a name, or `module:attribute`.
+    """The strategy called `spec`: a name, `module:attribute`, or the path of a TOML file.
 
     A class is instantiated, without arguments. Raises `UnknownStrategyError` when there is none of that name,
     `InvalidStrategyError` when what is there is not a strategy, `StrategyError` when it cannot be imported.
     """
     if spec in _BUILT_IN:
         return _checked(_imported(_BUILT_IN[spec], spec), spec)
+    if spec.endswith(".toml"):
+        return _declared(spec)
     if ":" in spec:
         return _checked(_imported(spec, spec), spec)
     points = list(metadata.entry_points(group=ENTRY_POINT_GROUP, name=spec))
@@ -102,6 +108,25 @@ def load_strategy(spec: str) -> Strategy:
             f"strategy {spec!r} ({targets[0]}) calls itself {strategy.name!r}: register it under that name"
         )
     return strategy
+
+
+def _declared(path: str) -> Strategy:
+    # Not at the top: composed strategies stand on the package that imports this module.
+    from kafka_assignors.strategies.composition.declared import DeclarationError, strategy_of
+
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        return strategy_of(read_toml(text), os.environ)
+    except OSError as error:
+        raise StrategyError(f"strategy {path!r}: the file cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise StrategyError(f"strategy {path!r}: the file is not UTF-8") from None
+    except NoTomlReaderError as error:
+        raise StrategyError(f"strategy {path!r}: {error}") from None
+    except TomlError as error:
+        raise InvalidStrategyError(f"{path!r} is not TOML: {error}") from None
+    except DeclarationError as error:
+        raise InvalidStrategyError(f"{path!r} is not a strategy: {error}") from None
 
 
 def _imported(target: str, spec: str) -> object:

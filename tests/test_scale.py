@@ -1,0 +1,118 @@
+"""Members that differ in capacity, or have partitions already: what holds of every assignment."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_assignors.claims import judge_claims
+from kafka_assignors.group import Assignment, Group, Member, Topic
+from kafka_assignors.scale import PLAIN, InvalidScaleError, Scale
+from kafka_assignors.solver import RackPreference, solve
+from tests.exact_comparison import ORDERS
+from tests.exact_oracle import Oracle
+from tests.exact_score import owners_of, score
+from tests.test_solver import groups, owning, plain, preferences
+
+IDS = [f"m{number}" for number in range(6)]
+scales = st.builds(
+    Scale,
+    st.dictionaries(st.sampled_from(IDS), st.sampled_from((1, 2, 3, 4, 6, 12, 100))),
+    st.dictionaries(st.sampled_from(IDS), st.integers(0, 12)),
+)
+
+Plain = dict[str, dict[str, list[int]]]
+
+
+def assign(group: Group, racks: RackPreference, scale: Scale = PLAIN) -> Plain:
+    return plain(solve(group, judge_claims(group), racks=racks, scale=scale))
+
+
+class TestWhateverTheScale:
+    @given(groups(), preferences, scales)
+    def test_no_assignment_is_better(self, group: Group, racks: RackPreference, scale: Scale) -> None:
+        oracle, order = Oracle(group, scale), ORDERS[racks]
+        owners = owners_of(group, solve(group, judge_claims(group), racks=racks, scale=scale))
+        assert score(group, owners, oracle.prior, scale).in_order(order) == oracle.best(order).in_order(order)
+
+    @given(groups(), preferences, scales)
+    def test_assigning_again_changes_nothing(self, group: Group, racks: RackPreference, scale: Scale) -> None:
+        first = solve(group, judge_claims(group), racks=racks, scale=scale)
+        assert assign(owning(group, first), racks, scale) == plain(first)
+
+    @given(groups(), preferences, scales)
+    def test_any_optimal_prior_assignment_is_left_as_it_is(
+        self, group: Group, racks: RackPreference, scale: Scale
+    ) -> None:
+        best: Plain = {member_id: {} for member_id in group.members}
+        for (topic, partition), member_id in sorted(Oracle(group, scale).best_owners(ORDERS[racks]).items()):
+            best[member_id].setdefault(topic, []).append(partition)
+        assert assign(owning(group, Assignment(best)), racks, scale) == best
+
+    @given(groups(), preferences, scales, st.integers(2, 9))
+    def test_only_the_ratios_of_capacities_matter(
+        self, group: Group, racks: RackPreference, scale: Scale, factor: int
+    ) -> None:
+        greater = Scale({id: scale.capacity(id) * factor for id in IDS}, scale.already)
+        assert assign(group, racks, greater) == assign(group, racks, scale)
+
+    @given(groups(), preferences, st.integers(1, 1000))
+    def test_members_of_equal_capacity_are_assigned_as_without_capacities(
+        self, group: Group, racks: RackPreference, capacity: int
+    ) -> None:
+        assert assign(group, racks, Scale(dict.fromkeys(IDS, capacity))) == assign(group, racks)
+
+
+def fresh(partitions: int, **capacities: int) -> dict[str, int]:
+    """The loads of a group that reads one topic."""
+    group = Group.of(
+        [Topic("orders", partitions)], [Member(name, frozenset({"orders"})) for name in capacities]
+    )
+    assignment = solve(group, judge_claims(group), scale=Scale(capacities))
+    return {name: assignment.load(name) for name in capacities}
+
+
+class TestProportions:
+    def test_loads_are_in_proportion(self) -> None:
+        assert fresh(70, small=1, medium=2, large=4) == {"small": 10, "medium": 20, "large": 40}
+
+    def test_a_member_with_little_capacity_may_get_nothing(self) -> None:
+        assert fresh(10, small=1, large=100) == {"small": 0, "large": 10}
+        assert fresh(51, small=1, large=100) == {"small": 1, "large": 50}
+
+    def test_what_members_have_already_counts(self) -> None:
+        members = [Member(name, frozenset({"orders"})) for name in ("m1", "m2", "m3")]
+        group = Group.of([Topic("orders", 6)], members)
+        assignment = solve(group, judge_claims(group), scale=Scale(already={"m1": 9, "m2": 2}))
+        assert [assignment.load(name) for name in ("m1", "m2", "m3")] == [0, 2, 4]
+
+    def test_a_newcomer_of_twice_the_capacity_takes_what_is_its_own_and_nothing_else_moves(self) -> None:
+        owned = {"m1": range(6), "m2": range(6, 12)}
+        members = [
+            Member(name, frozenset({"orders"}), owned={"orders": list(has)}, generation=1)
+            for name, has in owned.items()
+        ]
+        group = Group.of([Topic("orders", 12)], [*members, Member("m3", frozenset({"orders"}))])
+        assignment = solve(group, judge_claims(group), scale=Scale({"m3": 2}))
+        assert [assignment.load(name) for name in ("m1", "m2", "m3")] == [3, 3, 6]
+        for name, has in owned.items():
+            assert set(assignment.members[name]["orders"]) <= set(has)
+
+
+@pytest.mark.parametrize("capacity", [0, -1, 1.5, "2", True, None])
+def test_a_capacity_is_a_positive_whole_number(capacity: object) -> None:
+    with pytest.raises(InvalidScaleError, match=r"the capacity of member 'm1' is .*, not a positive whole"):
+        Scale({"m1": capacity})  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize("load", [-1, 0.5, "2", None])
+def test_what_a_member_has_already_is_a_number_of_partitions(load: object) -> None:
+    with pytest.raises(InvalidScaleError, match=r"member 'm1' has .* partitions already"):
+        Scale(already={"m1": load})  # type: ignore[dict-item]
+
+
+def test_a_scale_among_some_members_says_nothing_that_goes_without_saying() -> None:
+    scale = Scale({"m1": 1, "m2": 3, "m3": 4}, {"m1": 0, "m2": 5})
+    assert scale.among(["m1", "m2"]) == Scale({"m2": 3}, {"m2": 5})
+    assert scale.among(["m1"]) == PLAIN
