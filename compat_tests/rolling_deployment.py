@@ -92,9 +92,6 @@ def deploy(
             settled = group.settle(after=settled)
             loads.append(_greatest(settled))
     consumed = group.wait_until_consumed(writing.per_partition)
-    for name in list(group.members):
-        if group.members[name].running:
-            group.stop(name)
     revoked, drained, added = 0, 0, 0
     for name, member in group.members.items():
         live = True

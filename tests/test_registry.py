@@ -26,6 +26,7 @@ BUILT_IN = [
     "kip848-uniform",
     "rack-aware-sticky",
     "range",
+    "rollout",
     "roundrobin",
     "sticky",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ ASSIGNORS = {
     "sticky": plugin.StickyAssignor,
     "cooperative-sticky": plugin.CooperativeStickyAssignor,
     "rack-aware-sticky": plugin.RackAwareStickyAssignor,
+    "rollout": partial(plugin.RolloutAssignor, release="2"),
 }
 
 

@@ -20,6 +20,7 @@ from kafka_assignors.strategies import (
     RackAwareSticky,
     Range,
     RebalanceProtocol,
+    Rollout,
     RoundRobin,
     Sticky,
     Strategy,
@@ -82,7 +83,7 @@ class Derived(Sticky):
 
 
 strategies: list[Strategy] = [AllToOne(), WithProperties(), Derived()]
-strategies += [Range(), RoundRobin(), Sticky(), CooperativeSticky(), RackAwareSticky()]
+strategies += [Range(), RoundRobin(), Sticky(), CooperativeSticky(), RackAwareSticky(), Rollout("2", 0.1)]
 tells: SupportsMemberData = WithProperties()
 
 

@@ -10,6 +10,8 @@ and the partitions would stay without a consumer.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kafka_assignors.group import NO_GENERATION, Member, TopicPartitions
 from kafka_assignors.protocol.errors import ProtocolError
 from kafka_assignors.protocol.names import Names
@@ -21,7 +23,9 @@ from kafka_assignors.protocol.subscription import (
     read_subscription,
 )
 from kafka_assignors.protocol.user_data import encode_user_data, in_order, read_user_data
-from kafka_assignors.strategies.contract import MemberContext, Strategy
+
+if TYPE_CHECKING:  # Strategies stand on this package.
+    from kafka_assignors.strategies.contract import MemberContext, Strategy
 
 __all__ = ["decode_member", "encode_member"]
 

@@ -13,6 +13,8 @@ place for. A member that shares these names with other clients thus sends what t
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kafka_assignors.group import NO_GENERATION, TopicPartitions
 from kafka_assignors.protocol.errors import ProtocolError
 from kafka_assignors.protocol.member_data import (
@@ -28,7 +30,9 @@ from kafka_assignors.protocol.sticky_user_data import (
     read_cooperative_sticky_user_data,
     read_sticky_user_data,
 )
-from kafka_assignors.strategies.contract import MemberContext, Strategy, SupportsMemberData
+
+if TYPE_CHECKING:  # Strategies stand on this package, and what members announce to them is in it.
+    from kafka_assignors.strategies.contract import MemberContext, Strategy
 
 __all__ = ["encode_user_data", "read_user_data"]
 
@@ -103,6 +107,8 @@ def in_order(partitions: TopicPartitions) -> dict[str, list[int]]:
 
 
 def _ask(strategy: Strategy, context: MemberContext) -> bytes:
+    from kafka_assignors.strategies.contract import SupportsMemberData
+
     if not isinstance(strategy, SupportsMemberData):
         return b""
     data: object = strategy.member_data(context)

@@ -37,6 +37,8 @@ from kafka_assignors.facts import Facts
 from kafka_assignors.protocol.facts import WHOLE_SHARE, InvalidFactError
 from kafka_assignors.strategies.composition.balances import LevelPartitions
 from kafka_assignors.strategies.composition.composed import Composed, RuleOrderError
+from kafka_assignors.strategies.composition.leaving import Draining
+from kafka_assignors.strategies.composition.rollout import ShareByRelease
 from kafka_assignors.strategies.composition.rule import Rule
 from kafka_assignors.strategies.composition.together import KeepTogether
 from kafka_assignors.strategies.composition.wishes import FewestMoves, FewestRackMisses
@@ -76,6 +78,8 @@ class RuleKind:
 
 
 RULE_KINDS: Mapping[str, RuleKind] = {
+    "draining": RuleKind(lambda _: Draining),
+    "rollout": RuleKind(lambda _: ShareByRelease),
     "together": RuleKind(lambda _: KeepTogether),
     "balance": RuleKind(lambda _: LevelPartitions),
     "movement": RuleKind(lambda _: FewestMoves),
