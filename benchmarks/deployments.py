@@ -2,11 +2,11 @@
 
     python -m benchmarks.deployments            # the table in docs/rollout.md
 
-Nothing runs but the strategy and what a leader does with it (`kafka_assignors.leader.lead`): pods are members,
-they join and leave, and after each of that the group rebalances until nothing is withheld any more, in as many
-rounds as the cooperative protocol needs. Counted is what a partition goes through: how often its consumer
-changes (`handed over`), and how often one that is alive and goes on consuming has to give it up for that
-(`taken from a live pod`).
+Nothing runs but the strategy and what a leader does with it (`kafka_assignors.leader.lead`): pods are
+members, they join and leave, and after each of that the group rebalances until nothing is withheld any more,
+in as many rounds as the cooperative protocol needs. Counted is what a partition goes through: how often its
+consumer changes (`handed over`), and how often one that is alive and goes on consuming has to give it up for
+that (`taken from a live pod`).
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def new_pod(deployment: Deployment, number: int, release: str = "2") -> Pod:
 
 
 def surge(deployment: Deployment, pods: int, at_a_time: int = 1, *, draining: bool = False) -> Iterator[None]:
-    """New pods come before old ones go: `maxSurge: <at_a_time>, maxUnavailable: 0`. Yields after each step."""
+    """New pods come before old ones go: `maxSurge: <at_a_time>, maxUnavailable: 0`. Yields after steps."""
     old = old_pods(deployment, pods)
     for first in range(0, pods, at_a_time):
         numbers = range(first, min(first + at_a_time, pods))

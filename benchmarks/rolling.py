@@ -1,6 +1,6 @@
 """One real rolling deployment under each strategy, on a broker of its own: the figures in docs/rollout.md.
 
-    python -m benchmarks.rolling                       # a minute or two; needs what the tests with brokers need
+    python -m benchmarks.rolling                       # two minutes; needs what `make test` needs
     python -m benchmarks.rolling --client kafka-python --pods 6 --partitions 30
 
 Each pod is a process with a cooperative consumer of ours that commits in its listener. New pods come one at a
@@ -28,8 +28,8 @@ _WAYS: Mapping[str, tuple[Callable[[str], str], bool]] = {
     "`cooperative-sticky`": (lambda _: "cooperative-sticky", False),
 }
 _HEAD = (
-    "| strategy | taken from pods that stay | handed over by draining pods | got | greatest load | generations "
-    "| records | twice | missing |\n|---|---|---|---|---|---|---|---|---|"
+    "| strategy | taken from pods that stay | given up by draining pods | got | greatest load | generations | "
+    "records | twice | missing |\n|---|---|---|---|---|---|---|---|---|"
 )
 
 

@@ -12,7 +12,9 @@ from kafka_assignors.strategies.composition.quotas import WHOLE, TopicShares, ro
 
 
 @st.composite
-def shared_topics(draw: st.DrawFn, topics: int = 12, releases: int = 5, partitions: int = 30) -> list[TopicShares]:
+def shared_topics(
+    draw: st.DrawFn, topics: int = 12, releases: int = 5, partitions: int = 30
+) -> list[TopicShares]:
     """Topics with any subscriptions, shares and owners."""
     drawn = []
     for _ in range(draw(st.integers(1, topics))):

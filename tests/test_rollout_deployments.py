@@ -131,10 +131,10 @@ def test_nothing_is_worse_than_under_the_stock_strategies(name: str, other: type
 # ---- a group that stays mixed
 
 
-@given(topics_of, st.lists(st.integers(1, 5), min_size=2, max_size=4), st.randoms(use_true_random=False))
+@given(topics_of, st.lists(st.integers(1, 5), min_size=2, max_size=4))
 @FEW
 def test_nobody_has_more_than_the_largest_release_alone_would_give_him(
-    topics: Mapping[str, int], releases: list[int], random: object
+    topics: Mapping[str, int], releases: list[int]
 ) -> None:
     """However the pods of several releases came and went."""
     deployment = started(topics)
@@ -174,26 +174,22 @@ def test_releases_that_share_no_topic_do_not_hold_each_other() -> None:
 
 # ---- subscriptions that differ
 
-subscriptions = st.lists(
-    st.tuples(st.frozensets(st.sampled_from("abcd"), min_size=1), st.sampled_from("12")), min_size=2, max_size=7
+
+@given(
+    st.lists(st.frozensets(st.sampled_from("abcd"), min_size=1), min_size=2, max_size=7),
+    st.lists(st.integers(1, 12), min_size=4, max_size=4),
 )
-
-
-@given(subscriptions, st.lists(st.integers(1, 12), min_size=4, max_size=4), st.data())
 @FEW
-def test_a_surge_with_the_same_subscriptions_takes_nothing_from_live_pods(
-    described: list[tuple[frozenset[str], str]], counts: list[int], data: st.DataObject
+def test_a_surge_with_the_same_subscriptions_leaves_no_trace_in_the_end(
+    subscriptions: list[frozenset[str]], counts: list[int]
 ) -> None:
     """Each new pod subscribes to what the old one does that it replaces."""
-    deployment = started(dict(zip("abcd", counts, strict=True)))
-    deployment.join(*(Pod(f"old-{n}", "1", topics) for n, (topics, _) in enumerate(described)))
-    most = deployment.loads()[-1]
+    topics = dict(zip("abcd", counts, strict=True))
+    deployment, balanced = started(topics), started(topics)
+    deployment.join(*(Pod(f"old-{n}", "1", names) for n, names in enumerate(subscriptions)))
     deployment.settled()
-    for number, (topics, _) in enumerate(described):
-        deployment.join(Pod(f"new-{number}", "2", topics))
+    for number, names in enumerate(subscriptions):
+        deployment.join(Pod(f"new-{number}", "2", names))
         deployment.leave(f"old-{number}")
-        assert deployment.greatest_load <= 2 * most + 1
-    assert deployment.taken_from_live <= deployment.partitions
-    balanced = started(dict(zip("abcd", counts, strict=True)))
-    balanced.join(*(Pod(f"new-{n}", "2", topics) for n, (topics, _) in enumerate(described)))
+    balanced.join(*(Pod(f"new-{n}", "2", names) for n, names in enumerate(subscriptions)))
     assert deployment.loads() == balanced.loads()

@@ -68,7 +68,9 @@ def hold(problem: Problem, releases: Releases) -> Problem:
         "that is to stay beside others needs a share"
     )
     subscriptions = {
-        member.topics for member in problem.group.members.values() if not mixed.topics.isdisjoint(member.topics)
+        member.topics
+        for member in problem.group.members.values()
+        if not mixed.topics.isdisjoint(member.topics)
     }
     loose: set[str] = set()
     for _ in range(_ATTEMPTS):
