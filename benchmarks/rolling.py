@@ -28,8 +28,8 @@ _WAYS: Mapping[str, tuple[Callable[[str], str], bool]] = {
     "`cooperative-sticky`": (lambda _: "cooperative-sticky", False),
 }
 _HEAD = (
-    "| strategy | taken from pods that stay | given up by draining pods | got | greatest load | generations | "
-    "records | twice | missing |\n|---|---|---|---|---|---|---|---|---|"
+    "| strategy | taken from pods that stay | given up by draining pods | got | greatest load "
+    "| generations | records | twice | missing |\n|---|---|---|---|---|---|---|---|---|"
 )
 
 

@@ -99,4 +99,4 @@ def test_nothing_is_nothing() -> None:
 def test_scaled_shares_keep_their_proportions() -> None:
     assert scaled({0: 8000, 1: 8000}) == {0: 5000, 1: 5000}
     assert scaled({0: 1, 1: 1, 2: 1}) == {0: 3334, 1: 3333, 2: 3333}
-    assert sum(scaled({number: 7 for number in range(11)}).values()) == WHOLE
+    assert sum(scaled(dict.fromkeys(range(11), 7)).values()) == WHOLE

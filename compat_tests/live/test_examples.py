@@ -271,8 +271,11 @@ def test_the_command_line_shows_what_the_users_strategy_does() -> None:
     assert {member: len(topics["orders"]) for member, topics in shares.items()} == {"small": 3, "large": 9}
 
 
-def test_a_canary_has_its_share_and_a_pod_that_drains_hands_over_before_it_goes(shop: Shop) -> None:
-    module = "examples.aiokafka.rollout"
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_canary_has_its_share_and_a_pod_that_drains_hands_over_before_it_goes(
+    shop: Shop, client: str
+) -> None:
+    module = f"examples.{client}.rollout"
     old = shop.start(module, RELEASE="1.7")
     shop.share(old)
     canary = shop.start(module, RELEASE="1.8", SHARE="0.25")

@@ -62,7 +62,7 @@ def divide(problem: Problem, releases: Releases) -> Problem:
 def _to_divide(
     problem: Problem, releases: Releases, part_of: Mapping[str, int], held: _Held
 ) -> tuple[list[_Divided], list[str]]:
-    """The topics that members of several parts subscribe to, by name, and what there is to say about shares."""
+    """The topics that members of several parts subscribe to, by name, and what is to be said of shares."""
     sharing = list(releases.shares)
     rest = len(sharing)
     members = [problem.group.members[member_id] for member_id in sorted(problem.group.members)]

@@ -59,31 +59,31 @@ def hold(problem: Problem, releases: Releases) -> Problem:
     if not mixed.topics:
         return problem
     caps = _caps(problem, mixed)
-    counts = Counter(release for release in releases.of_member.values() if release in mixed.releases)
-    first, second = sorted(mixed.releases, key=lambda release: (-counts[release], release_order(release)))[:2]
-    problem = problem.says(
-        f"{named(first)} ({counts[first]} members) and {named(second)} ({counts[second]}) share topics"
-        + (f", and {len(mixed.releases) - 2} more" if len(mixed.releases) > 2 else "")
-        + f": while they do, partitions stay where they are, up to {max(caps.values())} at a member; a release "
-        "that is to stay beside others needs a share"
-    )
-    subscriptions = {
-        member.topics
-        for member in problem.group.members.values()
-        if not mixed.topics.isdisjoint(member.topics)
-    }
+    members = problem.group.members
+    holding = [member for member in members.values() if not mixed.topics.isdisjoint(member.topics)]
+    problem = problem.says(_on_holding(mixed, releases, max(caps[member.id] for member in holding)))
+    one_subscription = len({member.topics for member in holding}) == 1
     loose: set[str] = set()
     for _ in range(_ATTEMPTS):
         held = problem.settle(_kept(problem, mixed.topics, caps, loose))
-        # Where subscriptions are equal, what is free is enough to fill others up to the cap, and no more.
-        above = _above(held, caps) if len(subscriptions) > 1 else set[str]()
+        # Where subscriptions are equal, what is free fits in below the cap at those who stand lowest.
+        above = set[str]() if one_subscription else _above(held, caps)
         if not above:
             return held
-        crowded = set[str]().union(*(problem.group.members[member_id].topics for member_id in above))
-        loose.update(
-            member.id for member in problem.group.members.values() if not crowded.isdisjoint(member.topics)
-        )
+        crowded = set[str]().union(*(members[member_id].topics for member_id in above))
+        loose.update(member.id for member in members.values() if not crowded.isdisjoint(member.topics))
     return problem
+
+
+def _on_holding(mixed: _Mixed, releases: Releases, most: int) -> str:
+    counts = Counter(release for release in releases.of_member.values() if release in mixed.releases)
+    first, second, *others = sorted(mixed.releases, key=lambda each: (-counts[each], release_order(each)))
+    more = f" and {len(others)} more" if others else ""
+    return (
+        f"{named(first)} ({counts[first]} members) and {named(second)} ({counts[second]}){more} share topics; "
+        f"while they do, partitions stay where they are, up to {most} at a member; a release that is to "
+        "stay beside others needs a share"
+    )
 
 
 def _mixed(problem: Problem, releases: Releases) -> _Mixed:
@@ -135,7 +135,7 @@ def _kept(
 
 
 def _first_of_each(owned: TopicPartitions, most: int) -> TopicPartitions:
-    """So many of these partitions at most; what is too much is taken from the topics with the most of them."""
+    """So many of these partitions at most; what is too much is taken from the topics with most of them."""
     counts = [(-len(partitions), name) for name, partitions in owned.items()]
     heapify(counts)
     for _ in range(sum(map(len, owned.values())) - most):

@@ -3,12 +3,12 @@
 The shares of a topic's releases come to fractions of partitions. Each of them is rounded up or down so that
 every topic is given out completely, and so that the sum of a release over all topics is its fraction of
 everything, rounded up or down as well. That this is always possible follows from the integrality of flows:
-M. Bacharach, "Matrix rounding problems", Management Science 12 (1966). Rounding each topic alone would not do:
-a tenth of each of a hundred topics with four partitions is nothing.
+M. Bacharach, "Matrix rounding problems", Management Science 12 (1966). Rounding each topic alone would not
+do: a tenth of each of a hundred topics with four partitions is nothing.
 
 It is done by exchanges. First every topic rounds for itself, so that as few partitions as possible change
-hands: up where a release owns more than its fraction rounded down. Then releases that got too much in all pass
-on to those that got too little, one topic at a time, along chains of releases and always by the cheapest
+hands: up where a release owns more than its fraction rounded down. Then releases that got too much in all
+pass on to those that got too little, one topic at a time, along chains of releases and always by the cheapest
 chain: successive shortest paths, as in the solver, on a network whose nodes are releases alone. So of all
 roundings with these totals it is one that moves the fewest partitions between releases.
 """
@@ -141,7 +141,7 @@ class _Rounding:
         return self.totals[number] < self._targets[number]
 
     def pass_on(self, gives: Callable[[int], bool], takes: Callable[[int], bool]) -> None:
-        """Pass partitions on from releases that should give to those that should take, while there are any."""
+        """Pass partitions on from releases that should give to those that should take, while any can."""
         while (chain := self._cheapest_chain(gives, takes)) is not None:
             for giver, taker in chain:
                 topics = next(topics for topics in self._by_cost(giver, taker) if topics)

@@ -16,7 +16,7 @@ from kafka_assignors.strategies.composition.problem import Problem
 __all__ = ["MOST_SHARING", "Release", "Releases", "named", "release_order", "releases_of"]
 
 MOST_SHARING = 16
-"""How many releases can have shares at a time. Nobody deploys as many, and the work grows with their number."""
+"""How many releases can have shares at a time. Nobody deploys as many, and the work grows with them."""
 
 Release = str | None
 """What members announce; None where they announce none."""

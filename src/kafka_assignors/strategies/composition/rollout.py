@@ -3,8 +3,8 @@
 Members announce the release of the application that they run, and may announce what share of every topic it
 should have: a canary of a tenth has a tenth, at once, and goes on having it whatever the number of its
 members. What the shares leave is for the members of all other releases. Among those a deployment may be under
-way, which is when several of them are in the group; then partitions stay until their member leaves. `dividing`
-does the former, `holding` the latter.
+way, which is when several of them are in the group; then partitions stay until their member leaves.
+`dividing` does the former, `holding` the latter.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["ShareByRelease"]
 
 @dataclass(frozen=True, slots=True)
 class ShareByRelease:
-    """Every release with a share gets it of every topic; among the others, nothing moves while they are mixed.
+    """Every release with a share gets it of every topic; nothing moves while several without one are mixed.
 
     Of each topic a release gets its share rounded up or down, and so it does of all topics together. It gets
     everything of a topic to which nobody else subscribes, and nothing at a share of 0 unless that is so.
