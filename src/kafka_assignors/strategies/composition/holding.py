@@ -80,9 +80,9 @@ def _on_holding(mixed: _Mixed, releases: Releases, most: int) -> str:
     first, second, *others = sorted(mixed.releases, key=lambda each: (-counts[each], release_order(each)))
     more = f" and {len(others)} more" if others else ""
     return (
-        f"{named(first)} ({counts[first]} members) and {named(second)} ({counts[second]}){more} share topics; "
-        f"while they do, partitions stay where they are, up to {most} at a member; a release that is to "
-        "stay beside others needs a share"
+        f"{named(first)} ({counts[first]} members) and {named(second)} ({counts[second]}){more} share "
+        f"topics: while they do, partitions stay where they are, up to {most} at a member; a release that is "
+        "to stay beside others needs a share"
     )
 
 
