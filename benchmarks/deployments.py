@@ -153,14 +153,15 @@ class Deployment:
 def old_pods(deployment: Deployment, pods: int) -> list[str]:
     """Pods of release 1 that have settled; their names."""
     topics = frozenset(topic.name for topic in deployment.topics)
-    deployment.join(*(Pod(f"old-{number:03}", "1", topics) for number in range(pods)))
+    deployment.join(*(Pod(f"1-{number:03}", "1", topics) for number in range(pods)))
     deployment.settled()
-    return [f"old-{number:03}" for number in range(pods)]
+    return [f"1-{number:03}" for number in range(pods)]
 
 
 def new_pod(deployment: Deployment, number: int, release: str = "2") -> Pod:
     """A pod of another release, which subscribes to everything."""
-    return Pod(f"new-{number:03}", release, frozenset(topic.name for topic in deployment.topics))
+    name = f"{release}-{number:03}"  # Where members are alike the lower id wins, which here is the older one.
+    return Pod(name, release, frozenset(topic.name for topic in deployment.topics))
 
 
 def surge(deployment: Deployment, pods: int, at_a_time: int = 1, *, draining: bool = False) -> Iterator[None]:
@@ -204,9 +205,9 @@ def aborted(deployment: Deployment, pods: int) -> Iterator[None]:
         yield next(steps)
     topics = frozenset(topic.name for topic in deployment.topics)
     for number in range(pods // 2):
-        deployment.join(Pod(f"back-{number:03}", "1", topics))
+        deployment.join(Pod(f"3-{number:03}", "1", topics))
         yield
-        deployment.leave(f"new-{number:03}")
+        deployment.leave(f"2-{number:03}")
         yield
 
 
@@ -214,7 +215,7 @@ def crash(deployment: Deployment, pods: int) -> Iterator[None]:
     """A surge, in the middle of which an old pod and a new one crash and come back."""
     for step, _ in enumerate(surge(deployment, pods)):
         if step == pods // 2 * 2 - 1:
-            for name in (f"old-{pods - 1:03}", "new-000"):
+            for name in (f"1-{pods - 1:03}", "2-000"):
                 pod = deployment.pods[name]
                 deployment.leave(name)
                 yield
@@ -223,10 +224,13 @@ def crash(deployment: Deployment, pods: int) -> Iterator[None]:
         yield
 
 
+DRAINING = "surge 1, draining"
+"""The scene that means something to `rollout` alone."""
+
 SCENES: Mapping[str, Callable[[Deployment, int], Iterator[None]]] = {
     "surge 1": surge,
     "surge 25 %": lambda deployment, pods: surge(deployment, pods, max(1, pods // 4)),
-    "surge 1, draining": lambda deployment, pods: surge(deployment, pods, draining=True),
+    DRAINING: lambda deployment, pods: surge(deployment, pods, draining=True),
     "unavailable 1": unavailable,
     "blue and green": blue_green,
     "aborted half-way": aborted,
@@ -245,7 +249,7 @@ def table(pods: int, topics: Mapping[str, int]) -> list[str]:
         "|---|---|---|---|---|---|",
     ]
     for name, scene in SCENES.items():
-        for kind in STRATEGIES:
+        for kind in STRATEGIES if name != DRAINING else (Rollout,):
             deployment = Deployment(kind(), topics)
             for _ in scene(deployment, pods):
                 pass

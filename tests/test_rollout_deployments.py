@@ -48,6 +48,7 @@ def test_with_a_surge_each_partition_moves_once_and_never_from_a_live_pod(
     topics: Mapping[str, int], pods: int, at_a_time: int
 ) -> None:
     deployment = started(topics)
+    pods = min(pods, deployment.partitions)
     for _ in surge(deployment, pods, at_a_time):
         assert deployment.greatest_load <= ceil(deployment.partitions / pods)
     assert deployment.taken_from_live == 0
@@ -59,6 +60,7 @@ def test_with_a_surge_each_partition_moves_once_and_never_from_a_live_pod(
 @FEW
 def test_so_it_is_when_old_pods_drain_first(topics: Mapping[str, int], pods: int) -> None:
     deployment = started(topics)
+    pods = min(pods, deployment.partitions)
     for _ in surge(deployment, pods, draining=True):
         assert deployment.greatest_load <= ceil(deployment.partitions / pods)
     assert deployment.taken_from_live == 0
@@ -186,10 +188,10 @@ def test_a_surge_with_the_same_subscriptions_leaves_no_trace_in_the_end(
     """Each new pod subscribes to what the old one does that it replaces."""
     topics = dict(zip("abcd", counts, strict=True))
     deployment, balanced = started(topics), started(topics)
-    deployment.join(*(Pod(f"old-{n}", "1", names) for n, names in enumerate(subscriptions)))
+    deployment.join(*(Pod(f"1-{n}", "1", names) for n, names in enumerate(subscriptions)))
     deployment.settled()
     for number, names in enumerate(subscriptions):
-        deployment.join(Pod(f"new-{number}", "2", names))
-        deployment.leave(f"old-{number}")
-    balanced.join(*(Pod(f"new-{n}", "2", names) for n, names in enumerate(subscriptions)))
+        deployment.join(Pod(f"2-{number}", "2", names))
+        deployment.leave(f"1-{number}")
+    balanced.join(*(Pod(f"2-{n}", "2", names) for n, names in enumerate(subscriptions)))
     assert deployment.loads() == balanced.loads()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,6 +13,9 @@ from kafka_assignors.strategies.composition.problem import Problem
 from kafka_assignors.strategies.composition.rule import Place
 
 __all__ = ["LevelByCapacity", "LevelPartitions"]
+
+_UNIT = 1 << 80
+"""Of capacity, where members are favoured: more than the square of any load times any other capacity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +31,7 @@ class LevelPartitions:
 
     def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
         """The best assignment of the problem's group."""
-        return solve(problem.group, problem.claims, racks=racks, scale=Scale(already=problem.loads()))
+        return solve(problem.group, problem.claims, racks=racks, scale=_scale(problem, {}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,5 +48,15 @@ class LevelByCapacity:
 
     def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
         """The best assignment of the problem's group."""
-        scale = Scale(problem.facts.capacities, problem.loads())
+        scale = _scale(problem, problem.facts.capacities)
         return solve(problem.group, problem.claims, racks=racks, scale=scale)
+
+
+def _scale(problem: Problem, capacities: Mapping[str, int]) -> Scale:
+    """These capacities, and the members that are favoured a trifle above: less than any load can show."""
+    if problem.favoured:
+        capacities = {
+            member_id: capacities.get(member_id, 1) * _UNIT + (member_id in problem.favoured)
+            for member_id in problem.group.members
+        }
+    return Scale(capacities, problem.loads())

@@ -24,8 +24,8 @@ where incoming pods are filled to their final share and outgoing ones hold and s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, replace
 from heapq import heapify, heapreplace
 
 from kafka_assignors.claims import Claims
@@ -66,6 +66,7 @@ def hold(problem: Problem, releases: Releases) -> Problem:
     loose: set[str] = set()
     for _ in range(_ATTEMPTS):
         held = problem.settle(_kept(problem, mixed.topics, caps, loose))
+        held = _favouring(held, [member.id for member in holding])
         # Where subscriptions are equal, what is free fits in below the cap at those who stand lowest.
         above = set[str]() if one_subscription else _above(held, caps)
         if not above:
@@ -73,6 +74,18 @@ def hold(problem: Problem, releases: Releases) -> Problem:
         crowded = set[str]().union(*(members[member_id].topics for member_id in above))
         loose.update(member.id for member in members.values() if not crowded.isdisjoint(member.topics))
     return problem
+
+
+def _favouring(held: Problem, members: Iterable[str]) -> Problem:
+    """The same with those of these members favoured that keep least: newcomers, and nobody who may leave.
+
+    Else, where partitions do not divide evenly, the last one of a pod that leaves could as well go to an old
+    pod, and move again with that.
+    """
+    settled = held.loads()
+    keeps = {member_id: settled.get(member_id, 0) for member_id in members}
+    least = min(keeps.values())
+    return replace(held, favoured=frozenset(member_id for member_id, load in keeps.items() if load == least))
 
 
 def _on_holding(mixed: _Mixed, releases: Releases, most: int) -> str:

@@ -50,7 +50,8 @@ class Problem:
 
     `stands_for` gives, for every topic that a rule made, what each of its partitions stands for in the group
     itself. `settled` are partitions of the group that are decided, and `settled_loads` what they count in
-    balance, where several that stay together count as one. `findings` are for the leader's log.
+    balance, where several that stay together count as one. `favoured` are the ids of members that get what
+    could, by balance, as well go to others. `findings` are for the leader's log.
     """
 
     group: Group
@@ -59,6 +60,7 @@ class Problem:
     stands_for: Mapping[str, Sequence[Unit]] = field(default_factory=dict)
     settled: Mapping[str, TopicPartitions] = field(default_factory=dict)
     settled_loads: Mapping[str, int] = field(default_factory=dict)
+    favoured: Set[str] = frozenset()
     findings: tuple[str, ...] = ()
 
     def readers(self, topic: str) -> list[str]:
