@@ -273,6 +273,32 @@ class CooperativeGroupScenarios:
             group.produce(10)
             group.must_have_delivered_each_record_once(50)
 
+    def test_a_group_changes_over_to_capacity_and_everybody_has_what_is_in_proportion(
+        self, kafka: Kafka
+    ) -> None:
+        capacities = {"a": 1, "b": 1, "c": 2}
+        with self.group(kafka, orders=12) as group:
+            for name in capacities:
+                group.join(name)
+            settled = group.settle()
+            assert sizes(settled) == [4, 4, 4]
+            for name, capacity in capacities.items():
+                group.produce(20)
+                group.stop(name)
+                group.join(name, [f"capacity:{capacity}", STRATEGY])
+                settled = group.settle(after=settled)
+            group.wait_for("loads in proportion", lambda: shares(group, *capacities) == [3, 3, 6])
+            group.produce(20)
+            group.must_have_delivered_each_record_once(80)
+
+            before = group.settle()
+            group.join("eager", ["capacity:2"], program=self.eager_program)
+            after = group.settle(after=before)
+            assert [after.count(name) for name in (*capacities, "eager")] == [2, 2, 4, 4]
+            for name in capacities:
+                assert owned(after, name) < owned(before, name)
+            group.must_not_have_lost_anything()
+
     @pytest.mark.parametrize("leader", ["ours", "librdkafka"])
     def test_a_group_shared_with_librdkafka_delivers_each_record_once(
         self, kafka: Kafka, leader: str

@@ -25,7 +25,7 @@ from kafka_assignors.strategies import CooperativeSticky, Strategy, load_strateg
 
 STRATEGIES = [
     load_strategy(name)
-    for name in ("range", "roundrobin", "sticky", "cooperative-sticky", "rack-aware-sticky")
+    for name in ("range", "roundrobin", "sticky", "cooperative-sticky", "rack-aware-sticky", "capacity")
 ]
 each_strategy = pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda strategy: strategy.name)
 

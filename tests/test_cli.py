@@ -181,7 +181,8 @@ def test_strategies_are_listed_with_their_protocols() -> None:
     done = run("strategies")
     assert done.returncode == 0
     rows = {line.split("\t")[0]: line.split("\t")[1:] for line in done.stdout.splitlines()}
-    assert {"range", "roundrobin", "sticky", "cooperative-sticky", "rack-aware-sticky"} <= rows.keys()
+    ours = {"range", "roundrobin", "sticky", "cooperative-sticky", "rack-aware-sticky", "capacity"}
+    assert ours <= rows.keys()
     assert rows["range"][0] == "eager"
     assert rows["cooperative-sticky"][0] == "cooperative,eager"
     assert all(summary for _, summary in rows.values())

@@ -15,6 +15,7 @@ from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitio
 from compat_tests.member_reports import MemberSpec, Orders, Reporter
 from kafka_assignors.strategies import load_strategy
 from kafka_assignors_aiokafka import (
+    CapacityAssignor,
     CooperativeStickyAssignor,
     RackAwareStickyAssignor,
     RangeAssignor,
@@ -58,6 +59,8 @@ def assignor_of(spec: MemberSpec, name: str) -> Any:
         return STOCK[rest]
     if kind == "class":
         return OURS[rest]
+    if kind == "capacity":
+        return CapacityAssignor(capacity=int(rest), rack=spec.rack)
     if kind == "garbage":
         votes_for, _, metadata = rest.partition(":")
         return Garbage(votes_for, bytes.fromhex(metadata))

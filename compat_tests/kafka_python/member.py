@@ -15,6 +15,7 @@ from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAs
 from compat_tests.member_reports import MemberSpec, Orders, Reporter, sigterms
 from kafka_assignors.strategies import load_strategy
 from kafka_assignors_kafka_python import (
+    CapacityAssignor,
     CooperativeStickyAssignor,
     RackAwareStickyAssignor,
     RangeAssignor,
@@ -76,6 +77,8 @@ def assignor_of(spec: MemberSpec, name: str) -> Any:
         return STOCK[rest]
     if kind == "class":
         return OURS[rest]
+    if kind == "capacity":
+        return CapacityAssignor(capacity=int(rest), rack=spec.rack)
     if kind == "garbage":
         votes_for, _, metadata = rest.partition(":")
         return Garbage(votes_for, bytes.fromhex(metadata))

@@ -24,6 +24,7 @@ ASSIGNORS = {
     "sticky": plugin.StickyAssignor,
     "cooperative-sticky": plugin.CooperativeStickyAssignor,
     "rack-aware-sticky": plugin.RackAwareStickyAssignor,
+    "capacity": partial(plugin.CapacityAssignor, capacity=4),
     "rollout": partial(plugin.RolloutAssignor, release="2"),
 }
 

@@ -15,6 +15,7 @@ import kafka_assignors_kafka_python
 from kafka_assignors import Assignment, Group, Member, Topic
 from kafka_assignors.leader import Led, check_assignment, lead
 from kafka_assignors.strategies import (
+    Capacity,
     CooperativeSticky,
     MemberContext,
     RackAwareSticky,
@@ -83,7 +84,8 @@ class Derived(Sticky):
 
 
 strategies: list[Strategy] = [AllToOne(), WithProperties(), Derived()]
-strategies += [Range(), RoundRobin(), Sticky(), CooperativeSticky(), RackAwareSticky(), Rollout("2", 0.1)]
+strategies += [Range(), RoundRobin(), Sticky(), CooperativeSticky(), RackAwareSticky(), Capacity(4)]
+strategies += [Rollout("2", 0.1)]
 tells: SupportsMemberData = WithProperties()
 
 

@@ -18,11 +18,22 @@ from kafka_assignors.cli.explained import sentences
 from kafka_assignors.cli.jsontext import opened, read_groups
 from kafka_assignors.cli.named import load_named_strategy
 from kafka_assignors.explain import Explanation, explain
-from kafka_assignors.group import Group, InvalidGroupError
-from kafka_assignors.jsonform import assignment_to_json, explanation_to_json, proof_to_json
+from kafka_assignors.group import Assignment, Group, InvalidGroupError
+from kafka_assignors.jsonform import (
+    assignment_to_json,
+    explanation_to_json,
+    group_to_json,
+    proof_to_json,
+)
 from kafka_assignors.leader import InvalidAssignmentError, lead
 from kafka_assignors.quality import measure
-from kafka_assignors.strategies import Criterion, RebalanceProtocol, Strategy
+from kafka_assignors.strategies import (
+    Criterion,
+    RebalanceProtocol,
+    Reduces,
+    Strategy,
+    SupportsFindings,
+)
 from kafka_assignors.strategies.contract import scale_of
 
 __all__ = ["EPILOG", "assign"]
@@ -92,7 +103,7 @@ def assign(
         can = " and ".join(each.value for each in chosen.protocols)
         raise CannotRun(f"strategy {strategy!r} does not run under {protocol.value}, only under {can}")
     criteria = criteria_of(chosen)
-    if certify and criteria is None:
+    if certify and criteria is None and not isinstance(chosen, Reduces):
         raise CannotRun(
             f"--certify: strategy {strategy!r} does not promise the best assignment, for it declares no "
             "criteria; `kafka-assignors check` judges its assignments by criteria of yours"
@@ -139,13 +150,17 @@ def _answer(
             "assignment": assignment_to_json(led.target),
             "quality": dataclasses.asdict(measure(group, led.target, scale=scale)),
         }
-        if certify and criteria is not None:
+        if certify and isinstance(strategy, Reduces):
+            answer.update(_proof_of_reduced(strategy, group))
+        elif certify and criteria is not None:
             answer.update(proof_to_json(prove(group, led.target, criteria, scale=scale)))
         if explained:
-            explanation = explain(group, led.target, criteria, scale=scale)
+            explanation = _explained(strategy, group, led.target, criteria)
             answer["explanation"] = explanation_to_json(explanation)
         if timed:
             answer["assign_ns"] = _assign_ns(strategy, group)
+    except CannotRun:
+        raise
     except (InvalidAssignmentError, InvalidGroupError) as error:
         raise CannotRun(f"{where}: {error}") from error
     except Exception as error:
@@ -158,9 +173,35 @@ def _answer(
             member: {topic: list(partitions) for topic, partitions in sorted(topics.items())}
             for member, topics in sorted(led.withheld.items())
         }
+    if isinstance(strategy, SupportsFindings) and (findings := list(strategy.findings(group))):
+        answer["findings"] = findings
     if led.dropped_claims:
         answer["dropped_claims"] = [dataclasses.asdict(claim) for claim in led.dropped_claims]
     return answer, explanation
+
+
+def _explained(
+    strategy: Strategy, group: Group, target: Assignment, criteria: tuple[Criterion, ...] | None
+) -> Explanation:
+    """Why partitions moved; for a strategy that reduces the group, why those of what it made of it did."""
+    if isinstance(strategy, Reduces) and not isinstance(reduced := strategy.reduced_form(group), str):
+        return explain(reduced.group, reduced.assignment, reduced.criteria, scale=reduced.scale)
+    return explain(group, target, criteria, scale=scale_of(strategy, group))
+
+
+def _proof_of_reduced(strategy: Reduces, group: Group) -> dict[str, Any]:
+    """The proof, with what it is about."""
+    reduced = strategy.reduced_form(group)
+    if isinstance(reduced, str):
+        raise CannotRun(f"--certify: {reduced}")
+    return {
+        **proof_to_json(prove(reduced.group, reduced.assignment, reduced.criteria, scale=reduced.scale)),
+        "proven_of": {
+            "kept": list(reduced.kept),
+            "group": group_to_json(reduced.group),
+            "assignment": assignment_to_json(reduced.assignment),
+        },
+    }
 
 
 def _assign_ns(strategy: Strategy, group: Group) -> int:

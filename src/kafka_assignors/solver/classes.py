@@ -14,7 +14,7 @@ member id), cohorts by their first member, classes by their first topic.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -129,7 +129,9 @@ def _cohorts(group: Group, members: Iterable[Member], scale: Scale) -> tuple[lis
     """The members of each cohort, and of what kind they are."""
     assignable = frozenset(name for name, topic in group.topics.items() if topic.partitions)
     effective: dict[frozenset[str], frozenset[str]] = {}  # what is subscribed to: what of it can be assigned
-    numbers: dict[_Kind, int] = {}
+    plain = not scale.capacities and not scale.already
+    numbers: dict[Hashable, int] = {}
+    kinds: list[_Kind] = []
     cohorts: list[list[int]] = []
     for number, member in enumerate(members):
         topics = effective.get(member.topics)
@@ -137,12 +139,14 @@ def _cohorts(group: Group, members: Iterable[Member], scale: Scale) -> tuple[lis
             topics = effective[member.topics] = member.topics & assignable
         if not topics:
             continue
-        kind = _Kind(topics, scale.capacity(member.id), scale.has_already(member.id))
+        # Most groups have no scale, and for members who are all alike this loop is much of the work.
+        kind = topics if plain else (topics, scale.capacity(member.id), scale.has_already(member.id))
         cohort = numbers.setdefault(kind, len(cohorts))
         if cohort == len(cohorts):
             cohorts.append([])
+            kinds.append(_Kind(topics, scale.capacity(member.id), scale.has_already(member.id)))
         cohorts[cohort].append(number)
-    return cohorts, list(numbers)
+    return cohorts, kinds
 
 
 def _topic_classes(

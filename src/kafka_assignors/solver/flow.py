@@ -73,8 +73,14 @@ def _share_one(level: Level, members: Mapping[int, int], owned: dict[int, int]) 
     """The shares of a single class: those who own the most beyond their load get one more, and everybody is
     filled up.
     """
-    loads = {m: level.loads[members[m]] for m in sorted(members)}
-    optional = (m for m in loads if members[m] in level.optional)
+    everybody = sorted(members)
+    if len(level.cohorts) == 1:
+        loads = dict.fromkeys(everybody, level.loads[level.cohorts[0]])
+    else:
+        loads = {m: level.loads[members[m]] for m in everybody}
+    optional = everybody
+    if len(level.optional) < len(level.cohorts):
+        optional = [m for m in everybody if members[m] in level.optional]
     most_first = sorted(optional, key=lambda m: loads[m] - owned.get(m, 0))
     for m in most_first[: level.extra]:
         loads[m] += 1

@@ -1,6 +1,8 @@
 """The strategies, the contract they fulfil, and the way to find one by name."""
 
 from kafka_assignors.strategies.capacity import Capacity
+from kafka_assignors.strategies.co_partitioned import CoPartitioned
+from kafka_assignors.strategies.composition.composed import Composed
 from kafka_assignors.strategies.contract import (
     BalancesOnScale,
     Criterion,
@@ -8,6 +10,8 @@ from kafka_assignors.strategies.contract import (
     MemberContext,
     Optimal,
     RebalanceProtocol,
+    Reduced,
+    Reduces,
     Strategy,
     SupportsFindings,
     SupportsMemberData,
@@ -31,6 +35,8 @@ from kafka_assignors.strategies.sticky import Sticky
 __all__ = [
     "BalancesOnScale",
     "Capacity",
+    "CoPartitioned",
+    "Composed",
     "CooperativeSticky",
     "Criterion",
     "FollowsRacks",
@@ -42,6 +48,8 @@ __all__ = [
     "RackAwareSticky",
     "Range",
     "RebalanceProtocol",
+    "Reduced",
+    "Reduces",
     "Rollout",
     "RoundRobin",
     "Sticky",

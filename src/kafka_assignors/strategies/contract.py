@@ -24,6 +24,8 @@ __all__ = [
     "MemberContext",
     "Optimal",
     "RebalanceProtocol",
+    "Reduced",
+    "Reduces",
     "Strategy",
     "SupportsFindings",
     "SupportsMemberData",
@@ -177,6 +179,35 @@ class BalancesOnScale(Protocol):
     """
 
     def balance_scale(self, group: Group) -> Scale: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """What is left of a group when a strategy's rules about who may have what are kept, and what was made of
+    it.
+
+    `group` has topics of the strategy's making in it, and an assignment of it stands for one of the group.
+    `assignment` is the best by `criteria`, with balance measured by `scale`. `kept` names the rules that made
+    the one out of the other.
+    """
+
+    group: Group
+    assignment: Assignment
+    criteria: tuple[Criterion, ...]
+    kept: tuple[str, ...]
+    scale: Scale = PLAIN
+
+
+@runtime_checkable
+class Reduces(Protocol):
+    """A strategy that turns a group into another one, and promises the best assignment of that one.
+
+    `assign --certify` proves this and shows both; that the reduced group is the right one, nobody proves.
+    """
+
+    def reduced_form(self, group: Group) -> Reduced | str:
+        """What was assigned in the place of the group, or a sentence that says why nothing is promised."""
+        ...
 
 
 def scale_of(strategy: Strategy, group: Group) -> Scale:

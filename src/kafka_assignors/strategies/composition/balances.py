@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from kafka_assignors.group import Assignment
@@ -31,7 +30,11 @@ class LevelPartitions:
 
     def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
         """The best assignment of the problem's group."""
-        return solve(problem.group, problem.claims, racks=racks, scale=_scale(problem, {}))
+        return solve(problem.group, problem.claims, racks=racks, scale=self.scale(problem))
+
+    def scale(self, problem: Problem) -> Scale:
+        """Members that are alike, but for what is settled already."""
+        return _favouring(Scale(already=problem.loads()), problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +51,19 @@ class LevelByCapacity:
 
     def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
         """The best assignment of the problem's group."""
-        scale = _scale(problem, problem.facts.capacities)
-        return solve(problem.group, problem.claims, racks=racks, scale=scale)
+        return solve(problem.group, problem.claims, racks=racks, scale=self.scale(problem))
+
+    def scale(self, problem: Problem) -> Scale:
+        """What members announce, and what is settled already."""
+        return _favouring(Scale(problem.facts.capacities, problem.loads()), problem)
 
 
-def _scale(problem: Problem, capacities: Mapping[str, int]) -> Scale:
-    """These capacities, and the members that are favoured a trifle above: less than any load can show."""
-    if problem.favoured:
-        capacities = {
-            member_id: capacities.get(member_id, 1) * _UNIT + (member_id in problem.favoured)
-            for member_id in problem.group.members
-        }
-    return Scale(capacities, problem.loads())
+def _favouring(scale: Scale, problem: Problem) -> Scale:
+    """The same with the members that are favoured a trifle above others: less than any load can show."""
+    if not problem.favoured:
+        return scale
+    capacities = {
+        member_id: scale.capacity(member_id) * _UNIT + (member_id in problem.favoured)
+        for member_id in problem.group.members
+    }
+    return replace(scale, capacities=capacities)

@@ -12,12 +12,17 @@ from kafka_assignors.claims import Claims, judge_claims
 from kafka_assignors.facts import Announcement, Facts, facts_of
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.protocol.facts import encode_facts
+from kafka_assignors.scale import PLAIN
 from kafka_assignors.strategies.composition.problem import Problem
-from kafka_assignors.strategies.composition.rule import Balance, Place, Restriction, Rule, Wish
+from kafka_assignors.strategies.composition.rule import Balance, OnScale, Place, Restriction, Rule, Wish
+from kafka_assignors.strategies.composition.supposed import Supposed, with_supposed
 from kafka_assignors.strategies.composition.wishes import rack_preference
-from kafka_assignors.strategies.contract import Criterion, MemberContext, RebalanceProtocol
+from kafka_assignors.strategies.contract import Criterion, MemberContext, RebalanceProtocol, Reduced
 
-__all__ = ["Composed", "RuleOrderError"]
+__all__ = ["BOTH_PROTOCOLS", "Composed", "RuleOrderError"]
+
+BOTH_PROTOCOLS = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
+"""Of clients, the preferred one first: a group can be brought from the one to the other (KIP-429)."""
 
 _SHARED_NAMES = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -32,19 +37,21 @@ class Composed:
     """Rules in the order in which they matter, as a strategy.
 
     `name` is what members vote on: all members of a group need the same rules under the same name, and their
-    leader says so in its log where they differ. `announces` is what this member says of itself, for rules
-    that look at it, or an `Announcement` of that, which may change. Raises `RuleOrderError` for rules that
-    contradict each other.
+    leader says so in its log where they differ. `announces` is what this member says of itself, or an
+    `Announcement` of that, which may change, and `supposes` what members would say that announce nothing, for
+    rules that look at it. Raises `RuleOrderError` for rules that contradict each other.
     """
 
     name: str
     rules: tuple[Rule, ...]
     announces: Facts | Announcement = field(default_factory=Facts)
-    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
+    protocols: tuple[RebalanceProtocol, ...] = BOTH_PROTOCOLS
+    supposes: tuple[Supposed, ...] = ()
     version: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rules", tuple(self.rules))
+        object.__setattr__(self, "supposes", tuple(self.supposes))
         require_order(self.rules)
         if self.name in _SHARED_NAMES:
             raise RuleOrderError(
@@ -69,7 +76,7 @@ class Composed:
 
     def digest(self) -> str:
         """Equal for equal rules in the same order."""
-        return hashlib.sha256(repr(self.rules).encode()).hexdigest()[:12]
+        return hashlib.sha256(repr((self.rules, self.supposes)).encode()).hexdigest()[:12]
 
     def assign(self, group: Group) -> Assignment:
         """The target for the group."""
@@ -77,13 +84,28 @@ class Composed:
 
     def assign_judged(self, group: Group, claims: Claims) -> Assignment:
         """The same, with the claims that the leader has judged."""
-        problem = self.reduced(group, claims)
-        (balance,) = (rule for rule in self.rules if isinstance(rule, Balance))
-        return problem.answer(balance.balance(problem, rack_preference(self._wishes())))
+        problem = self.problem(group, claims)
+        return problem.answer(self._balanced(problem))
 
-    def reduced(self, group: Group, claims: Claims) -> Problem:
+    def reduced_form(self, group: Group) -> Reduced | str:
+        """What the solver was given in the place of the group, and its answer, for a certificate."""
+        problem = self.problem(group, judge_claims(group))
+        balance = self._balance()
+        if not balance.exact:
+            return f"rule {balance.kind!r} of strategy {self.name!r} does not promise the best assignment"
+        if problem.settled and not isinstance(balance, OnScale):
+            return (
+                f"strategy {self.name!r} has decided about some partitions before it balanced the others, "
+                "and a certificate cannot say so"
+            )
+        wishes = dict.fromkeys((*(wish.criterion for wish in self._wishes()), Criterion.MOVEMENT))
+        kept = tuple(rule.kind for rule in self.rules if isinstance(rule, Restriction))
+        scale = balance.scale(problem) if isinstance(balance, OnScale) else PLAIN
+        return Reduced(problem.as_group(), self._balanced(problem), (Criterion.BALANCE, *wishes), kept, scale)
+
+    def problem(self, group: Group, claims: Claims) -> Problem:
         """What the restrictions leave to be balanced."""
-        problem = Problem(group, claims, facts_of(group))
+        problem = Problem(group, claims, with_supposed(group, facts_of(group), self.supposes))
         for rule in self.rules:
             if isinstance(rule, Restriction):
                 problem = rule.restrict(problem)
@@ -91,7 +113,7 @@ class Composed:
 
     def findings(self, group: Group) -> Sequence[str]:
         """What the members' facts and the rules have to say about the group."""
-        problem = self.reduced(group, judge_claims(group))
+        problem = self.problem(group, judge_claims(group))
         own = self.digest()
         others = sorted(
             member_id
@@ -107,6 +129,12 @@ class Composed:
             else []
         )
         return [*problem.facts.findings, *differing, *problem.findings]
+
+    def _balanced(self, problem: Problem) -> Assignment:
+        return self._balance().balance(problem, rack_preference(self._wishes()))
+
+    def _balance(self) -> Balance:
+        return next(rule for rule in self.rules if isinstance(rule, Balance))
 
     def _wishes(self) -> list[Wish]:
         return [rule for rule in self.rules if isinstance(rule, Wish)]

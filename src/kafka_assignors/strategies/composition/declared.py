@@ -20,6 +20,10 @@
     release = "${RELEASE}"                     # a variable of the environment
     capacity = "${CPUS:1}"                     # the same, 1 if it is not set
 
+    [[suppose]]                                # of members that announce nothing; the first that fits
+    member = "canary-*"                        # a pattern of instance ids, or else member ids
+    release = "v2"
+
 Rules take the arguments of their classes as keys. The rules have to be the same on all members, what they
 announce is their own. The file is read once, when the strategy is loaded.
 """
@@ -35,11 +39,12 @@ from typing import Any
 
 from kafka_assignors.facts import Facts
 from kafka_assignors.protocol.facts import WHOLE_SHARE, InvalidFactError
-from kafka_assignors.strategies.composition.balances import LevelPartitions
-from kafka_assignors.strategies.composition.composed import Composed, RuleOrderError
+from kafka_assignors.strategies.composition.balances import LevelByCapacity, LevelPartitions
+from kafka_assignors.strategies.composition.composed import BOTH_PROTOCOLS, Composed, RuleOrderError
 from kafka_assignors.strategies.composition.leaving import Draining
 from kafka_assignors.strategies.composition.rollout import ShareByRelease
 from kafka_assignors.strategies.composition.rule import Rule
+from kafka_assignors.strategies.composition.supposed import Supposed
 from kafka_assignors.strategies.composition.together import KeepTogether
 from kafka_assignors.strategies.composition.wishes import FewestMoves, FewestRackMisses
 from kafka_assignors.strategies.contract import RebalanceProtocol
@@ -49,7 +54,7 @@ __all__ = ["FORMAT", "DeclarationError", "RuleKind", "strategy_of"]
 FORMAT = 1
 """The version of this form. A higher one is refused."""
 
-_KEYS = ("format", "name", "protocols", "rule", "announce")
+_KEYS = ("format", "name", "protocols", "rule", "announce", "suppose")
 _VARIABLE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::(?P<default>[^}]*))?\}")
 
 
@@ -82,6 +87,7 @@ RULE_KINDS: Mapping[str, RuleKind] = {
     "rollout": RuleKind(lambda _: ShareByRelease),
     "together": RuleKind(lambda _: KeepTogether),
     "balance": RuleKind(lambda _: LevelPartitions),
+    "capacity": RuleKind(lambda _: LevelByCapacity),
     "movement": RuleKind(lambda _: FewestMoves),
     "racks": RuleKind(lambda _: FewestRackMisses),
 }
@@ -102,10 +108,11 @@ def strategy_of(settings: Mapping[str, object], environment: Mapping[str, str]) 
     if not isinstance(listed, Sequence) or isinstance(listed, str) or not listed:
         raise DeclarationError("rule: there is none; each begins with [[rule]]")
     rules = tuple(_rule(f"rule[{place}]", each) for place, each in enumerate(listed))
-    announces = _announced(settings.get("announce", {}), environment)
+    announces = _announced("announce", settings.get("announce", {}), environment)
+    supposes = _supposed(settings.get("suppose", ()), environment)
     protocols = _protocols(settings.get("protocols"))
     try:
-        return Composed(name, rules, announces, *protocols)
+        return Composed(name, rules, announces, protocols, supposes)
     except RuleOrderError as error:
         raise DeclarationError(str(error)) from None
 
@@ -120,12 +127,10 @@ def _rule(where: str, settings: object) -> Rule:
     return RULE_KINDS[kind].make(where, {key: value for key, value in settings.items() if key != "kind"})
 
 
-def _protocols(listed: object) -> tuple[tuple[RebalanceProtocol, ...], ...]:
+def _protocols(listed: object) -> tuple[RebalanceProtocol, ...]:
     if listed is None:
-        return ()
-    of_clients = {
-        protocol.value: protocol for protocol in (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
-    }
+        return BOTH_PROTOCOLS
+    of_clients = {protocol.value: protocol for protocol in BOTH_PROTOCOLS}
     if (
         not isinstance(listed, Sequence)
         or isinstance(listed, str)
@@ -135,12 +140,32 @@ def _protocols(listed: object) -> tuple[tuple[RebalanceProtocol, ...], ...]:
         raise DeclarationError(
             f'protocols: expected "cooperative", "eager" or both in a list, found {listed!r}'
         )
-    return (tuple(dict.fromkeys(of_clients[each] for each in listed)),)
+    return tuple(dict.fromkeys(of_clients[each] for each in listed))
 
 
-def _announced(settings: object, environment: Mapping[str, str]) -> Facts:
+def _supposed(listed: object, environment: Mapping[str, str]) -> tuple[Supposed, ...]:
+    if not isinstance(listed, Sequence) or isinstance(listed, str):
+        raise DeclarationError(
+            f"suppose: expected tables, each of which begins with [[suppose]], found {listed!r}"
+        )
+    supposed = []
+    for place, settings in enumerate(listed):
+        where = f"suppose[{place}]"
+        if not isinstance(settings, Mapping):
+            raise DeclarationError(f"{where}: expected a table, found {settings!r}")
+        member = settings.get("member")
+        if not isinstance(member, str):
+            raise DeclarationError(
+                f"{where}.member: expected a pattern of instance or member ids, found {member!r}"
+            )
+        facts = {key: value for key, value in settings.items() if key != "member"}
+        supposed.append(Supposed(member, _announced(where, facts, environment)))
+    return tuple(supposed)
+
+
+def _announced(of: str, settings: object, environment: Mapping[str, str]) -> Facts:
     if not isinstance(settings, Mapping):
-        raise DeclarationError(f"announce: expected a table, found {settings!r}")
+        raise DeclarationError(f"{of}: expected a table, found {settings!r}")
     readers: dict[str, Callable[[str, object], Any]] = {
         "release": _text,
         "share": _share,
@@ -148,17 +173,17 @@ def _announced(settings: object, environment: Mapping[str, str]) -> Facts:
         "capacity": _whole,
         "standby": _mark,
     }
-    _known_keys("announce.", settings, tuple(readers))
+    _known_keys(f"{of}.", settings, tuple(readers))
     facts: dict[str, Any] = {}
     for key, value in settings.items():
-        where = f"announce.{key}"
+        where = f"{of}.{key}"
         value = _resolved(where, value, environment)
         if value != "":
             facts[key] = readers[key](where, value)
     try:
         return Facts(**facts)
     except InvalidFactError as error:
-        raise DeclarationError(f"announce: {error}") from None
+        raise DeclarationError(f"{of}: {error}") from None
 
 
 def _resolved(where: str, value: object, environment: Mapping[str, str]) -> object:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from kafka_assignors.claims import Claims
 from kafka_assignors.facts import GroupFacts
-from kafka_assignors.group import Assignment, Group, Member, Topic, TopicPartitions
+from kafka_assignors.group import NO_GENERATION, Assignment, Group, Member, Topic, TopicPartitions
 
 __all__ = ["Piece", "Problem", "Unit", "piece_name"]
 
@@ -29,7 +29,7 @@ Unit = tuple[tuple[str, int], ...]
 
 def piece_name(topic: str, purpose: str) -> str:
     """The name of a topic that a rule makes of `topic`. No topic of a cluster can have it."""
-    return f"{topic}\0{purpose}"
+    return f"{topic}/{purpose}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +152,17 @@ class Problem:
         for member_id, by_topic in kept.items():
             loads[member_id] += sum(map(len, by_topic.values()))
         return replace(self.recast(taken.keys(), pieces), settled=settled, settled_loads=loads)
+
+    def as_group(self) -> Group:
+        """The group that is left, whose members claim what the judged claims leave them: for who looks at it
+        without the problem."""
+        members = {
+            member_id: replace(
+                member, owned=self.claims.prior.get(member_id, {}), generation=NO_GENERATION, data=b""
+            )
+            for member_id, member in self.group.members.items()
+        }
+        return Group(self.group.topics, members)
 
     def loads(self) -> Mapping[str, int]:
         """How many partitions are settled at each member that has any, those that stay together being one."""

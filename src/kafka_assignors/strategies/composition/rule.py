@@ -16,11 +16,12 @@ import enum
 from typing import ClassVar, Protocol, runtime_checkable
 
 from kafka_assignors.group import Assignment
+from kafka_assignors.scale import Scale
 from kafka_assignors.solver import RackPreference
 from kafka_assignors.strategies.composition.problem import Problem
 from kafka_assignors.strategies.contract import Criterion
 
-__all__ = ["Balance", "Place", "Restriction", "Rule", "Wish"]
+__all__ = ["Balance", "OnScale", "Place", "Restriction", "Rule", "Wish"]
 
 
 class Place(enum.IntEnum):
@@ -57,6 +58,15 @@ class Balance(Rule, Protocol):
 
     def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
         """An assignment of the problem's group."""
+        ...
+
+
+@runtime_checkable
+class OnScale(Protocol):
+    """An exact balance that says by what it measures loads."""
+
+    def scale(self, problem: Problem) -> Scale:
+        """The capacities of the members, and what is settled already."""
         ...
 
 

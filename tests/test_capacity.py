@@ -1,0 +1,372 @@
+"""`capacity`: what members announce, what becomes of it, and of members that announce nothing."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import random
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from kafka_assignors.certificate import Certificate, check, prove
+from kafka_assignors.claims import judge_claims
+from kafka_assignors.cli import main
+from kafka_assignors.explain import Reason, explain
+from kafka_assignors.facts import Facts
+from kafka_assignors.group import Assignment, Group, Member, Topic
+from kafka_assignors.joining import (
+    NEVER_ASSIGNED,
+    Answer,
+    JoinedMember,
+    LastAssignment,
+    answer,
+    read_members,
+    subscription_bytes,
+)
+from kafka_assignors.protocol import decode_assignment
+from kafka_assignors.protocol.facts import MOST_CAPACITY, decode_facts, encode_facts
+from kafka_assignors.quality import least_moved, measure
+from kafka_assignors.scale import Scale
+from kafka_assignors.solver import RackPreference, solve
+from kafka_assignors.strategies import Capacity, CooperativeSticky, MemberContext, load_strategy
+from kafka_assignors.strategies.composition import (
+    Composed,
+    FewestMoves,
+    FewestRackMisses,
+    KeepTogether,
+    LevelByCapacity,
+)
+from kafka_assignors.strategies.contract import Criterion, RebalanceProtocol, Reduced
+from tests.exact_groups import random_group
+from tests.exact_scales import random_scale
+
+ORDERS = frozenset({"orders"})
+
+
+def announcing(name: str, capacity: int | None, owned: range | None = None) -> Member:
+    data = encode_facts(Facts(capacity=capacity))
+    had = {"orders": list(owned)} if owned else {}
+    return Member(name, ORDERS, owned=had, generation=7 if owned else -1, data=data)
+
+
+def group_of(*members: Member, partitions: int = 12) -> Group:
+    return Group.of([Topic("orders", partitions)], members, 8)
+
+
+def loads(group: Group, assignment: Assignment) -> dict[str, int]:
+    return {name: assignment.load(name) for name in group.members}
+
+
+class TestAMember:
+    @pytest.mark.parametrize("capacity", [1, 4, 10_000])
+    def test_announces_its_capacity(self, capacity: int) -> None:
+        data = Capacity(capacity).member_data(MemberContext(ORDERS))
+        assert decode_facts(data) == Facts(capacity=capacity)
+
+    def test_without_one_announces_nothing(self) -> None:
+        assert Capacity().member_data(MemberContext(ORDERS)) == b""
+
+    @pytest.mark.parametrize("capacity", [0, -1, MOST_CAPACITY + 1])
+    def test_has_a_capacity_from_1_to_10000(self, capacity: int) -> None:
+        with pytest.raises(ValueError, match=f"a capacity is between 1 and 10000, not {capacity}"):
+            Capacity(capacity)
+
+    @pytest.mark.parametrize("capacity", [1.5, "4", True, float("nan")])
+    def test_has_a_capacity_that_is_a_whole_number(self, capacity: Any) -> None:
+        with pytest.raises(TypeError, match="a capacity is a whole number from 1 to 10000, not"):
+            Capacity(capacity)
+
+
+class TestAGroup:
+    def test_is_assigned_in_proportion(self) -> None:
+        group = group_of(announcing("m1", 1), announcing("m2", 2), announcing("m3", 3))
+        assert loads(group, Capacity().assign(group)) == {"m1": 2, "m2": 4, "m3": 6}
+
+    def test_of_equals_is_assigned_as_by_cooperative_sticky(self) -> None:
+        group = group_of(
+            announcing("m1", 5, range(7)), announcing("m2", 5, range(7, 12)), announcing("m3", 5)
+        )
+        assert Capacity().assign(group) == CooperativeSticky().assign(group)
+
+    def test_counts_a_member_that_announces_nothing_as_1_and_says_so(self) -> None:
+        group = group_of(announcing("m1", None), announcing("m2", 3))
+        assert loads(group, Capacity().assign(group)) == {"m1": 3, "m2": 9}
+        assert Capacity().findings(group) == (
+            "1 of 2 members announce no capacity and count as 1, the first being 'm1'",
+        )
+        assert Capacity().findings(group_of(announcing("m1", 1), announcing("m2", 3))) == ()
+
+    @pytest.mark.parametrize(
+        "data",
+        [
+            b"\xff",
+            b"\x00\x01\x01\x03\x01\x00",  # a capacity of 0
+            b"\x00\x01\x01\x03\x03\x91\x4e\x00",
+            encode_facts(Facts(capacity=10_000))[:-1],
+            b"\x00\x01" + b"\xff" * 60_000,
+        ],
+    )
+    def test_counts_a_member_whose_data_do_not_decode_as_1_and_names_it(self, data: bytes) -> None:
+        group = group_of(replace(announcing("bad", None), data=data), announcing("good", 3))
+        assert loads(group, Capacity().assign(group)) == {"bad": 3, "good": 9}
+        unreadable, silent = Capacity().findings(group)
+        assert unreadable.startswith(
+            "member 'bad' counts as one that announced nothing, its data do not decode"
+        )
+        assert "'bad'" in silent
+
+    def test_with_the_widest_range_of_capacities_is_assigned_exactly(self) -> None:
+        group = group_of(announcing("m1", 1), announcing("m2", MOST_CAPACITY), partitions=5001)
+        # 5001 or 5000 and 1: 5001² / 10000 is just more than 5000² / 10000 + 1
+        assert loads(group, Capacity().assign(group)) == {"m1": 1, "m2": 5000}
+        group = group_of(announcing("m1", 1), announcing("m2", MOST_CAPACITY), partitions=5000)
+        assert loads(group, Capacity().assign(group)) == {"m1": 0, "m2": 5000}
+
+    def test_moves_only_what_a_member_of_greater_capacity_lacks(self) -> None:
+        group = group_of(
+            announcing("m1", 1, range(6)), announcing("m2", 1, range(6, 12)), announcing("m3", 2)
+        )
+        assignment = Capacity().assign(group)
+        assert loads(group, assignment) == {"m1": 3, "m2": 3, "m3": 6}
+        assert measure(group, assignment, scale=Capacity().balance_scale(group)).moved == 6
+        assert least_moved(group, scale=Capacity().balance_scale(group)) == 6
+        assert least_moved(group) == 4
+
+
+class TestARollingUpgrade:
+    """From cooperative-sticky: the group changes over when the last member knows `capacity`."""
+
+    def joined(self, name: str, capacity: int, last: LastAssignment) -> JoinedMember:
+        data = subscription_bytes(Capacity(capacity), ["orders"], last, held=last is not NEVER_ASSIGNED)
+        return JoinedMember(name, None, data)
+
+    def led(self, *joined: JoinedMember, generation: int) -> tuple[Answer, dict[str, list[int]]]:
+        answered = answer(Capacity(), read_members(Capacity(), joined), [Topic("orders", 12)], generation)
+        given = {
+            name: list(decode_assignment(data).partitions.get("orders", ()))
+            for name, data in answered.assignments.items()
+        }
+        return answered, given
+
+    def test_nobody_gives_up_more_than_proportion_demands_and_nothing_has_two_owners(self) -> None:
+        before = {"m1": range(4), "m2": range(4, 8), "m3": range(8, 12)}
+        capacities = {"m1": 1, "m2": 1, "m3": 2}
+        had = {name: LastAssignment({"orders": list(owned)}, 7) for name, owned in before.items()}
+        first, given = self.led(
+            *(self.joined(name, capacities[name], had[name]) for name in before), generation=8
+        )
+        assert {name: len(now) for name, now in given.items()} == {"m1": 3, "m2": 3, "m3": 4}
+        assert all(set(given[name]) <= set(before[name]) for name in before)
+        assert not first.findings
+        had = {name: LastAssignment({"orders": now}, 8) for name, now in given.items()}
+        _, given = self.led(
+            *(self.joined(name, capacities[name], had[name]) for name in before), generation=9
+        )
+        assert {name: len(now) for name, now in given.items()} == {"m1": 3, "m2": 3, "m3": 6}
+        assert sorted(p for now in given.values() for p in now) == list(range(12))
+
+    def test_eager_members_share_the_group(self) -> None:
+        eager = subscription_bytes(Capacity(2), ["orders"], LastAssignment({"orders": [0, 1, 2]}, 7))
+        _, given = self.led(
+            JoinedMember("eager", None, eager),
+            self.joined("held", 1, LastAssignment({"orders": list(range(3, 12))}, 7)),
+            generation=8,
+        )
+        assert given == {"eager": [0, 1, 2], "held": [3, 4, 5, 6]}
+
+
+def test_an_explanation_names_the_capacities_that_decide() -> None:
+    group = group_of(announcing("m1", 1, range(6)), announcing("m2", 2, range(6, 12)))
+    strategy = Capacity()
+    scale = strategy.balance_scale(group)
+    explanation = explain(group, strategy.assign(group), strategy.criteria, scale=scale)
+    assert {move.reason for move in explanation.moves} == {Reason.BALANCE}
+    chain = explanation.chains[0]
+    assert (chain.members, chain.loads, chain.capacities) == (("m1", "m2"), (4, 8), (1, 2))
+    # (5² - 4²) / 1 - (8² - 7²) / 2
+    assert chain.change[Criterion.BALANCE] == 9 - 15 / 2
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_no_chain_is_unneeded_on_any_scale(number: int) -> None:
+    rng = random.Random(f"needed on a scale/{number}")
+    group = random_group(rng)
+    scale = random_scale(rng, group)
+    assignment = solve(group, judge_claims(group), racks=RackPreference.AFTER_MOVEMENT, scale=scale)
+    explanation = explain(group, assignment, Capacity.criteria, scale=scale)
+    assert Reason.UNNEEDED not in {move.reason for move in explanation.moves}
+
+
+def test_measured_by_another_scale_its_moves_look_unneeded() -> None:
+    # By the sum of the squared loads alone both moves are for the worse.
+    group = group_of(announcing("m1", 1, range(6)), announcing("m2", 2, range(6, 12)))
+    strategy = Capacity()
+    assignment = strategy.assign(group)
+    misread = explain(group, assignment, strategy.criteria)
+    assert {move.reason for move in misread.moves} == {Reason.UNNEEDED}
+
+
+def test_quality_compares_loads_with_shares() -> None:
+    group = group_of(announcing("m1", 1), announcing("m2", 2))
+    scale = Capacity().balance_scale(group)
+    fair = Assignment({"m1": {"orders": [0, 1, 2, 3]}, "m2": {"orders": list(range(4, 12))}})
+    equal = Assignment({"m1": {"orders": list(range(6))}, "m2": {"orders": list(range(6, 12))}})
+    assert measure(group, fair, scale=scale).max_over_share == 1.0
+    assert measure(group, equal, scale=scale).max_over_share == 1.5
+    assert measure(group, Assignment({"m1": {}, "m2": {}}), scale=scale).max_over_share == 1.0
+    assert measure(group, equal).max_over_share is None
+
+
+class TestARule:
+    """The same as a part of a strategy that is put together."""
+
+    RULES = (LevelByCapacity(), FewestMoves(), FewestRackMisses())
+
+    def test_assigns_as_the_strategy_does(self) -> None:
+        group = group_of(
+            announcing("m1", 1, range(6)), announcing("m2", 2, range(6, 12)), announcing("m3", 4)
+        )
+        assert Composed("mine", self.RULES).assign(group) == Capacity().assign(group)
+
+    def test_counts_what_is_settled_already(self) -> None:
+        members = [
+            Member(name, frozenset({"a", "b"}), data=encode_facts(Facts(capacity=capacity)))
+            for name, capacity in (("m1", 1), ("m2", 3))
+        ]
+        group = Group.of([Topic("a", 4), Topic("b", 4)], members)
+        composed = Composed("mine", self.RULES)
+        problem = composed.problem(group, judge_claims(group)).settle({"m1": {"a": [0, 1]}})
+        assignment = problem.answer(LevelByCapacity().balance(problem, RackPreference.NONE))
+        assert loads(group, assignment) == {"m1": 2, "m2": 6}
+
+    def test_goes_with_topics_that_stay_together(self) -> None:
+        members = [
+            Member(name, frozenset({"a", "b"}), data=encode_facts(Facts(capacity=capacity)))
+            for name, capacity in (("m1", 1), ("m2", 3))
+        ]
+        group = Group.of([Topic("a", 4), Topic("b", 4)], members)
+        composed = Composed("mine", (KeepTogether([["a", "b"]]), *self.RULES))
+        assert loads(group, composed.assign(group)) == {"m1": 2, "m2": 6}
+
+    def test_is_proven_beside_the_capacities(self) -> None:
+        group = group_of(
+            announcing("m1", 1, range(6)), announcing("m2", 2, range(6, 12)), announcing("m3", 4)
+        )
+        reduced = Composed("mine", self.RULES).reduced_form(group)
+        assert isinstance(reduced, Reduced)
+        assert reduced.scale == Scale({"m1": 1, "m2": 2, "m3": 4})
+        proof = prove(reduced.group, reduced.assignment, reduced.criteria, scale=reduced.scale)
+        assert isinstance(proof, Certificate)
+        check(reduced.group, reduced.assignment, proof)
+
+    def test_has_a_word_in_a_file(self, tmp_path: Path) -> None:
+        file = tmp_path / "mine.toml"
+        file.write_text('name = "mine"\n[[rule]]\nkind = "capacity"\n[announce]\ncapacity = 4\n')
+        strategy = load_strategy(str(file))
+        assert isinstance(strategy, Composed)
+        assert strategy.announces == Facts(capacity=4)
+        assert strategy.rules == (LevelByCapacity(),)
+
+
+class TestOnTheCommandLine:
+    GROUP: ClassVar[dict[str, Any]] = {
+        "topics": {"orders": {"partitions": 12}},
+        "members": [
+            {"id": "m1", "topics": ["orders"], "owned": {"orders": [0, 1, 2, 3, 4, 5]}, "generation": 7},
+            {"id": "m2", "topics": ["orders"], "owned": {"orders": [6, 7, 8, 9, 10, 11]}, "generation": 7},
+        ],
+    }
+
+    def group(self, *capacities: int) -> dict[str, Any]:
+        members = [
+            {**member, "data": base64.b64encode(encode_facts(Facts(capacity=capacity))).decode()}
+            for member, capacity in zip(self.GROUP["members"], capacities, strict=True)
+        ]
+        return {**self.GROUP, "members": members}
+
+    @pytest.fixture
+    def run(self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+        def run(command: str, *values: Any, options: tuple[str, ...]) -> tuple[int, Any, str]:
+            files = []
+            for number, value in enumerate(values):
+                file = tmp_path / f"{number}.json"
+                file.write_text(json.dumps(value))
+                files.append(str(file))
+            monkeypatch.setattr(sys, "stdin", io.StringIO())
+            code = main([command, *files, *options])
+            out, err = capsys.readouterr()
+            return code, json.loads(out) if out else None, err
+
+        return run
+
+    def test_an_assignment_is_certified_and_explained(self, run: Any) -> None:
+        group = self.group(1, 2)
+        options = ("--strategy", "capacity", "--certify", "--explain")
+        code, answered, said = run("assign", group, options=options)
+        assert code == 0
+        assert answered["certificate"]["capacities"] == {"m2": 2}
+        assert answered["quality"]["max_over_share"] == 1.0
+        assert answered["explanation"]["chains"][0]["change_if_taken_back"]["balance"] == "3/2"
+        assert answered["explanation"]["chains"][0]["capacities"] == [1, 2]
+        assert (
+            "for balance: m1 of capacity 1 has 4 and m2 of capacity 2 8, and would have 5 and 7 if one of "
+            "them had not moved" in said
+        )
+        assert "findings" not in answered
+        code, verdict, _ = run("check", group, answered, options=("--strategy", "capacity"))
+        assert (code, verdict["optimal"]) == (0, True)
+        assert verdict["certificate"] == answered["certificate"]
+
+    def test_what_members_do_not_announce_is_a_finding(self, run: Any) -> None:
+        _, answered, _ = run("assign", self.GROUP, options=("--strategy", "capacity"))
+        assert answered["findings"] == [
+            "2 of 2 members announce no capacity and count as 1, the first being 'm1'"
+        ]
+
+    def test_a_certificate_with_capacities_nobody_announced_is_refused(self, run: Any) -> None:
+        _, answered, _ = run("assign", self.group(1, 2), options=("--strategy", "capacity", "--certify"))
+        # Nobody can say which are true without being told by what to judge ...
+        assert run("check", self.GROUP, answered, options=())[0] == 0
+        # ... and with it the certificate does not count, and the assignment is not the best.
+        code, verdict, _ = run("check", self.group(1, 1), answered, options=("--strategy", "capacity"))
+        assert (code, verdict["optimal"]) == (1, False)
+        assert "by other criteria or capacities than strategy 'capacity'" in verdict["refused"]
+        assert verdict["improvement"]["change"]["balance"] == -6
+
+    @pytest.mark.parametrize(
+        ("change", "why"),
+        [
+            ({"capacities": {"m1": 0}}, "the capacity of member 'm1' is 0, not a positive whole number"),
+            ({"capacities": {"m1": "4"}}, 'certificate.capacities.m1: expected an integer, found "4"'),
+            ({"already": {"m1": -1}}, "member 'm1' has -1 partitions already"),
+            ({"prices": {"m1": ["1/0"]}}, 'expected a fraction such as 7/4, found "1/0"'),
+            ({"prices": {"m1": ["1e999999999"]}}, "expected a fraction such as 7/4"),
+            ({"prices": {"m1": [1.5]}}, "expected an integer, found 1.5"),
+        ],
+    )
+    def test_a_certificate_that_is_none_is_refused_with_the_field(
+        self, run: Any, change: dict[str, Any], why: str
+    ) -> None:
+        _, answered, _ = run("assign", self.group(1, 2), options=("--strategy", "capacity", "--certify"))
+        answered["certificate"].update(change)
+        code, _, err = run("check", self.group(1, 2), answered, options=())
+        assert code == 2
+        assert why in err
+
+    def test_a_strategy_that_promises_nothing_is_no_judge(self, run: Any) -> None:
+        code, _, err = run("check", self.GROUP, {"m1": {}, "m2": {}}, options=("--strategy", "range"))
+        assert code == 2
+        assert "--strategy range: it declares no criteria" in err
+
+
+def test_it_runs_under_either_protocol() -> None:
+    assert load_strategy("capacity") == Capacity()
+    assert Capacity.protocols == (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
+    assert Capacity(3).balance_scale(group_of(announcing("m1", 4), announcing("m2", None))) == Scale(
+        {"m1": 4}
+    )

@@ -1,0 +1,435 @@
+"""Strategies that are put together from rules."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_assignors.certificate import Certificate, prove
+from kafka_assignors.claims import judge_claims
+from kafka_assignors.facts import Facts, facts_of
+from kafka_assignors.group import Assignment, Group, InvalidGroupError, Member, Topic
+from kafka_assignors.jsonform import assignment_to_json
+from kafka_assignors.leader import check_assignment, lead
+from kafka_assignors.protocol.facts import decode_facts, encode_facts
+from kafka_assignors.strategies import (
+    CooperativeSticky,
+    CoPartitioned,
+    InvalidStrategyError,
+    MemberContext,
+    RackAwareSticky,
+    RebalanceProtocol,
+    StrategyError,
+    load_strategy,
+)
+from kafka_assignors.strategies.composition import (
+    Composed,
+    FewestMoves,
+    FewestRackMisses,
+    KeepTogether,
+    LevelPartitions,
+    Piece,
+    Problem,
+    RuleOrderError,
+)
+from kafka_assignors.strategies.composition.declared import DeclarationError, strategy_of
+
+NAMES = ("a", "b", "c", "d")
+RACKS = ("r1", "r2")
+
+
+@st.composite
+def groups(draw: st.DrawFn) -> Group:
+    """A few members, topics, claims and racks."""
+    topics = []
+    for name in draw(st.lists(st.sampled_from(NAMES), min_size=1, unique=True)):
+        partitions = draw(st.integers(0, 7))
+        racks = tuple(draw(st.frozensets(st.sampled_from(RACKS), max_size=2)) for _ in range(partitions))
+        topics.append(Topic(name, partitions, draw(st.sampled_from([None, racks]))))
+    members = []
+    for number in range(draw(st.integers(1, 5))):
+        subscribed = draw(st.frozensets(st.sampled_from(NAMES), min_size=1))
+        owned = {
+            topic.name: sorted(draw(st.frozensets(st.integers(0, 7), max_size=4)))
+            for topic in topics
+            if draw(st.booleans())
+        }
+        members.append(
+            Member(
+                f"m{number}",
+                subscribed,
+                rack=draw(st.sampled_from([None, *RACKS])),
+                owned=owned,
+                generation=draw(st.integers(1, 3)),
+            )
+        )
+    return Group.of(topics, members)
+
+
+def owned_now(group: Group, assignment: Assignment) -> Group:
+    """The group once everybody has what it was assigned."""
+    members = [
+        replace(member, owned=assignment.members[member.id], generation=9)
+        for member in group.members.values()
+    ]
+    return Group.of(group.topics.values(), members)
+
+
+class TestPlainRules:
+    @given(groups())
+    def test_balance_and_wishes_alone_are_the_strategies_that_exist(self, group: Group) -> None:
+        sticky = Composed("acme", (LevelPartitions(), FewestMoves(), FewestRackMisses()))
+        assert sticky.assign(group) == CooperativeSticky().assign(group)
+        racks_first = Composed("acme", (LevelPartitions(), FewestRackMisses(), FewestMoves()))
+        assert racks_first.assign(group) == RackAwareSticky().assign(group)
+        assert sticky.follows_racks
+
+    def test_without_racks_among_the_wishes_racks_are_not_looked_at(self) -> None:
+        assert not Composed("acme", (LevelPartitions(), FewestMoves())).follows_racks
+
+
+class TestOrder:
+    @pytest.mark.parametrize(
+        ("rules", "problem"),
+        [
+            ((), "one rule must say what is to be balanced: there is none"),
+            ((FewestMoves(),), "there is none"),
+            ((FewestMoves(), LevelPartitions()), "rule 2, 'balance', comes after 'movement'"),
+            ((LevelPartitions(), KeepTogether([["a", "b"]])), "rule 2, 'together', comes after 'balance'"),
+            ((LevelPartitions(), FewestMoves(), FewestMoves()), "rule 'movement' comes 2 times"),
+            ((LevelPartitions,), "is not a rule"),
+            (("balance",), "'balance' is not a rule"),
+        ],
+    )
+    def test_what_cannot_be_one_strategy_is_refused_when_it_is_made(self, rules: Any, problem: str) -> None:
+        with pytest.raises(RuleOrderError) as raised:
+            Composed("acme", rules)
+        assert problem in str(raised.value)
+
+    @pytest.mark.parametrize("name", ["sticky", "range", "cooperative-sticky", "", "a b", "a" * 101, "é"])
+    def test_a_name_that_others_vote_on_or_that_nobody_can_type_is_refused(self, name: str) -> None:
+        with pytest.raises(RuleOrderError):
+            Composed(name, (LevelPartitions(),))
+
+    @pytest.mark.parametrize("sets", [[], [["a"]], [["a", "a"]], [["a", "b"], ["b", "c"]]])
+    def test_sets_that_are_none_are_refused(self, sets: Any) -> None:
+        with pytest.raises(ValueError, match="topics that stay together"):
+            KeepTogether(sets)
+
+    def test_a_set_that_is_a_word_is_refused(self) -> None:
+        with pytest.raises(TypeError, match="sets of topic names"):
+            KeepTogether(["ab"])
+
+
+class TestTogether:
+    strategy = CoPartitioned([["a", "b"]])
+
+    @given(groups())
+    def test_same_numbers_are_on_one_member_and_everything_is_assigned(self, group: Group) -> None:
+        assignment = self.strategy.assign(group)
+        check_assignment(group, assignment)
+        of_both = [m for m in group.members.values() if {"a", "b"} <= m.topics]
+        if not of_both or not {"a", "b"} <= group.topics.keys():
+            return
+        owner: dict[tuple[str, int], str] = {
+            (name, partition): member_id
+            for member_id, held in assignment.members.items()
+            for name, partitions in held.items()
+            for partition in partitions
+        }
+        for partition in range(min(group.topics["a"].partitions, group.topics["b"].partitions)):
+            assert owner["a", partition] == owner["b", partition]
+
+    @given(groups())
+    def test_what_was_assigned_is_left_as_it_is(self, group: Group) -> None:
+        assignment = self.strategy.assign(group)
+        again = self.strategy.assign(owned_now(group, assignment))
+        assert assignment_to_json(again) == assignment_to_json(assignment)
+
+    @given(groups(), st.randoms())
+    def test_no_order_of_members_or_topics_matters(self, group: Group, random: Any) -> None:
+        members, topics = [*group.members.values()], [*group.topics.values()]
+        random.shuffle(members)
+        random.shuffle(topics)
+        assert self.strategy.assign(Group.of(topics, members)) == self.strategy.assign(group)
+
+    @given(groups())
+    def test_nothing_is_better_among_the_assignments_that_keep_the_rule(self, group: Group) -> None:
+        reduced = self.strategy.reduced_form(group)
+        assert not isinstance(reduced, str)
+        assert isinstance(prove(reduced.group, reduced.assignment, reduced.criteria), Certificate)
+
+    def test_tasks_are_balanced_and_the_log_says_what_does_not_fit(self) -> None:
+        group = Group.of(
+            [Topic("a", 6), Topic("b", 4), Topic("c", 2)],
+            [
+                Member("m1", frozenset("abc"), owned={"a": [0, 1, 2, 3], "b": [0, 1, 2, 3]}, generation=3),
+                Member("m2", frozenset("abc")),
+                Member("m3", frozenset("a")),
+            ],
+        )
+        assignment = self.strategy.assign(group)
+        assert assignment.members["m1"] == {"a": [0, 1, 2, 3], "b": [0, 1, 2, 3]}
+        assert assignment.members["m2"] == {"a": [4, 5], "c": [0, 1]}
+        assert assignment.members["m3"] == {}
+        assert [*self.strategy.findings(group)] == [
+            "member 'm3' subscribes to some of the topics 'a', 'b' only, which stay together, and gets "
+            "nothing of them (1 such members)",
+            "topics that stay together differ in partitions: 'a' 6, 'b' 4",
+        ]
+
+    def test_where_nobody_reads_all_of_a_set_its_topics_are_like_any_other(self) -> None:
+        group = Group.of(
+            [Topic("a", 2), Topic("b", 2)], [Member("m1", frozenset("a")), Member("m2", frozenset("b"))]
+        )
+        assert self.strategy.assign(group) == CooperativeSticky().assign(group)
+        assert "do not stay together" in self.strategy.findings(group)[0]
+
+    def test_partitions_are_withheld_until_their_owner_gave_them_up(self) -> None:
+        group = Group.of(
+            [Topic("a", 2), Topic("b", 2)],
+            [
+                Member("m1", frozenset("ab"), owned={"a": [0, 1], "b": [0, 1]}, generation=3),
+                Member("m2", frozenset("ab")),
+            ],
+        )
+        led = lead(self.strategy, group, RebalanceProtocol.COOPERATIVE)
+        assert led.withheld == {"m2": {"a": [1], "b": [1]}}
+
+
+class TestProblem:
+    @staticmethod
+    def problem(group: Group) -> Problem:
+        return Problem(group, judge_claims(group), facts_of(group))
+
+    @given(groups())
+    def test_pieces_and_what_is_settled_come_back_as_the_partitions_they_stand_for(
+        self, group: Group
+    ) -> None:
+        problem = self.problem(group)
+        name = min(group.topics)
+        readers = frozenset(problem.readers(name))
+        if not readers:
+            return
+        units = [((name, partition),) for partition in range(group.topics[name].partitions)]
+        cut = len(units) // 2
+        pieces = [
+            Piece(f"{name}/{part}", chosen, readers)
+            for part, chosen in (("low", units[:cut]), ("high", units[cut:]))
+            if chosen
+        ]
+        problem = problem.recast([name], pieces).settle(
+            {min(readers): {f"{name}/high": [0]}} if cut < len(units) else {}
+        )
+        claims = judge_claims(problem.as_group())
+        assert claims.prior == problem.claims.prior
+        assert {name: [*free] for name, free in claims.unowned.items()} == {
+            name: [*free] for name, free in problem.claims.unowned.items()
+        }
+        assignment = problem.answer(CooperativeSticky().assign(problem.as_group()))
+        check_assignment(group, assignment)
+        if cut < len(units):
+            assert cut in assignment.members[min(readers)][name]
+            assert problem.loads()[min(readers)] == 1
+
+    def test_a_unit_is_near_a_rack_that_is_near_all_of_it_and_weighs_what_all_of_it_weighs(self) -> None:
+        group = Group.of(
+            [
+                Topic("a", 2, (frozenset({"r1", "r2"}), frozenset({"r1"})), weights=(5, None)),
+                Topic("b", 2, (frozenset({"r2"}), frozenset()), weights=(7, None)),
+            ],
+            [Member("m", frozenset("ab"))],
+        )
+        units = [(("a", 0), ("b", 0)), (("a", 1), ("b", 1))]
+        made = (
+            self.problem(group).recast("ab", [Piece("a/both", units, frozenset("m"))]).group.topics["a/both"]
+        )
+        assert made.replica_racks == (frozenset({"r2"}), frozenset({"r1"}))
+        assert made.weights == (12, None)
+
+
+class TestWhatMembersAnnounce:
+    def test_facts_and_a_digest_of_the_rules(self) -> None:
+        strategy = Composed("acme", (LevelPartitions(),), Facts(capacity=3))
+        facts = decode_facts(strategy.member_data(MemberContext(frozenset("a"))))
+        assert facts == Facts(capacity=3, rules=strategy.digest())
+
+    def test_members_with_other_rules_are_named(self) -> None:
+        ours, others = CoPartitioned([["a", "b"]]), CoPartitioned([["a", "c"]])
+        data = {"m1": ours, "m2": others, "m3": others}
+        context = MemberContext(frozenset("a"))
+        group = Group.of(
+            [Topic("a", 1)],
+            [Member(id, frozenset("a"), data=each.member_data(context)) for id, each in data.items()],
+        )
+        (finding,) = ours.findings(group)
+        assert finding.startswith(
+            "member 'm2' runs other rules under the name 'co-partitioned' (2 such members)"
+        )
+
+    def test_the_digest_does_not_depend_on_the_order_of_topics_nor_on_the_seed_of_hashes(self) -> None:
+        digests = {
+            CoPartitioned([["b", "a"], ["d", "c"]]).digest(),
+            CoPartitioned([{"c", "d"}, {"a", "b"}]).digest(),
+        }
+        code = (
+            "from kafka_assignors.strategies import CoPartitioned;"
+            "print(CoPartitioned([{'c', 'd'}, {'a', 'b'}]).digest())"
+        )
+        for seed in ("1", "2"):
+            run = subprocess.run(
+                [sys.executable, "-c", code],
+                env={**os.environ, "PYTHONHASHSEED": seed},
+                check=True,
+                capture_output=True,
+                text=True,
+            )
+            digests.add(run.stdout.strip())
+        assert len(digests) == 1
+
+
+DECLARED = """
+format = 1
+name = "acme-joins"
+protocols = ["cooperative"]
+
+[[rule]]
+kind = "together"
+topics = [["orders", "payments"]]
+
+[[rule]]
+kind = "balance"
+
+[[rule]]
+kind = "racks"
+
+[[rule]]
+kind = "movement"
+
+[announce]
+release = "${RELEASE}"
+capacity = "${CPUS:2}"
+share = "${SHARE:}"
+draining = false
+"""
+
+
+class TestDeclared:
+    def test_a_file_declares_what_python_would(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        path = tmp_path / "joins.toml"
+        path.write_text(DECLARED)
+        monkeypatch.setenv("RELEASE", "v7")
+        monkeypatch.delenv("CPUS", raising=False)
+        assert load_strategy(str(path)) == Composed(
+            "acme-joins",
+            (KeepTogether([["orders", "payments"]]), LevelPartitions(), FewestRackMisses(), FewestMoves()),
+            Facts(release="v7", capacity=2),
+            (RebalanceProtocol.COOPERATIVE,),
+        )
+
+    def test_a_variable_that_is_missing_is_named(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = tmp_path / "joins.toml"
+        path.write_text(DECLARED)
+        monkeypatch.delenv("RELEASE", raising=False)
+        with pytest.raises(InvalidStrategyError, match=r"announce\.release: the environment has no RELEASE"):
+            load_strategy(str(path))
+
+    def test_a_file_that_is_none_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(StrategyError, match="cannot be read"):
+            load_strategy(str(tmp_path / "missing.toml"))
+        (tmp_path / "broken.toml").write_text("name = ")
+        with pytest.raises(InvalidStrategyError, match="is not TOML"):
+            load_strategy(str(tmp_path / "broken.toml"))
+        (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
+        with pytest.raises(StrategyError, match="not UTF-8"):
+            load_strategy(str(tmp_path / "binary.toml"))
+
+    @pytest.mark.parametrize(
+        ("change", "problem"),
+        [
+            ({"nam": "x"}, "nam: there is no such key: did you mean 'name'?"),
+            ({"format": 2}, "format: this version reads format 1, not 2"),
+            ({"name": None}, "name: expected the name that members vote on"),
+            ({"name": "sticky"}, "the name 'sticky' belongs to a strategy that members of other clients run"),
+            ({"rule": []}, "rule: there is none"),
+            ({"rule": ["balance"]}, "rule[0]: expected a table"),
+            ({"rule": [{"by": 1}]}, "rule[0].kind: is missing"),
+            ({"rule": [{"kind": "balanc"}]}, "rule[0].kind: there is no such rule: did you mean 'balance'?"),
+            ({"rule": [{"kind": "movement", "weight": 1}]}, "rule[0].weight: there is no such key"),
+            ({"rule": [{"kind": "together"}]}, "rule[0]:"),
+            ({"rule": [{"kind": "together", "topics": ["a"]}]}, "rule[0]: topics are sets of topic names"),
+            (
+                {"rule": [{"kind": "movement"}, {"kind": "balance"}]},
+                "rule 2, 'balance', comes after 'movement'",
+            ),
+            ({"protocols": []}, "protocols: expected"),
+            ({"protocols": ["consumer"]}, "protocols: expected"),
+            ({"announce": 3}, "announce: expected a table"),
+            ({"announce": {"capacity": "many"}}, "announce.capacity: expected a whole number"),
+            ({"announce": {"capacity": 0}}, "announce: a capacity is between 1 and 10000"),
+            ({"announce": {"share": 2}}, "announce.share: expected a number between 0 and 1"),
+            ({"announce": {"draining": "maybe"}}, "announce.draining: expected true or false"),
+            ({"announce": {"release": 7}}, "announce.release: expected text"),
+            ({"suppose": {"member": "x"}}, "suppose: expected tables"),
+            ({"suppose": [{"release": "v"}]}, "suppose[0].member: expected a pattern"),
+            ({"suppose": [{"member": "x", "capacity": 0}]}, "suppose[0]: a capacity is between 1 and 10000"),
+            ({"announce": {"relase": "v"}}, "announce.relase: there is no such key: did you mean 'release'?"),
+        ],
+    )
+    def test_what_is_wrong_is_named(self, change: dict[str, Any], problem: str) -> None:
+        settings = {"name": "acme", "rule": [{"kind": "balance"}], **change}
+        with pytest.raises(DeclarationError) as raised:
+            strategy_of(settings, {})
+        assert problem in str(raised.value)
+
+    def test_what_is_supposed_holds_for_members_that_announce_nothing(self) -> None:
+        settings = {
+            "name": "acme",
+            "rule": [{"kind": "balance"}],
+            "suppose": [{"member": "pod-1*", "capacity": 2}, {"member": "*", "release": "${R}"}],
+        }
+        strategy = strategy_of(settings, {"R": "v1"})
+        members = [
+            Member("m1", frozenset("a"), instance_id="pod-17"),
+            Member("m2", frozenset("a"), instance_id="pod-2"),
+            Member("pod-1-3f", frozenset("a")),
+            Member("pod-1-4a", frozenset("a"), data=encode_facts(Facts(capacity=7))),
+            Member("pod-1-5c", frozenset("a"), data=b"?"),
+        ]
+        group = Group.of([Topic("a", 1)], members)
+        assert strategy.problem(group, judge_claims(group)).facts.members == {
+            "m1": Facts(capacity=2),
+            "m2": Facts(release="v1"),
+            "pod-1-3f": Facts(capacity=2),
+            "pod-1-4a": Facts(capacity=7),
+            "pod-1-5c": Facts(),
+        }
+        assert strategy.digest() != Composed("acme", (LevelPartitions(),)).digest()
+
+
+class TestWeightsOfTopics:
+    @pytest.mark.parametrize("weights", [(1,), (1, -1), (1, 2**63)])
+    def test_weights_that_are_none_are_refused(self, weights: tuple[int, ...]) -> None:
+        with pytest.raises(InvalidGroupError):
+            Topic("a", 2, weights=weights)
+
+    def test_hostile_data_of_a_member_change_nothing_for_the_others(self) -> None:
+        strategy = CoPartitioned([["a", "b"]])
+        good = encode_facts(Facts(capacity=2))
+        for data in (b"\xff" * 65_536, b"\0\1\xff\xff\xff\xff\x0f", good[:-1]):
+            group = Group.of(
+                [Topic("a", 4), Topic("b", 4)],
+                [Member("m1", frozenset("ab"), data=data), Member("m2", frozenset("ab"))],
+            )
+            assert [strategy.assign(group).load(m) for m in ("m1", "m2")] == [4, 4]
+            assert strategy.findings(group)[0].startswith("member 'm1' counts as one that announced nothing")
