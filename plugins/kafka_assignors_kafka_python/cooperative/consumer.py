@@ -115,7 +115,8 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
         """Have this member join again, so that the group learns what its strategy announces by now (KIP-568).
 
         Returns at once, and may be called by any thread (not in a signal handler, which may have interrupted
-        one that it waits for); what is owned stays owned until the group decides otherwise. Before the first `poll` there is nothing to do. `reason` is for the log.
+        one that it waits for); what is owned stays owned until the group decides otherwise. Before the first
+        `poll` there is nothing to do. `reason` is for the log.
         """
         self._coordinator.enforce_rebalance(reason or "the application asked for it")
 
