@@ -85,6 +85,8 @@ def _favouring(held: Problem, members: Iterable[str]) -> Problem:
     settled = held.loads()
     keeps = {member_id: settled.get(member_id, 0) for member_id in members}
     least = min(keeps.values())
+    if least == max(keeps.values()):
+        return held
     return replace(held, favoured=frozenset(member_id for member_id, load in keeps.items() if load == least))
 
 
