@@ -23,7 +23,7 @@ from compat_tests.processes import Processes
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PROCESSED = re.compile(r": (\S+)-(\d+): processed offsets (\d+) to (\d+)$")
-_ASSIGNED = re.compile(r": assigned: (.*)$")
+_ASSIGNED = re.compile(r" examples\.\w+: assigned: (.*)$")
 _TIMEOUT_S = 60.0
 _PARTITIONS = 4
 
