@@ -94,7 +94,7 @@ def test_blue_and_green_hand_everything_over_once(topics: Mapping[str, int], pod
     assert deployment.handed_over == deployment.partitions
 
 
-@given(topics_of, pods_of)
+@given(topics_of, st.integers(2, 9))
 @FEW
 def test_what_is_aborted_costs_once_what_was_deployed(topics: Mapping[str, int], pods: int) -> None:
     deployment = started(topics)
