@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, replace
 
 from kafka_assignors.group import Group, Member, Topic, TopicPartitions
 from kafka_assignors.leader import lead
+from kafka_assignors.protocol.facts import WHOLE_SHARE, Facts, encode_facts
 from kafka_assignors.strategies import CooperativeSticky, RebalanceProtocol, Rollout, Sticky, Strategy
-from kafka_assignors.strategies.contract import MemberContext, SupportsMemberData
 
 __all__ = ["SCENES", "Deployment", "Pod"]
 
@@ -41,12 +41,8 @@ class Pod:
 
     def member(self, strategy: Strategy) -> Member:
         """The pod, as it joins a group under this strategy."""
-        data = b""
-        if isinstance(strategy, Rollout):
-            own = Rollout(self.release, self.share, draining=self.draining)
-            data = own.member_data(MemberContext(self.topics))
-        elif isinstance(strategy, SupportsMemberData):
-            data = strategy.member_data(MemberContext(self.topics))
+        share = None if self.share is None else round(self.share * WHOLE_SHARE)
+        data = encode_facts(Facts(self.release, share, self.draining))
         eager = RebalanceProtocol.COOPERATIVE not in strategy.protocols
         return Member(self.name, self.topics, None, None, self.owned, self.generation, eager, data)
 
