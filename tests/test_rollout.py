@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -283,6 +284,29 @@ def test_the_order_of_members_and_topics_means_nothing(group: Group) -> None:
     )
     assert plain(target(shuffled)) == plain(target(group))
     assert Rollout().findings(shuffled) == Rollout().findings(group)
+
+
+@given(groups())
+def test_nobody_has_more_than_the_largest_release_of_its_topics_would_need(group: Group) -> None:
+    """Of releases without a share, whatever their members subscribe to and own."""
+    release = {id: decode_facts(member.data).release or "" for id, member in group.members.items()}
+    members = {
+        id: replace(m, data=encode_facts(Facts(release[id] or None))) for id, m in group.members.items()
+    }
+    largest: dict[str, str] = {}
+    for topic in group.topics:
+        readers = Counter(release[id] for id in members if topic in members[id].topics)
+        largest[topic] = min(readers, key=lambda one: (-readers[one], one), default="")
+    final = {
+        id: Member(id, frozenset(topic for topic in member.topics if largest[topic] == release[id]))
+        for id, member in members.items()
+    }
+    alone = lead(CooperativeSticky(), replace(group, members=final), COOPERATIVE).target
+    after = target(replace(group, members=members))
+    for id, member in members.items():
+        serving = [other for other in members if not member.topics.isdisjoint(alone.members[other])]
+        # Whoever serves a topic has the load of its level, or one less.
+        assert after.load(id) <= max(map(alone.load, serving), default=0) + 1
 
 
 @given(groups())
