@@ -259,7 +259,7 @@ class TestARule:
         )
         reduced = Composed("mine", self.RULES).reduced_form(group)
         assert isinstance(reduced, Reduced)
-        assert reduced.scale == Scale({"m1": 1, "m2": 2, "m3": 4})
+        assert reduced.scale == Scale({"m2": 2, "m3": 4})
         proof = prove(reduced.group, reduced.assignment, reduced.criteria, scale=reduced.scale)
         assert isinstance(proof, Certificate)
         check(reduced.group, reduced.assignment, proof)

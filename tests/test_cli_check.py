@@ -134,3 +134,36 @@ def test_what_cannot_be_judged_is_said_in_one_line(
     assert code == 2
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_what_a_strategy_of_rules_proves_of_the_reduced_group_can_be_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "joins.toml").write_text(
+        'name = "joins"\n[[rule]]\nkind = "together"\ntopics = [["a", "b"]]\n[[rule]]\nkind = "balance"\n'
+    )
+    members = [
+        {"id": "m1", "topics": ["a", "b"], "owned": {"a": [0], "b": [0, 1]}},
+        {"id": "m2", "topics": ["a", "b"]},
+    ]
+    group = {"topics": {"a": {"partitions": 2}, "b": {"partitions": 2}}, "members": members}
+    (tmp_path / "group.json").write_text(json.dumps(group))
+    asked = [
+        str(tmp_path / "group.json"),
+        "--strategy",
+        str(tmp_path / "joins.toml"),
+        "--certify",
+        "--explain",
+    ]
+    assert main(["assign", *asked]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert "certificate" not in answer
+    assert answer["explanation"]["moves"] == [
+        {"topic": "a/together", "partition": 1, "from": "m1", "to": "m2", "reason": "balance", "chain": 0}
+    ]
+    reduced = answer["reduced"]
+    assert reduced["kept"] == ["together"]
+    (tmp_path / "reduced.json").write_text(json.dumps(reduced["group"]))
+    (tmp_path / "answer.json").write_text(json.dumps(reduced))
+    assert main(["check", str(tmp_path / "reduced.json"), str(tmp_path / "answer.json")]) == 0
+    assert json.loads(capsys.readouterr().out)["optimal"] is True

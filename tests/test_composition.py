@@ -165,7 +165,9 @@ class TestTogether:
     def test_nothing_is_better_among_the_assignments_that_keep_the_rule(self, group: Group) -> None:
         reduced = self.strategy.reduced_form(group)
         assert not isinstance(reduced, str)
-        assert isinstance(prove(reduced.group, reduced.assignment, reduced.criteria), Certificate)
+        assert isinstance(
+            prove(reduced.group, reduced.assignment, reduced.criteria, scale=reduced.scale), Certificate
+        )
 
     def test_tasks_are_balanced_and_the_log_says_what_does_not_fit(self) -> None:
         group = Group.of(

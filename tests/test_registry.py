@@ -29,6 +29,7 @@ BUILT_IN = [
     "rollout",
     "roundrobin",
     "sticky",
+    "weighted",
 ]
 
 WEIGHTED = """
@@ -39,7 +40,7 @@ from kafka_assignors.strategies import RebalanceProtocol
 
 @dataclass(frozen=True)
 class Weighted:
-    name: str = "weighted"
+    name: str = "acme_weighted"
     version: int = 0
     protocols: tuple = (RebalanceProtocol.EAGER,)
 
@@ -91,14 +92,14 @@ def test_ours_are_found_without_any_installed_metadata(name: str, monkeypatch: p
 
 
 def test_any_other_is_found_by_module_and_attribute(site: Path) -> None:
-    assert load_strategy("weighted_for_test:Weighted").name == "weighted"
+    assert load_strategy("weighted_for_test:Weighted").name == "acme_weighted"
     assert load_strategy("weighted_for_test:Holder.inner").name == "inner"
 
 
 def test_those_of_installed_packages_are_found_and_listed(site: Path) -> None:
-    install(site, "weighted", weighted="weighted_for_test:Weighted")
-    assert load_strategy("weighted").name == "weighted"
-    assert "weighted" in strategy_names()
+    install(site, "weighted", acme_weighted="weighted_for_test:Weighted")
+    assert load_strategy("acme_weighted").name == "acme_weighted"
+    assert "acme_weighted" in strategy_names()
 
 
 def test_a_package_cannot_take_one_of_our_names(site: Path) -> None:
@@ -107,15 +108,15 @@ def test_a_package_cannot_take_one_of_our_names(site: Path) -> None:
 
 
 def test_two_packages_of_one_name_are_not_chosen_between(site: Path) -> None:
-    install(site, "first", weighted="weighted_for_test:Weighted")
-    install(site, "second", weighted="weighted_for_test:Holder.inner")
-    with pytest.raises(StrategyError, match="'weighted' is registered by several installed packages"):
-        load_strategy("weighted")
+    install(site, "first", acme_weighted="weighted_for_test:Weighted")
+    install(site, "second", acme_weighted="weighted_for_test:Holder.inner")
+    with pytest.raises(StrategyError, match="'acme_weighted' is registered by several installed packages"):
+        load_strategy("acme_weighted")
 
 
 def test_a_registered_name_is_the_strategys_own(site: Path) -> None:
     install(site, "renamed", heavier="weighted_for_test:Weighted")
-    with pytest.raises(InvalidStrategyError, match="calls itself 'weighted'"):
+    with pytest.raises(InvalidStrategyError, match="calls itself 'acme_weighted'"):
         load_strategy("heavier")
 
 

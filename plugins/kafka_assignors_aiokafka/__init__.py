@@ -11,6 +11,8 @@ through a rebalance.
 """
 
 import logging
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from kafka_assignors.releases import installed_release
 from kafka_assignors.strategies.capacity import Capacity
@@ -20,11 +22,13 @@ from kafka_assignors.strategies.range import Range
 from kafka_assignors.strategies.rollout import Rollout
 from kafka_assignors.strategies.roundrobin import RoundRobin
 from kafka_assignors.strategies.sticky import Sticky
+from kafka_assignors.strategies.weighted import Weighted
 from kafka_assignors_aiokafka import _versions
 
 _versions.require_supported(installed_release("aiokafka", "aiokafka"), logging.getLogger(__name__))
 
 from kafka_assignors_aiokafka._assignor import StrategyAssignor, assignor  # noqa: E402  # not before the check
+from kafka_assignors_aiokafka._weights import LagWeights, WeightsFile  # noqa: E402
 from kafka_assignors_aiokafka.cooperative import (  # noqa: E402
     CooperativeAIOKafkaConsumer,
     FencedInstanceIdError,
@@ -35,12 +39,15 @@ __all__ = [
     "CooperativeAIOKafkaConsumer",
     "CooperativeStickyAssignor",
     "FencedInstanceIdError",
+    "LagWeights",
     "RackAwareStickyAssignor",
     "RangeAssignor",
     "RolloutAssignor",
     "RoundRobinAssignor",
     "StickyAssignor",
     "StrategyAssignor",
+    "WeightedAssignor",
+    "WeightsFile",
     "assignor",
 ]
 
@@ -88,6 +95,32 @@ class CapacityAssignor(StrategyAssignor):
 
     def __init__(self, *, capacity: int, rack: str | None = None, instance_id: str | None = None) -> None:
         super().__init__(Capacity(capacity), rack=rack, instance_id=instance_id)
+
+
+class WeightedAssignor(StrategyAssignor):
+    """`weighted`: the greatest load of any member as little as possible, by the weights of the partitions.
+
+    `weights` gives them to the leader: `LagWeights`, `WeightsFile`, or a function
+    (topics: partition counts by name) -> weights by name, which may be a coroutine function.
+    """
+
+    def __init__(
+        self,
+        weights: Callable[[Mapping[str, int]], Any],
+        *,
+        threshold: float = 0.1,
+        budget: int | None = None,
+        weights_timeout_s: float = 2.0,
+        rack: str | None = None,
+        instance_id: str | None = None,
+    ) -> None:
+        super().__init__(
+            Weighted(threshold=threshold, budget=budget),
+            rack=rack,
+            instance_id=instance_id,
+            weights=weights,
+            weights_timeout_s=weights_timeout_s,
+        )
 
 
 class RolloutAssignor(StrategyAssignor):

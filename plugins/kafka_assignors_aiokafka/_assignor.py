@@ -88,7 +88,12 @@ class StrategyAssignor(EagerAssignor, AbstractPartitionAssignor):  # type: ignor
 
 
 def assignor(
-    strategy: Strategy, *, rack: str | None = None, instance_id: str | None = None
+    strategy: Strategy,
+    *,
+    rack: str | None = None,
+    instance_id: str | None = None,
+    weights: Callable[[Mapping[str, int]], Any] | None = None,
+    weights_timeout_s: float = 2.0,
 ) -> StrategyAssignor:
     """Any strategy as an assignor for AIOKafkaConsumer:
 
@@ -97,5 +102,9 @@ def assignor(
     `rack` is where this process runs, for strategies that look at racks; by default the consumer's
     `client_rack`, which aiokafka has from 0.14 on.
     `instance_id` is what the strategy's `member_data` is told; by default the consumer's `group_instance_id`.
+    `weights` gives a leader the weights of partitions, for strategies that look at them: see
+    `WeightedAssignor`. The group waits for it for `weights_timeout_s`, at most a third of a session.
     """
-    return StrategyAssignor(strategy, rack=rack, instance_id=instance_id)
+    return StrategyAssignor(
+        strategy, rack=rack, instance_id=instance_id, weights=weights, weights_timeout_s=weights_timeout_s
+    )

@@ -2,6 +2,7 @@
 
     read the members        in a thread: theirs are other people's bytes, and there may be many
     refresh the metadata    of all topics of the group
+    ask for weights         if the assignor was given somebody to ask, and for so long
     assign                  in a thread
     all the while           heartbeats
 
@@ -28,9 +29,11 @@ from typing import Any, TypeAlias
 from aiokafka.errors import KafkaError
 
 from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.group import Topic
 from kafka_assignors.joining import JoinedMember
 from kafka_assignors.leader import InvalidAssignmentError
 from kafka_assignors_aiokafka._topics import assign_by_what_is_known, follow_racks, known_topics, refresh
+from kafka_assignors_aiokafka._weights import weighed_topics
 
 __all__ = ["lead"]
 
@@ -91,10 +94,15 @@ async def _assign(
     await refresh_topics(coordinator, joined.topics)
     assign_by_what_is_known(coordinator, response.generation_id)
     known = known_topics(coordinator._cluster, watch)
+    topics: list[Topic] | None = None
+    if assignor.weights is not None:
+        topics = await weighed_topics(coordinator, assignor, known(joined.topics))
 
     def answer() -> Mapping[str, bytes]:
         try:
-            return assignor.answer(joined, known(joined.topics), response.generation_id)
+            return assignor.answer(
+                joined, known(joined.topics) if topics is None else topics, response.generation_id
+            )
         except InvalidAssignmentError:
             raise
         except Exception:

@@ -8,6 +8,9 @@
 Instances are passed, not classes. `assignor(strategy)` does the same with a strategy of your own.
 """
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from kafka_assignors.strategies.capacity import Capacity
 from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
 from kafka_assignors.strategies.rack_aware_sticky import RackAwareSticky
@@ -15,19 +18,24 @@ from kafka_assignors.strategies.range import Range
 from kafka_assignors.strategies.rollout import Rollout
 from kafka_assignors.strategies.roundrobin import RoundRobin
 from kafka_assignors.strategies.sticky import Sticky
+from kafka_assignors.strategies.weighted import Weighted
 from kafka_assignors_kafka_python._assignor import StrategyAssignor, assignor
+from kafka_assignors_kafka_python._weights import LagWeights, WeightsFile
 from kafka_assignors_kafka_python.cooperative import CooperativeKafkaConsumer
 
 __all__ = [
     "CapacityAssignor",
     "CooperativeKafkaConsumer",
     "CooperativeStickyAssignor",
+    "LagWeights",
     "RackAwareStickyAssignor",
     "RangeAssignor",
     "RolloutAssignor",
     "RoundRobinAssignor",
     "StickyAssignor",
     "StrategyAssignor",
+    "WeightedAssignor",
+    "WeightsFile",
     "assignor",
 ]
 
@@ -75,6 +83,32 @@ class CapacityAssignor(StrategyAssignor):
 
     def __init__(self, *, capacity: int, rack: str | None = None, instance_id: str | None = None) -> None:
         super().__init__(Capacity(capacity), rack=rack, instance_id=instance_id)
+
+
+class WeightedAssignor(StrategyAssignor):
+    """`weighted`: the greatest load of any member as little as possible, by the weights of the partitions.
+
+    `weights` gives them to the leader: `LagWeights`, `WeightsFile`, or a function
+    (topics: partition counts by name) -> weights by name.
+    """
+
+    def __init__(
+        self,
+        weights: Callable[[Mapping[str, int]], Any],
+        *,
+        threshold: float = 0.1,
+        budget: int | None = None,
+        weights_timeout_s: float = 2.0,
+        rack: str | None = None,
+        instance_id: str | None = None,
+    ) -> None:
+        super().__init__(
+            Weighted(threshold=threshold, budget=budget),
+            rack=rack,
+            instance_id=instance_id,
+            weights=weights,
+            weights_timeout_s=weights_timeout_s,
+        )
 
 
 class RolloutAssignor(StrategyAssignor):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -38,9 +38,17 @@ class StrategyAssignor(EagerAssignor, AbstractPartitionAssignor):  # type: ignor
     log = logging.getLogger("kafka_assignors_kafka_python")
 
     def __init__(
-        self, strategy: Strategy, *, rack: str | None = None, instance_id: str | None = None
+        self,
+        strategy: Strategy,
+        *,
+        rack: str | None = None,
+        instance_id: str | None = None,
+        weights: Callable[[Mapping[str, int]], Any] | None = None,
+        weights_timeout_s: float = 2.0,
     ) -> None:
-        super().__init__(strategy, rack=rack, instance_id=instance_id)
+        super().__init__(
+            strategy, rack=rack, instance_id=instance_id, weights=weights, weights_timeout_s=weights_timeout_s
+        )
         self._client_racks: WeakKeyDictionary[object, str | None] = WeakKeyDictionary()
 
     # ---- kafka-python's interface
@@ -100,7 +108,12 @@ class StrategyAssignor(EagerAssignor, AbstractPartitionAssignor):  # type: ignor
 
 
 def assignor(
-    strategy: Strategy, *, rack: str | None = None, instance_id: str | None = None
+    strategy: Strategy,
+    *,
+    rack: str | None = None,
+    instance_id: str | None = None,
+    weights: Callable[[Mapping[str, int]], Any] | None = None,
+    weights_timeout_s: float = 2.0,
 ) -> StrategyAssignor:
     """Any strategy as an assignor for KafkaConsumer:
 
@@ -108,5 +121,9 @@ def assignor(
 
     `rack` is where this process runs, for strategies that look at racks: give what you give as `client_rack`.
     `instance_id` is what the strategy's `member_data` is told; by default the consumer's `group_instance_id`.
+    `weights` gives a leader the weights of partitions, for strategies that look at them: see
+    `WeightedAssignor`. The group waits for it for `weights_timeout_s`, at most a third of a session.
     """
-    return StrategyAssignor(strategy, rack=rack, instance_id=instance_id)
+    return StrategyAssignor(
+        strategy, rack=rack, instance_id=instance_id, weights=weights, weights_timeout_s=weights_timeout_s
+    )

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from logging import Logger
 from types import FrameType
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
-from kafka_assignors import joining
+from kafka_assignors import joining, weighing
+from kafka_assignors.asking import ask_in_thread
 from kafka_assignors.group import Topic, TopicPartitions
 from kafka_assignors.joining import Joined, JoinedMember, LastAssignment
 from kafka_assignors.racks import must_follow_racks
@@ -24,6 +26,18 @@ from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy, run
 __all__ = ["EagerAssignor", "caller_of", "require_cooperative"]
 
 Caller = TypeVar("Caller")
+
+
+class AskedWeights(Protocol):
+    """A future, of a thread or of an event loop."""
+
+    def done(self) -> bool: ...
+
+    def cancelled(self) -> bool: ...
+
+    def exception(self) -> BaseException | None: ...
+
+    def result(self) -> object: ...
 
 
 def caller_of(kind: type[Caller]) -> Caller | None:
@@ -52,7 +66,13 @@ class EagerAssignor:
     """Where an adapter says what was odd about the members."""
 
     def __init__(
-        self, strategy: Strategy, *, rack: str | None = None, instance_id: str | None = None
+        self,
+        strategy: Strategy,
+        *,
+        rack: str | None = None,
+        instance_id: str | None = None,
+        weights: Callable[[Mapping[str, int]], Any] | None = None,
+        weights_timeout_s: float = 2.0,
     ) -> None:
         """Raises TypeError or ValueError for anything that could only fail at the first rebalance."""
         if isinstance(strategy, EagerAssignor):
@@ -70,7 +90,11 @@ class EagerAssignor:
             )
         self._rack = joining.optional_name("rack", rack)
         self._instance_id = joining.optional_name("instance_id", instance_id)
+        weighing.require_source(weights, weights_timeout_s)
+        self._weights, self._weights_timeout_s = weights, weights_timeout_s
         self._last: WeakKeyDictionary[object, LastAssignment] = WeakKeyDictionary()
+        self._last_weights: WeakKeyDictionary[object, object] = WeakKeyDictionary()
+        self._asking: WeakKeyDictionary[object, Future[object]] = WeakKeyDictionary()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._strategy!r})"
@@ -132,6 +156,59 @@ class EagerAssignor:
         `racks` are those of all members, if it leads them, else its own setting.
         """
         return must_follow_racks(self._strategy, (self._rack, *racks))
+
+    @property
+    def weights(self) -> Callable[[Mapping[str, int]], Any] | None:
+        """What a leader asks for the weights of partitions; None if nobody is asked."""
+        return self._weights
+
+    def weights_patience_s(self, session_timeout_ms: float) -> float:
+        """How long a leader with such a session waits for them."""
+        return weighing.patience_s(self._weights_timeout_s, session_timeout_ms / 1000)
+
+    def ask_for_weights(self, coordinator: object, topics: Sequence[Topic]) -> Future[object] | None:
+        """Ask the source in a thread; None if it has not answered the last question yet."""
+        assert self._weights is not None
+        earlier = self._asking.get(coordinator)
+        if earlier is not None and not earlier.done():
+            return None
+        counts = {topic.name: topic.partitions for topic in topics}
+        asking = self._asking[coordinator] = ask_in_thread(self._weights, counts)
+        return asking
+
+    def weigh(self, coordinator: object, topics: Sequence[Topic], given: object) -> list[Topic]:
+        """The topics with the weights that the source gave."""
+        weighed, findings = weighing.weigh(topics, given)
+        for finding in findings:
+            self.log.warning("%s: %s", self.name, finding)
+        self._last_weights[coordinator] = given
+        return weighed
+
+    def weigh_by(
+        self, coordinator: object, topics: Sequence[Topic], asked: AskedWeights | None, patience_s: float
+    ) -> list[Topic]:
+        """The topics with the weights that the source has answered, after having been waited for so long.
+
+        Whatever it did, this does not fail: what went wrong is in the log.
+        """
+        if asked is None:
+            why = "it has not answered the last question yet"
+        elif not asked.done():
+            why = f"it did not answer within {patience_s:g} s"
+        elif asked.cancelled():
+            why = "it was cancelled"
+        elif (error := asked.exception()) is not None:
+            why = f"it raised {type(error).__name__}: {error}"
+        else:
+            return self.weigh(coordinator, topics, asked.result())
+        return self.weigh_without_answer(coordinator, topics, why)
+
+    def weigh_without_answer(self, coordinator: object, topics: Sequence[Topic], why: str) -> list[Topic]:
+        """The topics with the weights that the source gave last; with none if it never gave any."""
+        last = self._last_weights.get(coordinator)
+        instead = "all weights count as unknown" if last is None else "those it gave last are used"
+        self.log.warning("%s: no weights from %r: %s; %s", self.name, self._weights, why, instead)
+        return list(topics) if last is None else weighing.weigh(topics, last)[0]
 
     def answer(self, joined: Joined, topics: Iterable[Topic], generation: int | None) -> Mapping[str, bytes]:
         """The bytes of every member's assignment, as the leader of `generation` (None if unknown)."""

@@ -53,6 +53,9 @@ class Reason(enum.Enum):
     RACKS = "racks"
     """Balance would be no worse if it had stayed, but more partitions would be in the wrong rack."""
 
+    LOAD = "load"
+    """Its owner had more load, by the weights of the partitions, than it should have."""
+
     NOT_KEPT = "not-kept"
     """The strategy does not promise to keep partitions with their owners."""
 
@@ -116,18 +119,18 @@ def explain(
     criteria: Sequence[Criterion] | None,
     *,
     scale: Scale = PLAIN,
+    by_load: bool = False,
 ) -> Explanation:
     """Why each partition moved. The assignment must be a valid one of the group.
 
     `criteria` are those the strategy declares, None if it declares none; `scale` is what it measures balance
-    by. Cost: linear in the partitions of
-    topics with a moved one, in the claims, and in the moves.
+    by, and `by_load` says that it balances loads by weight. Cost: linear in the partitions of topics with a
+    moved one, in the claims, and in the moves.
     """
     moves = _moves(group, assignment)
     if criteria is None or Criterion.MOVEMENT not in criteria:
-        kept_by_chance = (
-            move if move.owner is None else _with(move, Reason.NOT_KEPT, None) for move in moves
-        )
+        otherwise = Reason.LOAD if by_load else Reason.NOT_KEPT
+        kept_by_chance = (move if move.owner is None else _with(move, otherwise, None) for move in moves)
         return Explanation(tuple(kept_by_chance), ())
     chains = []
     explained = list(moves)

@@ -42,6 +42,7 @@ import difflib
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import asdict
 from fractions import Fraction
 from typing import Any
 
@@ -57,6 +58,7 @@ from kafka_assignors.group import (
     Member,
     Topic,
 )
+from kafka_assignors.loads import LoadReport
 from kafka_assignors.scale import InvalidScaleError, Scale
 from kafka_assignors.strategies.contract import Criterion
 
@@ -68,6 +70,7 @@ __all__ = [
     "explanation_to_json",
     "group_to_json",
     "improvement_to_json",
+    "loads_to_json",
     "parse_assignment",
     "parse_certificate",
     "parse_group",
@@ -221,6 +224,15 @@ def improvement_to_json(improvement: Improvement) -> dict[str, Any]:
             {"topic": step.topic, "partition": step.partition, "from": step.giver, "to": step.taker}
             for step in improvement.steps
         ],
+    }
+
+
+def loads_to_json(report: LoadReport) -> dict[str, Any]:
+    """What is known of the loads by weight; `ratio` and `factor` are numbers from 1 on, `factor` or null."""
+    return {
+        **asdict(report),
+        "ratio": report.ratio,
+        "factor": None if report.factor is None else float(report.factor),
     }
 
 

@@ -7,7 +7,8 @@ session lasts is expelled. So the answer is held back (how, is in `v2` and in `v
     Leadership.begin        from here on the client watches all topics of the group
                             (the client fetches their metadata, for `metadata_timeout_s` at most)
     Leading.read_metadata
-    Leading.think           the strategy, in a thread of its own
+    Leading.think           asks for weights, if the assignor was given somebody to ask, and runs the
+                            strategy, in a thread of its own
     Leading.finish          kafka-python goes on with the answer, asks its assignor, and gets what is ready
 
 Until the SyncGroup request the leader has to send heartbeats, which the broker accepts from a member of a
@@ -25,6 +26,7 @@ from kafka_assignors.group import Topic
 from kafka_assignors.joining import broker_assigns
 from kafka_assignors_kafka_python._client.following import follow_racks
 from kafka_assignors_kafka_python._client.version import interface
+from kafka_assignors_kafka_python._weights import weighed_topics
 
 __all__ = ["Leadership", "Leading"]
 
@@ -75,6 +77,8 @@ class Leading:
     def think(self) -> None:
         """Run the strategy. Never raises, and may run in any thread."""
         try:
+            if self._assignor.weights is not None:
+                self._topics = weighed_topics(self._coordinator, self._assignor, self._topics)
             self._assignments = self._assignor.answer(self._joined, self._topics, self.generation)
         except BaseException as error:  # It is raised in `finish`, whatever it is: the group waits for us.
             self._error = error

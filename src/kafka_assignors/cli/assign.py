@@ -14,7 +14,7 @@ import typer
 from kafka_assignors.certificate import criteria_of, prove
 from kafka_assignors.cli.console import ProgressReport, emit, note
 from kafka_assignors.cli.errors import CannotRun, ExitCode
-from kafka_assignors.cli.explained import sentences
+from kafka_assignors.cli.explained import about_loads, sentences
 from kafka_assignors.cli.jsontext import opened, read_groups
 from kafka_assignors.cli.named import load_named_strategy
 from kafka_assignors.explain import Explanation, explain
@@ -23,10 +23,13 @@ from kafka_assignors.jsonform import (
     assignment_to_json,
     explanation_to_json,
     group_to_json,
+    loads_to_json,
     proof_to_json,
 )
 from kafka_assignors.leader import InvalidAssignmentError, lead
+from kafka_assignors.loads import is_weighed, measure_loads, terms_of
 from kafka_assignors.quality import measure
+from kafka_assignors.scale import Scale
 from kafka_assignors.strategies import (
     Criterion,
     RebalanceProtocol,
@@ -49,6 +52,9 @@ kafka-assignors assign group.json --strategy my_package.strategies:Weighted
 kafka-assignors assign group.json --certify > answer.json && kafka-assignors check group.json answer.json
 
 kafka-assignors assign group.json --strategy cooperative-sticky --explain
+
+kafka-assignors assign group.json --strategy weighted   (topics with "weights", a number for each partition: \
+the answer has "loads")
 
 A group in JSON:  {"topics": {"orders": {"partitions": 3}}, "members": [{"id": "m1", "topics": ["orders"], \
 "owned": {"orders": [0, 1]}, "generation": 7}, {"id": "m2", "topics": ["orders"]}]}
@@ -113,7 +119,7 @@ def assign(
     with opened(file) as (lines, source), ProgressReport("assigning: groups done") as progress:
         for done, (where, group) in enumerate(read_groups(lines, source), 1):
             answer, explanation = _answer(chosen, group, protocol, timed, where, criteria, certify, explained)
-            if "improvement" in answer:
+            if "improvement" in answer or "improvement" in answer.get("reduced", {}):
                 verdict = ExitCode.VERDICT_FAILED
             if not group.members:
                 without_members.append(where)
@@ -124,6 +130,8 @@ def assign(
                 progress.close()
                 for sentence in sentences(explanation, chosen.name):
                     note(sentence)
+                if "loads" in answer:
+                    note(about_loads(answer["loads"]))
             progress.update("assigning: groups done", done)
     if without_members:
         others = f" ({len(without_members) - 1} more like it)" if len(without_members) > 1 else ""
@@ -150,12 +158,16 @@ def _answer(
             "assignment": assignment_to_json(led.target),
             "quality": dataclasses.asdict(measure(group, led.target, scale=scale)),
         }
+        if is_weighed(strategy, group):
+            answer["loads"] = loads_to_json(measure_loads(group, led.target, terms_of(strategy)))
+        if isinstance(strategy, SupportsFindings) and (findings := strategy.findings(group)):
+            answer["findings"] = list(findings)
         if certify and isinstance(strategy, Reduces):
-            answer.update(_proof_of_reduced(strategy, group))
+            answer["reduced"] = _proof_of_reduced(strategy, group)
         elif certify and criteria is not None:
             answer.update(proof_to_json(prove(group, led.target, criteria, scale=scale)))
         if explained:
-            explanation = _explained(strategy, group, led.target, criteria)
+            explanation = _explained(strategy, group, led.target, criteria, scale)
             answer["explanation"] = explanation_to_json(explanation)
         if timed:
             answer["assign_ns"] = _assign_ns(strategy, group)
@@ -173,34 +185,35 @@ def _answer(
             member: {topic: list(partitions) for topic, partitions in sorted(topics.items())}
             for member, topics in sorted(led.withheld.items())
         }
-    if isinstance(strategy, SupportsFindings) and (findings := list(strategy.findings(group))):
-        answer["findings"] = findings
     if led.dropped_claims:
         answer["dropped_claims"] = [dataclasses.asdict(claim) for claim in led.dropped_claims]
     return answer, explanation
 
 
 def _explained(
-    strategy: Strategy, group: Group, target: Assignment, criteria: tuple[Criterion, ...] | None
+    strategy: Strategy,
+    group: Group,
+    target: Assignment,
+    criteria: tuple[Criterion, ...] | None,
+    scale: Scale,
 ) -> Explanation:
     """Why partitions moved; for a strategy that reduces the group, why those of what it made of it did."""
     if isinstance(strategy, Reduces) and not isinstance(reduced := strategy.reduced_form(group), str):
         return explain(reduced.group, reduced.assignment, reduced.criteria, scale=reduced.scale)
-    return explain(group, target, criteria, scale=scale_of(strategy, group))
+    by_load = terms_of(strategy) is not None
+    return explain(group, target, criteria, scale=scale, by_load=by_load)
 
 
 def _proof_of_reduced(strategy: Reduces, group: Group) -> dict[str, Any]:
-    """The proof, with what it is about."""
+    """The proof with what it is about, in a form that `check` reads."""
     reduced = strategy.reduced_form(group)
     if isinstance(reduced, str):
         raise CannotRun(f"--certify: {reduced}")
     return {
+        "kept": list(reduced.kept),
+        "group": group_to_json(reduced.group),
+        "assignment": assignment_to_json(reduced.assignment),
         **proof_to_json(prove(reduced.group, reduced.assignment, reduced.criteria, scale=reduced.scale)),
-        "proven_of": {
-            "kept": list(reduced.kept),
-            "group": group_to_json(reduced.group),
-            "assignment": assignment_to_json(reduced.assignment),
-        },
     }
 
 

@@ -46,6 +46,10 @@ not; 2 it cannot be judged.
 DEFAULT_CRITERIA = "balance,movement,racks"
 
 
+_ANSWER = frozenset({"quality", "certificate"})
+"""What an answer of `assign` has beside the assignment, which an assignment alone has not."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Answer:
     """An assignment, and the certificate that came with it."""
@@ -163,7 +167,7 @@ def _judge(
 
 
 def _parse_answer(obj: object) -> _Answer:
-    if isinstance(obj, dict) and isinstance(obj.get("assignment"), dict) and "quality" in obj:
+    if isinstance(obj, dict) and isinstance(obj.get("assignment"), dict) and _ANSWER & obj.keys():
         given = obj.get("certificate")
         return _Answer(
             parse_assignment(obj["assignment"], ("assignment",)),

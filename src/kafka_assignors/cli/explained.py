@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from kafka_assignors.certificate import Criterion
 from kafka_assignors.explain import Chain, Explanation, Move, Reason
 
-__all__ = ["sentences"]
+__all__ = ["about_loads", "sentences"]
 
 _SHOWN_SENTENCES = 40
 _SHOWN_PARTITIONS = 8
@@ -30,6 +32,24 @@ def sentences(explanation: Explanation, strategy: str) -> Iterator[str]:
         yield f"… and {len(said) - _SHOWN_SENTENCES} more like these: they are in the answer"
 
 
+def about_loads(loads: Mapping[str, Any]) -> str:
+    """One sentence about the loads by weight, given their JSON form."""
+    said = (
+        f"by weight: the greatest load is {loads['makespan']}, and no assignment has less than "
+        f"{loads['lower_bound']}: at most {_above(loads['ratio'])} times the optimum"
+    )
+    if loads["factor"] is not None:
+        said += f" (promised: {_above(loads['factor'])})"
+    if loads["unknown_weights"]:
+        said += f"; {loads['unknown_weights']} weights are unknown and were stood in for"
+    return said
+
+
+def _above(number: float) -> str:
+    """Two places, rounded up: a bound is not to be made better than it is."""
+    return f"{math.ceil(number * 100 - 1e-9) / 100:.2f}"
+
+
 def _forced(explanation: Explanation) -> Iterator[str]:
     alike: dict[tuple[Reason, str], list[Move]] = {}
     for move in explanation.moves:
@@ -41,12 +61,16 @@ def _forced(explanation: Explanation) -> Iterator[str]:
 
 
 def _not_kept(explanation: Explanation, strategy: str) -> Iterator[str]:
-    alike: dict[tuple[str | None, str], list[Move]] = {}
+    why = {
+        Reason.NOT_KEPT: f"{strategy} does not promise to keep owners",
+        Reason.LOAD: "for load: {owner} had more than it should have",
+    }
+    alike: dict[tuple[Reason, str | None, str], list[Move]] = {}
     for move in explanation.moves:
-        if move.reason is Reason.NOT_KEPT:
-            alike.setdefault((move.owner, move.member), []).append(move)
-    for (owner, member), moves in alike.items():
-        yield f"{_named(moves)}: {owner} -> {member}; {strategy} does not promise to keep owners"
+        if move.reason in why:
+            alike.setdefault((move.reason, move.owner, move.member), []).append(move)
+    for (reason, owner, member), moves in alike.items():
+        yield f"{_named(moves)}: {owner} -> {member}; {why[reason].replace('{owner}', str(owner))}"
 
 
 def _passed_on(explanation: Explanation) -> Iterator[str]:

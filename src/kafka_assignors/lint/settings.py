@@ -46,6 +46,7 @@ _CLASSES = {
     "CooperativeStickyAssignor": "cooperative-sticky",
     "RackAwareStickyAssignor": "rack-aware-sticky",
     "CapacityAssignor": "capacity",
+    "WeightedAssignor": "weighted",
     "RolloutAssignor": "rollout",
 }
 _STOCK_CLASSES = {

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from kafka_assignors.claims import Claims
 from kafka_assignors.group import Group, Member, Topic, TopicPartitions
@@ -89,8 +88,7 @@ def classify(group: Group, claims: Claims, racks: RackPreference, scale: Scale =
     """
     members = sorted(group.members.values(), key=lambda member: (member.instance_id or member.id, member.id))
     member_racks = [member.rack or None if racks is not RackPreference.NONE else None for member in members]
-    cohorts, kinds = _cohorts(group, members, scale)
-    subscriptions = [kind.topics for kind in kinds]
+    cohorts, subscriptions, capacities, already = _cohorts(group, members, scale)
     topic_classes, class_of_topic = _topic_classes(group, subscriptions)
     used_racks = frozenset(rack for rack in member_racks if rack is not None)
     topics = [group.topics[name] for name in sorted(class_of_topic)]
@@ -103,8 +101,8 @@ def classify(group: Group, claims: Claims, racks: RackPreference, scale: Scale =
         member_racks,
         cohorts,
         subscriptions,
-        [kind.capacity for kind in kinds],
-        [kind.already for kind in kinds],
+        capacities,
+        already,
         topic_classes,
         class_of_topic,
         partition_classes,
@@ -117,22 +115,20 @@ def _can_miss(topics: Iterable[Topic], used_racks: frozenset[str]) -> bool:
     return any(replica_racks and not used_racks <= replica_racks for replica_racks in kinds)
 
 
-class _Kind(NamedTuple):
-    """What the members of a cohort have in common; of the topics those with partitions."""
-
-    topics: frozenset[str]
-    capacity: int
-    already: int
-
-
-def _cohorts(group: Group, members: Iterable[Member], scale: Scale) -> tuple[list[list[int]], list[_Kind]]:
-    """The members of each cohort, and of what kind they are."""
+def _cohorts(
+    group: Group, members: Iterable[Member], scale: Scale
+) -> tuple[list[list[int]], list[frozenset[str]], list[int], list[int]]:
+    """The members of each cohort, and what they have in common: the topics with partitions that they
+    subscribe to, their capacity, and what each of them has already.
+    """
     assignable = frozenset(name for name, topic in group.topics.items() if topic.partitions)
     effective: dict[frozenset[str], frozenset[str]] = {}  # what is subscribed to: what of it can be assigned
     plain = not scale.capacities and not scale.already
     numbers: dict[Hashable, int] = {}
-    kinds: list[_Kind] = []
     cohorts: list[list[int]] = []
+    subscriptions: list[frozenset[str]] = []
+    capacities: list[int] = []
+    already: list[int] = []
     for number, member in enumerate(members):
         topics = effective.get(member.topics)
         if topics is None:
@@ -144,9 +140,11 @@ def _cohorts(group: Group, members: Iterable[Member], scale: Scale) -> tuple[lis
         cohort = numbers.setdefault(kind, len(cohorts))
         if cohort == len(cohorts):
             cohorts.append([])
-            kinds.append(_Kind(topics, scale.capacity(member.id), scale.has_already(member.id)))
+            subscriptions.append(topics)
+            capacities.append(scale.capacity(member.id))
+            already.append(scale.has_already(member.id))
         cohorts[cohort].append(number)
-    return cohorts, kinds
+    return cohorts, subscriptions, capacities, already
 
 
 def _topic_classes(

@@ -31,7 +31,7 @@ class Distribution:
         capacities: Sequence[int] | None = None,
     ) -> None:
         self.sizes = sizes
-        self.capacities = capacities or [1] * len(sizes)
+        self.capacities = capacities
         self.loads = [*loads]
         self.takers = takers
         self.held: list[dict[int, int]] = [{} for _ in sizes]
@@ -47,7 +47,9 @@ class Distribution:
 
         It ends up on those that stand lowest, so that they stand alike to within two a member.
         """
-        weights = [size * capacity for size, capacity in zip(self.sizes, self.capacities, strict=True)]
+        weights = self.sizes
+        if self.capacities is not None:
+            weights = [size * capacity for size, capacity in zip(self.sizes, self.capacities, strict=True)]
         heights = [load / weight for load, weight in zip(self.loads, weights, strict=True)]
         for number in sorted(amounts, key=lambda number: len(self.takers[number])):
             if amounts[number]:
@@ -66,9 +68,12 @@ class Distribution:
             capacity += weight
             filled += 1
         del lowest_first[filled:]
+        level = total // capacity
         for more in (0, 1):
+            ceiling = level + more
             for cohort in lowest_first:
-                ceiling = total * capacities[cohort] // capacity + more
+                if capacities is not None:
+                    ceiling = total * capacities[cohort] // capacity + more
                 poured = min(amount, ceiling * sizes[cohort] - loads[cohort])
                 if poured > 0:
                     self.give(number, cohort, poured)

@@ -161,7 +161,8 @@ def _start(classes: Classes, sizes: Sequence[int]) -> Distribution:
     """What the members owned, the rest poured over them."""
     takers = {number: topic_class.cohorts for number, topic_class in enumerate(classes.topic_classes)}
     brought = [load * size for load, size in zip(classes.already, sizes, strict=True)]
-    distribution = Distribution(sizes, brought, takers, classes.capacities)
+    alike = all(capacity == 1 for capacity in classes.capacities)
+    distribution = Distribution(sizes, brought, takers, None if alike else classes.capacities)
     left = {number: topic_class.partitions for number, topic_class in enumerate(classes.topic_classes)}
     cohort_of = {m: cohort for cohort, members in enumerate(classes.cohorts) for m in members}
     for part in classes.partition_classes:

@@ -31,6 +31,7 @@ from kafka_assignors.strategies.registry import (
 from kafka_assignors.strategies.rollout import Rollout
 from kafka_assignors.strategies.roundrobin import RoundRobin
 from kafka_assignors.strategies.sticky import Sticky
+from kafka_assignors.strategies.weighted import Weighted
 
 __all__ = [
     "BalancesOnScale",
@@ -58,6 +59,7 @@ __all__ = [
     "SupportsFindings",
     "SupportsMemberData",
     "UnknownStrategyError",
+    "Weighted",
     "load_strategy",
     "strategy_names",
 ]

@@ -171,31 +171,21 @@ class Optimal(Protocol):
     def criteria(self) -> tuple[Criterion, ...]: ...
 
 
-@runtime_checkable
-class BalancesOnScale(Protocol):
-    """An optimal strategy whose members differ in what they can carry.
-
-    `balance_scale(group)` says how: by that its balance is measured, proven and explained.
-    """
-
-    def balance_scale(self, group: Group) -> Scale: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Reduced:
     """What is left of a group when a strategy's rules about who may have what are kept, and what was made of
     it.
 
     `group` has topics of the strategy's making in it, and an assignment of it stands for one of the group.
-    `assignment` is the best by `criteria`, with balance measured by `scale`. `kept` names the rules that made
+    `assignment` is the best by `criteria`, its loads measured on `scale`. `kept` names the rules that made
     the one out of the other.
     """
 
     group: Group
     assignment: Assignment
     criteria: tuple[Criterion, ...]
+    scale: Scale
     kept: tuple[str, ...]
-    scale: Scale = PLAIN
 
 
 @runtime_checkable
@@ -208,6 +198,16 @@ class Reduces(Protocol):
     def reduced_form(self, group: Group) -> Reduced | str:
         """What was assigned in the place of the group, or a sentence that says why nothing is promised."""
         ...
+
+
+@runtime_checkable
+class BalancesOnScale(Protocol):
+    """An optimal strategy whose members differ in what they can carry.
+
+    `balance_scale(group)` says how: by that its balance is measured, proven and explained.
+    """
+
+    def balance_scale(self, group: Group) -> Scale: ...
 
 
 def scale_of(strategy: Strategy, group: Group) -> Scale:

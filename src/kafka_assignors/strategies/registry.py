@@ -47,6 +47,7 @@ _BUILT_IN = {
     "rollout": "kafka_assignors.strategies.rollout:Rollout",
     "roundrobin": "kafka_assignors.strategies.roundrobin:RoundRobin",
     "sticky": "kafka_assignors.strategies.sticky:Sticky",
+    "weighted": "kafka_assignors.strategies.weighted:Weighted",
 }
 
 _MODULE_ATTRIBUTE = re.compile(

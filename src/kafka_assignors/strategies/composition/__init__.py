@@ -5,7 +5,7 @@ from kafka_assignors.strategies.composition.composed import Composed, RuleOrderE
 from kafka_assignors.strategies.composition.leaving import Draining
 from kafka_assignors.strategies.composition.problem import Piece, Problem
 from kafka_assignors.strategies.composition.rollout import ShareByRelease
-from kafka_assignors.strategies.composition.rule import Balance, OnScale, Place, Restriction, Rule, Wish
+from kafka_assignors.strategies.composition.rule import Balance, Place, Restriction, Rule, Wish
 from kafka_assignors.strategies.composition.together import KeepTogether
 from kafka_assignors.strategies.composition.wishes import FewestMoves, FewestRackMisses
 
@@ -18,7 +18,6 @@ __all__ = [
     "KeepTogether",
     "LevelByCapacity",
     "LevelPartitions",
-    "OnScale",
     "Piece",
     "Place",
     "Problem",

@@ -28,13 +28,13 @@ class LevelPartitions:
     place: ClassVar[Place] = Place.BALANCE
     exact: ClassVar[bool] = True
 
+    def scale(self, problem: Problem) -> Scale:
+        """What is settled counts."""
+        return _favouring(Scale(already=problem.loads()), problem)
+
     def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
         """The best assignment of the problem's group."""
         return solve(problem.group, problem.claims, racks=racks, scale=self.scale(problem))
-
-    def scale(self, problem: Problem) -> Scale:
-        """Members that are alike, but for what is settled already."""
-        return _favouring(Scale(already=problem.loads()), problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +49,13 @@ class LevelByCapacity:
     place: ClassVar[Place] = Place.BALANCE
     exact: ClassVar[bool] = True
 
+    def scale(self, problem: Problem) -> Scale:
+        """What members announce, and what is settled."""
+        return _favouring(Scale(problem.facts.capacities, problem.loads()), problem)
+
     def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
         """The best assignment of the problem's group."""
         return solve(problem.group, problem.claims, racks=racks, scale=self.scale(problem))
-
-    def scale(self, problem: Problem) -> Scale:
-        """What members announce, and what is settled already."""
-        return _favouring(Scale(problem.facts.capacities, problem.loads()), problem)
 
 
 def _favouring(scale: Scale, problem: Problem) -> Scale:

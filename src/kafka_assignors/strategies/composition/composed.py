@@ -12,9 +12,8 @@ from kafka_assignors.claims import Claims, judge_claims
 from kafka_assignors.facts import Announcement, Facts, facts_of
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.protocol.facts import encode_facts
-from kafka_assignors.scale import PLAIN
 from kafka_assignors.strategies.composition.problem import Problem
-from kafka_assignors.strategies.composition.rule import Balance, OnScale, Place, Restriction, Rule, Wish
+from kafka_assignors.strategies.composition.rule import Balance, Place, Restriction, Rule, Wish
 from kafka_assignors.strategies.composition.supposed import Supposed, with_supposed
 from kafka_assignors.strategies.composition.wishes import rack_preference
 from kafka_assignors.strategies.contract import Criterion, MemberContext, RebalanceProtocol, Reduced
@@ -93,15 +92,15 @@ class Composed:
         balance = self._balance()
         if not balance.exact:
             return f"rule {balance.kind!r} of strategy {self.name!r} does not promise the best assignment"
-        if problem.settled and not isinstance(balance, OnScale):
-            return (
-                f"strategy {self.name!r} has decided about some partitions before it balanced the others, "
-                "and a certificate cannot say so"
-            )
         wishes = dict.fromkeys((*(wish.criterion for wish in self._wishes()), Criterion.MOVEMENT))
         kept = tuple(rule.kind for rule in self.rules if isinstance(rule, Restriction))
-        scale = balance.scale(problem) if isinstance(balance, OnScale) else PLAIN
-        return Reduced(problem.as_group(), self._balanced(problem), (Criterion.BALANCE, *wishes), kept, scale)
+        return Reduced(
+            problem.as_group(),
+            self._balanced(problem),
+            (Criterion.BALANCE, *wishes),
+            balance.scale(problem).among(problem.group.members),
+            kept,
+        )
 
     def problem(self, group: Group, claims: Claims) -> Problem:
         """What the restrictions leave to be balanced."""

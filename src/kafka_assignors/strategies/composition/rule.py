@@ -21,7 +21,7 @@ from kafka_assignors.solver import RackPreference
 from kafka_assignors.strategies.composition.problem import Problem
 from kafka_assignors.strategies.contract import Criterion
 
-__all__ = ["Balance", "OnScale", "Place", "Restriction", "Rule", "Wish"]
+__all__ = ["Balance", "Place", "Restriction", "Rule", "Wish"]
 
 
 class Place(enum.IntEnum):
@@ -56,17 +56,12 @@ class Balance(Rule, Protocol):
     exact: ClassVar[bool]
     """Whether no assignment of the problem is better, wishes included."""
 
-    def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
-        """An assignment of the problem's group."""
+    def scale(self, problem: Problem) -> Scale:
+        """By what the loads of the members are measured."""
         ...
 
-
-@runtime_checkable
-class OnScale(Protocol):
-    """An exact balance that says by what it measures loads."""
-
-    def scale(self, problem: Problem) -> Scale:
-        """The capacities of the members, and what is settled already."""
+    def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
+        """An assignment of the problem's group."""
         ...
 
 

@@ -1,0 +1,149 @@
+"""`weighted` beside `sticky` on partitions of unequal weight: how long it takes, how level, how much moves.
+
+    python -m benchmarks.weighted            # a minute or two of CPU
+    python -m benchmarks.weighted --small    # a few seconds: does it run?
+
+Weights are drawn from a Pareto distribution (shape 2): most partitions are light, a few are many times as
+heavy. Each row is one assignment in one process: the time of the thread in `assign`, as a multiple of that of
+`sticky` on the same group; the greatest load by the lower bound; how many partitions changed hands. The
+second table is a group that lives: in each of so many rebalances every weight changes by up to a quarter.
+
+Times are ratios within a process. On a machine that does other work they are about as good as on an idle one,
+and the milliseconds are not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+from collections.abc import Iterable, Iterator
+
+from kafka_assignors.group import Assignment, Group, Member, Topic
+from kafka_assignors.loads import measure_loads
+from kafka_assignors.strategies import Sticky, Strategy, Weighted
+
+TOPICS = 20
+REBALANCES = 20
+
+
+def main() -> None:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--small", action="store_true", help="a tenth of the members and partitions")
+    by = 10 if parser.parse_args().small else 1
+    print("| group | event | time, of sticky's | ms | load, of the bound | moved | sticky: load, moved |")
+    print("|---|---|---|---|---|---|---|")
+    for members, partitions, mixed in [
+        (100, 10_000, False),
+        (1000, 10_000, False),
+        (100, 10_000, True),
+        (1000, 10_000, True),
+    ]:
+        group = a_group(members // by, partitions // by, mixed)
+        name = f"{members // by} x {partitions // by}, {'half of the topics each' if mixed else 'uniform'}"
+        for event, one in events(group):
+            print(f"| {name} | {event} | {row(one)} |", flush=True)
+    print()
+    print("| threshold | moved in a rebalance, of 10,000 | greatest load, of the bound: mean, worst |")
+    print("|---|---|---|")
+    for threshold in (0.0, 0.05, 0.1, 0.2, 0.5):
+        moved, ratios = life(a_group(100 // by, 10_000 // by, False), Weighted(threshold))
+        mean = sum(ratios) / len(ratios)
+        print(f"| {threshold} | {moved / REBALANCES:.1f} | {mean:.3f}, {max(ratios):.3f} |", flush=True)
+
+
+def a_group(members: int, partitions: int, mixed: bool) -> Group:
+    """Members of as many topics as there are, or of half of them each; nobody owns anything."""
+    rng, size = random.Random(members), partitions // TOPICS
+    topics = [
+        Topic(f"t{number:02}", size, weights=tuple(a_weight(rng) for _ in range(size)))
+        for number in range(TOPICS)
+    ]
+    names = [topic.name for topic in topics]
+    return Group.of(
+        topics,
+        [
+            Member(f"m{number:04}", frozenset(rng.sample(names, TOPICS // 2) if mixed else names))
+            for number in range(members)
+        ],
+    )
+
+
+def a_weight(rng: random.Random) -> int:
+    return int(1000 * rng.paretovariate(2))
+
+
+def events(group: Group) -> Iterator[tuple[str, Group]]:
+    """What happens to a group, each time from the assignment that `weighted` made first."""
+    yield "everything is new", group
+    settled = owning(group, Weighted().assign(group))
+    yield "nothing has changed", settled
+    members = list(settled.members.values())
+    yield "one member leaves", Group.of(group.topics.values(), members[1:])
+    yield "one member joins", Group.of(group.topics.values(), [*members, Member("new", members[0].topics)])
+    rng = random.Random(1)
+    anew = [
+        Topic(topic.name, topic.partitions, weights=tuple(a_weight(rng) for _ in range(topic.partitions)))
+        for topic in group.topics.values()
+    ]
+    yield "all weights are drawn anew", Group.of(anew, members)
+    yield "until now it was sticky", owning(group, Sticky().assign(group))
+
+
+def row(group: Group) -> str:
+    """One line of the first table."""
+    weighted, stuck = Weighted(), Sticky()
+    ours_s, ours = timed(weighted, group)
+    theirs_s, theirs = timed(stuck, group)
+    report, other = measure_loads(group, ours), measure_loads(group, theirs)
+    return (
+        f"{ours_s / theirs_s:.1f} | {1000 * ours_s:.0f} | {report.ratio:.3f} | {report.moved} | "
+        f"{other.ratio:.3f}, {other.moved}"
+    )
+
+
+def timed(strategy: Strategy, group: Group) -> tuple[float, Assignment]:
+    """The least of two times, after one call that does not count."""
+    assignment = strategy.assign(group)
+    took = []
+    for _ in range(2):
+        began = time.thread_time()
+        strategy.assign(group)
+        took.append(time.thread_time() - began)
+    return min(took), assignment
+
+
+def life(group: Group, strategy: Strategy) -> tuple[int, list[float]]:
+    """How many partitions moved in all, and the ratio after each rebalance."""
+    rng, moved, ratios = random.Random(2), 0, []
+    group = owning(group, strategy.assign(group))
+    for _ in range(REBALANCES):
+        group = Group.of([drifted(topic, rng) for topic in group.topics.values()], group.members.values())
+        assignment = strategy.assign(group)
+        report = measure_loads(group, assignment)
+        moved += report.moved
+        ratios.append(report.ratio)
+        group = owning(group, assignment)
+    return moved, ratios
+
+
+def drifted(topic: Topic, rng: random.Random) -> Topic:
+    weights = (int((weight or 0) * rng.uniform(0.75, 1.25)) for weight in topic.weights or ())
+    return Topic(topic.name, topic.partitions, weights=tuple(weights))
+
+
+def owning(group: Group, assignment: Assignment) -> Group:
+    """The group when its members have what they were assigned."""
+    return Group.of(group.topics.values(), owners(group.members.values(), assignment))
+
+
+def owners(members: Iterable[Member], assignment: Assignment) -> Iterator[Member]:
+    for member in members:
+        yield Member(member.id, member.topics, owned=assignment.members[member.id], generation=1)
+
+
+if __name__ == "__main__":
+    main()

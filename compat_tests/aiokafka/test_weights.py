@@ -1,0 +1,116 @@
+"""Leaders that ask for weights, on a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer
+
+from compat_tests.aiokafka.consumers import consumer_of, stopping
+from compat_tests.aiokafka.cooperative_consumers import consuming
+from compat_tests.group_of_members import GroupOfMembers
+from compat_tests.kafka_cluster import Kafka
+from compat_tests.weights import lag, silent_server
+from kafka_assignors_aiokafka import LagWeights, WeightedAssignor, WeightsFile
+
+PROGRAM = "compat_tests.aiokafka.member"
+
+
+async def until_shares(expected: list[set[int]], *consumers: Any) -> None:
+    """Wait until the consumers have these partitions, whoever has which."""
+    deadline = time.monotonic() + 90
+    while True:
+        shares = [{tp.partition for tp in consumer.assignment()} for consumer in consumers]
+        if sorted(map(sorted, shares)) == sorted(map(sorted, expected)):
+            return
+        assert time.monotonic() < deadline, shares
+        await asyncio.sleep(0.1)
+
+
+def test_eager_members_share_the_lag_and_not_the_number(kafka: Kafka) -> None:
+    async def run() -> None:
+        weights = LagWeights(group.id, base=10, bootstrap_servers=kafka.bootstrap)
+        consumers = [
+            consumer_of(
+                group,
+                WeightedAssignor(weights, weights_timeout_s=60),
+                enable_auto_commit=False,
+                session_timeout_ms=45_000,
+            )
+            for _ in range(2)
+        ]
+        async with stopping(*consumers):
+            await asyncio.gather(*(consumer.start() for consumer in consumers))
+            await until_shares([{2}, {0, 1, 3, 4, 5}], *consumers)
+
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 6}) as group:
+        lag(group, {2: 500, 4: 20})
+        asyncio.run(run())
+
+
+def test_cooperative_members_move_when_the_file_says_so(kafka: Kafka, tmp_path: Path) -> None:
+    file = tmp_path / "weights.json"
+
+    def weigh(*weights: int) -> None:
+        file.write_text(json.dumps({"topics": dict.fromkeys(group.topics, weights)}))
+
+    async def run() -> None:
+        strategies = [WeightedAssignor(WeightsFile(file))]
+        weigh(9, 1, 1, 1)
+        async with (
+            consuming(group, partition_assignment_strategy=strategies) as first,
+            consuming(group, partition_assignment_strategy=strategies) as second,
+        ):
+            await until_shares([{0}, {1, 2, 3}], first, second)
+            weigh(5, 5, 5, 5)
+            async with consuming(group, partition_assignment_strategy=strategies):
+                pass  # Somebody comes and goes: the next rebalance has the new weights.
+            await until_shares_even(first, second)
+
+    async def until_shares_even(*consumers: AIOKafkaConsumer) -> None:
+        deadline = time.monotonic() + 90
+        while [len(consumer.assignment()) for consumer in consumers] != [2, 2]:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.1)
+
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
+        asyncio.run(run())
+
+
+def test_the_group_does_not_wait_for_brokers_that_do_not_answer(
+    kafka: Kafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked: list[Mapping[str, int]] = []
+
+    async def run() -> float:
+        with silent_server() as address:
+            silent = LagWeights(group.id, bootstrap_servers=address)
+
+            async def weights(topics: Mapping[str, int]) -> Any:
+                asked.append(topics)
+                return await silent(topics)
+
+            # A minute was asked for; the session allows for two seconds.
+            assignor = WeightedAssignor(weights, weights_timeout_s=60)
+            consumer = consumer_of(group, assignor, session_timeout_ms=6000, rebalance_timeout_ms=60_000)
+            async with stopping(consumer):
+                began = time.monotonic()
+                await asyncio.wait_for(consumer.start(), 60)
+                await until_shares([{0, 1, 2, 3}], consumer)
+                took = time.monotonic() - began
+                await asyncio.sleep(1)  # No other rebalance: the leader was not expelled meanwhile.
+            return took
+
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
+        took = asyncio.run(run())
+        assert asked == [dict(group.topics)]
+    assert took >= 2
+    (warning,) = [m for m in caplog.messages if "no weights from" in m]
+    assert "it did not answer within 2 s; all weights count as unknown" in warning
+    assert "weighted: no weight of the 4 partitions is known: each counts as 1" in caplog.messages

@@ -1,0 +1,101 @@
+"""Leaders that ask for weights, on a real broker."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import kafka as kafka_python
+import pytest
+from kafka import KafkaConsumer
+
+from compat_tests.group_of_members import GroupOfMembers
+from compat_tests.kafka_cluster import Kafka
+from compat_tests.weights import lag, silent_server
+from kafka_assignors_kafka_python import CooperativeKafkaConsumer, LagWeights, WeightedAssignor
+
+PROGRAM = "compat_tests.kafka_python.member"
+
+IS_2 = kafka_python.__version__.startswith("2.")
+KINDS = [KafkaConsumer] if IS_2 else [KafkaConsumer, CooperativeKafkaConsumer]
+
+
+@contextlib.contextmanager
+def polling(
+    group: GroupOfMembers, kind: Callable[..., Any], weights: Any, count: int, **settings: Any
+) -> Iterator[list[Any]]:
+    """So many consumers, each polled in a thread of its own."""
+    consumers = [
+        kind(
+            *group.topics,
+            bootstrap_servers=group.kafka.bootstrap,
+            group_id=group.id,
+            enable_auto_commit=False,
+            heartbeat_interval_ms=200,
+            partition_assignment_strategy=[WeightedAssignor(weights, weights_timeout_s=60)],
+            **settings,
+        )
+        for _ in range(count)
+    ]
+    ended = threading.Event()
+
+    def poll(consumer: Any) -> None:
+        while not ended.is_set():
+            consumer.poll(timeout_ms=100)
+        consumer.close()
+
+    threads = [threading.Thread(target=poll, args=[consumer], daemon=True) for consumer in consumers]
+    for thread in threads:
+        thread.start()
+    try:
+        yield consumers
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join(60)
+
+
+def until_shares(expected: list[set[int]], consumers: list[Any]) -> None:
+    """Wait until the consumers have these partitions, whoever has which."""
+    deadline = time.monotonic() + 90
+    while True:
+        shares = [{tp.partition for tp in consumer.assignment()} for consumer in consumers]
+        if sorted(map(sorted, shares)) == sorted(map(sorted, expected)):
+            return
+        assert time.monotonic() < deadline, shares
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_members_share_the_lag_and_not_the_number(kafka: Kafka, kind: Callable[..., Any]) -> None:
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 6}) as group:
+        lag(group, {2: 500, 4: 20})
+        weights = LagWeights(group.id, base=10, bootstrap_servers=kafka.bootstrap)
+        with polling(group, kind, weights, 2, session_timeout_ms=45_000) as consumers:
+            until_shares([{2}, {0, 1, 3, 4, 5}], consumers)
+
+
+def test_the_group_does_not_wait_for_brokers_that_do_not_answer(
+    kafka: Kafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked: list[Mapping[str, int]] = []
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group, silent_server() as address:
+        silent = LagWeights(group.id, bootstrap_servers=address)
+
+        def weights(topics: Mapping[str, int]) -> Any:
+            asked.append(topics)
+            return silent(topics)
+
+        # A minute was asked for; the session allows for two seconds.
+        began = time.monotonic()
+        with polling(group, KafkaConsumer, weights, 1, session_timeout_ms=6000) as consumers:
+            until_shares([{0, 1, 2, 3}], consumers)
+            took = time.monotonic() - began
+            time.sleep(1)  # No other rebalance: the leader was not expelled meanwhile.
+        assert asked == [dict(group.topics)]
+    assert took >= 2
+    (warning,) = [m for m in caplog.messages if "no weights from" in m]
+    assert "all weights count as unknown" in warning

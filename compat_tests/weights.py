@@ -1,0 +1,49 @@
+"""What tests of weights need on a real broker: a lag, and a server that accepts and never answers."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Iterator, Mapping
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from compat_tests.group_of_members import GroupOfMembers
+
+__all__ = ["lag", "silent_server"]
+
+
+def lag(group: GroupOfMembers, records: Mapping[int, int]) -> str:
+    """Commit 0 for every partition of the group's topic, and write so many records to some. Its name."""
+    ((topic, partitions),) = group.topics.items()
+    producer = Producer({"bootstrap.servers": group.kafka.bootstrap, "linger.ms": 50})
+    for partition, count in records.items():
+        for _ in range(count):
+            producer.produce(topic, b"x", partition=partition)
+    assert producer.flush(60) == 0
+    settings = {"bootstrap.servers": group.kafka.bootstrap, "group.id": group.id}
+    with contextlib.closing(Consumer(settings)) as consumer:
+        offsets = [TopicPartition(topic, partition, 0) for partition in range(partitions)]
+        _commit(consumer, offsets)
+    return topic
+
+
+def _commit(consumer: Consumer, offsets: list[TopicPartition]) -> None:
+    """Commit, once the broker has its coordinator ready: this may be the first group it hears of."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            consumer.commit(offsets=offsets, asynchronous=False)
+            return
+        except KafkaException as refused:
+            if not refused.args[0].retriable() or time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+
+
+@contextlib.contextmanager
+def silent_server() -> Iterator[str]:
+    """The address of one that accepts connections and never says anything, as a stalled broker does."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"

@@ -1,0 +1,107 @@
+"""Where a leader gets the weights of partitions from, and how long it waits for them.
+
+Whoever is asked runs beside the event loop (a plain function in a thread) or in it (a coroutine function),
+while heartbeats go on. `LagWeights` has connections of its own, through aiokafka's public clients: the
+consumer's are busy with a rebalance and with fetches that a broker holds back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+
+from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.group import Topic
+from kafka_assignors.weighing import GivenWeights, lag_weights, parse_weights, require_base
+
+__all__ = ["LagWeights", "WeightsFile", "weighed_topics"]
+
+
+class WeightsFile:
+    """Weights from a file of JSON, which is read again in each rebalance:
+
+        {"format": 1, "topics": {"orders": [1200, null, 0]}}
+
+    A weight for each partition from 0 on; null where it is unknown.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self._path)!r})"
+
+    def __call__(self, topics: Mapping[str, int]) -> GivenWeights:
+        """Raises OSError or ValueError if the file cannot be read."""
+        return parse_weights(self._path.read_bytes(), str(self._path))
+
+
+class LagWeights:
+    """The lag of a group as weights: of each partition the records between the committed offset and the end.
+
+    `base` is what a partition weighs besides, in records: it keeps a group that keeps up from being moved
+    about because of a handful of records. `settings` are those by which the consumer finds its brokers, as
+    AIOKafkaConsumer takes them: bootstrap_servers, security_protocol, sasl_mechanism and so on.
+    """
+
+    def __init__(self, group_id: str, *, base: int = 1000, **settings: Any) -> None:
+        """Raises TypeError or ValueError for a base that is no number of records."""
+        require_base(base)
+        self._group_id, self._base, self._settings = group_id, base, settings
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._group_id!r})"  # The settings may hold a password.
+
+    async def __call__(self, topics: Mapping[str, int]) -> GivenWeights:
+        """Raises KafkaError if brokers refuse it."""
+        partitions = [TopicPartition(name, p) for name, count in topics.items() for p in range(count)]
+        committed, end = await asyncio.gather(self._committed(), self._end(partitions))
+        return lag_weights(topics, committed, end, self._base)
+
+    async def _committed(self) -> dict[tuple[str, int], int]:
+        async with AsyncExitStack() as stack:
+            admin = AIOKafkaAdminClient(**self._settings)
+            stack.push_async_callback(admin.close)
+            await admin.start()
+            found = await admin.list_consumer_group_offsets(self._group_id)
+            return {(tp.topic, tp.partition): offset.offset for tp, offset in found.items()}
+
+    async def _end(self, partitions: list[TopicPartition]) -> dict[tuple[str, int], int]:
+        async with AsyncExitStack() as stack:
+            consumer = AIOKafkaConsumer(**self._settings)
+            stack.push_async_callback(consumer.stop)
+            await consumer.start()
+            found = await consumer.end_offsets(partitions)
+            return {(tp.topic, tp.partition): offset for tp, offset in found.items()}
+
+
+async def weighed_topics(coordinator: Any, assignor: EagerAssignor, topics: list[Topic]) -> list[Topic]:
+    """The topics with the weights that the assignor's source gives in time. Fails for nothing it does."""
+    patience_s = assignor.weights_patience_s(coordinator._session_timeout_ms)
+    asked = _ask(coordinator, assignor, topics)
+    if asked is not None:
+        asked.add_done_callback(lambda one: one.cancelled() or one.exception())  # Looked at, however late.
+        try:
+            # Not `wait_for`: it waits for what it has cancelled, and that may take its time to end.
+            await asyncio.wait([asked], timeout=patience_s)
+        finally:
+            asked.cancel()
+    return await asyncio.to_thread(assignor.weigh_by, coordinator, topics, asked, patience_s)
+
+
+def _ask(coordinator: Any, assignor: EagerAssignor, topics: list[Topic]) -> asyncio.Future[Any] | None:
+    source: Any = assignor.weights
+    if inspect.iscoroutinefunction(source) or inspect.iscoroutinefunction(type(source).__call__):
+        asked: asyncio.Future[Any] = asyncio.ensure_future(
+            source({topic.name: topic.partitions for topic in topics})
+        )
+        return asked
+    asking = assignor.ask_for_weights(coordinator, topics)
+    return None if asking is None else asyncio.wrap_future(asking)

@@ -1,0 +1,90 @@
+"""Where a leader gets the weights of partitions from, and how long it waits for them.
+
+Whoever is asked runs in a thread of its own, while kafka-python goes on with its I/O. `LagWeights` has
+connections of its own, through kafka-python's public clients: the consumer's are busy with a rebalance and
+with fetches that a broker holds back, and in version 2 whoever uses them must hold the consumer's lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import wait
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+
+from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.group import Topic
+from kafka_assignors.weighing import GivenWeights, lag_weights, parse_weights, require_base
+
+__all__ = ["LagWeights", "WeightsFile", "weighed_topics"]
+
+_REQUEST_TIMEOUT_MS = 10_000
+"""Of the clients that look the lag up. The group does not wait for it, but the thread should end some day."""
+
+
+class WeightsFile:
+    """Weights from a file of JSON, which is read again in each rebalance:
+
+        {"format": 1, "topics": {"orders": [1200, null, 0]}}
+
+    A weight for each partition from 0 on; null where it is unknown.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self._path)!r})"
+
+    def __call__(self, topics: Mapping[str, int]) -> GivenWeights:
+        """Raises OSError or ValueError if the file cannot be read."""
+        return parse_weights(self._path.read_bytes(), str(self._path))
+
+
+class LagWeights:
+    """The lag of a group as weights: of each partition the records between the committed offset and the end.
+
+    `base` is what a partition weighs besides, in records: it keeps a group that keeps up from being moved
+    about because of a handful of records. `settings` are those by which the consumer finds its brokers, as
+    KafkaConsumer takes them: bootstrap_servers, security_protocol, sasl_mechanism and so on.
+    """
+
+    def __init__(self, group_id: str, *, base: int = 1000, **settings: Any) -> None:
+        """Raises TypeError or ValueError for a base that is no number of records."""
+        require_base(base)
+        self._group_id, self._base = group_id, base
+        self._settings = {"request_timeout_ms": _REQUEST_TIMEOUT_MS, **settings}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._group_id!r})"  # The settings may hold a password.
+
+    def __call__(self, topics: Mapping[str, int]) -> GivenWeights:
+        """Raises KafkaError if brokers refuse it."""
+        partitions = [TopicPartition(name, p) for name, count in topics.items() for p in range(count)]
+        with closing(KafkaAdminClient(**self._settings)) as admin:
+            committed = _committed(admin, self._group_id)
+        with closing(KafkaConsumer(**self._settings)) as consumer:
+            consumer.assign(partitions)  # So it asks for the metadata of these topics.
+            found = consumer.end_offsets(partitions)
+        end = {(tp.topic, tp.partition): offset for tp, offset in found.items()}
+        return lag_weights(topics, committed, end, self._base)
+
+
+def _committed(admin: Any, group_id: str) -> dict[tuple[str, int], int]:
+    if hasattr(admin, "list_group_offsets"):  # from 3.0 on
+        found = admin.list_group_offsets(group_id)[group_id]
+    else:
+        found = admin.list_consumer_group_offsets(group_id)
+    return {(tp.topic, tp.partition): offset.offset for tp, offset in found.items()}
+
+
+def weighed_topics(coordinator: Any, assignor: EagerAssignor, topics: list[Topic]) -> list[Topic]:
+    """The topics with the weights that the assignor's source gives in time. Fails for nothing it does."""
+    patience_s = assignor.weights_patience_s(coordinator.config["session_timeout_ms"])
+    asked = assignor.ask_for_weights(coordinator, topics)
+    if asked is not None:
+        wait([asked], timeout=patience_s)
+    return assignor.weigh_by(coordinator, topics, asked, patience_s)

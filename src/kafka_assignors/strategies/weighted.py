@@ -1,0 +1,77 @@
+"""`weighted`: the greatest load of any member as little as possible, where partitions weigh differently.
+
+A weight is what a partition costs to consume: its lag, bytes or records a second, whatever the leader is told
+(`Topic.weights`). Fewest is not the aim here: that is `sticky`. How it is done, and what is promised, is in
+`kafka_assignors.loads`.
+
+The name is our own and stands for both protocols, as for `rack-aware-sticky`. Weights are the leader's
+business: members send nothing that others would have to understand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from kafka_assignors.claims import Claims, judge_claims
+from kafka_assignors.group import Assignment, Group
+from kafka_assignors.loads import Terms, balance_loads
+from kafka_assignors.loads.known import weights_of
+from kafka_assignors.strategies.contract import RebalanceProtocol
+
+__all__ = ["Weighted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Weighted:
+    """Balanced by weight, and moving partitions only where it is worth it, under either protocol.
+
+    `threshold` is what the greatest load must come down by, relative to itself, for partitions to move: from
+    0 to below 1. `budget` is how many partitions may change hands in one rebalance, those included that
+    nobody owned and that must be placed; None for any number.
+    """
+
+    threshold: float = 0.1
+    budget: int | None = None
+
+    name = "weighted"
+    version = 0
+    protocols = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
+
+    def __post_init__(self) -> None:
+        """Raises TypeError or ValueError for arguments that make no sense."""
+        if isinstance(self.threshold, bool) or not isinstance(self.threshold, int | float):
+            raise TypeError(f"threshold must be a number from 0 to 0.99, not {self.threshold!r}")
+        if not 0 <= self.threshold <= 0.99:
+            raise ValueError(f"threshold must be from 0 to 0.99, not {self.threshold!r}")
+        if self.budget is not None and (isinstance(self.budget, bool) or not isinstance(self.budget, int)):
+            raise TypeError(f"budget must be a number of partitions or None, not {self.budget!r}")
+        if self.budget is not None and self.budget < 0:
+            raise ValueError(f"budget must be 0 or more, not {self.budget}")
+
+    @property
+    def terms(self) -> Terms:
+        """What partitions may move for, and how many."""
+        return Terms(Fraction(self.threshold).limit_denominator(1_000_000), self.budget)
+
+    def findings(self, group: Group) -> Sequence[str]:
+        """How many weights nobody knew, where some are."""
+        weights = weights_of(group)
+        partitions = sum(map(len, weights.by_topic.values()))
+        if not weights.unknown:
+            return []
+        if weights.unknown == partitions:
+            return [f"no weight of the {partitions} partitions is known: each counts as 1"]
+        return [
+            f"{weights.unknown} of {partitions} weights are unknown: each counts as the median of its topic, "
+            "or else of all"
+        ]
+
+    def assign(self, group: Group) -> Assignment:
+        """The target for the group; the leader withholds what somebody still has to give up."""
+        return self.assign_judged(group, judge_claims(group))
+
+    def assign_judged(self, group: Group, claims: Claims) -> Assignment:
+        """The same, with the claims that the leader has judged."""
+        return balance_loads(group, claims, self.terms)

@@ -1,0 +1,168 @@
+"""What a leader is told about the weights of partitions, and what it makes of that.
+
+A source of weights is somebody's code, a file, or brokers. It may be late, fail, or say nonsense, and none of
+that may hold up the group. The adapters ask it, within a time; here is what they make of the answer:
+
+- an entry that is no weight (not a whole number from 0 to 2^63 - 1) counts as unknown, and so does a topic
+  with too few or too many; the leader's log says so, once for each topic;
+- without any answer the last one that this member got counts, however old: weights change slowly beside
+  being absent. Without a last one either all weights are unknown, and a strategy counts partitions.
+
+There is no I/O here, and nothing that knows a client.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from operator import index
+from typing import Any, TypeAlias
+
+from kafka_assignors.group import MOST_WEIGHT, Topic
+
+__all__ = [
+    "FORMAT",
+    "GivenWeights",
+    "WeightSource",
+    "lag_weights",
+    "parse_weights",
+    "patience_s",
+    "require_base",
+    "require_source",
+    "weigh",
+]
+
+FORMAT = 1
+"""The version of the form of a file of weights. Another one is refused."""
+
+GivenWeights: TypeAlias = Mapping[str, Sequence[int | None]]
+"""By topic a weight for each partition, from 0 on; None where it is unknown."""
+
+WeightSource: TypeAlias = Callable[[Mapping[str, int]], GivenWeights]
+"""Given the number of partitions of each topic, their weights. Topics it does not know it may leave out."""
+
+
+def require_source(source: object, timeout_s: object) -> None:
+    """TypeError or ValueError for what cannot be asked for weights, or not within such a time."""
+    if source is not None and (not callable(source) or isinstance(source, type)):
+        raise TypeError(
+            "weights must be a function (topics: partition counts by name) -> weights by name, "
+            f"not {source!r}"
+        )
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float):
+        raise TypeError(f"weights_timeout_s must be a number of seconds, not {timeout_s!r}")
+    if not 0 < timeout_s < float("inf"):
+        raise ValueError(f"weights_timeout_s must be above 0, not {timeout_s!r}")
+
+
+def require_base(base: object) -> None:
+    """TypeError or ValueError for what is no weight of a partition without lag."""
+    if isinstance(base, bool) or not isinstance(base, int):
+        raise TypeError(f"base must be a number of records, not {base!r}")
+    if not 0 <= base <= MOST_WEIGHT // 2:  # Lag needs room above it.
+        raise ValueError(f"base must be from 0 to 2^62 records, not {base}")
+
+
+def patience_s(timeout_s: float, session_timeout_s: float) -> float:
+    """How long the group waits for weights: at most a third of a session, whatever was asked for."""
+    return min(timeout_s, session_timeout_s / 3)
+
+
+def weigh(topics: Iterable[Topic], given: object) -> tuple[list[Topic], list[str]]:
+    """The topics with the weights that a source gave, and what was wrong with these."""
+    if not isinstance(given, Mapping):
+        return list(topics), [f"the source of weights gave {type(given).__name__}, not a mapping of topics"]
+    weighed: list[Topic] = []
+    findings: list[str] = []
+    for topic in topics:
+        weights: tuple[int | None, ...] | None = None
+        if given.get(topic.name) is not None:
+            weights, finding = _weights_of(topic, given[topic.name])
+            if finding is not None:
+                findings.append(finding)
+        weighed.append(replace(topic, weights=weights))
+    return weighed, findings
+
+
+def _weights_of(topic: Topic, listed: Any) -> tuple[tuple[int | None, ...] | None, str | None]:
+    if isinstance(listed, str | bytes | Mapping) or not hasattr(listed, "__len__"):
+        what = type(listed).__name__
+        return None, f"the weights of topic {topic.name!r} are a {what}, not a sequence: they are unknown"
+    if len(listed) != topic.partitions:
+        return None, (
+            f"there are {len(listed)} weights for the {topic.partitions} partitions of topic "
+            f"{topic.name!r}: they are unknown"
+        )
+    entries = list(listed)
+    weights = tuple(map(_weight, entries))
+    bad = [
+        place
+        for place, (entry, weight) in enumerate(zip(entries, weights, strict=True))
+        if weight is None and entry is not None
+    ]
+    if not bad:
+        return weights, None
+    return weights, (
+        f"{len(bad)} weights of topic {topic.name!r} are no whole numbers from 0 to 2^63 - 1, the first "
+        f"being {_short(entries[bad[0]])} of partition {bad[0]}: they are unknown"
+    )
+
+
+def _weight(entry: Any) -> int | None:
+    """An integer of whatever kind, NumPy's included, if it is a weight."""
+    try:
+        weight = None if isinstance(entry, bool) else index(entry)
+    except TypeError:
+        return None
+    return weight if weight is not None and 0 <= weight <= MOST_WEIGHT else None
+
+
+def _short(entry: object, width: int = 40) -> str:
+    if type(entry) is int and entry.bit_length() > 128:  # Its digits may be more than Python will print.
+        return f"an integer of {entry.bit_length()} bits"
+    text = repr(entry)
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def lag_weights(
+    topics: Mapping[str, int],
+    committed: Mapping[tuple[str, int], int],
+    end: Mapping[tuple[str, int], int],
+    base: int,
+) -> dict[str, list[int | None]]:
+    """What each partition has before it: the records behind the committed offset, and `base` besides.
+
+    Unknown where nothing is committed, or the end is not known. (Offsets of a compacted topic and of
+    transactions have holes, so that there may be fewer records than the lag says.)
+    """
+    return {
+        name: [
+            base + max(0, end[name, partition] - committed[name, partition])
+            if (name, partition) in end and committed.get((name, partition), -1) >= 0
+            else None
+            for partition in range(partitions)
+        ]
+        for name, partitions in topics.items()
+    }
+
+
+def parse_weights(text: str | bytes, where: str) -> dict[str, list[int | None]]:
+    """The weights that a file gives: `{"format": 1, "topics": {"orders": [1200, null, 0]}}`.
+
+    `format` may be absent. Raises ValueError, which names `where`, for anything else; single weights are
+    judged by `weigh`.
+    """
+    try:
+        form = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{where}: this is no JSON: {error}") from None
+    if not isinstance(form, dict) or not isinstance(form.get("topics"), dict):
+        raise ValueError(f'{where}: expected {{"topics": {{"<topic>": [<weight of partition 0>, …]}}}}')
+    if form.get("format", FORMAT) != FORMAT:
+        raise ValueError(f"{where}: this version reads format {FORMAT}, not {_short(form['format'])}")
+    for name, weights in form["topics"].items():
+        if not isinstance(weights, list):
+            raise ValueError(f"{where}: the weights of topic {name!r} are no array")
+    topics: dict[str, list[int | None]] = form["topics"]
+    return topics

@@ -1,0 +1,193 @@
+"""What `weighted` promises, on groups small enough to try every assignment, and on some that are meant."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_assignors.group import Assignment, Group
+from kafka_assignors.leader import lead
+from kafka_assignors.loads import measure_loads
+from kafka_assignors.strategies import RebalanceProtocol, Weighted, load_strategy
+from tests.weighed_groups import after, least_makespan, loads, settled, weighed, weighed_groups
+
+THRESHOLDS = st.sampled_from([0.0, 0.1, 0.3])
+
+
+def assigned(strategy: Weighted, group: Group) -> Assignment:
+    """A valid assignment of the group."""
+    return lead(strategy, group, RebalanceProtocol.EAGER).target
+
+
+def moved(group: Group, assignment: Assignment) -> int:
+    return measure_loads(group, assignment).moved
+
+
+class TestBounds:
+    @given(weighed_groups(), THRESHOLDS)
+    def test_within_the_promised_factor_and_never_below_the_lower_bound(
+        self, group: Group, threshold: float
+    ) -> None:
+        strategy = Weighted(threshold)
+        report = measure_loads(group, assigned(strategy, group), strategy.terms)
+        least = least_makespan(group)
+        assert report.lower_bound <= least <= report.makespan
+        assert report.factor is not None
+        assert report.makespan <= report.factor * least
+
+    @pytest.mark.parametrize("members", [2, 3, 5])
+    def test_graham_s_worst_case_of_the_heaviest_first(self, members: int) -> None:
+        # Two each of 2m-1, 2m-2 … m, and a third of m: heaviest first leads to 4m-1, and 3m is possible.
+        weights = [w for w in range(2 * members - 1, members - 1, -1) for _ in range(2)] + [members]
+        group = weighed({"orders": weights}, {f"m{n}": ["orders"] for n in range(members)})
+        report = measure_loads(group, assigned(Weighted(), group), Weighted().terms)
+        assert report.lower_bound == 3 * members
+        assert report.factor == pytest.approx(4 / 3 - 1 / (3 * members))
+        assert 3 * members <= report.makespan <= 4 * members - 1
+
+    def test_where_dealing_is_bad_rounding_is_not(self) -> None:
+        # A tournament: in each round pairs of those who have most so far share one topic. Dealing, which
+        # cannot know who comes later, gives the whole way to one member; one partition each is possible.
+        rounds, members = 5, 32
+        weights, readers = {}, {f"m{n:02}": [] for n in range(members)}  # type: ignore[var-annotated]
+        for step in range(rounds):
+            for first in range(0, members, 2 ** (step + 1)):
+                name = f"t{step}-{first:02}"
+                weights[name] = [1000 - step]
+                for number in (first, first + 2**step):
+                    readers[f"m{number:02}"].append(name)
+        group = weighed(weights, readers)
+        report = measure_loads(group, assigned(Weighted(), group), Weighted().terms)
+        assert report.heaviest == 1000
+        assert report.makespan <= 2 * report.lower_bound
+
+    def test_readers_of_one_topic_alone_bound_everybody(self) -> None:
+        group = weighed({"big": [9, 9, 9, 9], "small": [1]}, {"a": ["big"], "b": ["big"], "c": ["small"]})
+        report = measure_loads(group, assigned(Weighted(), group))
+        assert (report.makespan, report.lower_bound, report.factor) == (18, 18, None)
+
+
+class TestRest:
+    @given(weighed_groups(), THRESHOLDS)
+    def test_what_was_assigned_stays(self, group: Group, threshold: float) -> None:
+        strategy = Weighted(threshold)
+        first = assigned(strategy, group)
+        assert assigned(strategy, after(group, first)) == first
+
+    @given(weighed_groups(), THRESHOLDS)
+    def test_a_cooperative_group_comes_to_rest_soon(self, group: Group, threshold: float) -> None:
+        strategy = Weighted(threshold)
+        group, _ = settled(strategy, group, 4)
+        assert moved(group, assigned(strategy, group)) == 0
+
+    @given(weighed_groups(), st.integers(0, 3))
+    def test_a_cooperative_group_with_a_budget_comes_to_rest_soon(self, group: Group, budget: int) -> None:
+        settled(Weighted(budget=budget), group, 4)
+
+    @given(weighed_groups(), st.randoms(use_true_random=False))
+    def test_the_order_of_things_means_nothing(self, group: Group, rng: random.Random) -> None:
+        topics, members = list(group.topics.values()), list(group.members.values())
+        rng.shuffle(topics)
+        rng.shuffle(members)
+        again = assigned(Weighted(), Group.of(topics, members, group.generation))
+        assert again.members == assigned(Weighted(), group).members
+
+
+class TestWhatMoves:
+    def test_not_for_a_gain_below_the_threshold(self) -> None:
+        group = weighed(
+            {"t": [10, 6, 3, 11]}, {"a": ["t"], "b": ["t"]}, {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}}
+        )
+        assert loads(group, assigned(Weighted(0.1), group)) == {"a": 16, "b": 14}
+        assert max(loads(group, assigned(Weighted(0.0), group)).values()) == 16  # Nothing is better, either.
+        heavier = weighed(
+            {"t": [20, 16, 3, 11]}, {"a": ["t"], "b": ["t"]}, {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}}
+        )
+        assert max(loads(heavier, assigned(Weighted(0.1), heavier)).values()) <= 30
+
+    def test_what_nobody_owns_is_placed_whatever_the_threshold(self) -> None:
+        group = weighed({"t": [5, 5, 5]}, {"a": ["t"], "b": ["t"]}, {"a": {"t": [0, 1]}})
+        assert loads(group, assigned(Weighted(0.9, budget=0), group)) == {"a": 10, "b": 5}
+
+    def test_a_newcomer_gets_its_share_whatever_the_threshold(self) -> None:
+        names = [f"m{n:02}" for n in range(20)]
+        group = weighed(
+            {"t": [1] * 200},
+            {m: ["t"] for m in [*names, "new"]},
+            {m: {"t": list(range(10 * n, 10 * n + 10))} for n, m in enumerate(names)},
+        )
+        assignment = assigned(Weighted(), group)
+        assert 8 <= assignment.load("new") <= 10
+        assert moved(group, assignment) == assignment.load("new")
+
+    def test_who_is_second_is_relieved_beside_a_partition_heavier_than_any_share(self) -> None:
+        group = weighed(
+            {"t": [1000, 100, 100, 100, 100]},
+            {m: ["t"] for m in "abcd"},
+            {"a": {"t": [0]}, "b": {"t": [1, 2, 3]}, "c": {"t": [4]}},
+        )
+        assert sorted(loads(group, assigned(Weighted(), group)).values()) == [100, 100, 200, 1000]
+
+    @pytest.mark.parametrize("budget", [0, 1, 2, 5])
+    def test_no_more_than_the_budget_and_the_best_first(self, budget: int) -> None:
+        owned = {"a": {"t": list(range(8))}, "b": {"t": [8]}}
+        group = weighed({"t": [40, 20, 10, 8, 6, 4, 2, 1, 1]}, {"a": ["t"], "b": ["t"]}, owned)
+        assignment = assigned(Weighted(0, budget=budget), group)
+        assert moved(group, assignment) <= budget
+        assert max(loads(group, assignment).values()) <= {0: 91, 1: 51, 2: 51, 5: 51}[budget]
+        assert measure_loads(group, assignment, Weighted(0, budget=budget).terms).factor is None
+
+    def test_what_had_to_be_placed_uses_the_budget_up(self) -> None:
+        owned = {"a": {"t": [0, 1, 2]}}
+        group = weighed({"t": [9, 9, 9, 1, 1]}, {"a": ["t"], "b": ["t"]}, owned)
+        assert moved(group, assigned(Weighted(budget=2), group)) == 0
+        assert moved(group, assigned(Weighted(budget=3), group)) == 1
+
+
+class TestWeightlessAndUnknown:
+    def test_partitions_without_weight_are_spread_by_number(self) -> None:
+        group = weighed({"t": [100, 1] + [0] * 98}, {"a": ["t"], "b": ["t"]})
+        assignment = assigned(Weighted(), group)
+        assert [assignment.load("a"), assignment.load("b")] == [50, 50]
+
+    def test_without_any_weight_partitions_are_counted(self) -> None:
+        group = weighed({"t": None, "u": None}, {m: ["t", "u"] for m in "abc"})
+        assignment = assigned(Weighted(), group)
+        assert [assignment.load(m) for m in "abc"] == [2, 2, 2]
+        assert Weighted().findings(group) == ["no weight of the 6 partitions is known: each counts as 1"]
+
+    def test_an_unknown_weight_is_the_median_of_its_topic_or_else_of_all(self) -> None:
+        group = weighed({"t": [1, None, 7, 9], "u": None, "v": [100, 100]}, {"a": ["t", "u", "v"]})
+        assert loads(group, assigned(Weighted(), group)) == {"a": 1 + 7 + 7 + 9 + 3 * 9 + 200}
+        assert measure_loads(group, assigned(Weighted(), group)).unknown_weights == 4
+        (finding,) = Weighted().findings(group)
+        assert finding.startswith("4 of 9 weights are unknown")
+
+    def test_the_greatest_weights_there_are(self) -> None:
+        most = 2**63 - 1
+        group = weighed({"t": [most] * 5}, {"a": ["t"], "b": ["t"]})
+        assert sorted(loads(group, assigned(Weighted(), group)).values()) == [2 * most, 3 * most]
+
+    def test_nobody_and_nothing(self) -> None:
+        assert assigned(Weighted(), weighed({"t": [1]}, {})).members == {}
+        assert assigned(Weighted(), weighed({"t": []}, {"a": ["t", "gone"]})).members == {"a": {}}
+        report = measure_loads(weighed({}, {}), Assignment({}))
+        assert (report.makespan, report.lower_bound, report.ratio) == (0, 0, 1.0)
+
+
+class TestArguments:
+    def test_is_found_by_its_name(self) -> None:
+        assert load_strategy("weighted") == Weighted()
+
+    @pytest.mark.parametrize("threshold", [-0.1, 1, 1.5, float("nan"), float("inf")])
+    def test_a_threshold_that_makes_no_sense(self, threshold: float) -> None:
+        with pytest.raises(ValueError, match=r"threshold must be from 0 to 0\.99"):
+            Weighted(threshold)
+
+    @pytest.mark.parametrize(("budget", "error"), [(-1, ValueError), (1.5, TypeError), (True, TypeError)])
+    def test_a_budget_that_makes_no_sense(self, budget: object, error: type[Exception]) -> None:
+        with pytest.raises(error, match="budget must be"):
+            Weighted(budget=budget)  # type: ignore[arg-type]
