@@ -13,9 +13,10 @@ remains will have, unless the application is scaled down at the same time; so th
 that can be said, and never too many: the cap takes nothing from anybody that would keep it in the end. Of n
 members of two releases the larger one is half at least, so nobody has more than about twice its part of a
 balanced assignment, however long the group stays as it is. What the cap is for each topic is computed by the
-solver's levels, for a group in which the topic's largest release alone subscribes to it. That group has fewer
-subscribers than this one, so this one can be balanced with no load above the cap; where subscriptions differ
-and partitions that stay would make others exceed it, they are let go.
+solver's levels, for a group in which the topic's largest release alone subscribes to it. Where everybody
+subscribes to the same topics, all that is free fits in below the cap. Where subscriptions differ, partitions
+that stay can make somebody exceed it; then the members around it are let go, and in the end all. So either
+nobody has more than its cap, or the group is exactly balanced.
 
 Source of the idea: PostHog's placement for rolling deployments of their consumers (pull request 82575),
 where incoming pods are filled to their final share and outgoing ones hold and shed.
