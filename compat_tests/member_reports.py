@@ -32,6 +32,7 @@ class MemberSpec:
 
     - `sticky` …: our assignor of this strategy;
     - `stock:sticky`: the client's own;
+    - `rollout:2`: our `rollout` of a member that runs release 2;
     - `module:attribute`: our assignor of a strategy written by somebody else;
     - `class:sticky`: our class where an instance belongs;
     - `garbage:sticky:ff00`: votes for `sticky`, and joins with these bytes.
@@ -92,6 +93,7 @@ class Orders:
     Attributes:
         busy: the application has its hands full, and asks the client for nothing.
         pause_s: how long the listener takes, in seconds.
+        draining: what a member of `rollout` announces from now on; None if nothing was said of it.
 
     Told to `count`, it reports how many bytes the process has received from each port since it started.
     """
@@ -99,6 +101,7 @@ class Orders:
     def __init__(self, reporter: Reporter) -> None:
         self.busy = False
         self.pause_s = 0.0
+        self.draining: bool | None = None
         self._reporter = reporter
         self._topics: list[str] | None = None
         threading.Thread(target=self._listen, daemon=True).start()
@@ -112,8 +115,17 @@ class Orders:
         self._topics = order.get("topics", self._topics)
         self.busy = order.get("busy", self.busy)
         self.pause_s = order.get("pause_s", self.pause_s)
+        self.draining = order.get("draining", self.draining)
         if "count" in order:
             self._reporter.report("received", count=order["count"], by_port=received_by_port())
+
+    def announce(self, consumer: Any, assignors: Iterable[Any]) -> None:
+        """Have a cooperative consumer announce what was ordered, if something was since the last call."""
+        draining, self.draining = self.draining, None
+        if draining is not None:
+            for assignor in assignors:
+                assignor.announce(draining=draining)
+            consumer.enforce_rebalance()
 
     def new_topics(self) -> list[str] | None:
         """What to subscribe to from now on; None if that has not changed since the last call."""

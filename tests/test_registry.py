@@ -27,6 +27,7 @@ BUILT_IN = [
     "priority",
     "rack-aware-sticky",
     "range",
+    "rollout",
     "roundrobin",
     "standby",
     "sticky",

@@ -19,6 +19,7 @@ from kafka_assignors_aiokafka import (
     CooperativeStickyAssignor,
     RackAwareStickyAssignor,
     RangeAssignor,
+    RolloutAssignor,
     RoundRobinAssignor,
     StickyAssignor,
     assignor,
@@ -63,6 +64,8 @@ def assignor_of(spec: MemberSpec, name: str) -> Any:
     if kind == "garbage":
         votes_for, _, metadata = rest.partition(":")
         return Garbage(votes_for, bytes.fromhex(metadata))
+    if kind == "rollout":
+        return RolloutAssignor(release=rest, rack=spec.rack)
     if rest:
         return assignor(load_strategy(name), rack=spec.rack)
     return OURS[name](rack=spec.rack)
@@ -123,6 +126,7 @@ async def consume(
         while not stopping.is_set():
             if (topics := orders.new_topics()) is not None:
                 consumer.subscribe(topics, listener=listener)
+            orders.announce(consumer, consumer._partition_assignment_strategy)
             if orders.busy:
                 await asyncio.sleep(0.05)
                 continue

@@ -19,6 +19,7 @@ from kafka_assignors_kafka_python import (
     CooperativeStickyAssignor,
     RackAwareStickyAssignor,
     RangeAssignor,
+    RolloutAssignor,
     RoundRobinAssignor,
     StickyAssignor,
     assignor,
@@ -84,6 +85,8 @@ def assignor_of(spec: MemberSpec, name: str) -> Any:
     # Where the consumer has no such setting, the assignor is told; else it finds out by itself.
     instance_id = None if KNOWS_STATIC_MEMBERS else spec.instance_id
     rack = None if KNOWS_RACKS else spec.rack
+    if kind == "rollout":
+        return RolloutAssignor(release=rest, rack=rack, instance_id=instance_id)
     if rest:
         return assignor(load_strategy(name), rack=rack, instance_id=instance_id)
     return OURS[name](rack=rack, instance_id=instance_id)
@@ -151,6 +154,7 @@ def consume(
         while not stopping:
             if (topics := orders.new_topics()) is not None:
                 consumer.subscribe(topics, listener=listener)
+            orders.announce(consumer, consumer.config["partition_assignment_strategy"])
             if orders.busy:
                 time.sleep(0.05)
                 continue

@@ -27,6 +27,7 @@ ASSIGNORS = {
     "capacity": partial(plugin.CapacityAssignor, capacity=4),
     "standby": plugin.StandbyAssignor,
     "priority": partial(plugin.PriorityAssignor, first=[["alerts"]]),
+    "rollout": partial(plugin.RolloutAssignor, release="2"),
 }
 
 

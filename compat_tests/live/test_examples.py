@@ -23,7 +23,7 @@ from compat_tests.processes import Processes
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PROCESSED = re.compile(r": (\S+)-(\d+): processed offsets (\d+) to (\d+)$")
-_ASSIGNED = re.compile(r": assigned: (.*)$")
+_ASSIGNED = re.compile(r" examples\.\w+: assigned: (.*)$")
 _TIMEOUT_S = 60.0
 _PARTITIONS = 4
 
@@ -269,3 +269,24 @@ def test_the_command_line_shows_what_the_users_strategy_does() -> None:
     ).stdout
     shares = json.loads(answer)["assignment"]
     assert {member: len(topics["orders"]) for member, topics in shares.items()} == {"small": 3, "large": 9}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_canary_has_its_share_and_a_pod_that_drains_hands_over_before_it_goes(
+    shop: Shop, client: str
+) -> None:
+    module = f"examples.{client}.rollout"
+    old = shop.start(module, RELEASE="1.7")
+    shop.share(old)
+    canary = shop.start(module, RELEASE="1.8", SHARE="0.25")
+    shop.share(old, canary)
+    assert (len(old.assigned()), len(canary.assigned())) == (3, 1)
+    shop.produce(50)
+    shop.process_all()
+    shop.stop(old)
+    assert any(line.endswith("drained, 0 partitions left") for line in old.lines())
+    shop.share(canary)
+    shop.produce(50)
+    shop.process_all()
+    shop.stop(canary)
+    assert shop.duplicates() == 0

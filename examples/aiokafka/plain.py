@@ -70,7 +70,8 @@ class Worker(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
             await self._commit()
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        log.info("assigned: %s", ", ".join(f"{topic}-{number}" for topic, number in sorted(assigned)))
+        everything = sorted(self._consumer.assignment())  # With a cooperative consumer, more than is new.
+        log.info("assigned: %s", ", ".join(f"{topic}-{number}" for topic, number in everything))
 
     async def _commit(self) -> None:
         # Not commit() alone: that takes what getmany has returned for processed, and loses it in a crash.

@@ -51,18 +51,21 @@ def consume(consumer: KafkaConsumer, topic: str) -> None:
     consumer.subscribe([topic], listener=Announcer())
     try:
         while not signals:
-            batches = consumer.poll(timeout_ms=500, max_records=MAX_BATCH)
-            for partition, records in batches.items():
-                for record in records:
-                    process(record)
-                log.info(
-                    "%s-%d: processed offsets %d to %d", *partition, records[0].offset, records[-1].offset
-                )
-            if batches:
-                commit(consumer)
+            work(consumer)
     finally:
         consumer.close()
     log.info("stopped")
+
+
+def work(consumer: KafkaConsumer) -> None:
+    """Process and commit a batch, if there is one."""
+    batches = consumer.poll(timeout_ms=500, max_records=MAX_BATCH)
+    for partition, records in batches.items():
+        for record in records:
+            process(record)
+        log.info("%s-%d: processed offsets %d to %d", *partition, records[0].offset, records[-1].offset)
+    if batches:
+        commit(consumer)
 
 
 def commit(consumer: KafkaConsumer) -> None:

@@ -17,6 +17,7 @@ from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
 from kafka_assignors.strategies.priority import Priority
 from kafka_assignors.strategies.rack_aware_sticky import RackAwareSticky
 from kafka_assignors.strategies.range import Range
+from kafka_assignors.strategies.rollout import Rollout
 from kafka_assignors.strategies.roundrobin import RoundRobin
 from kafka_assignors.strategies.standby import Standby
 from kafka_assignors.strategies.sticky import Sticky
@@ -33,6 +34,7 @@ __all__ = [
     "PriorityAssignor",
     "RackAwareStickyAssignor",
     "RangeAssignor",
+    "RolloutAssignor",
     "RoundRobinAssignor",
     "StandbyAssignor",
     "StickyAssignor",
@@ -158,3 +160,27 @@ class WeightedAssignor(StrategyAssignor):
             weights=weights,
             weights_timeout_s=weights_timeout_s,
         )
+
+
+class RolloutAssignor(StrategyAssignor):
+    """`rollout`: shares for releases, and deployments in which partitions stay until their member leaves.
+
+    `release` is what this process runs, and `share` the part of every topic that its release asks for, from
+    0 to 1; without one it is part of a rolling deployment. Members that are `draining` get nothing.
+    """
+
+    def __init__(
+        self,
+        *,
+        release: str,
+        share: float | None = None,
+        draining: bool = False,
+        rack: str | None = None,
+        instance_id: str | None = None,
+    ) -> None:
+        self._rollout = Rollout(release, share, draining=draining)
+        super().__init__(self._rollout, rack=rack, instance_id=instance_id)
+
+    def announce(self, *, share: float | None = None, draining: bool | None = None) -> None:
+        """Announce something else from the next join on, for which `enforce_rebalance` asks."""
+        self._rollout.announce(share=share, draining=draining)

@@ -7,13 +7,36 @@ altogether. A member whose bytes do not decode counts as one that announced noth
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from kafka_assignors.group import Group
 from kafka_assignors.protocol.errors import ProtocolError
 from kafka_assignors.protocol.facts import Facts, decode_facts
 
-__all__ = ["Facts", "GroupFacts", "facts_of"]
+__all__ = ["Announcement", "Facts", "GroupFacts", "facts_of"]
+
+
+class Announcement:
+    """What a member says of itself, where that changes while it runs: the strategy asks at each join.
+
+    Any thread may change it, a signal handler as well.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+
+    def __repr__(self) -> str:
+        return f"Announcement({self._facts!r})"
+
+    @property
+    def facts(self) -> Facts:
+        """What it says at the next join."""
+        return self._facts
+
+    def change(self, **facts: Any) -> None:
+        """Say something else from the next join on; what is not named stays. Raises `InvalidFactError`."""
+        self._facts = replace(self._facts, **facts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from kafka_assignors.strategies import (
     RackAwareSticky,
     Range,
     RebalanceProtocol,
+    Rollout,
     RoundRobin,
     Standby,
     Sticky,
@@ -87,6 +88,7 @@ class Derived(Sticky):
 strategies: list[Strategy] = [AllToOne(), WithProperties(), Derived()]
 strategies += [Range(), RoundRobin(), Sticky(), CooperativeSticky(), RackAwareSticky(), Capacity(4)]
 strategies += [Standby(standby=True), Priority([["alerts"], [("views", [0, 1])]]), RackAwareSticky(1.5)]
+strategies += [Rollout("2", 0.1)]
 tells: SupportsMemberData = WithProperties()
 
 

@@ -78,6 +78,15 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
             value = self._cooperative(value)
         super().__setattr__(name, value)
 
+    def enforce_rebalance(self, reason: str | None = None) -> None:
+        """Have this member join again, so that the group learns what its strategy announces by now (KIP-568).
+
+        Returns at once; what is owned stays owned until the group decides otherwise. Call it on the event
+        loop. Before the first join there is nothing to do. `reason` is for the log.
+        """
+        if isinstance(self._coordinator, CooperativeCoordinator):
+            self._coordinator.enforce_rebalance(reason or "the application asked for it")
+
     def _cooperative(self, stock: GroupCoordinator) -> CooperativeCoordinator:
         require_inside(stock, self._fetcher)
         # Its task has not run yet.

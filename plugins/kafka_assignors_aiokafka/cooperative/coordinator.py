@@ -206,6 +206,10 @@ class CooperativeCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafk
         """Topics of the group have changed."""
         self.handle(RejoinRequested("topics of the group have changed"))
 
+    def enforce_rebalance(self, reason: str) -> None:
+        """The user wants this member to join again."""
+        self.handle(RejoinRequested(reason))
+
     def reset_generation(self) -> None:
         """The machine knows."""
 

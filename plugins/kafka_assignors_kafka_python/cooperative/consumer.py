@@ -111,6 +111,15 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
             self._coordinator.give_everything_up()
         super().unsubscribe()
 
+    def enforce_rebalance(self, reason: str | None = None) -> None:
+        """Have this member join again, so that the group learns what its strategy announces by now (KIP-568).
+
+        Returns at once, and may be called by any thread (not in a signal handler, which may have interrupted
+        one that it waits for); what is owned stays owned until the group decides otherwise. Before the first
+        `poll` there is nothing to do. `reason` is for the log.
+        """
+        self._coordinator.enforce_rebalance(reason or "the application asked for it")
+
     def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int | None:
         """As KafkaConsumer's."""
         super()._refresh_committed_offsets(timeout_ms)

@@ -409,6 +409,10 @@ class CooperativeCoordinator(ConsumerCoordinator):  # type: ignore[misc]
             self._assignment_snapshot = self._metadata_snapshot
             self.handle(RejoinRequested("topics of the group have changed"))
 
+    def enforce_rebalance(self, reason: str) -> None:
+        """The user wants this member to join again."""
+        self.start(self.handle, RejoinRequested(reason))
+
     def knows_topics_of_group(self) -> bool:
         """Whether there are metadata of all topics that this leader watches."""
         topics = self._subscription.group_subscription()

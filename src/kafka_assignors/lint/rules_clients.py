@@ -51,9 +51,9 @@ def strategy_not_in_client(facts: Facts) -> Iterator[Found]:
     "eager-under-cooperative",
     Severity.INFO,
     happens="The member runs a cooperative strategy of kafka-assignors (cooperative-sticky, "
-    "rack-aware-sticky, capacity, or your own) in the stock consumer of aiokafka or kafka-python, which is "
-    "eager: it gives up all its partitions in every rebalance and gets most of them back. What moves is as "
-    "little as with other cooperative members; what pauses is everything it has.",
+    "rack-aware-sticky, capacity, rollout, or your own) in the stock consumer of aiokafka or kafka-python, "
+    "which is eager: it gives up all its partitions in every rebalance and gets most of them back. What "
+    "moves is as little as with other cooperative members; what pauses is everything it has.",
     why="Keeping partitions through a rebalance (KIP-429) is the consumer's business, not the strategy's. "
     "CooperativeAIOKafkaConsumer does it; which class a member uses, neither settings nor brokers tell.",
     to_do="Nothing: such members may share a group with cooperative ones. With aiokafka, "

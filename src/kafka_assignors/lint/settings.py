@@ -49,6 +49,7 @@ _CLASSES = {
     "StandbyAssignor": "standby",
     "PriorityAssignor": "priority",
     "WeightedAssignor": "weighted",
+    "RolloutAssignor": "rollout",
 }
 _STOCK_CLASSES = {
     "RangePartitionAssignor": "range",

@@ -30,6 +30,7 @@ from kafka_assignors.strategies.registry import (
     load_strategy,
     strategy_names,
 )
+from kafka_assignors.strategies.rollout import Rollout
 from kafka_assignors.strategies.roundrobin import RoundRobin
 from kafka_assignors.strategies.standby import Standby
 from kafka_assignors.strategies.sticky import Sticky
@@ -54,6 +55,7 @@ __all__ = [
     "RebalanceProtocol",
     "Reduced",
     "Reduces",
+    "Rollout",
     "RoundRobin",
     "Standby",
     "Sticky",

@@ -45,6 +45,7 @@ _BUILT_IN = {
     "priority": "kafka_assignors.strategies.priority:Priority",
     "rack-aware-sticky": "kafka_assignors.strategies.rack_aware_sticky:RackAwareSticky",
     "range": "kafka_assignors.strategies.range:Range",
+    "rollout": "kafka_assignors.strategies.rollout:Rollout",
     "roundrobin": "kafka_assignors.strategies.roundrobin:RoundRobin",
     "standby": "kafka_assignors.strategies.standby:Standby",
     "sticky": "kafka_assignors.strategies.sticky:Sticky",

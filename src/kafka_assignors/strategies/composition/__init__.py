@@ -2,8 +2,10 @@
 
 from kafka_assignors.strategies.composition.balances import LevelByCapacity, LevelPartitions
 from kafka_assignors.strategies.composition.composed import Composed, RuleOrderError
+from kafka_assignors.strategies.composition.leaving import Draining
 from kafka_assignors.strategies.composition.priorities import LevelByPriority
 from kafka_assignors.strategies.composition.problem import Piece, Problem
+from kafka_assignors.strategies.composition.rollout import ShareByRelease
 from kafka_assignors.strategies.composition.rule import Balance, Place, Restriction, Rule, Wish
 from kafka_assignors.strategies.composition.standby import StandbyLast
 from kafka_assignors.strategies.composition.together import KeepTogether
@@ -12,6 +14,7 @@ from kafka_assignors.strategies.composition.wishes import FewestMoves, FewestRac
 __all__ = [
     "Balance",
     "Composed",
+    "Draining",
     "FewestMoves",
     "FewestRackMisses",
     "KeepTogether",
@@ -25,6 +28,7 @@ __all__ = [
     "Restriction",
     "Rule",
     "RuleOrderError",
+    "ShareByRelease",
     "StandbyLast",
     "Wish",
 ]

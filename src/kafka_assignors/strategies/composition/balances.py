@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from kafka_assignors.group import Assignment
@@ -12,6 +12,9 @@ from kafka_assignors.strategies.composition.problem import Problem
 from kafka_assignors.strategies.composition.rule import Place
 
 __all__ = ["LevelByCapacity", "LevelPartitions"]
+
+_UNIT = 1 << 80
+"""Of capacity, where members are favoured: more than the square of any load times any other capacity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,7 @@ class LevelPartitions:
 
     def scale(self, problem: Problem) -> Scale:
         """What is settled counts."""
-        return Scale(already=problem.loads())
+        return _favouring(Scale(already=problem.loads()), problem)
 
     def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
         """The best assignment of the problem's group."""
@@ -48,8 +51,19 @@ class LevelByCapacity:
 
     def scale(self, problem: Problem) -> Scale:
         """What members announce, and what is settled."""
-        return Scale(problem.facts.capacities, problem.loads())
+        return _favouring(Scale(problem.facts.capacities, problem.loads()), problem)
 
     def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
         """The best assignment of the problem's group."""
         return solve(problem.group, problem.claims, racks=racks, scale=self.scale(problem))
+
+
+def _favouring(scale: Scale, problem: Problem) -> Scale:
+    """The same with the members that are favoured a trifle above others: less than any load can show."""
+    if not problem.favoured:
+        return scale
+    capacities = {
+        member_id: scale.capacity(member_id) * _UNIT + (member_id in problem.favoured)
+        for member_id in problem.group.members
+    }
+    return replace(scale, capacities=capacities)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from kafka_assignors.claims import Claims, judge_claims
-from kafka_assignors.facts import Facts, facts_of
+from kafka_assignors.facts import Announcement, Facts, facts_of
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.protocol.facts import encode_facts
 from kafka_assignors.strategies.composition.problem import Problem
@@ -42,14 +42,14 @@ class Composed:
     """Rules in the order in which they matter, as a strategy.
 
     `name` is what members vote on: all members of a group need the same rules under the same name, and their
-    leader says so in its log where they differ. `announces` is what this member says of itself, and
-    `supposes` what members would say that announce nothing, for rules that look at it. Raises
-    `RuleOrderError` for rules that contradict each other.
+    leader says so in its log where they differ. `announces` is what this member says of itself, or an
+    `Announcement` of that, which may change, and `supposes` what members would say that announce nothing, for
+    rules that look at it. Raises `RuleOrderError` for rules that contradict each other.
     """
 
     name: str
     rules: tuple[Rule, ...]
-    announces: Facts = field(default_factory=Facts)
+    announces: Facts | Announcement = field(default_factory=Facts)
     protocols: tuple[RebalanceProtocol, ...] = BOTH_PROTOCOLS
     supposes: tuple[Supposed, ...] = ()
     version: int = field(default=0, init=False)
@@ -76,7 +76,8 @@ class Composed:
 
     def member_data(self, member: MemberContext) -> bytes:
         """What this member announces, and a digest of its rules."""
-        return encode_facts(replace(self.announces, rules=self.digest()))
+        announced = self.announces.facts if isinstance(self.announces, Announcement) else self.announces
+        return encode_facts(replace(announced, rules=self.digest()))
 
     def digest(self) -> str:
         """Equal for equal rules in the same order."""

@@ -41,7 +41,9 @@ from kafka_assignors.facts import Facts
 from kafka_assignors.protocol.facts import WHOLE_SHARE, InvalidFactError
 from kafka_assignors.strategies.composition.balances import LevelByCapacity, LevelPartitions
 from kafka_assignors.strategies.composition.composed import BOTH_PROTOCOLS, Composed, RuleOrderError
+from kafka_assignors.strategies.composition.leaving import Draining
 from kafka_assignors.strategies.composition.priorities import LevelByPriority
+from kafka_assignors.strategies.composition.rollout import ShareByRelease
 from kafka_assignors.strategies.composition.rule import Rule
 from kafka_assignors.strategies.composition.standby import StandbyLast
 from kafka_assignors.strategies.composition.supposed import Supposed
@@ -83,6 +85,8 @@ class RuleKind:
 
 
 RULE_KINDS: Mapping[str, RuleKind] = {
+    "draining": RuleKind(lambda _: Draining),
+    "rollout": RuleKind(lambda _: ShareByRelease),
     "together": RuleKind(lambda _: KeepTogether),
     "standby": RuleKind(lambda _: StandbyLast),
     "balance": RuleKind(lambda keys: LevelByPriority if "first" in keys else LevelPartitions),

@@ -49,7 +49,9 @@ class Problem:
     """A group as the rules so far have left it, and what they have to say about it.
 
     `stands_for` gives, for every topic that a rule made, what each of its partitions stands for in the group
-    itself. `settled` are partitions of the group that are decided. `findings` are for the leader's log.
+    itself. `settled` are partitions of the group that are decided, and `settled_loads` what they count in
+    balance, where several that stay together count as one. `favoured` are the ids of members that get what
+    could, by balance, as well go to others. `findings` are for the leader's log.
     """
 
     group: Group
@@ -57,6 +59,8 @@ class Problem:
     facts: GroupFacts
     stands_for: Mapping[str, Sequence[Unit]] = field(default_factory=dict)
     settled: Mapping[str, TopicPartitions] = field(default_factory=dict)
+    settled_loads: Mapping[str, int] = field(default_factory=dict)
+    favoured: Set[str] = frozenset()
     findings: tuple[str, ...] = ()
 
     def readers(self, topic: str) -> list[str]:
@@ -150,7 +154,10 @@ class Problem:
             units: list[Unit] = [((name, partition),) for partition in left]
             if units:
                 pieces.append(Piece(piece_name(name, "left"), units, frozenset(self.readers(name))))
-        return replace(self.recast(taken.keys(), pieces), settled=settled)
+        loads = Counter(self.settled_loads)
+        for member_id, by_topic in kept.items():
+            loads[member_id] += sum(map(len, by_topic.values()))
+        return replace(self.recast(taken.keys(), pieces), settled=settled, settled_loads=loads)
 
     def as_group(self) -> Group:
         """The group that is left, whose members claim what the judged claims leave them: for who looks at it
@@ -163,9 +170,9 @@ class Problem:
         }
         return Group(self.group.topics, members)
 
-    def loads(self) -> dict[str, int]:
-        """How many partitions of the group are settled at each member that has any."""
-        return {member_id: sum(map(len, held.values())) for member_id, held in self.settled.items()}
+    def loads(self) -> Mapping[str, int]:
+        """How many partitions are settled at each member that has any, those that stay together being one."""
+        return self.settled_loads
 
     def answer(self, assignment: Assignment) -> Assignment:
         """The assignment of the group that this assignment of what is left of it stands for."""

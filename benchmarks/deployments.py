@@ -1,0 +1,270 @@
+"""Deployments of an application, step by step, and what its consumer group does meanwhile.
+
+    python -m benchmarks.deployments            # the table in docs/rollout.md
+
+Nothing runs but the strategy and what a leader does with it (`kafka_assignors.leader.lead`): pods are
+members, they join and leave, and after each of that the group rebalances until nothing is withheld any more,
+in as many rounds as the cooperative protocol needs. Counted is what a partition goes through: how often its
+consumer changes (`handed over`), and how often one that is alive and goes on consuming has to give it up for
+that (`taken from a live pod`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from kafka_assignors.group import Group, Member, Topic, TopicPartitions
+from kafka_assignors.leader import lead
+from kafka_assignors.protocol.facts import WHOLE_SHARE, Facts, encode_facts
+from kafka_assignors.strategies import CooperativeSticky, RebalanceProtocol, Rollout, Sticky, Strategy
+
+__all__ = ["SCENES", "Deployment", "Pod"]
+
+_MOST_ROUNDS = 4
+"""A rebalance that takes more goes round in circles; two are what the cooperative protocol needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A member: what it announces, what it subscribes to, and what it owns."""
+
+    name: str
+    release: str | None
+    topics: frozenset[str]
+    share: float | None = None
+    draining: bool = False
+    owned: TopicPartitions = field(default_factory=dict)
+    generation: int = -1
+
+    def member(self, strategy: Strategy) -> Member:
+        """The pod, as it joins a group under this strategy."""
+        share = None if self.share is None else round(self.share * WHOLE_SHARE)
+        data = encode_facts(Facts(self.release, share, self.draining))
+        eager = RebalanceProtocol.COOPERATIVE not in strategy.protocols
+        return Member(self.name, self.topics, None, None, self.owned, self.generation, eager, data)
+
+    @property
+    def load(self) -> int:
+        """How many partitions it owns."""
+        return sum(map(len, self.owned.values()))
+
+
+class Deployment:
+    """A group under one strategy, and what happened to its partitions since it was last `settled`."""
+
+    def __init__(self, strategy: Strategy, topics: Mapping[str, int]) -> None:
+        self.strategy = strategy
+        self.topics = [Topic(name, partitions) for name, partitions in topics.items()]
+        self.pods: dict[str, Pod] = {}
+        self.generation = 0
+        self.rounds = 0
+        self.handed_over = 0
+        self.taken_from_live = 0
+        self.greatest_load = 0
+        self._owner: dict[tuple[str, int], str] = {}
+
+    # ---- what happens
+
+    def join(self, *pods: Pod) -> None:
+        """These pods come, at the same time."""
+        self.pods |= {pod.name: pod for pod in pods}
+        self.rebalance()
+
+    def leave(self, *names: str) -> None:
+        """These pods go, at the same time: they stop in an orderly way, or their sessions expire."""
+        for name in names:
+            del self.pods[name]
+        self.rebalance()
+
+    def change(self, *pods: Pod) -> None:
+        """These pods announce something else and join again."""
+        for pod in pods:
+            before = self.pods[pod.name]
+            self.pods[pod.name] = replace(pod, owned=before.owned, generation=before.generation)
+        self.rebalance()
+
+    def restart(self, name: str) -> None:
+        """A pod goes, and comes back with nothing."""
+        pod = self.pods[name]
+        self.leave(name)
+        self.join(replace(pod, name=f"{name}'", owned={}, generation=-1))
+
+    def rebalance(self) -> None:
+        """Rounds until nothing is withheld."""
+        if not self.pods:
+            return
+        before = dict(self._owner)
+        for _ in range(_MOST_ROUNDS):
+            withheld = self._round()
+            if not withheld:
+                break
+        else:
+            raise AssertionError(f"still something is withheld after {_MOST_ROUNDS} rounds")
+        for partition, owner in self._owner.items():
+            earlier = before.get(partition)
+            if earlier is not None and earlier != owner:
+                self.handed_over += 1
+                self.taken_from_live += earlier in self.pods and not self.pods[earlier].draining
+        self.greatest_load = max([self.greatest_load, *(pod.load for pod in self.pods.values())])
+
+    def _round(self) -> bool:
+        group = self.group()
+        cooperative = RebalanceProtocol.COOPERATIVE in self.strategy.protocols
+        protocol = RebalanceProtocol.COOPERATIVE if cooperative else RebalanceProtocol.EAGER
+        led = lead(self.strategy, group, protocol)
+        self.generation += 1
+        self.rounds += 1
+        for name, owned in led.assignment.members.items():
+            self.pods[name] = replace(self.pods[name], owned=owned, generation=self.generation)
+            for topic, partitions in owned.items():
+                self._owner.update(dict.fromkeys(((topic, partition) for partition in partitions), name))
+        return bool(led.withheld)
+
+    # ---- what it has come to
+
+    def group(self) -> Group:
+        """What the leader knows when everybody joins now."""
+        members = [pod.member(self.strategy) for pod in self.pods.values()]
+        return Group.of(self.topics, members, self.generation)
+
+    def settled(self) -> None:
+        """Begin to count here."""
+        self.rounds = self.handed_over = self.taken_from_live = self.greatest_load = 0
+
+    def loads(self, release: str | None = None) -> list[int]:
+        """The loads of all pods, or of those of one release, ascending."""
+        return sorted(pod.load for pod in self.pods.values() if release in (None, pod.release))
+
+    @property
+    def partitions(self) -> int:
+        return sum(topic.partitions for topic in self.topics)
+
+
+# ---- scenes: what is done to a group of `pods` pods of release 1
+
+
+def old_pods(deployment: Deployment, pods: int) -> list[str]:
+    """Pods of release 1 that have settled; their names."""
+    topics = frozenset(topic.name for topic in deployment.topics)
+    deployment.join(*(Pod(f"1-{number:03}", "1", topics) for number in range(pods)))
+    deployment.settled()
+    return [f"1-{number:03}" for number in range(pods)]
+
+
+def new_pod(deployment: Deployment, number: int, release: str = "2") -> Pod:
+    """A pod of another release, which subscribes to everything."""
+    name = f"{release}-{number:03}"  # Where members are alike the lower id wins, which here is the older one.
+    return Pod(name, release, frozenset(topic.name for topic in deployment.topics))
+
+
+def surge(deployment: Deployment, pods: int, at_a_time: int = 1, *, draining: bool = False) -> Iterator[None]:
+    """New pods come before old ones go: `maxSurge: <at_a_time>, maxUnavailable: 0`. Yields after steps."""
+    old = old_pods(deployment, pods)
+    for first in range(0, pods, at_a_time):
+        numbers = range(first, min(first + at_a_time, pods))
+        deployment.join(*(new_pod(deployment, number) for number in numbers))
+        yield
+        if draining:
+            deployment.change(*(replace(deployment.pods[old[number]], draining=True) for number in numbers))
+            yield
+        deployment.leave(*(old[number] for number in numbers))
+        yield
+
+
+def unavailable(deployment: Deployment, pods: int, at_a_time: int = 1) -> Iterator[None]:
+    """Old pods go before new ones come: `maxSurge: 0, maxUnavailable: <at_a_time>`."""
+    old = old_pods(deployment, pods)
+    for first in range(0, pods, at_a_time):
+        numbers = range(first, min(first + at_a_time, pods))
+        deployment.leave(*(old[number] for number in numbers))
+        yield
+        deployment.join(*(new_pod(deployment, number) for number in numbers))
+        yield
+
+
+def blue_green(deployment: Deployment, pods: int) -> Iterator[None]:
+    """All new pods come; then all old ones go."""
+    old = old_pods(deployment, pods)
+    deployment.join(*(new_pod(deployment, number) for number in range(pods)))
+    yield
+    deployment.leave(*old)
+    yield
+
+
+def aborted(deployment: Deployment, pods: int) -> Iterator[None]:
+    """Half of a surge, and then pods of release 1 in the place of the new ones: a rollback."""
+    steps = surge(deployment, pods)
+    for _ in range(2 * (pods // 2)):
+        yield next(steps)
+    topics = frozenset(topic.name for topic in deployment.topics)
+    for number in range(pods // 2):
+        deployment.join(Pod(f"3-{number:03}", "1", topics))
+        yield
+        deployment.leave(f"2-{number:03}")
+        yield
+
+
+def crash(deployment: Deployment, pods: int) -> Iterator[None]:
+    """A surge, in the middle of which an old pod and a new one crash and come back."""
+    for step, _ in enumerate(surge(deployment, pods)):
+        if step == pods // 2 * 2 - 1:
+            for name in (f"1-{pods - 1:03}", "2-000"):
+                pod = deployment.pods[name]
+                deployment.leave(name)
+                yield
+                deployment.join(replace(pod, owned={}, generation=-1))
+                yield
+        yield
+
+
+DRAINING = "surge 1, draining"
+"""The scene that means something to `rollout` alone."""
+
+SCENES: Mapping[str, Callable[[Deployment, int], Iterator[None]]] = {
+    "surge 1": surge,
+    "surge 25 %": lambda deployment, pods: surge(deployment, pods, max(1, pods // 4)),
+    DRAINING: lambda deployment, pods: surge(deployment, pods, draining=True),
+    "unavailable 1": unavailable,
+    "blue and green": blue_green,
+    "aborted half-way": aborted,
+    "two crashes": crash,
+}
+STRATEGIES = (Rollout, CooperativeSticky, Sticky)
+
+
+def table(pods: int, topics: Mapping[str, int]) -> list[str]:
+    """The figures of every scene under every strategy, as a table in Markdown."""
+    partitions = sum(topics.values())
+    lines = [
+        f"{pods} pods, {partitions} partitions in {len(topics)} topics",
+        "",
+        "| deployment | strategy | handed over | taken from a live pod | greatest load | rounds |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, scene in SCENES.items():
+        for kind in STRATEGIES if name != DRAINING else (Rollout,):
+            deployment = Deployment(kind(), topics)
+            for _ in scene(deployment, pods):
+                pass
+            lines.append(
+                f"| {name} | `{deployment.strategy.name}` | {deployment.handed_over} "
+                f"| {deployment.taken_from_live} | {deployment.greatest_load} | {deployment.rounds} |"
+            )
+    return lines
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="What deployments do to the partitions of a group.")
+    parser.add_argument("--pods", type=int, default=8, help="pods of the application (8)")
+    parser.add_argument("--topics", type=int, default=3, help="topics, all of which they subscribe to (3)")
+    parser.add_argument("--partitions", type=int, default=32, help="partitions of each topic (32)")
+    options = parser.parse_args(arguments)
+    topics = {f"topic-{number}": options.partitions for number in range(options.topics)}
+    print("\n".join(table(options.pods, topics)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

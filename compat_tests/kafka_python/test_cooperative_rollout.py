@@ -1,0 +1,9 @@
+"""Groups of `rollout`: members with CooperativeKafkaConsumer on a real broker."""
+
+from __future__ import annotations
+
+from compat_tests.rollout_scenarios import RolloutScenarios
+
+
+class TestRollout(RolloutScenarios):
+    program = "compat_tests.kafka_python.cooperative_member"

@@ -1,0 +1,65 @@
+"""A pod of a Deployment, with `rollout`: canaries have shares, and partitions stay until their pod leaves.
+
+    $ RELEASE=1.7 python -m examples.aiokafka.rollout --topic orders --group billing
+    $ RELEASE=1.8 SHARE=0.1 python -m examples.aiokafka.rollout --topic orders --group billing
+
+At SIGTERM it announces that it drains, goes on until the others have taken its partitions over, and leaves.
+kubernetes/deployment.yaml runs it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+
+from examples.aiokafka.plain import Worker, log
+from examples.command_line import parser, start_logging
+from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, RolloutAssignor
+
+DRAIN_S = 20.0
+"""Less than `terminationGracePeriodSeconds`. Whoever has partitions after that leaves with them, as ever."""
+
+
+async def main() -> None:
+    options = parser(__doc__).parse_args()
+    share = os.environ.get("SHARE")
+    assignor = RolloutAssignor(release=os.environ["RELEASE"], share=float(share) if share else None)
+    consumer = CooperativeAIOKafkaConsumer(
+        bootstrap_servers=options.bootstrap_server,
+        group_id=options.group,
+        partition_assignment_strategy=[assignor],
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        rebalance_timeout_ms=60_000,
+    )
+    terminated, drained = asyncio.Event(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, terminated.set)
+
+    async def drain() -> None:
+        await terminated.wait()
+        assignor.announce(draining=True)
+        consumer.enforce_rebalance("draining")
+        deadline = time.monotonic() + DRAIN_S
+        while consumer.assignment() and time.monotonic() < deadline:
+            await asyncio.sleep(0.1)
+        log.info("drained, %d partitions left", len(consumer.assignment()))
+        drained.set()
+
+    worker = Worker(consumer)
+    consumer.subscribe([options.topic], listener=worker)
+    draining = asyncio.create_task(drain())
+    try:
+        await consumer.start()
+        await worker.run(drained)
+    finally:
+        draining.cancel()
+        await consumer.stop()
+    log.info("stopped")
+
+
+if __name__ == "__main__":
+    start_logging()
+    asyncio.run(main())

@@ -1,0 +1,73 @@
+"""A pod of a Deployment, with `rollout`: canaries have shares, and partitions stay until their pod leaves.
+
+    $ RELEASE=1.7 python -m examples.kafka_python.rollout --topic orders --group billing
+    $ RELEASE=1.8 SHARE=0.1 python -m examples.kafka_python.rollout --topic orders --group billing
+
+At SIGTERM it announces that it drains, goes on until the others have taken its partitions over, and leaves.
+../kubernetes/deployment.yaml is for the one of aiokafka, and differs in the name of the module alone.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterable
+
+from kafka import ConsumerRebalanceListener, TopicPartition
+
+from examples.command_line import parser, start_logging
+from examples.kafka_python.plain import log, work
+from kafka_assignors_kafka_python import CooperativeKafkaConsumer, RolloutAssignor
+
+DRAIN_S = 20.0
+"""Less than `terminationGracePeriodSeconds`. Whoever has partitions after that leaves with them, as ever."""
+
+
+class Announcer(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
+    """Logs everything that the consumer has, of which the listener of a cooperative one hears what is new."""
+
+    def __init__(self, consumer: CooperativeKafkaConsumer) -> None:
+        self._consumer = consumer
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        everything = sorted(self._consumer.assignment())
+        log.info("assigned: %s", ", ".join(f"{topic}-{number}" for topic, number in everything))
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        pass
+
+
+def main() -> None:
+    options = parser(__doc__).parse_args()
+    share = os.environ.get("SHARE")
+    assignor = RolloutAssignor(release=os.environ["RELEASE"], share=float(share) if share else None)
+    consumer = CooperativeKafkaConsumer(
+        bootstrap_servers=options.bootstrap_server,
+        group_id=options.group,
+        partition_assignment_strategy=[assignor],
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+    )
+    # A list and no threading.Event, whose lock a second signal would wait for while the first one holds it.
+    signals: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, _: signals.append(number))
+    consumer.subscribe([options.topic], listener=Announcer(consumer))
+    try:
+        while not signals:
+            work(consumer)
+        assignor.announce(draining=True)
+        consumer.enforce_rebalance("draining")
+        deadline = time.monotonic() + DRAIN_S
+        while consumer.assignment() and time.monotonic() < deadline:
+            work(consumer)
+        log.info("drained, %d partitions left", len(consumer.assignment()))
+    finally:
+        consumer.close()
+    log.info("stopped")
+
+
+if __name__ == "__main__":
+    start_logging()
+    main()

@@ -1,0 +1,38 @@
+"""`rollout`: releases get their shares, and rolling deployments move each partition once.
+
+Members announce the release of the application that they run, and may announce what share of every topic it
+should have: a canary of a tenth has a tenth, at once, and goes on having it whatever the number of its
+members. What the shares leave is for the members of all other releases. Among those a deployment may be under
+way, which is when several of them are in the group; then partitions stay until their member leaves.
+`dividing` does the former, `holding` the latter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from kafka_assignors.strategies.composition.dividing import divide
+from kafka_assignors.strategies.composition.holding import hold
+from kafka_assignors.strategies.composition.problem import Problem
+from kafka_assignors.strategies.composition.releases import releases_of
+from kafka_assignors.strategies.composition.rule import Place
+
+__all__ = ["ShareByRelease"]
+
+
+@dataclass(frozen=True, slots=True)
+class ShareByRelease:
+    """Every release with a share gets it of every topic; nothing moves while several without one are mixed.
+
+    Of each topic a release gets its share rounded up or down, and so it does of all topics together. It gets
+    everything of a topic to which nobody else subscribes, and nothing at a share of 0 unless that is so.
+    """
+
+    kind: ClassVar[str] = "rollout"
+    place: ClassVar[Place] = Place.RESTRICTION
+
+    def restrict(self, problem: Problem) -> Problem:
+        """The same in pieces, each of one release with a share or of all without, and partly settled."""
+        releases = releases_of(problem)
+        return hold(divide(problem.says(*releases.findings), releases), releases)

@@ -1,0 +1,433 @@
+"""`rollout`: what members announce, and what they get for it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafka_assignors.claims import judge_claims
+from kafka_assignors.facts import Announcement, Facts
+from kafka_assignors.group import Assignment, Group, Member, Topic, TopicPartitions
+from kafka_assignors.leader import check_assignment, lead
+from kafka_assignors.protocol.facts import decode_facts, encode_facts
+from kafka_assignors.strategies import CooperativeSticky, RebalanceProtocol, Rollout, load_strategy
+from kafka_assignors.strategies.composition import Composed, KeepTogether
+from kafka_assignors.strategies.contract import MemberContext
+
+COOPERATIVE = RebalanceProtocol.COOPERATIVE
+ORDERS = frozenset({"orders"})
+
+
+def a_member(
+    name: str,
+    release: str | None = None,
+    share: int | None = None,
+    *,
+    draining: bool = False,
+    topics: frozenset[str] = ORDERS,
+    owned: TopicPartitions | None = None,
+) -> Member:
+    data = encode_facts(Facts(release, share, draining))
+    return Member(name, topics, owned=owned or {}, generation=1 if owned else -1, data=data)
+
+
+def members_of(release: str | None, count: int, share: int | None = None) -> list[Member]:
+    return [a_member(f"{release}-{number}", release, share) for number in range(count)]
+
+
+def assigned(members: Sequence[Member], topics: Mapping[str, int], strategy: Composed | None = None) -> Group:
+    """The group in which everybody owns what the strategy gives him."""
+    group = Group.of([Topic(name, count) for name, count in topics.items()], members)
+    return claiming(group, lead(strategy or Rollout(), group, COOPERATIVE).target)
+
+
+def claiming(group: Group, assignment: Assignment) -> Group:
+    """The same group in the next generation, with the assignment as what its members own."""
+    members = {
+        id: replace(member, owned=assignment.members[id], generation=1)
+        for id, member in group.members.items()
+    }
+    return replace(group, members=members)
+
+
+def joined_by(group: Group, *members: Member) -> Group:
+    return replace(group, members=group.members | {member.id: member for member in members})
+
+
+def target(group: Group) -> Assignment:
+    return lead(Rollout(), group, COOPERATIVE).target
+
+
+def per_release(group: Group, assignment: Assignment) -> dict[str | None, int]:
+    loads: dict[str | None, int] = {}
+    for id, member in group.members.items():
+        release = decode_facts(member.data).release
+        loads[release] = loads.get(release, 0) + assignment.load(id)
+    return loads
+
+
+def moved(group: Group, assignment: Assignment) -> int:
+    """Partitions that a live member owned, and that another one gets."""
+    prior = judge_claims(group).prior
+    return sum(
+        len(set(partitions).difference(assignment.members[id].get(topic, ())))
+        for id, owned in prior.items()
+        for topic, partitions in owned.items()
+    )
+
+
+def plain(assignment: Assignment) -> dict[str, dict[str, list[int]]]:
+    """The assignment, whatever kinds of sequences are in it."""
+    return {id: {topic: list(of[topic]) for topic in of} for id, of in assignment.members.items()}
+
+
+def findings(group: Group) -> str:
+    return "\n".join(Rollout().findings(group))
+
+
+# ---- shares
+
+
+def test_a_canary_gets_its_share_at_once_and_nothing_else_moves() -> None:
+    old = assigned(members_of("1", 3), {"orders": 60})
+    group = joined_by(old, a_member("canary", "2", 1000))
+    after = target(group)
+    assert per_release(group, after) == {"1": 54, "2": 6}
+    assert moved(group, after) == 6
+
+
+def test_a_share_is_of_every_topic() -> None:
+    topics = frozenset({"orders", "payments"})
+    members = [a_member(f"old-{n}", "1", topics=topics) for n in range(4)]
+    group = joined_by(
+        assigned(members, {"orders": 40, "payments": 20}), a_member("canary", "2", 1000, topics=topics)
+    )
+    after = target(group)
+    assert {topic: len(partitions) for topic, partitions in after.members["canary"].items()} == {
+        "orders": 4,
+        "payments": 2,
+    }
+
+
+def test_a_share_does_not_depend_on_how_many_members_there_are() -> None:
+    group = assigned([*members_of("1", 2), *members_of("2", 5, 2000)], {"orders": 100})
+    assert per_release(group, target(group)) == {"1": 80, "2": 20}
+
+
+def test_promotion_and_rollback_move_what_the_share_changes_and_come_back() -> None:
+    group = assigned([*members_of("1", 3), a_member("canary", "2", 1000)], {"orders": 60})
+    before = {id: member.owned for id, member in group.members.items()}
+    promoted = joined_by(group, replace(group.members["canary"], data=encode_facts(Facts("2", 5000))))
+    half = target(promoted)
+    assert per_release(promoted, half) == {"1": 30, "2": 30}
+    assert moved(promoted, half) == 24
+
+    back = claiming(promoted, half)
+    back = joined_by(back, replace(back.members["canary"], data=encode_facts(Facts("2", 1000))))
+    after = target(back)
+    assert moved(back, after) == 24
+    assert sorted(after.load(id) for id in before) == [6, 18, 18, 18]
+
+
+def test_whoever_is_alone_gets_everything() -> None:
+    group = assigned(members_of("2", 2, 1000), {"orders": 10})
+    assert [target(group).load(id) for id in group.members] == [5, 5]
+    assert not findings(group)
+
+
+def test_nothing_is_for_a_share_of_nothing_as_long_as_there_are_others() -> None:
+    group = assigned([*members_of("1", 1), *members_of("2", 2, 0)], {"orders": 10})
+    assert per_release(group, target(group)) == {"1": 10, "2": 0}
+    alone = assigned([*members_of("2", 2, 0), *members_of("3", 1, 0)], {"orders": 9})
+    assert sum(target(alone).load(id) for id in alone.members) == 9
+
+
+def test_shares_of_more_than_everything_are_scaled_and_that_is_said() -> None:
+    group = assigned(
+        [*members_of("1", 1), *members_of("2", 1, 9000), *members_of("3", 1, 9000)], {"orders": 10}
+    )
+    assert per_release(group, target(group)) == {"1": 0, "2": 5, "3": 5}
+    assert "ask for 180 % together, more than everything" in findings(group)
+
+
+def test_shares_with_nobody_beside_them_are_scaled() -> None:
+    group = assigned([*members_of("2", 1, 1000), *members_of("3", 1, 3000)], {"orders": 12})
+    assert per_release(group, target(group)) == {"2": 3, "3": 9}
+    assert "ask for 40 % together, and nobody without a share" in findings(group)
+
+
+def test_of_different_shares_of_a_release_the_most_common_counts() -> None:
+    members = [*members_of("1", 2), *members_of("2", 2, 5000), a_member("2-x", "2", 1000)]
+    group = assigned(members, {"orders": 20})
+    assert per_release(group, target(group))["2"] == 10
+    assert "the members of release '2' announce different shares" in findings(group)
+
+
+def test_of_equally_common_shares_the_lower_counts() -> None:
+    members = [*members_of("1", 2), a_member("2-x", "2", 5000), a_member("2-y", "2", 1000)]
+    group = assigned(members, {"orders": 20})
+    assert per_release(group, target(group))["2"] == 2
+
+
+def test_members_that_announce_nothing_are_what_shares_are_taken_from() -> None:
+    silent = [Member(f"silent-{number}", ORDERS) for number in range(3)]
+    group = assigned([*silent, a_member("canary", "2", 1000)], {"orders": 30})
+    assert target(group).load("canary") == 3
+
+
+def test_the_members_with_most_give_to_a_canary() -> None:
+    owned = {"a": range(8), "b": range(8, 12)}
+    members = [a_member(id, "1", owned={"orders": list(of)}) for id, of in owned.items()]
+    group = Group.of([Topic("orders", 12)], [*members, a_member("canary", "2", 3333)])
+    after = target(group)
+    assert [after.load(id) for id in ("a", "b", "canary")] == [4, 4, 4]
+    assert moved(group, after) == 4
+
+
+# ---- members that drain
+
+
+def test_a_member_that_drains_gives_up_everything_and_nobody_else_does() -> None:
+    group = assigned(members_of("1", 4), {"orders": 12})
+    leaving = joined_by(group, replace(group.members["1-0"], data=encode_facts(Facts("1", draining=True))))
+    after = target(leaving)
+    assert [after.load(id) for id in leaving.members] == [0, 4, 4, 4]
+    assert moved(leaving, after) == 3
+
+
+def test_while_everybody_drains_the_topic_is_read() -> None:
+    members = [a_member(name, draining=True) for name in ("a", "b")]
+    group = assigned(members, {"orders": 4})
+    assert [target(group).load(id) for id in group.members] == [2, 2]
+    assert "all subscribers of 'orders' drain" in findings(group)
+
+
+def test_a_topic_that_only_the_draining_member_reads_stays_with_it() -> None:
+    own = a_member("a", draining=True, topics=ORDERS | {"own"})
+    group = assigned([own, a_member("b")], {"orders": 4, "own": 2})
+    assert {topic: list(p) for topic, p in target(group).members["a"].items()} == {"own": [0, 1]}
+
+
+def test_a_release_that_drains_does_not_count_as_one() -> None:
+    group = assigned([*members_of("2", 2)], {"orders": 8})
+    last = a_member("1-0", "1", draining=True)
+    newcomer = a_member("2-x", "2")
+    after = target(joined_by(group, last, newcomer))
+    assert sorted(after.load(id) for id in after.members) == [0, 2, 3, 3]
+
+
+# ---- any group
+
+facts = st.builds(
+    Facts,
+    release=st.sampled_from([None, "1", "2", "3"]),
+    share=st.sampled_from([None, None, None, 0, 1000, 5000, 9999]),
+    draining=st.sampled_from([False, False, False, True]),
+)
+
+
+@st.composite
+def groups(draw: st.DrawFn) -> Group:
+    topics = {f"t{n}": draw(st.integers(0, 9)) for n in range(draw(st.integers(1, 4)))}
+    free = [(name, partition) for name, count in topics.items() for partition in range(count)]
+    members = []
+    for number in range(draw(st.integers(1, 6))):
+        subscribed = draw(st.frozensets(st.sampled_from(sorted(topics))))
+        owned: dict[str, list[int]] = {}
+        for name, partition in [one for one in free if one[0] in subscribed]:
+            if draw(st.sampled_from([True, False, False])):
+                free.remove((name, partition))
+                owned.setdefault(name, []).append(partition)
+        data = encode_facts(draw(facts))
+        members.append(Member(f"m{number}", subscribed, owned=owned, generation=3, data=data))
+    return Group.of([Topic(name, count) for name, count in topics.items()], members)
+
+
+@given(groups())
+def test_every_group_is_assigned_completely(group: Group) -> None:
+    check_assignment(group, target(group))
+
+
+@given(groups())
+@settings(max_examples=300)
+def test_an_assignment_comes_back_unchanged(group: Group) -> None:
+    after = target(group)
+    settled = claiming(group, after)
+    assert moved(settled, target(settled)) == 0
+
+
+@given(groups())
+def test_a_second_round_hands_over_and_moves_nothing(group: Group) -> None:
+    group = replace(group, generation=3)
+    first = lead(Rollout(), group, COOPERATIVE)
+    second = claiming(group, first.assignment)
+    assert moved(second, lead(Rollout(), second, COOPERATIVE).target) == 0
+    assert not lead(Rollout(), second, COOPERATIVE).withheld
+
+
+@given(groups())
+def test_the_order_of_members_and_topics_means_nothing(group: Group) -> None:
+    shuffled = Group(
+        dict(reversed(group.topics.items())),
+        {
+            id: replace(member, owned=dict(reversed(member.owned.items())))
+            for id, member in reversed(group.members.items())
+        },
+    )
+    assert plain(target(shuffled)) == plain(target(group))
+    assert Rollout().findings(shuffled) == Rollout().findings(group)
+
+
+@given(groups())
+def test_nobody_has_more_than_the_largest_releases_alone_unless_all_are_balanced(group: Group) -> None:
+    """Of releases without a share, whatever their members subscribe to and own."""
+    release = {id: decode_facts(member.data).release or "" for id, member in group.members.items()}
+    members = {
+        id: replace(m, data=encode_facts(Facts(release[id] or None))) for id, m in group.members.items()
+    }
+    largest: dict[str, str] = {}
+    for topic in group.topics:
+        readers = Counter(release[id] for id in members if topic in members[id].topics)
+        largest[topic] = min(readers, key=lambda one: (-readers[one], one), default="")
+    final = {
+        id: Member(id, frozenset(topic for topic in member.topics if largest[topic] == release[id]))
+        for id, member in members.items()
+    }
+    alone = lead(CooperativeSticky(), replace(group, members=final), COOPERATIVE).target
+    mixed = replace(group, members=members)
+    after, balanced = target(mixed), lead(CooperativeSticky(), mixed, COOPERATIVE).target
+    if sorted(map(after.load, members)) != sorted(map(balanced.load, members)):
+        for id, member in members.items():
+            serving = [other for other in members if not member.topics.isdisjoint(alone.members[other])]
+            # Whoever serves a topic has the load of its level, or one less.
+            assert after.load(id) <= max(map(alone.load, serving), default=0) + 1
+
+
+@given(groups())
+def test_without_announcements_it_is_cooperative_sticky(group: Group) -> None:
+    silent = replace(group, members={id: replace(m, data=b"") for id, m in group.members.items()})
+    assert plain(target(silent)) == plain(lead(CooperativeSticky(), silent, COOPERATIVE).target)
+
+
+# ---- what cannot be relied on
+
+
+def test_a_member_whose_facts_do_not_decode_counts_as_silent() -> None:
+    group = assigned([*members_of("1", 2), Member("odd", ORDERS, data=b"\0\1\xff\xff\xff")], {"orders": 9})
+    assert sorted(target(group).load(id) for id in group.members) == [3, 3, 3]
+    assert "member 'odd' counts as one that announced nothing" in findings(group)
+
+
+def test_a_share_out_of_bounds_is_no_share() -> None:
+    honest = encode_facts(Facts("2", 1000))
+    forged = honest.replace(b"\x01\x02\xe8\x07", b"\x01\x02\x91\x4e")  # 10,001 ten-thousandths
+    assert forged != honest
+    group = Group.of([Topic("orders", 9)], [a_member("a", "1"), Member("b", ORDERS, data=forged)])
+    assert target(group).load("b") == 4
+    assert "'b'" in findings(group)
+
+
+def test_ten_thousand_releases_are_no_burden() -> None:
+    members = [a_member(f"m{number:05}", f"r{number}", number) for number in range(10_000)]
+    group = assigned(members, {"orders": 500})
+    check_assignment(group, target(group))
+    assert "10000 releases announce shares: those of the 16 with most members count" in findings(group)
+    assert max(map(len, Rollout().findings(group))) < 1000
+
+
+def test_ten_thousand_releases_without_a_share_keep_what_they_have() -> None:
+    members = [a_member(f"m{number:05}", f"r{number}") for number in range(10_000)]
+    group = assigned(members, {"orders": 500})
+    assert moved(group, target(group)) == 0
+    assert max(map(len, Rollout().findings(group))) < 1000
+
+
+def test_the_hash_seed_means_nothing() -> None:
+    program = (
+        "from tests.test_rollout import *\n"
+        "topics = {f't{n}': 7 for n in range(9)}\n"
+        "members = [a_member(f'm{n}', f'r{n % 4}', [None, 2500, 1000, None][n % 4],\n"
+        "                    topics=frozenset(f't{(n + i) % 9}' for i in range(5))) for n in range(12)]\n"
+        "group = assigned(members[:7], topics)\n"
+        "print(sorted((id, sorted((t, list(p)) for t, p in of.items()))\n"
+        "             for id, of in target(joined_by(group, *members[7:])).members.items()))\n"
+    )
+    answers = set()
+    for seed in ("0", "1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        command = [sys.executable, "-c", program]
+        answers.add(subprocess.run(command, env=environment, check=True, capture_output=True).stdout)
+    assert len(answers) == 1
+
+
+# ---- the strategy as an object
+
+
+def test_it_announces_what_it_was_told() -> None:
+    strategy = Rollout("v2", 0.1)
+    said = decode_facts(strategy.member_data(MemberContext(ORDERS)))
+    assert (said.release, said.share, said.draining) == ("v2", 1000, False)
+
+
+def test_what_a_running_member_announces_can_change() -> None:
+    strategy = Rollout("v2", 0.1)
+    strategy.announce(draining=True)
+    assert decode_facts(strategy.member_data(MemberContext(ORDERS))).draining
+    strategy.announce(share=0.5, draining=False)
+    said = decode_facts(strategy.member_data(MemberContext(ORDERS)))
+    assert (said.release, said.share, said.draining) == ("v2", 5000, False)
+    assert repr(strategy) == "Rollout(release='v2', share=0.5, draining=False)"
+
+
+def test_a_strategy_of_these_rules_can_change_what_it_announces() -> None:
+    announcement = Announcement(Facts("1"))
+    strategy = Composed("acme", Rollout().rules, announcement)
+    announcement.change(share=1)
+    assert decode_facts(strategy.member_data(MemberContext(ORDERS))).share == 1
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, float("nan"), "0.1", True])
+def test_a_share_is_a_number_between_0_and_1(share: object) -> None:
+    with pytest.raises((TypeError, ValueError), match="a share is"):
+        Rollout("v2", share)  # type: ignore[arg-type]
+    with pytest.raises((TypeError, ValueError), match="a share is"):
+        Rollout("v2").announce(share=share)  # type: ignore[arg-type]
+
+
+def test_a_release_is_text() -> None:
+    with pytest.raises(TypeError, match="a release is text"):
+        Rollout(2)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="1 to 255 bytes"):
+        Rollout("")
+    with pytest.raises(TypeError, match="draining is True or False"):
+        Rollout("2", draining="no")  # type: ignore[arg-type]
+
+
+def test_it_is_known_by_its_name() -> None:
+    strategy = load_strategy("rollout")
+    assert isinstance(strategy, Rollout)
+    assert strategy.name == "rollout"
+
+
+def test_topics_that_stay_together_have_shares_of_tasks() -> None:
+    rules = (KeepTogether([["orders", "payments"]]), *Rollout().rules)
+    strategy = Composed("joined", rules)
+    both = frozenset({"orders", "payments"})
+    group = Group.of(
+        [Topic("orders", 20), Topic("payments", 20)],
+        [
+            *(a_member(f"old-{n}", "1", topics=both) for n in range(2)),
+            a_member("canary", "2", 1000, topics=both),
+        ],
+    )
+    after = lead(strategy, group, COOPERATIVE).target
+    assert len(after.members["canary"]["orders"]) == 2
+    assert all(list(of["orders"]) == list(of["payments"]) for of in after.members.values())
