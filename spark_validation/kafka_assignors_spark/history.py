@@ -14,12 +14,14 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType
 
+from kafka_assignors_spark.decoding import decode_batches
 from kafka_assignors_spark.folded import CLASSIC
 from kafka_assignors_spark.leaders import client_of
-from kafka_assignors_spark.records import CONSUMER, Kind, MemberRecord, decode_record
+from kafka_assignors_spark.rebalances import members_of
+from kafka_assignors_spark.records import CONSUMER, Kind, MemberRecord
 from kafka_assignors_spark.source import key_prefixes
-from kafka_assignors_spark.table_functions import apply_to_rows
-from kafka_assignors_spark.tables import EVENTS, FACT
+from kafka_assignors_spark.table_functions import apply_to_batches, apply_to_rows
+from kafka_assignors_spark.tables import EVENTS, FACT, MEMBERS
 
 __all__ = [
     "assignments",
@@ -66,61 +68,9 @@ def unique(raw: DataFrame) -> DataFrame:
     )
 
 
-class _Decoder:
-    """The table function behind `decode`."""
-
-    def eval(self, row: Any) -> Iterator[tuple[Any, ...]]:
-        place = (row["partition"], row["offset"], row["timestamp"], row["copies"])
-        if row["conflict"]:
-            reason = (
-                "different records at this partition and offset: of two clusters, or of a re-created topic?"
-            )
-            nothing = (None,) * 5
-            yield (*place, Kind.UNDECODABLE.value, None, reason, *nothing, [], None, None, None)
-            return
-        event = decode_record(_bytes(row["key"]), _bytes(row["value"]))
-        yield (
-            *place,
-            event.kind.value,
-            event.group,
-            event.reason,
-            event.protocol_type,
-            event.version,
-            event.generation,
-            event.protocol,
-            event.leader,
-            [member_row(member) for member in event.members],
-            *((None, None, None) if event.part is None else (row["key"], row["value"], list(event.topics))),
-        )
-
-
-def _bytes(value: bytearray | None) -> bytes | None:
-    return None if value is None else bytes(value)
-
-
-def member_row(member: MemberRecord) -> tuple[Any, ...]:
-    """A member in the order of `tables.MEMBER`."""
-    return (
-        member.member_id,
-        member.instance_id,
-        member.rack,
-        member.client_id,
-        client_of(member.client_id),
-        member.client_host,
-        member.version,
-        list(member.topics),
-        {topic: list(partitions) for topic, partitions in member.owned.items()},
-        member.owned_generation,
-        member.revoked,
-        {topic: list(partitions) for topic, partitions in member.assigned.items()},
-        member.pattern,
-        member.assignor,
-    )
-
-
 def decode(records: DataFrame) -> DataFrame:
     """`unique` records as `tables.EVENTS`. A record that does not decode is a row that says why."""
-    return apply_to_rows(records, _Decoder, EVENTS)
+    return apply_to_batches(records, decode_batches, EVENTS)
 
 
 def undecodable(events: DataFrame) -> DataFrame:
@@ -188,16 +138,50 @@ def generations(folded: DataFrame) -> DataFrame:
         "problem",
         F.coalesce("unknown_topics", F.array().cast("array<string>")).alias("unknown_topics"),
         F.coalesce("facts", F.array().cast(ArrayType(FACT))).alias("facts"),
+        "member_count",
+        "clients",
+        "topics",
+        "holds",
+        "value_bytes",
+    )
+
+
+def _with_members(folded: DataFrame) -> DataFrame:
+    return folded.where(F.col("kind") == Kind.GENERATION.value)
+
+
+class _MemberReader:
+    """The table function behind `members`."""
+
+    def eval(self, row: Any) -> Iterator[tuple[Any, ...]]:
+        for member in members_of(row):
+            yield (row["group"], row["offset"], row["generation"], *member_row(member))
+
+
+def member_row(member: MemberRecord) -> tuple[Any, ...]:
+    """A member in the order of the columns of `tables.MEMBERS` that are its own."""
+    return (
+        member.member_id,
+        member.instance_id,
+        member.rack,
+        member.client_id,
+        client_of(member.client_id),
+        member.client_host,
+        member.version,
+        list(member.topics),
+        {topic: list(partitions) for topic, partitions in member.owned.items()},
+        member.owned_generation,
+        member.revoked,
+        {topic: list(partitions) for topic, partitions in member.assigned.items()},
+        member.pattern,
+        member.assignor,
     )
 
 
 def members(folded: DataFrame) -> DataFrame:
-    """The members of every generation, one row each: the generation's key, then `tables.MEMBER`."""
-    return (
-        folded.where(F.col("kind") == Kind.GENERATION.value)
-        .select("group", "offset", "generation", F.explode("members").alias("member"))
-        .select("group", "offset", "generation", "member.*")
-    )
+    """The members of every generation, one row each, as `tables.MEMBERS`."""
+    columns = ("group", "offset", "generation", "value", "members")
+    return apply_to_rows(_with_members(folded).select(*columns), _MemberReader, MEMBERS)
 
 
 def assignments(members: DataFrame) -> DataFrame:
@@ -207,13 +191,14 @@ def assignments(members: DataFrame) -> DataFrame:
     )
 
 
-def steps(generations: DataFrame, members: DataFrame) -> DataFrame:
-    """Generations with their members in a column, null for empty ones: what a replay and the check read."""
-    columns = [name for name in members.columns if name not in ("group", "offset", "generation")]
-    of_generation = members.groupBy("group", "offset").agg(
-        F.collect_list(F.struct(*columns)).alias("members")
-    )
-    return generations.join(of_generation, ["group", "offset"], "left")
+def steps(generations: DataFrame, folded: DataFrame) -> DataFrame:
+    """Generations with what `rebalances.members_of` reads their members out of: what a replay and the check
+    read. Empty ones have none.
+
+    This comes last, and on its own: what hundreds of members take fills no window over it.
+    """
+    members = _with_members(folded).select("partition", "offset", "value", "members")
+    return generations.join(members, ["partition", "offset"], "left")
 
 
 def of_consumers(steps: DataFrame) -> DataFrame:

@@ -143,12 +143,11 @@ def replayed_facts(replayed: DataFrame, modes: tuple[Mode, ...]) -> DataFrame:
 def group_facts(steps: DataFrame) -> DataFrame:
     """One row per group: what its records say before anything is replayed."""
     with_members = ~F.col("empty")
-    size = F.when(with_members, F.cardinality("members"))
+    size = F.when(with_members, F.col("member_count"))
 
     def all_of(each: Column) -> Column:
         return F.array_sort(F.array_distinct(F.flatten(F.collect_set(F.array_sort(F.array_distinct(each))))))
 
-    holds = F.exists("members", lambda member: (F.cardinality(member["owned"]) > 0) & ~member["revoked"])
     in_order = F.array_sort(F.collect_list(F.when(with_members, F.struct("offset", "protocol", "type"))))
 
     def protocols_in(entries: Column) -> Column:
@@ -166,9 +165,9 @@ def group_facts(steps: DataFrame) -> DataFrame:
                 "classic_protocols"
             ),
             F.max(with_members & (F.col("type") == CONSUMER)).alias("kip848"),
-            F.max(holds).alias("cooperative"),
-            all_of(F.col("members.client")).alias("clients"),
-            all_of(F.flatten("members.topics")).alias("topics"),
+            F.max("holds").alias("cooperative"),
+            all_of(F.col("clients")).alias("clients"),
+            all_of(F.col("topics")).alias("topics"),
             F.min(size).alias("min_members"),
             F.max(size).alias("max_members"),
             F.unix_micros(F.min("timestamp")).alias("first_timestamp"),

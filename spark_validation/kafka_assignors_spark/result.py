@@ -32,6 +32,7 @@ __all__ = [
     "ReplayError",
     "ReplayOptions",
     "ReplayResult",
+    "SampleCheck",
     "TimelineRow",
     "TruthCheck",
     "UndecodableRecord",
@@ -84,6 +85,10 @@ class ReplayOptions:
     the longest wait for it. `master` is Spark's, `spark_config` a file of properties for a session that is
     started.
 
+    `checkpoint` is a directory, anywhere that Spark can write, in which the replay keeps what is done, and
+    from which it goes on after it was killed. `sample_groups` is how many groups are replayed once more
+    without Spark, drawn with `sample_seed`; 0 does without.
+
     `pauses` are the parameters of the model of pauses, `fault_rules` the thresholds of who is at fault.
     `tables` is a folder that the tables are written into as Parquet.
     """
@@ -105,6 +110,9 @@ class ReplayOptions:
     timeout_seconds: float = 10.0
     master: str | None = None
     spark_config: str | None = None
+    checkpoint: str | None = None
+    sample_groups: int = 3
+    sample_seed: int = 0
     pauses: PauseModel = field(default_factory=PauseModel)
     fault_rules: FaultRules = field(default_factory=FaultRules)
     tables: str | None = None
@@ -365,6 +373,15 @@ class TruthCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class SampleCheck:
+    """The groups that were replayed without Spark as well, and how many rows of theirs are the same, which is
+    all of them: a difference is a `ReplayError`."""
+
+    groups: tuple[str, ...]
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReplayResult:
     """The whole answer. `versions` names what produced it (kafka-assignors, pyspark, python, java)."""
 
@@ -377,6 +394,7 @@ class ReplayResult:
     churn: tuple[Churn, ...]
     culprits: tuple[Culprit, ...]
     truth: TruthCheck
+    sample: SampleCheck
     undecodable: tuple[UndecodableRecord, ...]
     versions: Mapping[str, str]
     seconds: float

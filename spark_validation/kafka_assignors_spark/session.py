@@ -22,11 +22,15 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from kafka_assignors_spark.result import ReplayError
+from kafka_assignors_spark.spark_errors import SPARK_ERRORS
 
 __all__ = ["java_version", "spark_session", "task_progress"]
 
 _OLDEST_JAVA = 17
 _POLL_SECONDS = 0.2
+
+_BATCH, _RECORDS_IN_A_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch", "256"
+"""Spark's 10,000 records in a batch for Python would be gigabytes, where each is of hundreds of members."""
 
 
 def java_version() -> str:
@@ -64,7 +68,8 @@ def spark_session(master: str | None, properties_file: str | None = None) -> Ite
     """
     active = SparkSession.getActiveSession()
     if active is not None:
-        yield active
+        with _small_batches(active):
+            yield active
         return
     java_version()
     # Workers must run on this interpreter: the default is whatever `python3` is on the PATH.
@@ -77,12 +82,26 @@ def spark_session(master: str | None, properties_file: str | None = None) -> Ite
             session.stop()
 
 
+@contextlib.contextmanager
+def _small_batches(session: SparkSession) -> Iterator[None]:
+    """The same in a session that somebody else goes on using."""
+    before = session.conf.get(_BATCH)
+    session.conf.set(_BATCH, _RECORDS_IN_A_BATCH)
+    try:
+        yield
+    finally:
+        # Whoever has stopped the session meanwhile does not need it.
+        with contextlib.suppress(*SPARK_ERRORS):
+            session.conf.set(_BATCH, str(before))
+
+
 def _start(master: str | None, properties_file: str | None, log: IO[bytes]) -> SparkSession:
     conf = SparkConf().setAppName("kafka-assignors")
     if master is not None:
         conf.setMaster(master)
     conf.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
     conf.set("spark.sql.session.timeZone", "UTC").set("spark.log.level", "ERROR")
+    conf.set(_BATCH, _RECORDS_IN_A_BATCH)
     # Two tasks a core: the work is in Python, and a task costs more than the rows of most groups.
     conf.set("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 1)))
     # Without a master it is local, unless spark-submit or the file may name another.

@@ -249,7 +249,7 @@ def test_spark_and_a_plain_loop_give_the_same_rows(spark: SparkSession, recorded
     events = history.decode(history.unique(history.group_records(recorded_records(spark, recorded))))
     catalogue = catalogue_of(spark, options, ())
     folded = consumer_groups.fold(events, catalogue)
-    steps = history.of_consumers(history.steps(history.generations(folded), history.members(folded))).cache()
+    steps = history.of_consumers(history.steps(history.generations(folded), folded)).cache()
     on_spark = [tuple(row) for row in with_micros(replay(steps, catalogue, NAMES)).collect()]
 
     groups: dict[str, list[Generation]] = {}

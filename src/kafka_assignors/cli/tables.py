@@ -22,7 +22,7 @@ from kafka_assignors_spark.report.findings import (
     sentence,
     totals,
 )
-from kafka_assignors_spark.result import RECORDED, Mode, ReplayResult, TruthCheck, Verdict
+from kafka_assignors_spark.result import RECORDED, Mode, ReplayResult, SampleCheck, TruthCheck, Verdict
 
 __all__ = ["print_replay"]
 
@@ -42,6 +42,7 @@ def print_replay(result: ReplayResult) -> None:
         _totals_table(result),
         Text(),
         *_truth(result.truth),
+        *_sample(result.sample),
         Text(),
         *_left_out(result),
         *_verdict(result, found),
@@ -173,6 +174,13 @@ def _truth(truth: TruthCheck) -> list[RenderableType]:
         )
     )
     return renderables
+
+
+def _sample(sample: SampleCheck) -> list[RenderableType]:
+    if not sample.groups:
+        return []
+    groups = _count(len(sample.groups), "group")
+    return [Text(f"{_count(sample.rows, 'row')} of {groups} computed without Spark as well: the same.")]
 
 
 def _left_out(result: ReplayResult) -> list[RenderableType]:
