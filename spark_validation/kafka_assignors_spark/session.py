@@ -72,8 +72,7 @@ def spark_session(master: str | None, properties_file: str | None = None) -> Ite
             yield active
         return
     java_version()
-    # Workers must run on this interpreter: the default is whatever `python3` is on the PATH.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    _choose_python(master, properties_file)
     with tempfile.TemporaryFile() as log:
         session = _start(master, properties_file, log)
         try:
@@ -104,9 +103,7 @@ def _start(master: str | None, properties_file: str | None, log: IO[bytes]) -> S
     conf.set(_BATCH, _RECORDS_IN_A_BATCH)
     # Two tasks a core: the work is in Python, and a task costs more than the rows of most groups.
     conf.set("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 1)))
-    # Without a master it is local, unless spark-submit or the file may name another.
-    elsewhere = properties_file is not None or "PYSPARK_GATEWAY_PORT" in os.environ
-    if (master or ("" if elsewhere else "local")).startswith("local"):
+    if _is_local(master, properties_file):
         conf.set("spark.driver.bindAddress", "127.0.0.1").set("spark.driver.host", "127.0.0.1")
     try:
         with _submit_arguments(properties_file):
@@ -122,6 +119,20 @@ def _start(master: str | None, properties_file: str | None, log: IO[bytes]) -> S
         said = log.read().decode(errors="replace").strip().splitlines()
         raise ReplayError(f"Spark does not start: {said[-1] if said else error}") from None
     return SparkSession.builder.getOrCreate()
+
+
+def _is_local(master: str | None, properties_file: str | None) -> bool:
+    """Without a master it is local, unless spark-submit or the file may name another."""
+    elsewhere = properties_file is not None or "PYSPARK_GATEWAY_PORT" in os.environ
+    return (master or ("" if elsewhere else "local")).startswith("local")
+
+
+def _choose_python(master: str | None, properties_file: str | None) -> None:
+    """Workers must run on this interpreter: the default is whatever `python3` is on the PATH. On a cluster it
+    may lie elsewhere on each machine, as PYSPARK_PYTHON says."""
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if _is_local(master, properties_file) or "PYSPARK_PYTHON" not in os.environ:
+        os.environ["PYSPARK_PYTHON"] = sys.executable
 
 
 @contextlib.contextmanager
