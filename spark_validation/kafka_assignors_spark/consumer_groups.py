@@ -6,7 +6,7 @@ Groups that never were of KIP-848 pass untouched.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -24,7 +24,7 @@ from kafka_assignors_spark import records
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.causes import CauseFinder
 from kafka_assignors_spark.epochs import EpochFolder
-from kafka_assignors_spark.folded import CLASSIC, CONSUMER, FoldedGeneration
+from kafka_assignors_spark.folded import CLASSIC, CONSUMER, TORN, FoldedGeneration
 from kafka_assignors_spark.history import member_row
 from kafka_assignors_spark.instants import from_micros, to_micros
 from kafka_assignors_spark.rebalances import COLUMNS, Generation
@@ -44,10 +44,14 @@ def named_topics(events: DataFrame) -> Iterator[str]:
         yield row[0]
 
 
-def fold(events: DataFrame, catalogue: Catalogue) -> DataFrame:
+def fold(
+    events: DataFrame, catalogue: Catalogue, keep: Callable[[DataFrame], DataFrame] = lambda rows: rows
+) -> DataFrame:
     """`tables.EVENTS` with generations in place of the records of KIP-848 groups, as `tables.FOLDED`.
 
-    The catalogue names the topics, which the records have by their ids.
+    The catalogue names the topics, which the records have by their ids. Whatever there is of a group that is
+    torn has that as its problem. `keep` is given the part that takes time, the generations of KIP-848 groups,
+    for whoever looks at the result more than once.
     """
 
     class Folder:
@@ -85,7 +89,21 @@ def fold(events: DataFrame, catalogue: Catalogue) -> DataFrame:
     folded = apply_to_groups(
         events.join(of_kip848, "group", "left_semi"), ("group",), ("partition", "offset"), Folder, FOLDED
     )
-    return classic.unionByName(folded, allowMissingColumns=True)
+    rows = classic.unionByName(keep(folded), allowMissingColumns=True)
+    return rows.join(F.broadcast(_torn(events)), "group", "left").select(
+        *(F.coalesce("torn", "problem").alias(n) if n == "problem" else F.col(n) for n in FOLDED.names)
+    )
+
+
+def _torn(events: DataFrame) -> DataFrame:
+    """The groups whose records lie in several partitions, each with that as a problem, `torn`.
+
+    A group lives in the partition that its name chooses, so either the topic was given more partitions or
+    these are records of two clusters.
+    """
+    several = F.min("partition") != F.max("partition")
+    of_groups = events.where(F.col("group").isNotNull()).groupBy("group").agg(several.alias("several"))
+    return of_groups.where("several").select("group", F.lit(TORN).alias("torn"))
 
 
 def _folded_row(row: Any, generation: FoldedGeneration) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType
 
 from kafka_assignors_spark.decoding import decode_batches
-from kafka_assignors_spark.folded import CLASSIC
+from kafka_assignors_spark.folded import CLASSIC, TORN
 from kafka_assignors_spark.leaders import client_of
 from kafka_assignors_spark.rebalances import members_of
 from kafka_assignors_spark.records import CONSUMER, Kind, MemberRecord
@@ -91,12 +91,15 @@ def generations(folded: DataFrame) -> DataFrame:
       seen by the tombstone, by the generation starting over, or by a change of protocol that is no migration.
     * `skipped` counts the numbers between this generation and the one recorded before it, and `gap_before`
       says that there are any. A generation is recorded when its leader's assignment arrives: one that was
-      overtaken by the next join never is, so skipped numbers are not yet lost history. `lost` counts those
-      that are: epochs of a KIP-848 group, which has a record of each.
+      overtaken by the next join never is, so skipped numbers are not yet lost history. `lost` counts what is:
+      records right before it that do not decode, and epochs of a KIP-848 group, which has a record of each.
     * `starts_late`: the first record seen of this incarnation, of a generation that cannot be its first.
     * `replacement`: the generation of the record before once more, as a restarted static member makes it, or
       a change of protocol.
-    * `problem`: why members or partitions of a KIP-848 generation may be missing; null where nothing is.
+    * `clock_back`: it is older, by the clock of the broker that wrote it, than the record before it. Offsets
+      decide the order.
+    * `problem`: why members or partitions of a KIP-848 generation may be missing, or that the group is torn;
+      null where nothing is the matter.
     """
     order = _in_group()
     continues = F.coalesce("continues", F.lit(False))
@@ -104,15 +107,29 @@ def generations(folded: DataFrame) -> DataFrame:
     previous = F.when(continues, F.col("generation")).otherwise(F.lag("generation").over(order))
     ended = F.lag("kind").over(order) == Kind.TOMBSTONE.value
     other_type = F.lag(type_).over(order) != type_
-    lives = folded.where(
-        F.col("kind").isin(*(k.value for k in (Kind.GENERATION, Kind.EMPTY, Kind.TOMBSTONE)))
+    told = (Kind.GENERATION, Kind.EMPTY, Kind.TOMBSTONE, Kind.UNDECODABLE)
+    unreadable = F.col("kind") == Kind.UNDECODABLE.value
+    lives = (
+        folded.where(F.col("group").isNotNull() & F.col("kind").isin(*(kind.value for kind in told)))
+        .withColumn("unreadable", F.sum(unreadable.cast("int")).over(order))
+        .where(~unreadable)
     )
-    starts: Column = ~continues & (previous.isNull() | ended | other_type | (F.col("generation") < previous))
-    marked = lives.withColumn("previous", previous).withColumn("starts", F.coalesce(starts, F.lit(True)))
+    lost = F.coalesce("lost", F.lit(0)) + F.col("unreadable") - F.lag("unreadable", 1, 0).over(order)
+    # Of a group that is torn nobody knows what came first, so nothing shows in its numbers.
+    torn = F.coalesce(F.col("problem") == TORN, F.lit(False))
+    anew: Column = ended | other_type | (F.col("generation") < previous)
+    starts: Column = ~continues & (previous.isNull() | (~torn & anew))
+    back = ~torn & F.coalesce(F.col("timestamp") < F.lag("timestamp").over(order), F.lit(False))
+    marked = (
+        lives.withColumn("previous", previous)
+        .withColumn("starts", F.coalesce(starts, F.lit(True)))
+        .withColumn("clock_back", back)
+        .withColumn("lost", lost.cast("int"))
+    )
     counted = marked.where(F.col("kind") != Kind.TOMBSTONE.value).withColumn(
         "incarnation", F.sum(F.col("starts").cast("int")).over(order).cast("int")
     )
-    same_life = ~F.col("starts")
+    same_life = ~F.col("starts") & ~torn
     skipped = F.when(same_life, F.greatest(F.col("generation") - F.col("previous") - 1, F.lit(0))).otherwise(
         0
     )
@@ -132,8 +149,9 @@ def generations(folded: DataFrame) -> DataFrame:
         (same_life & (F.col("generation") == F.col("previous"))).alias("replacement"),
         skipped.cast("int").alias("skipped"),
         (skipped > 0).alias("gap_before"),
-        F.coalesce("lost", F.lit(0)).alias("lost"),
+        "lost",
         (F.col("starts") & F.coalesce("starts_late", F.col("generation") > 1)).alias("starts_late"),
+        "clock_back",
         "reason",
         "problem",
         F.coalesce("unknown_topics", F.array().cast("array<string>")).alias("unknown_topics"),

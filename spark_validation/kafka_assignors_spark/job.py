@@ -27,7 +27,7 @@ from kafka_assignors_spark.drawn import drawn_groups, ownership_of
 from kafka_assignors_spark.inputs import catalogue_of, live_records, recorded_records
 from kafka_assignors_spark.instants import from_micros
 from kafka_assignors_spark.leaders import MUST_MATCH
-from kafka_assignors_spark.output import check_folder, write_tables
+from kafka_assignors_spark.output import check_folder, files_of_groups, write_tables
 from kafka_assignors_spark.rebalances import EAGER_STRATEGIES
 from kafka_assignors_spark.records import CONSUMER
 from kafka_assignors_spark.result import (
@@ -42,6 +42,7 @@ from kafka_assignors_spark.result import (
     ReplayOptions,
     ReplayResult,
     SampleCheck,
+    TableFile,
     TimelineRow,
     TruthCheck,
     UndecodableRecord,
@@ -112,7 +113,7 @@ def run_replay(
             undecodable = _undecodable(events, counts["undecodable"], options)
             _require_records(spark, options, events, counts)
             catalogue = catalogue_of(spark, options, consumer_groups.named_topics(events))
-            folded = consumer_groups.fold(events, catalogue)
+            folded = consumer_groups.fold(events, catalogue, keep)
             generations = keep(history.generations(folded))
             facts = metrics.group_facts(generations).collect()
         with phases.tasks(spark):
@@ -124,7 +125,7 @@ def run_replay(
                 catalogue,
                 options.strategies,
                 options.modes,
-                _shelf(spark, options, limits, counts, keep),
+                _shelf(spark, options, limits, events, catalogue, keep),
                 pauses=options.pauses,
                 on_slice=lambda n: phases.detail(f"slice {n + 1} of {slices}" if slices > 1 else ""),
             )
@@ -143,6 +144,7 @@ def run_replay(
             causes = keep(consumer_groups.causes(consumers, catalogue))
             churned = metrics.churn(causes)
             churn, culprits = churn_of(churned), culprits_of(faults)
+            files: tuple[TableFile, ...] = ()
             if options.tables is not None:
                 members = history.members(folded)
                 write_tables(
@@ -160,6 +162,7 @@ def run_replay(
                         "checked": checked,
                     },
                 )
+                files = files_of_groups(spark, options.tables)
 
     return ReplayResult(
         options=options,
@@ -173,6 +176,7 @@ def run_replay(
         truth=truth,
         sample=sample,
         undecodable=undecodable,
+        files=files,
         versions={
             "kafka-assignors": kafka_assignors.__version__,
             "pyspark": pyspark.__version__,
@@ -296,6 +300,7 @@ def _history(
     return HistorySummary(
         source=options.path or f"{options.topic} at {options.bootstrap_servers}",
         skipped_numbers=sum(group.skipped_numbers for group in groups),
+        clock_jumps=sum(group.clock_jumps for group in groups),
         **{
             **counts,
             "first_timestamp": from_micros(counts["first_timestamp"]),
@@ -311,17 +316,20 @@ def _shelf(
     spark: SparkSession,
     options: ReplayOptions,
     limits: Limits,
-    counts: Mapping[str, Any],
+    events: DataFrame,
+    catalogue: Catalogue,
     keep: Callable[[DataFrame], DataFrame],
 ) -> Shelf:
     if options.checkpoint is None:
         return InMemory(keep)
+    # All that a row of a slice depends on. The version of somebody's strategy has to stand for its code.
     described = {
         "version": kafka_assignors.__version__,
         "history": options.path,
-        "records": {name: counts[name] for name in sorted(counts)},
+        "records": metrics.digest(events),
+        "catalogue": catalogue.digest(),
         "groups": options.groups,
-        "strategies": options.strategies,
+        "strategies": [[name, load_strategy(name).version] for name in options.strategies],
         "modes": [mode.value for mode in options.modes],
         "pauses": asdict(options.pauses),
         "limits": [limits.chunk_bytes, limits.slice_bytes],
@@ -367,6 +375,7 @@ def _group(facts: Row, judged: Row | None) -> GroupSummary:
         not_replayed=not_replayed,
         incarnations=facts["incarnations"],
         skipped_numbers=facts["skipped_numbers"],
+        clock_jumps=facts["clock_jumps"],
         protocols=protocols,
         rebalance_protocols=(("eager",) if eager else ())
         + (("cooperative",) if cooperative else ())
@@ -378,6 +387,9 @@ def _group(facts: Row, judged: Row | None) -> GroupSummary:
         max_partitions=(judged["max_partitions"] or 0) if judged is not None else 0,
         first_timestamp=from_micros(facts["first_timestamp"]),
         last_timestamp=from_micros(facts["last_timestamp"]),
+        partition=facts["partition"],
+        first_offset=facts["first_offset"],
+        last_offset=facts["last_offset"],
         inferred_topics=tuple(judged["inferred_topics"]) if judged is not None else (),
     )
 

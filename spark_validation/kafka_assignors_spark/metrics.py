@@ -16,6 +16,7 @@ __all__ = [
     "agreement",
     "churn",
     "daily",
+    "digest",
     "group_facts",
     "record_counts",
     "replayed_facts",
@@ -47,6 +48,14 @@ def record_counts(events: DataFrame) -> DataFrame:
         F.unix_micros(F.min("timestamp")).alias("first_timestamp"),
         F.unix_micros(F.max("timestamp")).alias("last_timestamp"),
     )
+
+
+def digest(events: DataFrame) -> int:
+    """The same for the same records in whatever order; for others another, but for a chance of 1 in 2^64."""
+    of_record = F.xxhash64("partition", "offset", "timestamp", "copies", "group", "key", "value", "reason")
+    row = events.agg(F.bit_xor(of_record)).first()
+    assert row is not None  # an aggregate without groups has one row
+    return int(row[0] or 0)
 
 
 def verdicts(replayed: DataFrame) -> DataFrame:
@@ -159,6 +168,7 @@ def group_facts(steps: DataFrame) -> DataFrame:
             F.count(F.when(with_members & ~F.col("replacement"), 1)).alias("generations"),
             F.max("incarnation").alias("incarnations"),
             F.sum("skipped").alias("skipped_numbers"),
+            F.count(F.when(F.col("clock_back"), 1)).alias("clock_jumps"),
             F.max("protocol_type").alias("protocol_type"),
             protocols_in(in_order).alias("protocols"),
             protocols_in(F.filter(in_order, lambda entry: entry["type"] == CLASSIC)).alias(
@@ -172,6 +182,9 @@ def group_facts(steps: DataFrame) -> DataFrame:
             F.max(size).alias("max_members"),
             F.unix_micros(F.min("timestamp")).alias("first_timestamp"),
             F.unix_micros(F.max("timestamp")).alias("last_timestamp"),
+            F.min("partition").alias("partition"),
+            F.min("offset").alias("first_offset"),
+            F.max("offset").alias("last_offset"),
         )
         .orderBy("group")
     )

@@ -89,23 +89,27 @@ def local_generations(rows: Iterable[Any], catalogue: Catalogue) -> Iterator[Gen
     """The generations of one group of either protocol, or of both, from its raw records in order, timestamps
     in microseconds; what `consumer_groups.fold` and `history.generations` find in another way."""
     folder = EpochFolder(catalogue)
+    records = list(rows)
+    torn = len({row["partition"] for row in records}) > 1
     last: tuple[str, int | None] | None = None  # type and number; a tombstone has none
-    incarnation = 0
-    for row in rows:
+    incarnation = unreadable = 0
+    for row in records:
         value = _bytes(row["value"])
         event = decode_record(_bytes(row["key"]), value)
         type_ = CLASSIC if event.part is None else folded.CONSUMER
+        unreadable += event.kind is Kind.UNDECODABLE and event.part is None
         for seen in _seen(folder, event, row["offset"], from_micros(row["timestamp"]), value):
-            number = seen.generation
+            number, lost, unreadable = seen.generation, seen.lost + unreadable, 0
             last_type, previous = last or (type_, None)
             last = (type_, number)
             if number is None:
                 continue
             if seen.continues:
                 previous = number
-            starts = previous is None or number < previous or (last_type != type_ and not seen.continues)
+            anew = number < (previous or 0) or (last_type != type_ and not seen.continues)
+            starts = previous is None or (anew and not torn)
             incarnation += starts
-            skipped = 0 if starts or previous is None else max(number - previous - 1, 0)
+            skipped = 0 if starts or torn or previous is None else max(number - previous - 1, 0)
             empty = seen.kind is Kind.EMPTY
             if type_ == CLASSIC and event.protocol_type != CONSUMER and not empty:
                 continue
@@ -117,15 +121,15 @@ def local_generations(rows: Iterable[Any], catalogue: Catalogue) -> Iterator[Gen
                 timestamp=seen.timestamp,
                 protocol=seen.protocol or "",
                 empty=empty,
-                replacement=not starts and number == previous,
+                replacement=not (starts or torn) and number == previous,
                 skipped=skipped,
                 starts_late=starts and seen.starts_late,
                 decodes=event.reason is None,
                 members={member.member_id: member for member in seen.members},
                 leader=event.leader,
                 type=type_,
-                lost=seen.lost,
-                problem=seen.problem,
+                lost=lost,
+                problem=folded.TORN if torn else seen.problem,
                 facts=seen.facts,
             )
 

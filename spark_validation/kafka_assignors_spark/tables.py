@@ -155,7 +155,8 @@ FOLDED = StructType(
     ).fields
 )
 """Events with the generations of KIP-848 groups in place of their records. `folded.FoldedGeneration` says
-what the columns mean, and `facts` are of class `folded.Fact`. Null for groups that never were of KIP-848.
+what the columns mean, and `facts` are of class `folded.Fact`. Null for groups that never were of KIP-848, but
+for the `problem` of a group that is torn.
 
 The members of a classic generation are in its `value`, where they lie until somebody looks at them; those of
 a generation that was folded from many records are `members`, it has no `value`, and its `value_bytes` are an

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -129,8 +130,14 @@ def test_a_replay_that_was_killed_goes_on_where_it_was(
     assert {name: when for name, when in after.items() if name in done} == done
     assert same(resumed, in_one)
 
-    with pytest.raises(ReplayError, match="another replay: strategies differs"):
-        run(path, PIECES, checkpoint=str(checkpoint), strategies=("range",))
+    # The same records elsewhere, with another catalogue.
+    changed = tmp_path / "changed"
+    changed.mkdir()
+    (changed / "raw").symlink_to(Path(path) / "raw")
+    topics = pq.read_table(Path(path) / "topics.parquet")
+    pq.write_table(topics.slice(1), changed / "topics.parquet")
+    with pytest.raises(ReplayError, match="another replay: catalogue, history, strategies differ;"):
+        run(str(changed), PIECES, checkpoint=str(checkpoint), strategies=("range",))
 
 
 def test_a_checkpoint_needs_a_history() -> None:

@@ -173,9 +173,11 @@ def replay(
         )
     )
     print_replay(result)
-    for path, text in ((html, html_report), (json_file, json_report)):
-        if path is not None:
-            write(path, text(result))
-            note(f"wrote {path}")
+    if html is not None:
+        write(html, html_report(result, html.parent))
+        note(f"wrote {html}")
+    if json_file is not None:
+        write(json_file, json_report(result))
+        note(f"wrote {json_file}")
     if tables is not None:
         note(f"wrote the tables in {tables}")
