@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -56,6 +56,8 @@ def bad() -> Log:
     other.generation("torn", 2, member("a", gets=LOW), member("b", gets=HIGH))
 
     log.generation("uncatalogued", 1, member("a", ("gone",), gets=GONE))
+    worker = replace(member("w"), subscription=b"\0\1connect", assignment=b"")
+    log.generation("connect", 1, worker, protocol="sessioned", kind="connect")
 
     # The same place twice: with the same record, as sinks write it after a crash, and with another one.
     log.records += [dict(record) for record in log.records[:2]]
@@ -101,7 +103,8 @@ def test_what_is_fine_is_as_if_nothing_else_were_there(replayed: Replayed) -> No
 
 
 def test_all_of_it_is_computed_the_same_without_spark(replayed: Replayed) -> None:
-    assert set(replayed.result.sample.groups) == {group.group for group in replayed.result.groups}
+    groups = {group.group for group in replayed.result.groups}
+    assert set(replayed.result.sample.groups) == groups - {"connect"}
 
 
 def test_a_record_that_does_not_decode_is_listed_and_never_bridged(replayed: Replayed) -> None:
@@ -144,6 +147,12 @@ def test_a_group_that_was_made_again_shares_nothing_with_what_it_was(replayed: R
 
 def test_a_topic_without_a_catalogue_entry_is_named(replayed: Replayed) -> None:
     assert replayed.group("uncatalogued")["inferred_topics"] == ["gone"]
+
+
+def test_groups_of_other_protocol_types_are_counted_and_left_alone(replayed: Replayed) -> None:
+    connect = replayed.group("connect")
+    assert connect["not_replayed"] == {"members of protocol type 'connect' are no consumers": 1}
+    assert not any(each["group"] == "connect" for each in replayed.document["undecodable"])
 
 
 def test_the_terminal_and_the_report_say_all_of_it(

@@ -156,20 +156,15 @@ def test_it_prints_tables_and_a_verdict_and_writes_both_reports(
     assert sorted(path.name for path in report.parent.iterdir()) == ["report.html", "report.json"]
 
 
-def test_one_mode_and_one_group_can_be_asked_for(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = [str(history), "--strategy", "sticky", "--mode", "one-step", "--group", HOSTILE]
-    assert main(["replay", *arguments]) == 0
-    out = capsys.readouterr().out
-    assert "one-step" in out
-    assert "rollout" not in out
-
-
-def test_records_that_do_not_decode_are_counted_and_the_run_goes_on(
+def test_one_mode_and_one_group_can_be_asked_for_and_records_that_do_not_decode_are_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     history = write_history(tmp_path / "history", [*GENERATIONS, (KEY, b"\x00\x03\xff")])
-    assert main(["replay", str(history), "--strategy", "sticky"]) == 0
-    assert "1 undecodable record, by partition/offset: 7/3 (" in capsys.readouterr().out
+    assert main(["replay", str(history), "-s", "sticky", "--mode", "one-step", "-g", HOSTILE]) == 0
+    out = capsys.readouterr().out
+    assert "one-step" in out
+    assert "rollout" not in out
+    assert "1 undecodable record, by partition/offset: 7/3 (" in out
 
 
 def test_strict_fails_on_records_that_do_not_decode(

@@ -86,6 +86,7 @@ def test_a_replay_in_pieces_is_the_replay_in_one(path: str, in_one: ReplayResult
     assert same(in_pieces, in_one)
 
 
+@pytest.mark.exhaustive
 def test_so_it_is_in_one_mode_alone(path: str, in_one: ReplayResult) -> None:
     in_pieces = run(path, PIECES, modes=(Mode.ROLLOUT,))
     assert figures(in_pieces.verdicts) == figures(v for v in in_one.verdicts if v.mode is Mode.ROLLOUT)
@@ -102,6 +103,7 @@ run_replay(options, lambda step: None, Limits(int(chunk_bytes), int(slice_bytes)
 """
 
 
+@pytest.mark.exhaustive
 def test_a_replay_that_was_killed_goes_on_where_it_was(
     spark: SparkSession, path: str, in_one: ReplayResult, tmp_path: Path
 ) -> None:
