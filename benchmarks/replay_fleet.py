@@ -1,7 +1,7 @@
 """The replay of a synthetic fleet: how fast, how it grows with the data, and how much memory it takes.
 
     python -m benchmarks.replay_fleet
-    python -m benchmarks.replay_fleet --groups 5000 --generations 1000000 --doublings 3 --master local[2]
+    python -m benchmarks.replay_fleet --groups 5000 --generations 1000000 --doublings 0 --results fleets.json
 
 Each size is a fleet of its own, in twice as many groups with twice as many generations as the one before, and
 is replayed by a process of its own. An event is a record of the history. Memory is what the JVM, and all
@@ -19,7 +19,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from spark_validation.fleet.profile import FleetOptions
@@ -107,6 +108,32 @@ def measure(options: FleetOptions, strategies: str, master: str, timeout_s: floa
         return Run(options.groups, events, size, seconds, jvm_mib, python_mib)
 
 
+def table(runs: Iterable[Run]) -> Iterator[str]:
+    """The lines of a table in Markdown, the smallest fleet first."""
+    yield "| groups | events | Parquet, MiB | s | events/s | JVM, MiB | Python, MiB | growth |"
+    yield "|---:|---:|---:|---:|---:|---:|---:|---:|"
+    before: Run | None = None
+    for run in sorted(runs, key=lambda run: run.events):
+        growth = "" if before is None else f"{exponent(before, run):.2f}"
+        before = run
+        cells = (
+            f"{run.groups:,}",
+            f"{run.events:,}",
+            f"{run.bytes / 2**20:,.1f}",
+            f"{run.replay_s:,.0f}",
+            f"{run.events_per_s:,.0f}",
+            f"{run.jvm_mib:,.0f}",
+            f"{run.python_mib:,.0f}",
+            growth,
+        )
+        yield f"| {' | '.join(cells)} |"
+
+
+def exponent(smaller: Run, larger: Run) -> float:
+    """Of the time as a power of the events."""
+    return math.log(larger.replay_s / smaller.replay_s) / math.log(larger.events / smaller.events)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.replay_fleet", description=__doc__)
     parser.add_argument("--groups", type=int, default=200, help="of the largest fleet")
@@ -114,28 +141,23 @@ def main() -> None:
     parser.add_argument("--doublings", type=int, default=2, help="how many smaller fleets come before it")
     parser.add_argument("--strategies", default="range,cooperative-sticky")
     parser.add_argument("--master", default="local[2]")
+    parser.add_argument(
+        "--results", metavar="FILE", type=Path, help="keep what is measured here; the table has all of it"
+    )
     parser.add_argument("--timeout", type=float, default=4 * 3600, help="of each step, in seconds")
     given = parser.parse_args()
 
-    print(f"{os.cpu_count()} cores, {given.master}, {given.strategies}")
-    print(
-        f"{'groups':>8} {'events':>10} {'Parquet MiB':>12} {'s':>8} {'events/s':>9} {'JVM MiB':>8} "
-        f"{'Python MiB':>11} growth"
-    )
-    before: Run | None = None
+    runs: list[Run] = []
+    if given.results is not None and given.results.exists():
+        runs = [Run(**each) for each in json.loads(given.results.read_text())]
     for halvings in range(given.doublings, -1, -1):
         options = FleetOptions(given.groups >> halvings, given.generations >> halvings)
-        run = measure(options, given.strategies, given.master, given.timeout)
-        growth = ""
-        if before is not None:
-            exponent = math.log(run.replay_s / before.replay_s) / math.log(run.events / before.events)
-            growth = f"{exponent:.2f}"
-        print(
-            f"{run.groups:8} {run.events:10,} {run.bytes / 2**20:12.1f} {run.replay_s:8.1f} "
-            f"{run.events_per_s:9,.0f} {run.jvm_mib:8.0f} {run.python_mib:11.0f} {growth}",
-            flush=True,
-        )
-        before = run
+        runs = [run for run in runs if run.groups != options.groups]
+        runs.append(measure(options, given.strategies, given.master, given.timeout))
+        if given.results is not None:
+            given.results.write_text(json.dumps([asdict(run) for run in runs], indent=1) + "\n")
+    print(f"{os.cpu_count()} cores, {given.master}, {given.strategies}\n")
+    print("\n".join(table(runs)))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 # %% [markdown]
 # # The tables of a replay, in a notebook
 #
-# `kafka-assignors replay history/ --strategy range,cooperative-sticky --tables tables/` has written them. Run this
-# file as it is (`python examples/replay_tables.py tables`), or cell by cell: Jupyter (with jupytext), VS Code,
-# PyCharm and Spyder know the marks. It needs pyarrow alone; `to_pandas()` makes a data frame of any table.
+# `kafka-assignors replay history/ --strategy range,cooperative-sticky --tables tables/` has written them. Run
+# this file as it is (`python examples/replay_tables.py tables`), or cell by cell: Jupyter (with jupytext),
+# VS Code, PyCharm and Spyder know the marks. It needs pyarrow alone; `to_pandas()` makes a data frame of any
+# table.
 
 # %%
 import sys
@@ -15,7 +16,8 @@ import pyarrow.parquet as pq
 TABLES = Path(sys.argv[1] if len(sys.argv) > 1 else "tables")
 
 # %% [markdown]
-# What each strategy would have moved and paused, had it been running all along. `recorded` is what production did.
+# What each strategy would have moved and paused, had it been running all along. `recorded` is what production
+# did.
 
 # %%
 metrics = pq.read_table(TABLES / "metrics", filters=pc.field("mode") == "rollout")
@@ -44,8 +46,8 @@ for row in replayed.slice(0, 5).to_pylist():
     print(f"  generation {row['generation']} at offset {row['offset']}: {row['moved']} moved")
 
 # %% [markdown]
-# Why there was the worst of them, and who was given what. A generation's number is no key, for a restarted static
-# member writes it again; the offset is one within the group.
+# Why there was the worst of them, and who was given what. A generation's number is no key, for a restarted
+# static member writes it again; the offset is one within the group.
 
 # %%
 offset = replayed["offset"][0].as_py()
