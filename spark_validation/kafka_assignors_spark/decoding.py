@@ -12,14 +12,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from kafka_assignors.protocol import GroupMetadataKey, ProtocolError, decode_key
+from kafka_assignors.protocol import ConsumerGroupKey, GroupMetadataKey, ProtocolError, decode_key
 from kafka_assignors_spark.records import Kind, decode_record
 from kafka_assignors_spark.skimming import Members, Skimmer, summary_of
 
-__all__ = ["RecordDecoder", "decode_batches"]
+__all__ = ["CONFLICT", "RecordDecoder", "decode_batches"]
 
 _MOST_GROUPS_KEPT = 50_000
-_CONFLICT = "different records at this partition and offset: of two clusters, or of a re-created topic?"
+CONFLICT = "different records at this partition and offset: of two clusters, or of a re-created topic?"
 
 _STRINGS = pa.list_(pa.string())
 _DECODED = (
@@ -96,7 +96,7 @@ class RecordDecoder:
 
     def decode(self, key: bytes | None, value: bytes | None, conflict: bool) -> _Row:
         if conflict:
-            return (Kind.UNDECODABLE.value, None, _CONFLICT, None, None, None, None, None, Members(), False)
+            return self._conflict(key)
         if key is not None and value is not None:
             group = self._groups[key] if key in self._groups else self._new_group(key)
             if group is not None and (skimmed := self._skimmer.skim(value)) is not None:
@@ -116,6 +116,15 @@ class RecordDecoder:
             summary_of(event.members) if event.part is None else Members(topics=event.topics),
             event.part is not None,
         )
+
+    def _conflict(self, key: bytes | None) -> _Row:
+        try:
+            decoded = None if key is None else decode_key(key)
+        except ProtocolError:
+            decoded = None
+        of_kip848 = isinstance(decoded, ConsumerGroupKey)
+        group = decoded.group if isinstance(decoded, (GroupMetadataKey, ConsumerGroupKey)) else None
+        return (Kind.UNDECODABLE.value, group, CONFLICT, None, None, None, None, None, Members(), of_kip848)
 
     def _new_group(self, key: bytes) -> str | None:
         try:

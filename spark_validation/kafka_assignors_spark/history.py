@@ -56,15 +56,34 @@ def unique(raw: DataFrame) -> DataFrame:
     """One row for each (partition, offset), with the number of `copies` found.
 
     Sinks repeat records after a crash, and archives overlap; those copies are equal. `conflict` says that
-    they are not: then records of two clusters, or of a topic that was created anew, lie in one place.
+    they are not: then records of two clusters, or of a topic that was created anew, lie in one place. Nobody
+    can tell which is right, so there is no value, and a row for the least key and one, of no copies, for the
+    greatest, so that the groups of both are known to lack something.
     """
     contents = F.xxhash64("timestamp", "key", "value")
-    return raw.groupBy("partition", "offset").agg(
-        F.first("timestamp").alias("timestamp"),
-        F.first("key").alias("key"),
-        F.first("value").alias("value"),
-        F.count("*").alias("copies"),
-        (F.min(contents) != F.max(contents)).alias("conflict"),
+    conflict = F.col("conflict")
+    several = conflict & (F.col("key") != F.col("last_key"))
+    keys = F.when(several, F.array("key", "last_key")).otherwise(F.array("key"))
+    return (
+        raw.groupBy("partition", "offset")
+        .agg(
+            F.min("timestamp").alias("timestamp"),
+            F.min("key").alias("key"),
+            F.max("key").alias("last_key"),
+            F.first("value").alias("value"),
+            F.count("*").alias("copies"),
+            (F.min(contents) != F.max(contents)).alias("conflict"),
+        )
+        .select("*", F.posexplode(keys).alias("place", "one_key"))
+        .select(
+            "partition",
+            "offset",
+            "timestamp",
+            F.col("one_key").alias("key"),
+            F.when(~conflict, F.col("value")).alias("value"),
+            F.when(F.col("place") == 0, F.col("copies")).otherwise(0).alias("copies"),
+            "conflict",
+        )
     )
 
 

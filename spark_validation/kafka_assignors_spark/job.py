@@ -284,8 +284,8 @@ def _require_records(
 def _undecodable(events: DataFrame, count: int, options: ReplayOptions) -> tuple[UndecodableRecord, ...]:
     if not count:
         return ()
-    rows = history.undecodable(events).orderBy("partition", "offset").limit(_MOST_LISTED).collect()
-    records = tuple(UndecodableRecord(*row) for row in rows)
+    listed = history.undecodable(events).orderBy("partition", "offset", "group").limit(_MOST_LISTED)
+    records = tuple(UndecodableRecord(*row) for row in listed.collect())
     if options.strict:
         shown = [f"partition {r.partition} offset {r.offset}: {r.reason}" for r in records[:_MOST_SHOWN]]
         if count > len(shown):

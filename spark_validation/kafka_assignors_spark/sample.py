@@ -7,7 +7,8 @@ ours and no result.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -19,6 +20,7 @@ from kafka_assignors.protocol import decode_consumer_group_value
 from kafka_assignors.strategies.contract import Strategy
 from kafka_assignors_spark import folded, history
 from kafka_assignors_spark.catalogue import Catalogue
+from kafka_assignors_spark.decoding import CONFLICT
 from kafka_assignors_spark.epochs import EpochFolder
 from kafka_assignors_spark.folded import CLASSIC, FoldedGeneration
 from kafka_assignors_spark.group_replay import replay_group
@@ -61,21 +63,23 @@ def check_sample(
     """Replay these groups here, from `raw` records; `ReplayError` if `replayed` differs."""
     if not groups:
         return SampleCheck((), 0)
-    # Of records that collide only one may be of the group: they are no part of any group's history.
-    collided = events.where((F.col("kind") == Kind.UNDECODABLE.value) & F.col("group").isNull())
+    # Of records that collide only one may be of these groups.
+    of_groups = F.col("group").isin(*groups)
     places = ["partition", "offset"]
-    records = history.unique(history.only_groups(raw, groups)).join(collided, places, "left_anti")
+    conflicts = events.where((F.col("reason") == CONFLICT) & of_groups).select(*places).collect()
+    collided = frozenset((row["partition"], row["offset"]) for row in conflicts)
+    records = history.unique(history.only_groups(raw, groups))
     rows_of: dict[str, list[Any]] = {group: [] for group in groups}
     for row in with_micros(records).orderBy(*places).collect():
         group = decode_record(_bytes(row["key"]), None).group
         if group in rows_of:
             rows_of[group].append(row)
     computed: dict[str, list[tuple[Any, ...]]] = {group: [] for group in groups}
-    for row in with_micros(replayed.where(F.col("group").isin(*groups))).collect():
+    for row in with_micros(replayed.where(of_groups)).collect():
         computed[row["group"]].append(_tidy(row))
     rows = 0
     for group in groups:
-        generations = local_generations(rows_of[group], catalogue)
+        generations = local_generations(rows_of[group], catalogue, collided)
         expected = [
             _tidy(dict(zip(_NAMES, each.row(), strict=True)))
             for each in replay_group(generations, catalogue, strategies, modes, pauses)
@@ -85,9 +89,14 @@ def check_sample(
     return SampleCheck(tuple(groups), rows)
 
 
-def local_generations(rows: Iterable[Any], catalogue: Catalogue) -> Iterator[Generation]:
+def local_generations(
+    rows: Iterable[Any], catalogue: Catalogue, collided: Set[tuple[int, int]] = frozenset()
+) -> Iterator[Generation]:
     """The generations of one group of either protocol, or of both, from its raw records in order, timestamps
-    in microseconds; what `consumer_groups.fold` and `history.generations` find in another way."""
+    in microseconds; `collided` are the places where others lie, too.
+
+    It is what `consumer_groups.fold` and `history.generations` find in another way.
+    """
     folder = EpochFolder(catalogue)
     records = list(rows)
     torn = len({row["partition"] for row in records}) > 1
@@ -96,6 +105,8 @@ def local_generations(rows: Iterable[Any], catalogue: Catalogue) -> Iterator[Gen
     for row in records:
         value = _bytes(row["value"])
         event = decode_record(_bytes(row["key"]), value)
+        if (row["partition"], row["offset"]) in collided:
+            event = replace(event, kind=Kind.UNDECODABLE, reason=CONFLICT)
         type_ = CLASSIC if event.part is None else folded.CONSUMER
         unreadable += event.kind is Kind.UNDECODABLE and event.part is None
         for seen in _seen(folder, event, row["offset"], from_micros(row["timestamp"]), value):

@@ -101,9 +101,9 @@ def _start(master: str | None, properties_file: str | None, log: IO[bytes]) -> S
     conf.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
     conf.set("spark.sql.session.timeZone", "UTC").set("spark.log.level", "ERROR")
     conf.set(_BATCH, _RECORDS_IN_A_BATCH)
-    # Two tasks a core: the work is in Python, and a task costs more than the rows of most groups.
-    conf.set("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 1)))
     if _is_local(master, properties_file):
+        # Two tasks a core: the work is in Python, and a task costs more than the rows of most groups.
+        conf.set("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 1)))
         conf.set("spark.driver.bindAddress", "127.0.0.1").set("spark.driver.host", "127.0.0.1")
     try:
         with _submit_arguments(properties_file):
