@@ -103,9 +103,9 @@ def screenshots(browser: str, report: Path) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m spark_validation.day",
-        description="Write a day of a synthetic fleet, and the recorded history, to topics of a broker of our own, "
-        "archive them, replay what was archived, hold it against the policies of the examples, open "
-        "the reports in Chromium. OUT has everything afterwards; a table of what was done is printed.",
+        description="Write a day of a synthetic fleet, and the recorded history, to topics of a broker; "
+        "archive them, replay what was archived, hold it against the policies of the examples, and open the "
+        "reports in Chromium. OUT has everything afterwards; what was done is printed as a table.",
     )
     parser.add_argument("out", metavar="OUT", type=Path, help="a new directory")
     parser.add_argument("--groups", type=int, default=500)
