@@ -5,9 +5,10 @@
 
 A group is replayed, and its causes, faults and the check of truth are found, as the tasks of a replay do
 it: each generation is decoded from the bytes of its record, fed to all of them, and forgotten. In each, one
-member restarts under a new id. Shown is what Python has allocated at most since the line before, and how
-large the state is that passes from chunk to chunk: both are to stay where they are, however many generations follow.
-Spark's batches are not part of it: it hands a hundred rows over at a time.
+member restarts under a new id. Shown is what Python has allocated at most since the line before, and the
+state that passes from chunk to chunk: both are to stay where they are, however many generations follow. (What
+a member was given in its last eight generations is remembered.) Spark's batches are not part of it: it hands
+a hundred rows over at a time.
 """
 
 from __future__ import annotations
