@@ -40,7 +40,7 @@ def bare_python(folder: Path) -> Path:
             (packages / each.name).symlink_to(each)
     python = folder / "bin" / "python"
     found = subprocess.run(
-        [python, "-c", "import pyspark, pyarrow, typer\nimport kafka_assignors"],
+        [python, "-I", "-c", "import pyspark, pyarrow, typer\nimport kafka_assignors"],
         capture_output=True,
         text=True,
         timeout=120,

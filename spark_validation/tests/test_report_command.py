@@ -7,7 +7,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 from kafka_assignors.cli import main
 from kafka_assignors.protocol import (
@@ -29,7 +30,6 @@ from kafka_assignors.protocol import (
     encode_key,
     encode_subscription,
 )
-from kafka_assignors_spark.session import spark_session
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=timezone.utc)
 RAW = pa.schema(
@@ -106,10 +106,8 @@ GENERATIONS: list[tuple[bytes, bytes | None]] = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _one_spark() -> Iterator[None]:
+def _one_spark(spark: SparkSession) -> None:
     """Spark starts once for all runs of the command in this process, which use what is active."""
-    with spark_session("local[2]"):
-        yield
 
 
 @pytest.fixture
