@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from kafka_assignors_spark.leaders import MUST_MATCH
 from kafka_assignors_spark.output import check_folder, files_of_groups, write_tables
 from kafka_assignors_spark.rebalances import EAGER_STRATEGIES
 from kafka_assignors_spark.records import CONSUMER
+from kafka_assignors_spark.report.findings import PLOTTED_GROUPS, find_among
 from kafka_assignors_spark.result import (
     RECORDED,
     ClientAgreement,
@@ -73,7 +74,7 @@ _MOST_SHOWN = 5
 """Those that an error names."""
 
 _TIMELINE_REBALANCES = 1_000
-"""The latest rebalances of each group, strategy and mode that become rows of the timeline."""
+"""The latest rebalances of a group, strategy and mode that become rows of the timeline."""
 
 _TIMELINE_ROWS = 200_000
 """How many rows these are in all, about: they have to fit into this process. Each series has one at least."""
@@ -138,7 +139,12 @@ def run_replay(
             judged = {row["group"]: row for row in metrics.replayed_facts(replayed, options.modes).collect()}
             groups = tuple(_group(row, judged.get(row["group"])) for row in facts)
             _require_rebalances(groups)
-            timeline = _timeline(replayed, len(verdicts))
+            found = find_among(verdicts, groups, options.strategies)
+            timeline = _timeline(
+                replayed,
+                [finding.group for finding in found[:PLOTTED_GROUPS]],
+                series=len(options.modes) * (1 + len(options.strategies)),
+            )
             ownership = ownership_of(consumers, drawn_groups(groups, verdicts))
             faults = keep(find_faults(consumers, options.fault_rules))
             causes = keep(consumer_groups.causes(consumers, catalogue))
@@ -418,12 +424,13 @@ def _verdict(row: Row) -> Verdict:
     return Verdict(**figures)
 
 
-def _timeline(replayed: DataFrame, series: int) -> tuple[TimelineRow, ...]:
-    most = max(1, min(_TIMELINE_REBALANCES, _TIMELINE_ROWS // max(1, series)))
+def _timeline(replayed: DataFrame, groups: Sequence[str], series: int) -> tuple[TimelineRow, ...]:
+    """The latest rebalances of these groups, of which each has so many series."""
+    most = max(1, min(_TIMELINE_REBALANCES, _TIMELINE_ROWS // max(1, series * len(groups))))
     latest_first = Window.partitionBy("group", "strategy", "mode").orderBy(F.desc("offset"))
     names = [field.name for field in fields(TimelineRow) if field.name != "second_round"]
     rows = (
-        with_micros(replayed.where(F.col("problem").isNull()))
+        with_micros(replayed.where(F.col("problem").isNull() & F.col("group").isin(*groups)))
         .withColumn("age", F.row_number().over(latest_first))
         .where(F.col("age") <= most)
         .select(*names, (F.col("rounds") > 1).alias("second_round"))

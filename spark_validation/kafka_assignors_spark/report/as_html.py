@@ -29,6 +29,7 @@ from plotly.offline import get_plotlyjs
 from kafka_assignors_spark.faults import FaultKind
 from kafka_assignors_spark.report import plots
 from kafka_assignors_spark.report.findings import (
+    PLOTTED_GROUPS,
     Finding,
     find,
     in_order,
@@ -51,11 +52,7 @@ from kafka_assignors_spark.result import (
     Verdict,
 )
 
-__all__ = ["PLOTTED_GROUPS", "html_report"]
-
-PLOTTED_GROUPS = 60
-"""At most so many groups, those that gain most, get plots of their own: each point of a plot is in the file.
-"""
+__all__ = ["html_report"]
 
 _SHOWN_GROUPS = 200
 """At most so many groups are in the report: one of thousands could be neither mailed nor read."""

@@ -80,7 +80,7 @@ def _groups(result: ReplayResult, found: Sequence[Finding]) -> list[RenderableTy
     if still:
         names = ", ".join(still[:_SHOWN_GROUPS]) + (", …" if len(still) > _SHOWN_GROUPS else "")
         notes.append(f"Without a move under any strategy: {names}")
-    lines = [Padding(Text(printable(note)), (0, 0, 0, 1)) for note in notes]
+    lines: list[RenderableType] = [Padding(Text(printable(note)), (0, 0, 0, 1)) for note in notes]
     return [table.table, *lines] if shown else lines
 
 
