@@ -151,7 +151,7 @@ def test_the_notebook_among_the_examples_runs_on_the_tables(
     runpy.run_path(str(EXAMPLES / "replay_tables.py"))
     said = capsys.readouterr().out
     assert "cooperative-sticky" in said
-    assert "because of join" in said
+    assert "because of hand-over" in said
     assert "a: 2 partitions of orders" in said
 
 
