@@ -182,6 +182,14 @@ def test_what_a_change_would_mean_is_read_from_the_rollout() -> None:
             "group better: the fullest member would have had 1.00 times the mean instead of 1.50.",
         ),
         (
+            (
+                verdict("g", RECORDED, moved=2, load_stddev=0.5, max_over_mean=1.034),
+                verdict("g", "sticky", moved=1, load_stddev=0.1, max_over_mean=1.031),
+            ),
+            "sticky would have moved 1 partition where production (range) moved 2 (50% fewer); loads would "
+            "have spread by 0.10 partitions instead of 0.50 (standard deviation).",
+        ),
+        (
             (verdict("g", RECORDED, moved=2), verdict("g", "sticky", moved=2)),
             "Nothing to gain: production (range) moved 2 partitions, and none of these does better.",
         ),

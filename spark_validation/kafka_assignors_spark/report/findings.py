@@ -184,6 +184,11 @@ def sentence(finding: Finding, summary: GroupSummary | None) -> str:
         f"the fullest member would have had {best.max_over_mean:.2f} times the mean instead of "
         f"{recorded.max_over_mean:.2f}"
     )
+    if f"{best.max_over_mean:.2f}" == f"{recorded.max_over_mean:.2f}":
+        fullest = (
+            f"loads would have spread by {best.load_stddev:.2f} partitions instead of "
+            f"{recorded.load_stddev:.2f} (standard deviation)"
+        )
     instead = (
         f"{best.strategy} would have moved {_partitions(best.moved)} where {ran} moved {recorded.moved:,}"
     )
