@@ -20,6 +20,16 @@ __all__ = ["StandaloneCluster"]
 SPARK_HOME = Path(pyspark.__file__).parent
 _READY_S = 120
 _WORKER_MEMORY, _EXECUTOR_MEMORY = "1g", "512m"
+_QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_SETTINGS = (
+    "spark.driver.bindAddress=127.0.0.1",
+    "spark.driver.host=127.0.0.1",
+    f"spark.driver.extraJavaOptions={_QUICK_START}",
+    f"spark.executor.extraJavaOptions={_QUICK_START}",
+    "spark.sql.shuffle.partitions=4",
+)
+"""Two cores in all, and JVMs that live for a minute."""
+
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 
@@ -66,7 +76,7 @@ class StandaloneCluster:
                 str(SPARK_HOME / "bin" / "spark-submit"),
                 *("--master", self.master, "--py-files", str(py_files)),
                 *("--driver-memory", _EXECUTOR_MEMORY, "--executor-memory", _EXECUTOR_MEMORY),
-                *("--conf", "spark.driver.bindAddress=127.0.0.1", "--conf", "spark.driver.host=127.0.0.1"),
+                *(word for setting in _SETTINGS for word in ("--conf", setting)),
                 str(program),
                 *arguments,
             ],
@@ -116,6 +126,7 @@ def _environment(python: Path, folder: Path) -> Mapping[str, str]:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_LOCAL_DIRS": str(folder / "local"),
         "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": _QUICK_START,
         "PYSPARK_PYTHON": str(python),
         "PYSPARK_DRIVER_PYTHON": str(python),
         "TMPDIR": str(folder),
