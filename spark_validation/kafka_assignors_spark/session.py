@@ -29,6 +29,8 @@ __all__ = ["java_version", "spark_session", "task_progress"]
 _OLDEST_JAVA = 17
 _POLL_SECONDS = 0.2
 
+_SHUFFLE = "spark.sql.shuffle.partitions"
+
 _BATCH, _RECORDS_IN_A_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch", "256"
 """Spark's 10,000 records in a batch for Python would be gigabytes, where each is of hundreds of members."""
 
@@ -102,8 +104,6 @@ def _start(master: str | None, properties_file: str | None, log: IO[bytes]) -> S
     conf.set("spark.sql.session.timeZone", "UTC").set("spark.log.level", "ERROR")
     conf.set(_BATCH, _RECORDS_IN_A_BATCH)
     if _is_local(master, properties_file):
-        # Two tasks a core: the work is in Python, and a task costs more than the rows of most groups.
-        conf.set("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 1)))
         conf.set("spark.driver.bindAddress", "127.0.0.1").set("spark.driver.host", "127.0.0.1")
     try:
         with _submit_arguments(properties_file):
@@ -113,12 +113,16 @@ def _start(master: str | None, properties_file: str | None, log: IO[bytes]) -> S
                 conf, {"stdout": log, "stderr": log, "start_new_session": True}
             )
         with _callers_sigint():
-            SparkContext(conf=conf, gateway=gateway)
+            context = SparkContext(conf=conf, gateway=gateway)
     except (PySparkException, OSError) as error:
         log.seek(0)
         said = log.read().decode(errors="replace").strip().splitlines()
         raise ReplayError(f"Spark does not start: {said[-1] if said else error}") from None
-    return SparkSession.builder.getOrCreate()
+    session = SparkSession.builder.getOrCreate()
+    if context.master.startswith("local") and not context.getConf().contains(_SHUFFLE):
+        # Two tasks a core: the work is in Python, and a task costs more than the rows of most groups.
+        session.conf.set(_SHUFFLE, str(2 * (os.cpu_count() or 1)))
+    return session
 
 
 def _is_local(master: str | None, properties_file: str | None) -> bool:
