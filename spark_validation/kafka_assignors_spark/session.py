@@ -74,7 +74,7 @@ def spark_session(master: str | None, properties_file: str | None = None) -> Ite
             yield active
         return
     java_version()
-    _choose_python(master, properties_file)
+    _choose_python(master)
     with tempfile.TemporaryFile() as log:
         session = _start(master, properties_file, log)
         try:
@@ -131,11 +131,13 @@ def _is_local(master: str | None, properties_file: str | None) -> bool:
     return (master or ("" if elsewhere else "local")).startswith("local")
 
 
-def _choose_python(master: str | None, properties_file: str | None) -> None:
+def _choose_python(master: str | None) -> None:
     """Workers must run on this interpreter: the default is whatever `python3` is on the PATH. On a cluster it
     may lie elsewhere on each machine, as PYSPARK_PYTHON says."""
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    if _is_local(master, properties_file) or "PYSPARK_PYTHON" not in os.environ:
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    on_cluster = submitted if master is None else not master.startswith("local")
+    if not on_cluster or "PYSPARK_PYTHON" not in os.environ:
         os.environ["PYSPARK_PYTHON"] = sys.executable
 
 
