@@ -9,10 +9,14 @@ MINUTES ?= 10
 STRATEGIES ?= range,roundrobin,sticky,cooperative-sticky,rack-aware-sticky
 export PATH := $(PATH)$(shell .ci/pythons)
 export UV_PYTHON_DOWNLOADS ?= never
+# PySpark comes as source, 430 MB of it. Where uv may not keep what it has built (indexes that say nothing of caching),
+# each of four environments would fetch and build it anew. So each version is built once, and found here.
+export UV_FIND_LINKS := $(CURDIR)/.wheels
+PYSPARKS := 4.0 4.3
 
 SOURCES := pyproject.toml $(shell find src plugins spark_validation/kafka_assignors_spark -type f ! -name '*.pyc')
 
-.PHONY: help demo see test test-all chaos matrix-docs lint record needs-java needs-maven clean
+.PHONY: help demo see test test-all chaos matrix-docs lint record needs-java needs-maven pysparks clean
 
 help:
 	@echo "make demo         replay the recorded history of real consumer groups in local Spark"
@@ -39,10 +43,10 @@ define run_tox
 		.tools/bin/tox run-parallel -p $(JOBS) --parallel-no-spinner $(1) $(TOX_ARGS)
 endef
 
-test: needs-java needs-maven .tools/ok
+test: needs-java needs-maven pysparks
 	$(call run_tox)
 
-test-all: needs-java needs-maven .tools/ok
+test-all: needs-java needs-maven pysparks
 	$(call run_tox,-m all)
 
 chaos: needs-java needs-maven .tools/ok
@@ -51,10 +55,10 @@ chaos: needs-java needs-maven .tools/ok
 matrix-docs:
 	$(PYTHON) -m compat_tests.matrix docs .tox/matrix docs/compatibility.md
 
-lint: .tools/ok
+lint: .wheels/pyspark-4.3.ok
 	.tools/bin/tox run -e lint $(TOX_ARGS)
 
-record: needs-java needs-maven .tools/ok
+record: needs-java needs-maven .wheels/pyspark-4.3.ok
 	.tools/bin/tox run -e record $(TOX_ARGS)
 
 needs-java:
@@ -66,7 +70,19 @@ needs-maven:
 .tools/ok: Makefile
 	@$(PYTHON) -m venv --clear .tools || { echo "python3 -m venv failed (Debian: apt install python3-venv)" >&2; exit 1; }
 	@.tools/bin/python -m pip install -q --disable-pip-version-check "tox>=4.30,<5" tox-uv
+	@mkdir -p .wheels
 	@touch $@
+
+pysparks: .tools/ok
+	@$(MAKE) --no-print-directory -j $(JOBS) $(PYSPARKS:%=.wheels/pyspark-%.ok)
+
+# By the newest Python that there is, for the newest PySpark takes no old one. If it fails, environments build their own.
+.wheels/pyspark-%.ok: | .tools/ok
+	@mkdir -p .wheels
+	@newest=$$(for each in python3.13 python3.12 python3.11 $(PYTHON); do command -v $$each && break; done); \
+	echo "building the wheel of PySpark $*, once for all environments (a download of 430 MB)"; \
+	if TMPDIR=$(CURDIR)/.wheels .tools/bin/python -m pip --python "$$newest" wheel -q --disable-pip-version-check \
+		--no-deps -w .wheels "pyspark~=$*.0"; then touch $@; else echo "PySpark $* could not be built" >&2; fi
 
 .venv-demo/ok: $(SOURCES)
 	@$(PYTHON) -m venv --clear .venv-demo || { echo "python3 -m venv failed (Debian: apt install python3-venv)" >&2; exit 1; }
@@ -81,4 +97,4 @@ needs-maven:
 	@touch $@
 
 clean:
-	rm -rf .tools .venv-demo .venv-see .venv .tox dist demo
+	rm -rf .tools .wheels .venv-demo .venv-see .venv .tox dist demo

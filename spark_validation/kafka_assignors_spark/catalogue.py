@@ -7,6 +7,8 @@ a live cluster, from its brokers as they are now.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,7 +16,7 @@ from datetime import datetime
 from typing import Any
 
 from kafka_assignors.group import Topic
-from kafka_assignors_spark.instants import from_micros
+from kafka_assignors_spark.instants import from_micros, to_micros
 
 __all__ = ["Catalogue", "CatalogueEntry"]
 
@@ -38,6 +40,19 @@ class CatalogueEntry:
             since=None if row["from"] is None else from_micros(row["from"]),
             topic_id=row["topic_id"],
             topic=Topic(row["topic"], row["partitions"], _racks(row["replica_racks"]), row["topic_id"]),
+        )
+
+    def text(self) -> str:
+        """All that it says, in one line."""
+        racks = self.topic.replica_racks
+        return json.dumps(
+            (
+                self.topic.name,
+                self.topic_id,
+                None if self.since is None else to_micros(self.since),
+                self.topic.partitions,
+                None if racks is None else [sorted(each) for each in racks],
+            )
         )
 
 
@@ -83,6 +98,11 @@ class Catalogue:
     def entries(self, topic: str) -> tuple[Topic, ...]:
         """The topic as it was at one time after the other."""
         return tuple(entry.topic for entry in self._entries.get(topic, ()))
+
+    def digest(self) -> str:
+        """The same for the same entries, whatever their order was, and another one for others."""
+        said = sorted(entry.text() for history in self._entries.values() for entry in history)
+        return hashlib.sha256("\n".join(said).encode()).hexdigest()
 
     @classmethod
     def from_rows(cls, rows: Iterable[Mapping[str, Any]]) -> Catalogue:

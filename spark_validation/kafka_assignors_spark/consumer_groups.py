@@ -6,7 +6,7 @@ Groups that never were of KIP-848 pass untouched.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -24,11 +24,12 @@ from kafka_assignors_spark import records
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.causes import CauseFinder
 from kafka_assignors_spark.epochs import EpochFolder
-from kafka_assignors_spark.folded import CLASSIC, CONSUMER, FoldedGeneration
+from kafka_assignors_spark.folded import CLASSIC, CONSUMER, TORN, FoldedGeneration
 from kafka_assignors_spark.history import member_row
 from kafka_assignors_spark.instants import from_micros, to_micros
-from kafka_assignors_spark.rebalances import Generation
-from kafka_assignors_spark.records import Kind
+from kafka_assignors_spark.rebalances import COLUMNS, Generation
+from kafka_assignors_spark.records import Kind, MemberRecord
+from kafka_assignors_spark.skimming import summary_of
 from kafka_assignors_spark.table_functions import apply_to_groups, apply_to_rows
 from kafka_assignors_spark.tables import CAUSES, CURRENT, EVENTS, FOLDED
 
@@ -39,16 +40,18 @@ _OF_EVENTS = [field.name for field in EVENTS.fields if field.name in FOLDED.name
 
 def named_topics(events: DataFrame) -> Iterator[str]:
     """The topics that members of either protocol subscribe to; computed when the first is taken."""
-    of_members = events.select(F.explode("members").alias("member")).select(F.explode("member.topics"))
-    of_parts = events.select(F.explode("topics"))
-    for row in of_members.union(of_parts).distinct().collect():
+    for row in events.select(F.explode("topics")).distinct().collect():
         yield row[0]
 
 
-def fold(events: DataFrame, catalogue: Catalogue) -> DataFrame:
+def fold(
+    events: DataFrame, catalogue: Catalogue, keep: Callable[[DataFrame], DataFrame] = lambda rows: rows
+) -> DataFrame:
     """`tables.EVENTS` with generations in place of the records of KIP-848 groups, as `tables.FOLDED`.
 
-    The catalogue names the topics, which the records have by their ids.
+    The catalogue names the topics, which the records have by their ids. Whatever there is of a group that is
+    torn has that as its problem. `keep` is given the part that takes time, the generations of KIP-848 groups,
+    for whoever looks at the result more than once.
     """
 
     class Folder:
@@ -78,17 +81,33 @@ def fold(events: DataFrame, catalogue: Catalogue) -> DataFrame:
                 self._folder.classic_tombstone()
             elif kind in (Kind.GENERATION.value, Kind.EMPTY.value):
                 continues = self._folder.classic(row["generation"], kind == Kind.GENERATION.value)
-            yield (*(row[name] for name in _OF_EVENTS), CLASSIC, continues, None, 0, None, [], [])
+            yield (*(row[name] for name in _OF_EVENTS), None, CLASSIC, continues, None, 0, None, [], [])
 
-    of_kip848 = events.where(F.col("kind") == Kind.KIP848.value).select("group").distinct()
+    # Sent to all, so that the values of the others need not be brought together by group.
+    of_kip848 = F.broadcast(events.where(F.col("kind") == Kind.KIP848.value).select("group").distinct())
     classic = events.select(*_OF_EVENTS).join(of_kip848, "group", "left_anti")
     folded = apply_to_groups(
-        events.join(of_kip848, "group", "left_semi"), "group", ("partition", "offset"), Folder, FOLDED
+        events.join(of_kip848, "group", "left_semi"), ("group",), ("partition", "offset"), Folder, FOLDED
     )
-    return classic.unionByName(folded, allowMissingColumns=True)
+    rows = classic.unionByName(keep(folded), allowMissingColumns=True)
+    return rows.join(F.broadcast(_torn(events)), "group", "left").select(
+        *(F.coalesce("torn", "problem").alias(n) if n == "problem" else F.col(n) for n in FOLDED.names)
+    )
+
+
+def _torn(events: DataFrame) -> DataFrame:
+    """The groups whose records lie in several partitions, each with that as a problem, `torn`.
+
+    A group lives in the partition that its name chooses, so either the topic was given more partitions or
+    these are records of two clusters.
+    """
+    several = F.min("partition") != F.max("partition")
+    of_groups = events.where(F.col("group").isNotNull()).groupBy("group").agg(several.alias("several"))
+    return of_groups.where("several").select("group", F.lit(TORN).alias("torn"))
 
 
 def _folded_row(row: Any, generation: FoldedGeneration) -> tuple[Any, ...]:
+    summary = summary_of(generation.members)
     return (
         row["partition"],
         generation.offset,
@@ -102,6 +121,12 @@ def _folded_row(row: Any, generation: FoldedGeneration) -> tuple[Any, ...]:
         generation.generation,
         generation.protocol,
         None,
+        summary.count,
+        list(summary.clients),
+        list(summary.topics),
+        summary.holds,
+        sum(map(_bytes_of, generation.members)),
+        None,
         [member_row(member) for member in generation.members],
         CONSUMER,
         generation.continues,
@@ -111,6 +136,12 @@ def _folded_row(row: Any, generation: FoldedGeneration) -> tuple[Any, ...]:
         list(generation.unknown_topics),
         list(generation.facts),
     )
+
+
+def _bytes_of(member: MemberRecord) -> int:
+    """About what the member would take in the value of a classic group."""
+    texts = (member.member_id, member.client_id, member.client_host, *member.topics, *member.assigned)
+    return sum(map(len, texts)) + 4 * sum(map(len, member.assigned.values()))
 
 
 def causes(steps: DataFrame, catalogue: Catalogue) -> DataFrame:
@@ -127,7 +158,8 @@ def causes(steps: DataFrame, catalogue: Catalogue) -> DataFrame:
             place = (row["group"], row["partition"], row["offset"], row["generation"], row["timestamp"])
             yield (*place, [cause.value for cause in found])
 
-    return apply_to_groups(steps, "group", ("partition", "offset"), Finder, CAUSES)
+    rows = steps.select("partition", *COLUMNS)
+    return apply_to_groups(rows, ("group",), ("partition", "offset"), Finder, CAUSES)
 
 
 def current(events: DataFrame, catalogue: Catalogue) -> DataFrame:

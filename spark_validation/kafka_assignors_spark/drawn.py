@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from kafka_assignors_spark.instants import from_micros
 from kafka_assignors_spark.ownership import OwnershipFolder
-from kafka_assignors_spark.rebalances import Generation
+from kafka_assignors_spark.rebalances import COLUMNS, Generation
 from kafka_assignors_spark.result import RECORDED, GroupSummary, OwnershipSpan, Verdict
 from kafka_assignors_spark.table_functions import apply_to_groups, with_micros
 from kafka_assignors_spark.tables import OWNERSHIP
@@ -52,9 +52,9 @@ def ownership_of(steps: DataFrame, groups: Iterable[str]) -> tuple[OwnershipSpan
         steps.where(F.col("group").isin(*groups))
         .withColumn("age", F.row_number().over(latest))
         .where(F.col("age") <= _MOST_GENERATIONS)
-        .drop("age")
+        .select("partition", *COLUMNS)
     )
-    spans = apply_to_groups(of_groups, "group", ("partition", "offset"), _GroupOwnership, OWNERSHIP)
+    spans = apply_to_groups(of_groups, ("group",), ("partition", "offset"), _GroupOwnership, OWNERSHIP)
     ended = Window.partitionBy("group").orderBy(F.desc("end"), "topic", "partition")
     rows = (
         with_micros(spans)

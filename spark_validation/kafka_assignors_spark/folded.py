@@ -16,6 +16,7 @@ __all__ = [
     "DEFAULT_ASSIGNOR",
     "HISTORY_STARTS",
     "MEMBERS_WENT",
+    "TORN",
     "UNPROVEN",
     "UNREADABLE",
     "WITHOUT_METADATA",
@@ -40,6 +41,10 @@ UNPROVEN = "records before it are lost, and nothing has shown since that all of 
 UNREADABLE = "a record that it rests on does not decode"
 WITHOUT_METADATA = "members of it are not described by any record"
 MEMBERS_WENT = "members left while their assignment was made"
+TORN = (
+    "records of the group lie in several partitions, so that their order is not known: the offsets topic was "
+    "given more partitions, or these are records of two clusters"
+)
 
 
 class Fact:

@@ -16,6 +16,7 @@ Pure Python without Spark, one record at a time.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from datetime import datetime
@@ -106,7 +107,11 @@ class _Prior:
 
 
 class GroupReplay:
-    """The replay of one group: `feed` each record in order, then `finish`."""
+    """The replay of one group: `feed` each record in order, then `finish`.
+
+    It may pause after any record: a new one made in the same way goes on where `state` was taken, once that
+    has been `restore`d. What production did is left out unless `recorded`.
+    """
 
     def __init__(
         self,
@@ -114,13 +119,24 @@ class GroupReplay:
         strategies: Mapping[str, Strategy],
         modes: Iterable[Mode],
         pauses: PauseModel = _DEFAULT_PAUSES,
+        *,
+        recorded: bool = True,
     ) -> None:
         self._catalogue = catalogue
         self._strategies = strategies
         self._modes = tuple(modes)
         self._pauses = pauses
+        self._recorded = recorded
         self._folder = RebalanceFolder()
         self._rollout: dict[str, _Prior] = {}
+
+    def state(self) -> bytes:
+        """What is remembered of the records so far; its size is that of a few generations."""
+        return pickle.dumps((self._folder, self._rollout), pickle.HIGHEST_PROTOCOL)
+
+    def restore(self, state: bytes) -> None:
+        """Go on from a `state` that the same version of this package gave."""
+        self._folder, self._rollout = pickle.loads(state)
 
     def feed(self, record: Generation) -> Iterator[Replayed]:
         """The rebalance that this record completes, if it does, under every strategy."""
@@ -152,6 +168,8 @@ class GroupReplay:
         group = None if problem else _group(rebalance, view.topics, production)
         # It depends on nothing that members own, so it is the same for all strategies in both modes.
         least_misses = None if group is None else least_rack_misses(group)
+        # Costly, and the same in both modes.
+        least = None if group is None else self._least_moved(group)
         for mode in self._modes:
             head = Replayed(
                 group=rebalance.group,
@@ -167,12 +185,13 @@ class GroupReplay:
                 problem=problem,
             )
             if group is None:
-                yield head
+                if self._recorded:
+                    yield head
                 continue
-            least = least_moved(group)
-            recorded = measure(group, Assignment(rebalance.recorded))
-            row = _measured(head, recorded, least, rebalance.generations)
-            yield self._paused(row, group, production, recorded_consumptions(rebalance))
+            if self._recorded and least is not None:
+                recorded = measure(group, Assignment(rebalance.recorded))
+                row = _measured(head, recorded, least, rebalance.generations)
+                yield self._paused(row, group, production, recorded_consumptions(rebalance))
             for name, strategy in self._strategies.items():
                 row = replace(head, strategy=name)
                 if mode is Mode.ONE_STEP:
@@ -188,6 +207,10 @@ class GroupReplay:
                 )
         if group is None:
             self._rollout = dict.fromkeys(self._strategies, after)
+
+    def _least_moved(self, group: Group) -> int | None:
+        """None where nobody asks: a rollout starts from elsewhere."""
+        return least_moved(group) if self._recorded or Mode.ONE_STEP in self._modes else None
 
     def _paused(self, row: Replayed, group: Group, prior: _Prior, ways: tuple[Consumption, ...]) -> Replayed:
         """The row with what it pauses; `ways` are those in which the group can consume, its own first."""

@@ -14,12 +14,14 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType
 
-from kafka_assignors_spark.folded import CLASSIC
+from kafka_assignors_spark.decoding import decode_batches
+from kafka_assignors_spark.folded import CLASSIC, TORN
 from kafka_assignors_spark.leaders import client_of
-from kafka_assignors_spark.records import CONSUMER, Kind, MemberRecord, decode_record
+from kafka_assignors_spark.rebalances import members_of
+from kafka_assignors_spark.records import CONSUMER, Kind, MemberRecord
 from kafka_assignors_spark.source import key_prefixes
-from kafka_assignors_spark.table_functions import apply_to_rows
-from kafka_assignors_spark.tables import EVENTS, FACT
+from kafka_assignors_spark.table_functions import apply_to_batches, apply_to_rows
+from kafka_assignors_spark.tables import EVENTS, FACT, MEMBERS
 
 __all__ = [
     "assignments",
@@ -54,73 +56,40 @@ def unique(raw: DataFrame) -> DataFrame:
     """One row for each (partition, offset), with the number of `copies` found.
 
     Sinks repeat records after a crash, and archives overlap; those copies are equal. `conflict` says that
-    they are not: then records of two clusters, or of a topic that was created anew, lie in one place.
+    they are not: then records of two clusters, or of a topic that was created anew, lie in one place. Nobody
+    can tell which is right, so there is no value, and a row for the least key and one, of no copies, for the
+    greatest, so that the groups of both are known to lack something.
     """
     contents = F.xxhash64("timestamp", "key", "value")
-    return raw.groupBy("partition", "offset").agg(
-        F.first("timestamp").alias("timestamp"),
-        F.first("key").alias("key"),
-        F.first("value").alias("value"),
-        F.count("*").alias("copies"),
-        (F.min(contents) != F.max(contents)).alias("conflict"),
-    )
-
-
-class _Decoder:
-    """The table function behind `decode`."""
-
-    def eval(self, row: Any) -> Iterator[tuple[Any, ...]]:
-        place = (row["partition"], row["offset"], row["timestamp"], row["copies"])
-        if row["conflict"]:
-            reason = (
-                "different records at this partition and offset: of two clusters, or of a re-created topic?"
-            )
-            nothing = (None,) * 5
-            yield (*place, Kind.UNDECODABLE.value, None, reason, *nothing, [], None, None, None)
-            return
-        event = decode_record(_bytes(row["key"]), _bytes(row["value"]))
-        yield (
-            *place,
-            event.kind.value,
-            event.group,
-            event.reason,
-            event.protocol_type,
-            event.version,
-            event.generation,
-            event.protocol,
-            event.leader,
-            [member_row(member) for member in event.members],
-            *((None, None, None) if event.part is None else (row["key"], row["value"], list(event.topics))),
-        )
-
-
-def _bytes(value: bytearray | None) -> bytes | None:
-    return None if value is None else bytes(value)
-
-
-def member_row(member: MemberRecord) -> tuple[Any, ...]:
-    """A member in the order of `tables.MEMBER`."""
+    conflict = F.col("conflict")
+    several = conflict & (F.col("key") != F.col("last_key"))
+    keys = F.when(several, F.array("key", "last_key")).otherwise(F.array("key"))
     return (
-        member.member_id,
-        member.instance_id,
-        member.rack,
-        member.client_id,
-        client_of(member.client_id),
-        member.client_host,
-        member.version,
-        list(member.topics),
-        {topic: list(partitions) for topic, partitions in member.owned.items()},
-        member.owned_generation,
-        member.revoked,
-        {topic: list(partitions) for topic, partitions in member.assigned.items()},
-        member.pattern,
-        member.assignor,
+        raw.groupBy("partition", "offset")
+        .agg(
+            F.min("timestamp").alias("timestamp"),
+            F.min("key").alias("key"),
+            F.max("key").alias("last_key"),
+            F.first("value").alias("value"),
+            F.count("*").alias("copies"),
+            (F.min(contents) != F.max(contents)).alias("conflict"),
+        )
+        .select("*", F.posexplode(keys).alias("place", "one_key"))
+        .select(
+            "partition",
+            "offset",
+            "timestamp",
+            F.col("one_key").alias("key"),
+            F.when(~conflict, F.col("value")).alias("value"),
+            F.when(F.col("place") == 0, F.col("copies")).otherwise(0).alias("copies"),
+            "conflict",
+        )
     )
 
 
 def decode(records: DataFrame) -> DataFrame:
     """`unique` records as `tables.EVENTS`. A record that does not decode is a row that says why."""
-    return apply_to_rows(records, _Decoder, EVENTS)
+    return apply_to_batches(records, decode_batches, EVENTS)
 
 
 def undecodable(events: DataFrame) -> DataFrame:
@@ -141,12 +110,15 @@ def generations(folded: DataFrame) -> DataFrame:
       seen by the tombstone, by the generation starting over, or by a change of protocol that is no migration.
     * `skipped` counts the numbers between this generation and the one recorded before it, and `gap_before`
       says that there are any. A generation is recorded when its leader's assignment arrives: one that was
-      overtaken by the next join never is, so skipped numbers are not yet lost history. `lost` counts those
-      that are: epochs of a KIP-848 group, which has a record of each.
+      overtaken by the next join never is, so skipped numbers are not yet lost history. `lost` counts what is:
+      records right before it that do not decode, and epochs of a KIP-848 group, which has a record of each.
     * `starts_late`: the first record seen of this incarnation, of a generation that cannot be its first.
     * `replacement`: the generation of the record before once more, as a restarted static member makes it, or
       a change of protocol.
-    * `problem`: why members or partitions of a KIP-848 generation may be missing; null where nothing is.
+    * `clock_back`: it is older, by the clock of the broker that wrote it, than the record before it. Offsets
+      decide the order.
+    * `problem`: why members or partitions of a KIP-848 generation may be missing, or that the group is torn;
+      null where nothing is the matter.
     """
     order = _in_group()
     continues = F.coalesce("continues", F.lit(False))
@@ -154,15 +126,29 @@ def generations(folded: DataFrame) -> DataFrame:
     previous = F.when(continues, F.col("generation")).otherwise(F.lag("generation").over(order))
     ended = F.lag("kind").over(order) == Kind.TOMBSTONE.value
     other_type = F.lag(type_).over(order) != type_
-    lives = folded.where(
-        F.col("kind").isin(*(k.value for k in (Kind.GENERATION, Kind.EMPTY, Kind.TOMBSTONE)))
+    told = (Kind.GENERATION, Kind.EMPTY, Kind.TOMBSTONE, Kind.UNDECODABLE)
+    unreadable = F.col("kind") == Kind.UNDECODABLE.value
+    lives = (
+        folded.where(F.col("group").isNotNull() & F.col("kind").isin(*(kind.value for kind in told)))
+        .withColumn("unreadable", F.sum(unreadable.cast("int")).over(order))
+        .where(~unreadable)
     )
-    starts: Column = ~continues & (previous.isNull() | ended | other_type | (F.col("generation") < previous))
-    marked = lives.withColumn("previous", previous).withColumn("starts", F.coalesce(starts, F.lit(True)))
+    lost = F.coalesce("lost", F.lit(0)) + F.col("unreadable") - F.lag("unreadable", 1, 0).over(order)
+    # Of a group that is torn nobody knows what came first, so nothing shows in its numbers.
+    torn = F.coalesce(F.col("problem") == TORN, F.lit(False))
+    anew: Column = ended | other_type | (F.col("generation") < previous)
+    starts: Column = ~continues & (previous.isNull() | (~torn & anew))
+    back = ~torn & F.coalesce(F.col("timestamp") < F.lag("timestamp").over(order), F.lit(False))
+    marked = (
+        lives.withColumn("previous", previous)
+        .withColumn("starts", F.coalesce(starts, F.lit(True)))
+        .withColumn("clock_back", back)
+        .withColumn("lost", lost.cast("int"))
+    )
     counted = marked.where(F.col("kind") != Kind.TOMBSTONE.value).withColumn(
         "incarnation", F.sum(F.col("starts").cast("int")).over(order).cast("int")
     )
-    same_life = ~F.col("starts")
+    same_life = ~F.col("starts") & ~torn
     skipped = F.when(same_life, F.greatest(F.col("generation") - F.col("previous") - 1, F.lit(0))).otherwise(
         0
     )
@@ -182,22 +168,57 @@ def generations(folded: DataFrame) -> DataFrame:
         (same_life & (F.col("generation") == F.col("previous"))).alias("replacement"),
         skipped.cast("int").alias("skipped"),
         (skipped > 0).alias("gap_before"),
-        F.coalesce("lost", F.lit(0)).alias("lost"),
+        "lost",
         (F.col("starts") & F.coalesce("starts_late", F.col("generation") > 1)).alias("starts_late"),
+        "clock_back",
         "reason",
         "problem",
         F.coalesce("unknown_topics", F.array().cast("array<string>")).alias("unknown_topics"),
         F.coalesce("facts", F.array().cast(ArrayType(FACT))).alias("facts"),
+        "member_count",
+        "clients",
+        "topics",
+        "holds",
+        "value_bytes",
+    )
+
+
+def _with_members(folded: DataFrame) -> DataFrame:
+    return folded.where(F.col("kind") == Kind.GENERATION.value)
+
+
+class _MemberReader:
+    """The table function behind `members`."""
+
+    def eval(self, row: Any) -> Iterator[tuple[Any, ...]]:
+        for member in members_of(row):
+            yield (row["group"], row["offset"], row["generation"], *member_row(member))
+
+
+def member_row(member: MemberRecord) -> tuple[Any, ...]:
+    """A member in the order of the columns of `tables.MEMBERS` that are its own."""
+    return (
+        member.member_id,
+        member.instance_id,
+        member.rack,
+        member.client_id,
+        client_of(member.client_id),
+        member.client_host,
+        member.version,
+        list(member.topics),
+        {topic: list(partitions) for topic, partitions in member.owned.items()},
+        member.owned_generation,
+        member.revoked,
+        {topic: list(partitions) for topic, partitions in member.assigned.items()},
+        member.pattern,
+        member.assignor,
     )
 
 
 def members(folded: DataFrame) -> DataFrame:
-    """The members of every generation, one row each: the generation's key, then `tables.MEMBER`."""
-    return (
-        folded.where(F.col("kind") == Kind.GENERATION.value)
-        .select("group", "offset", "generation", F.explode("members").alias("member"))
-        .select("group", "offset", "generation", "member.*")
-    )
+    """The members of every generation, one row each, as `tables.MEMBERS`."""
+    columns = ("group", "offset", "generation", "value", "members")
+    return apply_to_rows(_with_members(folded).select(*columns), _MemberReader, MEMBERS)
 
 
 def assignments(members: DataFrame) -> DataFrame:
@@ -207,13 +228,14 @@ def assignments(members: DataFrame) -> DataFrame:
     )
 
 
-def steps(generations: DataFrame, members: DataFrame) -> DataFrame:
-    """Generations with their members in a column, null for empty ones: what a replay and the check read."""
-    columns = [name for name in members.columns if name not in ("group", "offset", "generation")]
-    of_generation = members.groupBy("group", "offset").agg(
-        F.collect_list(F.struct(*columns)).alias("members")
-    )
-    return generations.join(of_generation, ["group", "offset"], "left")
+def steps(generations: DataFrame, folded: DataFrame) -> DataFrame:
+    """Generations with what `rebalances.members_of` reads their members out of: what a replay and the check
+    read. Empty ones have none.
+
+    This comes last, and on its own: what hundreds of members take fills no window over it.
+    """
+    members = _with_members(folded).select("partition", "offset", "value", "members")
+    return generations.join(members, ["partition", "offset"], "left")
 
 
 def of_consumers(steps: DataFrame) -> DataFrame:

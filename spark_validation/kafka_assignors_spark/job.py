@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +21,16 @@ from pyspark.sql import functions as F
 import kafka_assignors
 from kafka_assignors.strategies.registry import StrategyError, load_strategy
 from kafka_assignors_spark import consumer_groups, history, metrics
+from kafka_assignors_spark.catalogue import Catalogue
+from kafka_assignors_spark.checkpoint import Checkpoint
 from kafka_assignors_spark.drawn import drawn_groups, ownership_of
 from kafka_assignors_spark.inputs import catalogue_of, live_records, recorded_records
 from kafka_assignors_spark.instants import from_micros
 from kafka_assignors_spark.leaders import MUST_MATCH
-from kafka_assignors_spark.output import check_folder, write_tables
+from kafka_assignors_spark.output import check_folder, files_of_groups, write_tables
 from kafka_assignors_spark.rebalances import EAGER_STRATEGIES
 from kafka_assignors_spark.records import CONSUMER
-from kafka_assignors_spark.replay import replay
+from kafka_assignors_spark.report.findings import PLOTTED_GROUPS, find_among
 from kafka_assignors_spark.result import (
     RECORDED,
     ClientAgreement,
@@ -40,12 +42,16 @@ from kafka_assignors_spark.result import (
     ReplayError,
     ReplayOptions,
     ReplayResult,
+    SampleCheck,
+    TableFile,
     TimelineRow,
     TruthCheck,
     UndecodableRecord,
     Verdict,
 )
+from kafka_assignors_spark.sample import check_sample, draw
 from kafka_assignors_spark.session import java_version, spark_session, task_progress
+from kafka_assignors_spark.slices import InMemory, Limits, Shelf, in_slices, plan, replay_slices
 from kafka_assignors_spark.spark_errors import SPARK_ERRORS, one_line
 from kafka_assignors_spark.table_functions import with_micros
 from kafka_assignors_spark.truth import Outcome, check
@@ -68,11 +74,20 @@ _MOST_SHOWN = 5
 """Those that an error names."""
 
 _TIMELINE_REBALANCES = 1_000
-"""The latest rebalances of each group, strategy and mode that become rows of the timeline."""
+"""The latest rebalances of a group, strategy and mode that become rows of the timeline."""
+
+_TIMELINE_ROWS = 200_000
+"""How many rows these are in all, about: they have to fit into this process. Each series has one at least."""
 
 
-def run_replay(options: ReplayOptions, on_progress: Callable[[Progress], None]) -> ReplayResult:
-    """Replay a history. `on_progress` is called often, and from another thread while Spark works.
+_LIMITS = Limits()
+
+
+def run_replay(
+    options: ReplayOptions, on_progress: Callable[[Progress], None], limits: Limits = _LIMITS
+) -> ReplayResult:
+    """Replay a history. `on_progress` is called often, and from another thread while Spark works. `limits`
+    say how much of it is replayed at a time.
 
     Raises `ReplayError` for whatever is wrong with the input, the options or the environment.
     """
@@ -93,38 +108,57 @@ def run_replay(options: ReplayOptions, on_progress: Callable[[Progress], None]) 
             return rows
 
         with phases.tasks(spark):
-            events = keep(history.decode(history.unique(_records(spark, options, keep))))
+            raw = _records(spark, options, keep)
+            events = keep(history.decode(history.unique(raw)))
             counts = metrics.record_counts(events).collect()[0].asDict()
             undecodable = _undecodable(events, counts["undecodable"], options)
             _require_records(spark, options, events, counts)
             catalogue = catalogue_of(spark, options, consumer_groups.named_topics(events))
-            folded = consumer_groups.fold(events, catalogue)
-            steps = keep(history.steps(history.generations(folded), history.members(folded)))
-            facts = metrics.group_facts(steps).collect()
+            folded = consumer_groups.fold(events, catalogue, keep)
+            generations = keep(history.generations(folded))
+            facts = metrics.group_facts(generations).collect()
         with phases.tasks(spark):
-            consumers = history.of_consumers(steps)
-            replayed = keep(replay(consumers, catalogue, options.strategies, options.modes, options.pauses))
+            planned, slices = plan(history.of_consumers(generations), limits)
+            consumers = keep(in_slices(history.steps(planned, folded)))
+            replayed = replay_slices(
+                consumers,
+                slices,
+                catalogue,
+                options.strategies,
+                options.modes,
+                _shelf(spark, options, limits, events, catalogue, keep),
+                pauses=options.pauses,
+                on_slice=lambda n: phases.detail(f"slice {n + 1} of {slices}" if slices > 1 else ""),
+            )
             verdicts = tuple(_verdict(row) for row in metrics.verdicts(replayed).collect())
         with phases.tasks(spark):
             checked = keep(check(consumers, catalogue))
             truth = _truth(checked)
+            sample = _sample(raw, events, generations, replayed, catalogue, options)
         with phases.tasks(spark):
             judged = {row["group"]: row for row in metrics.replayed_facts(replayed, options.modes).collect()}
             groups = tuple(_group(row, judged.get(row["group"])) for row in facts)
             _require_rebalances(groups)
-            timeline = _timeline(replayed)
+            found = find_among(verdicts, groups, options.strategies)
+            timeline = _timeline(
+                replayed,
+                [finding.group for finding in found[:PLOTTED_GROUPS]],
+                series=len(options.modes) * (1 + len(options.strategies)),
+            )
             ownership = ownership_of(consumers, drawn_groups(groups, verdicts))
             faults = keep(find_faults(consumers, options.fault_rules))
             causes = keep(consumer_groups.causes(consumers, catalogue))
             churned = metrics.churn(causes)
             churn, culprits = churn_of(churned), culprits_of(faults)
+            files: tuple[TableFile, ...] = ()
             if options.tables is not None:
+                members = history.members(folded)
                 write_tables(
                     options.tables,
                     {
-                        "generations": history.generations(folded),
-                        "members": history.members(folded),
-                        "assignments": history.assignments(history.members(folded)),
+                        "generations": generations,
+                        "members": members,
+                        "assignments": history.assignments(members),
                         "current": consumer_groups.current(events, catalogue),
                         "causes": causes,
                         "replayed": replayed,
@@ -134,6 +168,7 @@ def run_replay(options: ReplayOptions, on_progress: Callable[[Progress], None]) 
                         "checked": checked,
                     },
                 )
+                files = files_of_groups(spark, options.tables)
 
     return ReplayResult(
         options=options,
@@ -145,7 +180,9 @@ def run_replay(options: ReplayOptions, on_progress: Callable[[Progress], None]) 
         churn=churn,
         culprits=culprits,
         truth=truth,
+        sample=sample,
         undecodable=undecodable,
+        files=files,
         versions={
             "kafka-assignors": kafka_assignors.__version__,
             "pyspark": pyspark.__version__,
@@ -162,10 +199,16 @@ class _Phases:
     def __init__(self, on_progress: Callable[[Progress], None]) -> None:
         self._on_progress = on_progress
         self._number = 0
+        self._detail = ""
 
     def begin(self) -> None:
         self._number += 1
+        self._detail = ""
         self._report(0, 0)
+
+    def detail(self, detail: str) -> None:
+        """Where in the phase it is."""
+        self._detail = f", {detail}" if detail else ""
 
     @contextlib.contextmanager
     def tasks(self, spark: SparkSession) -> Iterator[None]:
@@ -174,7 +217,8 @@ class _Phases:
             yield
 
     def _report(self, done: int, total: int) -> None:
-        self._on_progress(Progress(PHASES[self._number - 1], self._number, len(PHASES), done, total))
+        phase = PHASES[self._number - 1] + self._detail
+        self._on_progress(Progress(phase, self._number, len(PHASES), done, total))
 
 
 def _check(options: ReplayOptions) -> None:
@@ -196,6 +240,8 @@ def _check(options: ReplayOptions) -> None:
             raise ReplayError(str(error)) from None
     if options.tables is not None:
         check_folder(options.tables)
+    if options.checkpoint is not None and options.path is None:
+        raise ReplayError("a checkpoint needs a history: what a live cluster shows is another one each time")
     if options.path is not None and "://" not in options.path and not Path(options.path).exists():
         raise ReplayError(f"{options.path}: there is no such file or directory")
 
@@ -244,8 +290,8 @@ def _require_records(
 def _undecodable(events: DataFrame, count: int, options: ReplayOptions) -> tuple[UndecodableRecord, ...]:
     if not count:
         return ()
-    rows = history.undecodable(events).orderBy("partition", "offset").limit(_MOST_LISTED).collect()
-    records = tuple(UndecodableRecord(*row) for row in rows)
+    listed = history.undecodable(events).orderBy("partition", "offset", "group").limit(_MOST_LISTED)
+    records = tuple(UndecodableRecord(*row) for row in listed.collect())
     if options.strict:
         shown = [f"partition {r.partition} offset {r.offset}: {r.reason}" for r in records[:_MOST_SHOWN]]
         if count > len(shown):
@@ -260,12 +306,54 @@ def _history(
     return HistorySummary(
         source=options.path or f"{options.topic} at {options.bootstrap_servers}",
         skipped_numbers=sum(group.skipped_numbers for group in groups),
+        clock_jumps=sum(group.clock_jumps for group in groups),
         **{
             **counts,
             "first_timestamp": from_micros(counts["first_timestamp"]),
             "last_timestamp": from_micros(counts["last_timestamp"]),
         },
     )
+
+
+# The replay and its check
+
+
+def _shelf(
+    spark: SparkSession,
+    options: ReplayOptions,
+    limits: Limits,
+    events: DataFrame,
+    catalogue: Catalogue,
+    keep: Callable[[DataFrame], DataFrame],
+) -> Shelf:
+    if options.checkpoint is None:
+        return InMemory(keep)
+    # All that a row of a slice depends on. The version of somebody's strategy has to stand for its code.
+    described = {
+        "version": kafka_assignors.__version__,
+        "history": options.path,
+        "records": metrics.digest(events),
+        "catalogue": catalogue.digest(),
+        "groups": options.groups,
+        "strategies": [[name, load_strategy(name).version] for name in options.strategies],
+        "modes": [mode.value for mode in options.modes],
+        "pauses": asdict(options.pauses),
+        "limits": [limits.chunk_bytes, limits.slice_bytes],
+    }
+    return Checkpoint(spark, options.checkpoint, described)
+
+
+def _sample(
+    raw: DataFrame,
+    events: DataFrame,
+    generations: DataFrame,
+    replayed: DataFrame,
+    catalogue: Catalogue,
+    options: ReplayOptions,
+) -> SampleCheck:
+    drawn = draw(history.of_consumers(generations), options.sample_groups, options.sample_seed)
+    strategies = {name: load_strategy(name) for name in options.strategies}
+    return check_sample(raw, events, replayed, drawn, catalogue, strategies, options.modes, options.pauses)
 
 
 # Groups and verdicts
@@ -293,6 +381,7 @@ def _group(facts: Row, judged: Row | None) -> GroupSummary:
         not_replayed=not_replayed,
         incarnations=facts["incarnations"],
         skipped_numbers=facts["skipped_numbers"],
+        clock_jumps=facts["clock_jumps"],
         protocols=protocols,
         rebalance_protocols=(("eager",) if eager else ())
         + (("cooperative",) if cooperative else ())
@@ -304,6 +393,9 @@ def _group(facts: Row, judged: Row | None) -> GroupSummary:
         max_partitions=(judged["max_partitions"] or 0) if judged is not None else 0,
         first_timestamp=from_micros(facts["first_timestamp"]),
         last_timestamp=from_micros(facts["last_timestamp"]),
+        partition=facts["partition"],
+        first_offset=facts["first_offset"],
+        last_offset=facts["last_offset"],
         inferred_topics=tuple(judged["inferred_topics"]) if judged is not None else (),
     )
 
@@ -332,13 +424,15 @@ def _verdict(row: Row) -> Verdict:
     return Verdict(**figures)
 
 
-def _timeline(replayed: DataFrame) -> tuple[TimelineRow, ...]:
+def _timeline(replayed: DataFrame, groups: Sequence[str], series: int) -> tuple[TimelineRow, ...]:
+    """The latest rebalances of these groups, of which each has so many series."""
+    most = max(1, min(_TIMELINE_REBALANCES, _TIMELINE_ROWS // max(1, series * len(groups))))
     latest_first = Window.partitionBy("group", "strategy", "mode").orderBy(F.desc("offset"))
     names = [field.name for field in fields(TimelineRow) if field.name != "second_round"]
     rows = (
-        with_micros(replayed.where(F.col("problem").isNull()))
+        with_micros(replayed.where(F.col("problem").isNull() & F.col("group").isin(*groups)))
         .withColumn("age", F.row_number().over(latest_first))
-        .where(F.col("age") <= _TIMELINE_REBALANCES)
+        .where(F.col("age") <= most)
         .select(*names, (F.col("rounds") > 1).alias("second_round"))
         .orderBy("group", "mode", "strategy", "offset")
     )

@@ -16,6 +16,7 @@ __all__ = [
     "agreement",
     "churn",
     "daily",
+    "digest",
     "group_facts",
     "record_counts",
     "replayed_facts",
@@ -47,6 +48,14 @@ def record_counts(events: DataFrame) -> DataFrame:
         F.unix_micros(F.min("timestamp")).alias("first_timestamp"),
         F.unix_micros(F.max("timestamp")).alias("last_timestamp"),
     )
+
+
+def digest(events: DataFrame) -> int:
+    """The same for the same records in whatever order; for others another, but for a chance of 1 in 2^64."""
+    of_record = F.xxhash64("partition", "offset", "timestamp", "copies", "group", "key", "value", "reason")
+    row = events.agg(F.bit_xor(of_record)).first()
+    assert row is not None  # an aggregate without groups has one row
+    return int(row[0] or 0)
 
 
 def verdicts(replayed: DataFrame) -> DataFrame:
@@ -143,12 +152,11 @@ def replayed_facts(replayed: DataFrame, modes: tuple[Mode, ...]) -> DataFrame:
 def group_facts(steps: DataFrame) -> DataFrame:
     """One row per group: what its records say before anything is replayed."""
     with_members = ~F.col("empty")
-    size = F.when(with_members, F.cardinality("members"))
+    size = F.when(with_members, F.col("member_count"))
 
     def all_of(each: Column) -> Column:
         return F.array_sort(F.array_distinct(F.flatten(F.collect_set(F.array_sort(F.array_distinct(each))))))
 
-    holds = F.exists("members", lambda member: (F.cardinality(member["owned"]) > 0) & ~member["revoked"])
     in_order = F.array_sort(F.collect_list(F.when(with_members, F.struct("offset", "protocol", "type"))))
 
     def protocols_in(entries: Column) -> Column:
@@ -160,19 +168,23 @@ def group_facts(steps: DataFrame) -> DataFrame:
             F.count(F.when(with_members & ~F.col("replacement"), 1)).alias("generations"),
             F.max("incarnation").alias("incarnations"),
             F.sum("skipped").alias("skipped_numbers"),
+            F.count(F.when(F.col("clock_back"), 1)).alias("clock_jumps"),
             F.max("protocol_type").alias("protocol_type"),
             protocols_in(in_order).alias("protocols"),
             protocols_in(F.filter(in_order, lambda entry: entry["type"] == CLASSIC)).alias(
                 "classic_protocols"
             ),
             F.max(with_members & (F.col("type") == CONSUMER)).alias("kip848"),
-            F.max(holds).alias("cooperative"),
-            all_of(F.col("members.client")).alias("clients"),
-            all_of(F.flatten("members.topics")).alias("topics"),
+            F.max("holds").alias("cooperative"),
+            all_of(F.col("clients")).alias("clients"),
+            all_of(F.col("topics")).alias("topics"),
             F.min(size).alias("min_members"),
             F.max(size).alias("max_members"),
             F.unix_micros(F.min("timestamp")).alias("first_timestamp"),
             F.unix_micros(F.max("timestamp")).alias("last_timestamp"),
+            F.min("partition").alias("partition"),
+            F.min("offset").alias("first_offset"),
+            F.max("offset").alias("last_offset"),
         )
         .orderBy("group")
     )

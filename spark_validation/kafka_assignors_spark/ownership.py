@@ -66,7 +66,8 @@ class OwnershipFolder:
         ended = [place for place, (member, _) in self._held.items() if now.get(place) != member]
         for place in ended:
             member, since = self._held.pop(place)
-            yield Span(record.group, *place, member, since, at)
+            # Of a clock that was set back, records may say that it ended before it began.
+            yield Span(record.group, *place, member, since, max(since, at))
 
 
 def _owners(record: Generation) -> dict[tuple[str, int], str]:

@@ -31,9 +31,10 @@ from typing import Any
 from kafka_assignors.group import NO_GENERATION, TopicPartitions
 from kafka_assignors_spark.folded import CLASSIC
 from kafka_assignors_spark.instants import from_micros
-from kafka_assignors_spark.records import MemberRecord
+from kafka_assignors_spark.records import MemberRecord, decode_members
 
 __all__ = [
+    "COLUMNS",
     "EAGER_STRATEGIES",
     "Generation",
     "GivenBefore",
@@ -41,6 +42,7 @@ __all__ = [
     "RebalanceFolder",
     "Replacement",
     "is_cooperative",
+    "members_of",
     "rebalances",
 ]
 
@@ -48,7 +50,9 @@ EAGER_STRATEGIES = frozenset({"range", "roundrobin", "sticky"})
 """Strategies that never run cooperatively. Any other does if its members claim what they have not revoked."""
 
 HISTORY_STARTS = "the history starts in the middle of the group's life"
-RECORDS_LOST = "members own partitions that no record gave them: records before it are lost"
+RECORDS_LOST = (
+    "records before it are lost: they do not decode, or members own partitions that no record gave them"
+)
 DOES_NOT_DECODE = "a member of it does not decode"
 PREDECESSOR_DOES_NOT_DECODE = "a member of the generation before it does not decode"
 _REMEMBERED = 8
@@ -81,8 +85,7 @@ class Generation:
 
     @classmethod
     def from_row(cls, row: Any) -> Generation:
-        """A row of `history.steps`, its timestamp in microseconds."""
-        members = (member_from_row(member) for member in row["members"] or ())
+        """A row with `COLUMNS` of `history.steps`, its timestamp in microseconds."""
         return cls(
             group=row["group"],
             incarnation=row["incarnation"],
@@ -95,7 +98,7 @@ class Generation:
             skipped=row["skipped"],
             starts_late=row["starts_late"],
             decodes=row["reason"] is None,
-            members={member.member_id: member for member in members},
+            members={member.member_id: member for member in members_of(row)},
             leader=row["leader"],
             type=row["type"],
             lost=row["lost"],
@@ -104,8 +107,41 @@ class Generation:
         )
 
 
-def member_from_row(row: Any) -> MemberRecord:
-    """A member in a row of `history.steps`."""
+COLUMNS = (
+    "group",
+    "incarnation",
+    "generation",
+    "offset",
+    "timestamp",
+    "protocol",
+    "empty",
+    "replacement",
+    "skipped",
+    "starts_late",
+    "reason",
+    "leader",
+    "type",
+    "lost",
+    "problem",
+    "facts",
+    "value",
+    "members",
+)
+"""What `Generation.from_row` reads."""
+
+
+def members_of(row: Any) -> tuple[MemberRecord, ...]:
+    """The members of a generation in a row with the columns `value` and `members` of `tables.FOLDED`.
+
+    Those of a classic generation are decoded here and nowhere else, out of the value of its one record.
+    """
+    if row["members"] is None:
+        value = row["value"]
+        return decode_members(None if value is None else bytes(value))
+    return tuple(map(_member_from_row, row["members"]))
+
+
+def _member_from_row(row: Any) -> MemberRecord:
     return MemberRecord(
         member_id=row["member_id"],
         instance_id=row["instance_id"],

@@ -24,6 +24,7 @@ from kafka_assignors.protocol import (
     ConsumerGroupKey,
     ConsumerGroupMember,
     GroupMember,
+    GroupMetadata,
     GroupMetadataKey,
     OffsetCommitKey,
     ProtocolError,
@@ -35,7 +36,7 @@ from kafka_assignors.protocol import (
     decode_member,
 )
 
-__all__ = ["CONSUMER", "Event", "Kind", "MemberRecord", "decode_record"]
+__all__ = ["CONSUMER", "Event", "Kind", "MemberRecord", "decode_members", "decode_record"]
 
 CONSUMER = "consumer"
 """The protocol type of consumer groups. Connect and others share the topic and have bytes of their own."""
@@ -134,14 +135,7 @@ def _generation(group: str, value: bytes) -> Event:
         metadata = decode_group_metadata(value)
     except ProtocolError as error:
         return Event(Kind.UNDECODABLE, group, str(error))
-    members: list[MemberRecord] = []
-    reasons: list[str] = []
-    if metadata.protocol_type == CONSUMER:
-        for member in metadata.members:
-            try:
-                members.append(_member(member, metadata.protocol or ""))
-            except ProtocolError as error:
-                reasons.append(str(error))
+    members, reasons = _members(metadata)
     return Event(
         kind=Kind.GENERATION if metadata.members else Kind.EMPTY,
         group=group,
@@ -153,6 +147,30 @@ def _generation(group: str, value: bytes) -> Event:
         leader=metadata.leader,
         members=tuple(members),
     )
+
+
+def decode_members(value: bytes | None) -> tuple[MemberRecord, ...]:
+    """The members of a generation, from the value of its record; those that do not decode are left out."""
+    if value is None:
+        return ()
+    try:
+        members, _ = _members(decode_group_metadata(value))
+    except ProtocolError:
+        return ()
+    return tuple(members)
+
+
+def _members(metadata: GroupMetadata) -> tuple[list[MemberRecord], list[str]]:
+    """The members of a consumer group that decode, and why the others do not."""
+    members: list[MemberRecord] = []
+    reasons: list[str] = []
+    if metadata.protocol_type == CONSUMER:
+        for member in metadata.members:
+            try:
+                members.append(_member(member, metadata.protocol or ""))
+            except ProtocolError as error:
+                reasons.append(str(error))
+    return members, reasons
 
 
 def _member(member: GroupMember, protocol: str) -> MemberRecord:

@@ -1,27 +1,59 @@
 """The replay on Spark: `steps -> replayed`, every group on its own.
 
 Spark brings the records of each group together and in order; `group_replay` does the rest, one record at a
-time. So groups run in parallel, and no group has to fit into memory.
+time. So groups run in parallel, and no group has to fit into memory. A group may be replayed in pieces, one
+after the other (see `slices`), and then in several *lanes* at once: what a strategy does in a rollout depends
+on nothing that another one does.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, IntegerType, StructType
 
 from kafka_assignors.pauses import PauseModel
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.group_replay import GroupReplay
-from kafka_assignors_spark.rebalances import Generation
+from kafka_assignors_spark.rebalances import COLUMNS, Generation
 from kafka_assignors_spark.result import Mode
 from kafka_assignors_spark.table_functions import apply_to_groups
 from kafka_assignors_spark.tables import REPLAYED
 
-__all__ = ["replay"]
+__all__ = ["PIECE", "Lane", "lanes_of", "replay", "replay_pieces", "whole"]
+
+PIECE = StructType([*REPLAYED.fields]).add("lane", IntegerType()).add("state", BinaryType())
+"""A row of `tables.REPLAYED`, its `state` null; or the state that a group and lane were left in, and nothing
+else."""
+
+_NO_ROW = (None,) * (len(REPLAYED.fields) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A part of the work on a group that can be done without the others."""
+
+    strategies: tuple[str, ...]
+    modes: tuple[Mode, ...]
+    recorded: bool
+
+
+def lanes_of(strategies: Sequence[str], modes: Sequence[Mode]) -> tuple[Lane, ...]:
+    """First the lane that does everything, for a group that is replayed by one task; then those that do the
+    same together."""
+    together = Lane(tuple(strategies), tuple(modes), recorded=True)
+    apart = []
+    if Mode.ONE_STEP in modes:
+        apart.append(Lane(tuple(strategies), (Mode.ONE_STEP,), recorded=True))
+    if Mode.ROLLOUT in modes:
+        apart += [Lane((name,), (Mode.ROLLOUT,), recorded=not place) for place, name in enumerate(strategies)]
+    return (together, *apart)
 
 
 def replay(
@@ -35,23 +67,68 @@ def replay(
 
     The strategies are loaded again where the work is done, from the import path of this process.
     """
-    names, asked, import_path = tuple(strategies), tuple(modes), tuple(sys.path)
+    pieces = steps.withColumn("lane", F.lit(0)).withColumn("last", F.lit(True))
+    return whole(replay_pieces(pieces, None, catalogue, lanes_of(strategies, tuple(modes)), pauses))
+
+
+def whole(pieces: DataFrame) -> DataFrame:
+    """What was replayed, without the states."""
+    return pieces.where(F.col("state").isNull()).drop("lane", "state")
+
+
+def replay_pieces(
+    pieces: DataFrame,
+    states: DataFrame | None,
+    catalogue: Catalogue,
+    lanes: Sequence[Lane],
+    pauses: PauseModel | None = None,
+) -> DataFrame:
+    """Some consecutive `history.steps` of each group and lane, replayed as `PIECE`.
+
+    `lane` numbers `lanes`, and `last` says that these steps are the last ones of their group. `states` are
+    those in which the steps before left the groups; a state comes out again wherever there is more to come.
+    """
+    work, import_path = tuple(lanes), tuple(sys.path)
     model = pauses or PauseModel()
 
     class GroupReplayer:
-        """Spark makes one for every group, and hands it the group's records in order."""
+        """Spark makes one for every group and lane, and hands it the state, if there is one, and the steps in
+        order."""
 
         def __init__(self) -> None:
             sys.path.extend(path for path in import_path if path not in sys.path)
-            loaded = {name: load_strategy(name) for name in names}
-            self._replay = GroupReplay(catalogue, loaded, asked, model)
+            self._group: str
+            self._lane: int
+            self._replay: GroupReplay | None = None
+            self._last = False
 
         def eval(self, row: Any) -> Iterator[tuple[Any, ...]]:
+            if self._replay is None:
+                self._group, self._lane = row["group"], row["lane"]
+                lane = work[self._lane]
+                loaded = {name: load_strategy(name) for name in lane.strategies}
+                self._replay = GroupReplay(catalogue, loaded, lane.modes, model, recorded=lane.recorded)
+            self._last = row["last"]
+            if row["state"] is not None:
+                self._replay.restore(bytes(row["state"]))
+                return
             for replayed in self._replay.feed(Generation.from_row(row)):
-                yield replayed.row()
+                yield (*replayed.row(), self._lane, None)
 
         def terminate(self) -> Iterator[tuple[Any, ...]]:
+            if self._replay is None:
+                return
+            if not self._last:
+                yield (self._group, *_NO_ROW, self._lane, self._replay.state())
+                return
             for replayed in self._replay.finish():
-                yield replayed.row()
+                yield (*replayed.row(), self._lane, None)
 
-    return apply_to_groups(steps, "group", ("partition", "offset"), GroupReplayer, REPLAYED)
+    rows = pieces.select("partition", *COLUMNS, "lane", "last", F.lit(None).cast("binary").alias("state"))
+    if states is not None:
+        # No record has a negative offset, so that a state comes first.
+        before = states.select(
+            "group", "lane", "state", F.lit(-1).alias("partition"), F.lit(False).alias("last")
+        )
+        rows = rows.unionByName(before, allowMissingColumns=True)
+    return apply_to_groups(rows, ("group", "lane"), ("partition", "offset"), GroupReplayer, PIECE)

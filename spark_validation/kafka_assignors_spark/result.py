@@ -32,6 +32,8 @@ __all__ = [
     "ReplayError",
     "ReplayOptions",
     "ReplayResult",
+    "SampleCheck",
+    "TableFile",
     "TimelineRow",
     "TruthCheck",
     "UndecodableRecord",
@@ -84,6 +86,10 @@ class ReplayOptions:
     the longest wait for it. `master` is Spark's, `spark_config` a file of properties for a session that is
     started.
 
+    `checkpoint` is a directory, anywhere that Spark can write, in which the replay keeps what is done, and
+    from which it goes on after it was killed. `sample_groups` is how many groups are replayed once more
+    without Spark, drawn with `sample_seed`; 0 does without.
+
     `pauses` are the parameters of the model of pauses, `fault_rules` the thresholds of who is at fault.
     `tables` is a folder that the tables are written into as Parquet.
     """
@@ -105,6 +111,9 @@ class ReplayOptions:
     timeout_seconds: float = 10.0
     master: str | None = None
     spark_config: str | None = None
+    checkpoint: str | None = None
+    sample_groups: int = 3
+    sample_seed: int = 0
     pauses: PauseModel = field(default_factory=PauseModel)
     fault_rules: FaultRules = field(default_factory=FaultRules)
     tables: str | None = None
@@ -144,7 +153,8 @@ class HistorySummary:
     group's generation, `empty_generations` those of them without members, `tombstones` deleted groups.
     `kip848_records` are of groups whose broker assigns (KIP-848), and make generations that are in none of
     these counts. `skipped_numbers` counts the generation numbers that no record shows: rebalances overtaken
-    by the next one, or history that is lost.
+    by the next one, or history that is lost. `clock_jumps` counts the generations with a time before that of
+    the record before them.
     """
 
     source: str
@@ -158,6 +168,7 @@ class HistorySummary:
     kip848_groups: int
     other_records: int
     skipped_numbers: int
+    clock_jumps: int
     undecodable: int
     first_timestamp: datetime | None
     last_timestamp: datetime | None
@@ -170,7 +181,8 @@ class GroupSummary:
     `protocols` are the strategies production ran, in the order they appear; `rebalance_protocols` the
     protocols (eager, cooperative, kip-848) that they imply. `rebalances` counts logical ones: the two or more
     generations of a cooperative hand-over are one. `replayed_rebalances` are those with all the facts;
-    `not_replayed` says why for the rest, by reason.
+    `not_replayed` says why for the rest, by reason. Its generations lie in `partition` of the offsets topic,
+    at `first_offset` to `last_offset`.
     """
 
     group: str
@@ -180,6 +192,7 @@ class GroupSummary:
     not_replayed: Mapping[str, int]
     incarnations: int
     skipped_numbers: int
+    clock_jumps: int
     protocols: tuple[str, ...]
     rebalance_protocols: tuple[str, ...]
     clients: tuple[str, ...]
@@ -189,6 +202,9 @@ class GroupSummary:
     max_partitions: int
     first_timestamp: datetime
     last_timestamp: datetime
+    partition: int
+    first_offset: int
+    last_offset: int
     inferred_topics: tuple[str, ...] = ()
 
 
@@ -365,8 +381,28 @@ class TruthCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class SampleCheck:
+    """The groups that were replayed without Spark as well, and how many rows of theirs are the same, which is
+    all of them: a difference is a `ReplayError`."""
+
+    groups: tuple[str, ...]
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """How many rows of a group a Parquet file holds: `file` is its path within the folder of the tables."""
+
+    group: str
+    table: str
+    file: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """The whole answer. `versions` names what produced it (kafka-assignors, pyspark, python, java)."""
+    """The whole answer. `files` say where the rows of each group are, if tables were asked for; `versions`
+    names what produced it (kafka-assignors, pyspark, python, java)."""
 
     options: ReplayOptions
     history: HistorySummary
@@ -377,7 +413,9 @@ class ReplayResult:
     churn: tuple[Churn, ...]
     culprits: tuple[Culprit, ...]
     truth: TruthCheck
+    sample: SampleCheck
     undecodable: tuple[UndecodableRecord, ...]
+    files: tuple[TableFile, ...]
     versions: Mapping[str, str]
     seconds: float
 

@@ -22,11 +22,17 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from kafka_assignors_spark.result import ReplayError
+from kafka_assignors_spark.spark_errors import SPARK_ERRORS
 
 __all__ = ["java_version", "spark_session", "task_progress"]
 
 _OLDEST_JAVA = 17
 _POLL_SECONDS = 0.2
+
+_SHUFFLE = "spark.sql.shuffle.partitions"
+
+_BATCH, _RECORDS_IN_A_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch", "256"
+"""Spark's 10,000 records in a batch for Python would be gigabytes, where each is of hundreds of members."""
 
 
 def java_version() -> str:
@@ -64,11 +70,11 @@ def spark_session(master: str | None, properties_file: str | None = None) -> Ite
     """
     active = SparkSession.getActiveSession()
     if active is not None:
-        yield active
+        with _small_batches(active):
+            yield active
         return
     java_version()
-    # Workers must run on this interpreter: the default is whatever `python3` is on the PATH.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    _choose_python(master)
     with tempfile.TemporaryFile() as log:
         session = _start(master, properties_file, log)
         try:
@@ -77,17 +83,27 @@ def spark_session(master: str | None, properties_file: str | None = None) -> Ite
             session.stop()
 
 
+@contextlib.contextmanager
+def _small_batches(session: SparkSession) -> Iterator[None]:
+    """The same in a session that somebody else goes on using."""
+    before = session.conf.get(_BATCH)
+    session.conf.set(_BATCH, _RECORDS_IN_A_BATCH)
+    try:
+        yield
+    finally:
+        # Whoever has stopped the session meanwhile does not need it.
+        with contextlib.suppress(*SPARK_ERRORS):
+            session.conf.set(_BATCH, str(before))
+
+
 def _start(master: str | None, properties_file: str | None, log: IO[bytes]) -> SparkSession:
     conf = SparkConf().setAppName("kafka-assignors")
     if master is not None:
         conf.setMaster(master)
     conf.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
     conf.set("spark.sql.session.timeZone", "UTC").set("spark.log.level", "ERROR")
-    # Two tasks a core: the work is in Python, and a task costs more than the rows of most groups.
-    conf.set("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 1)))
-    # Without a master it is local, unless spark-submit or the file may name another.
-    elsewhere = properties_file is not None or "PYSPARK_GATEWAY_PORT" in os.environ
-    if (master or ("" if elsewhere else "local")).startswith("local"):
+    conf.set(_BATCH, _RECORDS_IN_A_BATCH)
+    if _is_local(master, properties_file):
         conf.set("spark.driver.bindAddress", "127.0.0.1").set("spark.driver.host", "127.0.0.1")
     try:
         with _submit_arguments(properties_file):
@@ -97,12 +113,32 @@ def _start(master: str | None, properties_file: str | None, log: IO[bytes]) -> S
                 conf, {"stdout": log, "stderr": log, "start_new_session": True}
             )
         with _callers_sigint():
-            SparkContext(conf=conf, gateway=gateway)
+            context = SparkContext(conf=conf, gateway=gateway)
     except (PySparkException, OSError) as error:
         log.seek(0)
         said = log.read().decode(errors="replace").strip().splitlines()
         raise ReplayError(f"Spark does not start: {said[-1] if said else error}") from None
-    return SparkSession.builder.getOrCreate()
+    session = SparkSession.builder.getOrCreate()
+    if context.master.startswith("local") and not context.getConf().contains(_SHUFFLE):
+        # Two tasks a core: the work is in Python, and a task costs more than the rows of most groups.
+        session.conf.set(_SHUFFLE, str(2 * (os.cpu_count() or 1)))
+    return session
+
+
+def _is_local(master: str | None, properties_file: str | None) -> bool:
+    """Without a master it is local, unless spark-submit or the file may name another."""
+    elsewhere = properties_file is not None or "PYSPARK_GATEWAY_PORT" in os.environ
+    return (master or ("" if elsewhere else "local")).startswith("local")
+
+
+def _choose_python(master: str | None) -> None:
+    """Workers must run on this interpreter: the default is whatever `python3` is on the PATH. On a cluster it
+    may lie elsewhere on each machine, as PYSPARK_PYTHON says."""
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    on_cluster = submitted if master is None else not master.startswith("local")
+    if not on_cluster or "PYSPARK_PYTHON" not in os.environ:
+        os.environ["PYSPARK_PYTHON"] = sys.executable
 
 
 @contextlib.contextmanager

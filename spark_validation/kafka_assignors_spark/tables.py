@@ -49,7 +49,7 @@ __all__ = [
     "FACT",
     "FAULTS",
     "FOLDED",
-    "MEMBER",
+    "MEMBERS",
     "OWNERSHIP",
     "RAW",
     "REPLAYED",
@@ -85,7 +85,7 @@ TOPICS = StructType(
     ]
 )
 
-MEMBER = _struct(
+_MEMBER = _struct(
     member_id=_STRING,
     instance_id=_STRING,
     rack=_STRING,
@@ -101,6 +101,8 @@ MEMBER = _struct(
     pattern=_STRING,
     assignor=_STRING,
 )
+
+MEMBERS = StructType([*_struct(group=_STRING, offset=_LONG, generation=_INT).fields, *_MEMBER.fields])
 """`client` is the library that the client id names (see `leaders`), `version` the subscription's. `owned` is
 the member's own claim, `revoked` that it gave the claimed partitions up before it joined; `assigned` is what
 the leader gave it, or the target that the broker set for it. `pattern` is the regular expression that a
@@ -120,20 +122,29 @@ EVENTS = _struct(
     generation=_INT,
     protocol=_STRING,
     leader=_STRING,
-    members=ArrayType(MEMBER),
+    member_count=_INT,
+    clients=_STRINGS,
+    topics=_STRINGS,
+    holds=_BOOL,
+    value_bytes=_INT,
     key=_BINARY,
     value=_BINARY,
-    topics=_STRINGS,
 )
 """`kind` is one of `kafka_assignors_spark.records.Kind`. `reason` says why a record, or a member in it, does
-not decode. `version` is that of the GroupMetadata value. `key` and `value` are given for records of KIP-848
-groups alone, `topics` those that such a record subscribes to."""
+not decode. `version` is that of the GroupMetadata value.
+
+Members are not decoded here, but summed up, those left out that do not decode: how many there are, the
+libraries of their clients, the topics they subscribe to (both sorted), and whether one of them `holds`
+partitions that it has not revoked. Of a record of a KIP-848 group there are only the `topics` that it
+subscribes to, and the `key`, which is given for these records alone. `value` is the record's own,
+`value_bytes` its length."""
 
 FACT = _struct(fact=_STRING, subject=_STRING)
 
 FOLDED = StructType(
-    [field for field in EVENTS.fields if field.name not in ("key", "value", "topics")]
+    [field for field in EVENTS.fields if field.name != "key"]
     + _struct(
+        members=ArrayType(_MEMBER),
         type=_STRING,
         continues=_BOOL,
         starts_late=_BOOL,
@@ -144,7 +155,12 @@ FOLDED = StructType(
     ).fields
 )
 """Events with the generations of KIP-848 groups in place of their records. `folded.FoldedGeneration` says
-what the columns mean, and `facts` are of class `folded.Fact`. Null for groups that never were of KIP-848."""
+what the columns mean, and `facts` are of class `folded.Fact`. Null for groups that never were of KIP-848, but
+for the `problem` of a group that is torn.
+
+The members of a classic generation are in its `value`, where they lie until somebody looks at them; those of
+a generation that was folded from many records are `members`, it has no `value`, and its `value_bytes` are an
+estimate of what they take. `rebalances.members_of` reads both."""
 
 CURRENT = _struct(
     group=_STRING,

@@ -27,7 +27,7 @@ from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folded import CLASSIC
 from kafka_assignors_spark.leader_view import LeaderView, leader_view
 from kafka_assignors_spark.leaders import HABITS, MUST_MATCH, Habit, assign_in_order, client_of
-from kafka_assignors_spark.rebalances import Generation
+from kafka_assignors_spark.rebalances import COLUMNS, Generation
 from kafka_assignors_spark.table_functions import apply_to_rows
 from kafka_assignors_spark.tables import CHECKED
 
@@ -89,7 +89,7 @@ def check(steps: DataFrame, catalogue: Catalogue) -> DataFrame:
         & ~F.col("replacement")
         & F.col("protocol").isin(*CHECKED_STRATEGIES)
     )
-    return apply_to_rows(led, Checker, CHECKED)
+    return apply_to_rows(led.select("partition", *COLUMNS), Checker, CHECKED)
 
 
 def check_generation(

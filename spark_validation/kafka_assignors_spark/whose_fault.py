@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from kafka_assignors_spark.faults import FaultFinder, FaultKind, FaultRules
 from kafka_assignors_spark.instants import from_micros
-from kafka_assignors_spark.rebalances import Generation
+from kafka_assignors_spark.rebalances import COLUMNS, Generation
 from kafka_assignors_spark.result import Churn, Culprit
 from kafka_assignors_spark.table_functions import apply_to_groups, with_micros
 from kafka_assignors_spark.tables import FAULTS
@@ -40,7 +40,8 @@ def find_faults(steps: DataFrame, rules: FaultRules) -> DataFrame:
             for fault in self._finder.finish():
                 yield fault.row()
 
-    return apply_to_groups(steps, "group", ("partition", "offset"), GroupFaults, FAULTS)
+    rows = steps.select("partition", *COLUMNS)
+    return apply_to_groups(rows, ("group",), ("partition", "offset"), GroupFaults, FAULTS)
 
 
 def culprits_of(faults: DataFrame) -> tuple[Culprit, ...]:

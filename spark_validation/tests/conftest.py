@@ -14,10 +14,21 @@ from kafka_assignors_spark.session import spark_session
 RECORDED = Path(__file__).parents[1] / "recorded"
 
 
+QUICK = """\
+spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+spark.sql.codegen.wholeStage false
+"""
+"""Hundreds of queries over a few rows each: compiling them takes longer than they do. What Spark does by
+default is seen by the tests that start one of their own."""
+
+
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session that `run_replay` finds and uses, too."""
-    with spark_session("local[2]") as session:
+    properties = tmp_path_factory.mktemp("spark") / "spark.properties"
+    properties.write_text(QUICK)
+    with spark_session("local[2]", str(properties)) as session:
+        session.conf.set("spark.sql.shuffle.partitions", "2")
         yield session
 
 

@@ -17,6 +17,8 @@ from kafka_assignors_spark.result import (
     OwnershipSpan,
     ReplayOptions,
     ReplayResult,
+    SampleCheck,
+    TableFile,
     TimelineRow,
     TruthCheck,
     UndecodableRecord,
@@ -84,6 +86,7 @@ def summary(group: str) -> GroupSummary:
         not_replayed={"no catalogue entry for topic 'gone'": 1},
         incarnations=2,
         skipped_numbers=3,
+        clock_jumps=1,
         protocols=("range",),
         rebalance_protocols=("eager",),
         clients=("java", HOSTILE),
@@ -93,6 +96,9 @@ def summary(group: str) -> GroupSummary:
         max_partitions=24,
         first_timestamp=_START,
         last_timestamp=_START + timedelta(minutes=12),
+        partition=17,
+        first_offset=4_711,
+        last_offset=90_210,
     )
 
 
@@ -166,7 +172,11 @@ def sample(*, modes: tuple[Mode, ...] = tuple(Mode)) -> ReplayResult:
     moved = {RECORDED: 40, "range": 40, "cooperative-sticky": 12}
     return ReplayResult(
         options=ReplayOptions(
-            path="history", strategies=STRATEGIES, modes=modes, client_config={"sasl.password": "opensesame"}
+            path="history",
+            strategies=STRATEGIES,
+            modes=modes,
+            client_config={"sasl.password": "opensesame"},
+            tables="javascript:tables/out",
         ),
         history=HistorySummary(
             source=f"history of {HOSTILE}",
@@ -180,6 +190,7 @@ def sample(*, modes: tuple[Mode, ...] = tuple(Mode)) -> ReplayResult:
             kip848_groups=1,
             other_records=0,
             skipped_numbers=12,
+            clock_jumps=2,
             undecodable=1,
             first_timestamp=_START,
             last_timestamp=_START + timedelta(minutes=12),
@@ -230,7 +241,9 @@ def sample(*, modes: tuple[Mode, ...] = tuple(Mode)) -> ReplayResult:
                 Difference(HOSTILE, 3, 21, 6, "aiokafka", "range", None, BREAKING_OUT),
             ),
         ),
+        sample=SampleCheck((BREAKING_OUT,), 48),
         undecodable=(UndecodableRecord(3, 99, BREAKING_OUT, "value: version 9 at byte 0"),),
+        files=tuple(TableFile(group, "replayed", f"replayed/{LINKING}.parquet", 60) for group in GROUPS),
         versions={"kafka-assignors": "0.1.0", "python": "3.11"},
         seconds=12.3,
     )

@@ -67,7 +67,7 @@ def events(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Dat
 @pytest.fixture(scope="module")
 def steps(events: DataFrame) -> DataFrame:
     folded = consumer_groups.fold(events, ORDERS).cache()
-    return history.steps(history.generations(folded), history.members(folded)).cache()
+    return history.steps(history.generations(folded), folded).cache()
 
 
 def of(steps: DataFrame, group: str) -> list[Row]:
@@ -167,7 +167,7 @@ def test_groups_of_a_real_broker_are_what_was_done_to_them(spark: SparkSession) 
     events = decoded(spark, str(SCENES))
     topics = recorded_catalogue(SCENES)
     folded = consumer_groups.fold(events, topics)
-    steps = history.steps(history.generations(folded), history.members(folded)).cache()
+    steps = history.steps(history.generations(folded), folded).cache()
     assert steps.where("problem is not null or lost > 0 or skipped > 0 or starts_late").count() == 0
     lives = {group: {row["incarnation"] for row in of(steps, group)} for group in ("moved", "pods", "again")}
     assert lives == {"moved": {1}, "pods": {1}, "again": {1, 2}}
@@ -214,7 +214,7 @@ def test_a_real_group_has_all_of_its_epochs_and_what_was_done_to_it_caused_them(
     assert {row["kind"] for row in events.select("kind").distinct().collect()} == {Kind.KIP848.value}
     topics = recorded_catalogue(Path(recorded))
     folded = consumer_groups.fold(events, topics)
-    steps = history.steps(history.generations(folded), history.members(folded)).cache()
+    steps = history.steps(history.generations(folded), folded).cache()
     rows = of(steps, "audit-trail")
     assert [row["generation"] for row in rows] == list(range(2, 59))
     assert {(row["skipped"], row["problem"], row["incarnation"]) for row in rows} == {(0, None, 1)}

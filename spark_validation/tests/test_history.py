@@ -12,6 +12,7 @@ from kafka_assignors.protocol import OffsetCommitKey, encode_key
 from kafka_assignors_spark import consumer_groups, history
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.inputs import recorded_records
+from kafka_assignors_spark.rebalances import Generation
 from kafka_assignors_spark.records import Kind
 from kafka_assignors_spark.table_functions import with_micros
 from spark_validation.tests.groups import START, Log, member, write_history
@@ -109,7 +110,8 @@ def test_a_group_that_starts_over_without_a_tombstone_is_another_incarnation(
 
 
 def test_members_have_what_they_asked_for_and_what_they_got(events: DataFrame) -> None:
-    rows = history.members(events).where("generation = 4").orderBy("member_id").collect()
+    folded = consumer_groups.fold(events, NO_TOPICS)
+    rows = history.members(folded).where("generation = 4").orderBy("member_id").collect()
     assert [(row["member_id"], row["topics"], row["assigned"], row["client"]) for row in rows] == [
         ("a2", ["orders"], {"orders": [0, 1]}, "java"),
         ("b", ["orders"], {"orders": [2, 3]}, "java"),
@@ -117,9 +119,31 @@ def test_members_have_what_they_asked_for_and_what_they_got(events: DataFrame) -
 
 
 def test_steps_carry_the_members_of_each_generation(events: DataFrame) -> None:
-    steps = history.steps(generations_of(events), history.members(events))
-    sizes = {row["offset"]: row["members"] and len(row["members"]) for row in steps.collect()}
-    assert sizes == {0: None, 2: 1, 3: 1, 4: 1, 5: 2, 6: None, 9: 1, 10: None}
+    folded = consumer_groups.fold(events, NO_TOPICS)
+    steps = history.steps(history.generations(folded), folded)
+    records = [Generation.from_row(row) for row in with_micros(steps).collect()]
+    assert {record.offset: sorted(record.members) for record in records} == {
+        0: [],
+        2: ["a"],
+        3: ["a2"],
+        4: ["x"],
+        5: ["a2", "b"],
+        6: [],
+        9: ["c"],
+        10: [],
+    }
+
+
+def test_generations_are_summed_up(events: DataFrame) -> None:
+    rows = generations_of(events).where("group = 'g'").orderBy("offset").collect()
+    assert [(row["member_count"], row["clients"], row["topics"], row["holds"]) for row in rows] == [
+        (0, [], [], False),
+        (1, ["java"], ["orders"], False),
+        (1, ["java"], ["orders"], False),
+        (2, ["java"], ["orders"], False),
+        (0, [], [], False),
+        (1, ["java"], ["orders"], False),
+    ]
 
 
 def test_timestamps_stay_the_instants_they_were(events: DataFrame) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
+import sys
 from collections.abc import Iterator
 from dataclasses import astuple, replace
 from itertools import pairwise
@@ -17,17 +19,11 @@ from pyspark.sql import SparkSession
 
 from compat_tests.kafka_cluster import Kafka
 from kafka_assignors.cli.toml import parse_toml
-from kafka_assignors.protocol import GroupMember, OffsetCommitKey, encode_key
-from kafka_assignors.strategies.registry import load_strategy
-from kafka_assignors_spark import consumer_groups, history
+from kafka_assignors.protocol import OffsetCommitKey, encode_key
 from kafka_assignors_spark.faults import FaultKind
-from kafka_assignors_spark.group_replay import replay_group
-from kafka_assignors_spark.inputs import catalogue_of, recorded_records
 from kafka_assignors_spark.instants import from_micros
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.policy import Outcome, judge, read_policy, read_report
-from kafka_assignors_spark.rebalances import Generation
-from kafka_assignors_spark.replay import replay
 from kafka_assignors_spark.result import (
     RECORDED,
     TABLES,
@@ -39,12 +35,17 @@ from kafka_assignors_spark.result import (
     ReplayResult,
     to_json,
 )
-from kafka_assignors_spark.table_functions import with_micros
 from spark_validation.tests.groups import RAW_SCHEMA, START, Log, member, write_history
 
 ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]}
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = ("range", "roundrobin", "sticky", "cooperative-sticky", "rack-aware-sticky")
+
+
+ONE: dict[str, object] = {"strategies": ("range",), "modes": (Mode.ROLLOUT,)}
+"""Enough where it is not about what is replayed."""
+
+SmallRun = tuple[ReplayResult, list[Progress], Path]
 
 
 def small() -> Log:
@@ -69,39 +70,50 @@ def small_path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
+def small_run(spark: SparkSession, small_path: str, tmp_path_factory: pytest.TempPathFactory) -> SmallRun:
+    """The replay of `small`, with what was reported meanwhile, and its tables."""
+    seen: list[Progress] = []
+    folder = tmp_path_factory.mktemp("small-tables") / "tables"
+    return run_replay(ReplayOptions(path=small_path, tables=str(folder)), seen.append), seen, folder
+
+
+@pytest.fixture(scope="module")
 def result(spark: SparkSession, recorded: str) -> ReplayResult:
-    """The replay of the history that the repository carries."""
+    """The replay of the history that the repository carries, each group of it without Spark as well."""
     assert spark is SparkSession.getActiveSession()
-    return run(recorded)
+    return run(recorded, sample_groups=100)
 
 
 # What a verdict says
 
 
 def test_a_cooperative_hand_over_counts_as_one_rebalance_of_two_generations(
-    spark: SparkSession, small_path: str
+    small_run: SmallRun,
 ) -> None:
-    found = run(small_path)
+    found, _, _ = small_run
     by_group = {group.group: group for group in found.groups}
     assert (by_group["coop"].generations, by_group["coop"].rebalances) == (3, 2)
     assert by_group["coop"].rebalance_protocols == ("cooperative",)
     assert by_group["eager"].rebalance_protocols == ("eager",)
-    recorded = {verdict.group: verdict for verdict in found.verdicts if verdict.strategy == RECORDED}
+    recorded = {
+        verdict.group: verdict
+        for verdict in found.verdicts
+        if verdict.strategy == RECORDED and verdict.mode is Mode.ROLLOUT
+    }
     assert (recorded["coop"].moved, recorded["coop"].second_rounds) == (2, 1)
     assert (recorded["eager"].moved, recorded["eager"].second_rounds) == (2, 0)
 
 
 def test_the_tables_are_written_and_add_up_to_the_verdicts(
-    spark: SparkSession, small_path: str, tmp_path: Path
+    small_run: SmallRun,
 ) -> None:
-    folder = tmp_path / "tables"
-    found = run(small_path, tables=str(folder), strategies=("range",), modes=(Mode.ROLLOUT,))
+    found, _, folder = small_run
     assert {each.name for each in folder.iterdir()} == set(TABLES)
     assert {(each.group, each.cause, each.generations) for each in found.churn} >= {("eager", "join", 2)}
     days = pq.read_table(folder / "metrics").to_pylist()
     assert {row["date"] for row in days} == {START.date()}
-    assert {(row["group"], row["strategy"]): row["moved"] for row in days} == {
-        (verdict.group, verdict.strategy): verdict.moved for verdict in found.verdicts
+    assert {(row["group"], row["strategy"], row["mode"]): row["moved"] for row in days} == {
+        (verdict.group, verdict.strategy, verdict.mode.value): verdict.moved for verdict in found.verdicts
     }
     joined = [row for row in pq.read_table(folder / "faults").to_pylist() if row["client_id"] == "java-b"]
     assert {(row["group"], row["kind"], row["joins"]) for row in joined} == {
@@ -110,16 +122,40 @@ def test_the_tables_are_written_and_add_up_to_the_verdicts(
     }
 
 
+def test_the_files_of_a_group_hold_its_rows(small_run: SmallRun) -> None:
+    found, _, folder = small_run
+    assert {(each.group, each.table) for each in found.files} == {
+        (group, table)
+        for group in ("coop", "eager")
+        for table in ("generations", "causes", "replayed", "faults")
+    }
+    for each in found.files:
+        groups = pq.read_table(folder / each.file, columns=["group"])["group"].to_pylist()
+        assert groups.count(each.group) == each.rows > 0
+
+
 def test_the_lines_for_a_notebook_run_on_the_tables(
-    spark: SparkSession, small_path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    small_run: SmallRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run(small_path, tables=str(tmp_path / "tables"), strategies=("range",), modes=(Mode.ROLLOUT,))
+    _, _, folder = small_run
     page = (EXAMPLES.parent / "docs" / "tables.md").read_text(encoding="utf-8")
     code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
-    exec(code.replace('"tables/', f'"{tmp_path}/tables/'), {})
+    exec(code.replace('"tables/', f'"{folder}/'), {})
     said = capsys.readouterr().out
     assert f"{START.date()} recorded" in said
     assert "coop scaled java-b /127.0.0.1 1" in said
+
+
+def test_the_notebook_among_the_examples_runs_on_the_tables(
+    small_run: SmallRun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, _, folder = small_run
+    monkeypatch.setattr(sys, "argv", ["", str(folder)])
+    runpy.run_path(str(EXAMPLES / "replay_tables.py"))
+    said = capsys.readouterr().out
+    assert "cooperative-sticky" in said
+    assert "because of hand-over" in said
+    assert "a: 2 partitions of orders" in said
 
 
 def test_tables_go_into_no_folder_that_holds_something_else(small_path: str, tmp_path: Path) -> None:
@@ -244,33 +280,18 @@ def test_a_result_is_plain_json_and_keeps_secrets(result: ReplayResult) -> None:
     assert json.loads(text)["truth"]["holds"] is True
 
 
-def test_spark_and_a_plain_loop_give_the_same_rows(spark: SparkSession, recorded: str) -> None:
-    options = ReplayOptions(path=recorded)
-    events = history.decode(history.unique(history.group_records(recorded_records(spark, recorded))))
-    catalogue = catalogue_of(spark, options, ())
-    folded = consumer_groups.fold(events, catalogue)
-    steps = history.of_consumers(history.steps(history.generations(folded), history.members(folded))).cache()
-    on_spark = [tuple(row) for row in with_micros(replay(steps, catalogue, NAMES)).collect()]
-
-    groups: dict[str, list[Generation]] = {}
-    for row in with_micros(steps).orderBy("partition", "offset").collect():
-        groups.setdefault(row["group"], []).append(Generation.from_row(row))
-    strategies = {name: load_strategy(name) for name in NAMES}
-    local = [
-        replayed.row()
-        for records in groups.values()
-        for replayed in replay_group(records, catalogue, strategies)
-    ]
-
-    def plain(rows: list[tuple[object, ...]]) -> list[str]:
-        return sorted(str([list(v) if isinstance(v, (tuple, list)) else v for v in row]) for row in rows)
-
-    assert plain(on_spark) == plain(local)
+def test_spark_and_a_plain_loop_give_the_same_rows(result: ReplayResult) -> None:
+    """`run_replay` compares them row by row; this says that no group was left out, nor a row of it."""
+    assert {group.group for group in result.groups if group.rebalances} == set(result.sample.groups)
+    rebalances = sum(group.replayed_rebalances for group in result.groups)
+    not_replayed = sum(group.rebalances for group in result.groups) - rebalances
+    assert result.sample.rows == 2 * ((1 + len(NAMES)) * rebalances + not_replayed)
 
 
-def test_progress_names_each_phase_once_and_in_order(spark: SparkSession, small_path: str) -> None:
-    seen: list[Progress] = []
-    run_replay(ReplayOptions(path=small_path, strategies=("range",)), seen.append)
+def test_progress_names_each_phase_once_and_in_order(
+    small_run: SmallRun,
+) -> None:
+    _, seen, _ = small_run
     phases = list(dict.fromkeys((progress.number, progress.phase) for progress in seen))
     assert [number for number, _ in phases] == [1, 2, 3, 4, 5]
     assert {progress.phases for progress in seen} == {5}
@@ -300,11 +321,11 @@ def live(kafka: Kafka) -> Iterator[tuple[Kafka, str]]:
 
 
 def test_a_live_broker_and_parquet_of_its_records_give_the_same_verdict(
-    spark: SparkSession, small_path: str, live: tuple[Kafka, str]
+    small_run: SmallRun, live: tuple[Kafka, str]
 ) -> None:
     kafka, topic = live
-    options = ReplayOptions(bootstrap_servers=kafka.bootstrap, topic=topic)
-    from_broker, from_parquet = run_replay(options, lambda _: None), run(small_path)
+    from_parquet, _, _ = small_run
+    from_broker = run_replay(ReplayOptions(bootstrap_servers=kafka.bootstrap, topic=topic), lambda _: None)
     assert from_broker.verdicts == from_parquet.verdicts
     assert [group.rebalances for group in from_broker.groups] == [
         group.rebalances for group in from_parquet.groups
@@ -367,7 +388,7 @@ def test_a_history_of_which_nothing_can_be_judged_is_an_error(spark: SparkSessio
     log = Log()
     log.generation("g", 9, member("a", gets=ALL))
     with pytest.raises(ReplayError, match=r"nothing to replay: .*the history starts in the middle"):
-        run(write_history(tmp_path, log, {"orders": 4}))
+        run(write_history(tmp_path, log, {"orders": 4}), **ONE)
 
 
 def test_a_group_that_is_not_there_is_named(spark: SparkSession, small_path: str) -> None:
@@ -400,46 +421,22 @@ def broken_path(tmp_path: Path) -> str:
     return write_history(tmp_path, log, {"orders": 4})
 
 
-def test_a_record_that_does_not_decode_is_listed_and_the_run_goes_on(
-    spark: SparkSession, broken_path: str
-) -> None:
-    found = run(broken_path)
-    assert [(each.partition, each.offset, each.group) for each in found.undecodable] == [(0, 5, "eager")]
-    assert found.history.undecodable == 1
-    assert found.verdicts
-
-
 def test_strict_fails_on_it_and_says_where_it_is(spark: SparkSession, broken_path: str) -> None:
     with pytest.raises(ReplayError, match="1 records do not decode: partition 0 offset 5: "):
         run(broken_path, strict=True)
-
-
-def connect_worker(name: str) -> GroupMember:
-    return replace(member(name), subscription=b"\0\1connect", assignment=b"")
-
-
-def test_groups_of_other_protocol_types_are_counted_and_left_alone(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    log = small()
-    log.generation("connect-cluster", 1, connect_worker("w"), protocol="sessioned", kind="connect")
-    found = run(write_history(tmp_path, log, {"orders": 4}))
-    (group,) = (group for group in found.groups if group.group == "connect-cluster")
-    assert group.not_replayed == {"members of protocol type 'connect' are no consumers": 1}
-    assert found.undecodable == ()
 
 
 def test_parquet_without_a_catalogue_is_replayed_on_inferred_counts_and_says_so(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     pq.write_table(small().table().cast(RAW_SCHEMA), tmp_path / "part-0.parquet")
-    found = run(str(tmp_path))
+    found = run(str(tmp_path), **ONE)
     assert {group.inferred_topics for group in found.groups} == {("orders",)}
     assert all(client.checked == 0 for client in found.truth.clients)
 
 
-def test_times_are_aware_and_in_utc(spark: SparkSession, small_path: str) -> None:
-    found = run(small_path, strategies=("range",))
+def test_times_are_aware_and_in_utc(small_run: SmallRun) -> None:
+    found, _, _ = small_run
     assert found.history.first_timestamp == from_micros(1_772_323_200_000_000)
     assert found.timeline[0].timestamp.tzinfo is not None
     assert astuple(found.timeline[0])

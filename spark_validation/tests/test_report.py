@@ -7,6 +7,8 @@ import re
 from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -14,7 +16,15 @@ from kafka_assignors.cli.tables import print_replay
 from kafka_assignors_spark.report import html_report, json_report
 from kafka_assignors_spark.report.findings import find, leading_mode, sentence, totals
 from kafka_assignors_spark.result import RECORDED, Mode, ReplayResult, Verdict
-from spark_validation.tests.report_sample import BREAKING_OUT, GROUPS, HOSTILE, sample, summary, verdict
+from spark_validation.tests.report_sample import (
+    BREAKING_OUT,
+    GROUPS,
+    HOSTILE,
+    LINKING,
+    sample,
+    summary,
+    verdict,
+)
 
 
 def result_of(*verdicts: Verdict) -> ReplayResult:
@@ -172,6 +182,14 @@ def test_what_a_change_would_mean_is_read_from_the_rollout() -> None:
             "group better: the fullest member would have had 1.00 times the mean instead of 1.50.",
         ),
         (
+            (
+                verdict("g", RECORDED, moved=2, load_stddev=0.5, max_over_mean=1.034),
+                verdict("g", "sticky", moved=1, load_stddev=0.1, max_over_mean=1.031),
+            ),
+            "sticky would have moved 1 partition where production (range) moved 2 (50% fewer); loads would "
+            "have spread by 0.10 partitions instead of 0.50 (standard deviation).",
+        ),
+        (
             (verdict("g", RECORDED, moved=2), verdict("g", "sticky", moved=2)),
             "Nothing to gain: production (range) moved 2 partitions, and none of these does better.",
         ),
@@ -251,7 +269,7 @@ def test_names_are_text_wherever_they_stand(document: str) -> None:
         assert group in elements.text
     assert len(elements.named("script")) == 3
     assert elements.named("img") == []
-    assert all((link["href"] or "").startswith("#") for link in elements.named("a"))
+    assert all(re.match(r"#|javascript%3Atables/", link["href"] or "") for link in elements.named("a"))
     assert not any(name.startswith("on") for _, attributes in elements.tags for name in attributes)
 
 
@@ -269,6 +287,39 @@ def test_the_report_shows_the_parameters_of_the_model_of_pauses(document: str) -
     text = Elements(document).text
     assert "heartbeat_interval_s 3.0" in text
     assert "second_round_heartbeats 0.45" in text
+
+
+def test_a_group_is_a_link_to_its_section_and_from_there_to_its_rows(document: str) -> None:
+    elements = Elements(document)
+    links = [link["href"] or "" for link in elements.named("a")]
+    sections = {each["id"] for each in elements.named("details") if "id" in each}
+    assert {f"group-{place}" for place in range(len(GROUPS))} == sections
+    assert {f"#{section}" for section in sections} <= set(links)
+    assert "partition 17 of the offsets topic, offsets 4711 to 90210" in elements.text
+    assert f"javascript%3Atables/out/replayed/{quote(LINKING)}.parquet" in links
+
+
+def test_links_to_rows_are_relative_to_where_the_report_lies(tmp_path: Path) -> None:
+    options = replace(sample().options, tables=str(tmp_path / "a b" / "tables"))
+    links = Elements(html_report(replace(sample(), options=options), tmp_path / "reports")).named("a")
+    assert "../a%20b/tables/checked" in [link["href"] for link in links]
+
+
+def test_of_thousands_of_groups_those_that_gain_most_are_shown() -> None:
+    figures = [
+        each
+        for number in range(250)
+        for each in (
+            verdict(f"g-{number:03}", RECORDED, moved=300),
+            verdict(f"g-{number:03}", "sticky", moved=number),
+        )
+    ]
+    elements = Elements(html_report(replace(result_of(*figures), ownership=(), culprits=())))
+    assert len([each for each in elements.named("details") if "id" in each]) == 200
+    assert "g-199" in elements.text
+    assert "g-200" not in elements.text
+    assert "50 more groups gain less and are not shown" in elements.text
+    assert "250 of 250 groups would gain" in elements.text
 
 
 def test_the_latest_changes_of_an_owner_are_there_without_a_plot(document: str) -> None:
@@ -313,6 +364,8 @@ def test_the_tables_say_all_without_javascript(document: str) -> None:
     text = " ".join(Elements(document).text.split())
     assert "4 of 4 groups would gain from another strategy" in text
     assert "12 generation numbers without a record" in text
+    assert "2 generations with a time before that of the one before" in text
+    assert "4 times a group began anew under the same name" in text
     assert "1 record could not be read" in text
     assert "value: version 9 at byte 0" in text
     assert "1 × sorts by member id alone" in text
@@ -380,6 +433,8 @@ def test_the_terminal_gets_every_figure_and_no_steering(capsys: pytest.CaptureFi
     assert "It holds: 20 of 20" in out
     assert "1 undecodable record, by partition/offset: 3/99" in out
     assert "1 would gain from another strategy (rollout)" in out
+    assert "paused, s" in out
+    assert "2 generations with a time before the one before" in out
 
 
 def test_a_strategy_that_always_failed_has_no_figures(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 from kafka_assignors.cli import main
 from kafka_assignors.protocol import (
@@ -29,7 +30,6 @@ from kafka_assignors.protocol import (
     encode_key,
     encode_subscription,
 )
-from kafka_assignors_spark.session import spark_session
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=timezone.utc)
 RAW = pa.schema(
@@ -106,10 +106,8 @@ GENERATIONS: list[tuple[bytes, bytes | None]] = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _one_spark() -> Iterator[None]:
+def _one_spark(spark: SparkSession) -> None:
     """Spark starts once for all runs of the command in this process, which use what is active."""
-    with spark_session("local[2]"):
-        yield
 
 
 @pytest.fixture
@@ -156,20 +154,15 @@ def test_it_prints_tables_and_a_verdict_and_writes_both_reports(
     assert sorted(path.name for path in report.parent.iterdir()) == ["report.html", "report.json"]
 
 
-def test_one_mode_and_one_group_can_be_asked_for(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = [str(history), "--strategy", "sticky", "--mode", "one-step", "--group", HOSTILE]
-    assert main(["replay", *arguments]) == 0
-    out = capsys.readouterr().out
-    assert "one-step" in out
-    assert "rollout" not in out
-
-
-def test_records_that_do_not_decode_are_counted_and_the_run_goes_on(
+def test_one_mode_and_one_group_can_be_asked_for_and_records_that_do_not_decode_are_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     history = write_history(tmp_path / "history", [*GENERATIONS, (KEY, b"\x00\x03\xff")])
-    assert main(["replay", str(history), "--strategy", "sticky"]) == 0
-    assert "1 undecodable record, by partition/offset: 7/3 (" in capsys.readouterr().out
+    assert main(["replay", str(history), "-s", "sticky", "--mode", "one-step", "-g", HOSTILE]) == 0
+    out = capsys.readouterr().out
+    assert "one-step" in out
+    assert "rollout" not in out
+    assert "1 undecodable record, by partition/offset: 7/3 (" in out
 
 
 def test_strict_fails_on_records_that_do_not_decode(

@@ -11,12 +11,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import partial
 from importlib import resources
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
@@ -25,6 +29,7 @@ from plotly.offline import get_plotlyjs
 from kafka_assignors_spark.faults import FaultKind
 from kafka_assignors_spark.report import plots
 from kafka_assignors_spark.report.findings import (
+    PLOTTED_GROUPS,
     Finding,
     find,
     in_order,
@@ -42,15 +47,15 @@ from kafka_assignors_spark.result import (
     Mode,
     OwnershipSpan,
     ReplayResult,
+    TableFile,
     TimelineRow,
     Verdict,
 )
 
-__all__ = ["PLOTTED_GROUPS", "html_report"]
+__all__ = ["html_report"]
 
-PLOTTED_GROUPS = 60
-"""At most so many groups, those that gain most, get plots of their own: each point of a plot is in the file.
-"""
+_SHOWN_GROUPS = 200
+"""At most so many groups are in the report: one of thousands could be neither mailed nor read."""
 
 _BARS_FOR_GROUPS = 15
 _SHOWN_CULPRITS = 20
@@ -78,13 +83,15 @@ class _GroupSection:
     culprits: tuple[Culprit, ...]
     owned: tuple[OwnershipSpan, ...]
     latest_changes: tuple[tuple[OwnershipSpan, OwnershipSpan], ...]
+    files: tuple[TableFile, ...]
     plotted: bool
 
 
-def html_report(result: ReplayResult) -> str:
-    """`result` as one HTML document."""
+def html_report(result: ReplayResult, folder: Path | None = None) -> str:
+    """`result` as one HTML document, which is going to lie in `folder`: links to files are relative to it."""
     found = find(result)
-    sections = _sections(result, found)
+    every = _sections(result, found)
+    sections = every[:_SHOWN_GROUPS]
     blamed = sorted(
         (culprit for culprit in result.culprits if culprit.kind not in _NOBODYS_FAULT),
         key=lambda culprit: -culprit.generations,
@@ -103,14 +110,19 @@ def html_report(result: ReplayResult) -> str:
         modes=[mode for mode in Mode if mode in result.options.modes],
         totals={mode: totals(result, mode) for mode in Mode},
         sections=sections,
-        gaining=[section for section in sections if section.finding is not None and section.finding.gains],
+        others=len(every) - len(sections),
+        places={section.summary.group: f"group-{place}" for place, section in enumerate(sections)},
+        gaining=[section for section in every if section.finding is not None and section.finding.gains],
         not_replayed=_not_replayed(result.groups),
         blamed=blamed[:_SHOWN_CULPRITS],
         blameworthy=len(blamed),
         causes=_causes(result.churn),
+        inferred=sorted({topic for summary in result.groups for topic in summary.inferred_topics}),
+        made_again=sum(summary.incarnations - 1 for summary in result.groups),
         pauses=asdict(result.options.pauses),
         fault_rules=asdict(result.options.fault_rules),
         tables=TABLES,
+        link=partial(_link, result.options.tables, folder),
         plotted_groups=PLOTTED_GROUPS,
         bars_for_groups=_BARS_FOR_GROUPS,
         figures=_for_script(_figures(result, found, sections)),
@@ -131,6 +143,9 @@ def _sections(result: ReplayResult, found: Sequence[Finding]) -> list[_GroupSect
     culprits: dict[str, list[Culprit]] = defaultdict(list)
     for culprit in result.culprits:
         culprits[culprit.group].append(culprit)
+    files: dict[str, list[TableFile]] = defaultdict(list)
+    for file in result.files:
+        files[file.group].append(file)
     owned: dict[str, list[OwnershipSpan]] = defaultdict(list)
     for span in result.ownership:
         owned[span.group].append(span)
@@ -156,6 +171,7 @@ def _sections(result: ReplayResult, found: Sequence[Finding]) -> list[_GroupSect
                 tuple(culprits[group]),
                 tuple(owned[group]),
                 tuple(reversed(plots.owner_changes(owned[group])[-_SHOWN_CHANGES:])),
+                tuple(files[group]),
                 finding is not None and index < PLOTTED_GROUPS,
             )
         )
@@ -219,6 +235,15 @@ def _for_script(value: Any) -> Markup:
 def _csp_hash(source: str) -> str:
     digest = hashlib.sha256(source.encode("utf-8")).digest()
     return "sha256-" + base64.b64encode(digest).decode("ascii")
+
+
+def _link(tables: str | None, folder: Path | None, file: str) -> str:
+    """Where a file of the tables is, as seen from the report."""
+    assert tables is not None
+    whole = f"{tables.rstrip('/')}/{file}"
+    if "://" in whole:
+        return quote(whole, safe=":/")
+    return quote(os.path.relpath(whole, folder or Path.cwd()).replace(os.sep, "/"))
 
 
 def _text(name: str) -> str:

@@ -21,7 +21,7 @@ are of a client that is eager under any strategy, a cooperative one is taken to 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kafka_assignors.strategies import RebalanceProtocol, StrategyError, load_strategy
@@ -29,15 +29,21 @@ from kafka_assignors_spark.leaders import EAGER_CLIENTS
 from kafka_assignors_spark.result import RECORDED, GroupSummary, Mode, ReplayResult, Verdict
 
 __all__ = [
+    "PLOTTED_GROUPS",
     "Finding",
     "StrategyTotal",
     "find",
+    "find_among",
     "in_order",
     "leading_mode",
     "moving_groups",
     "sentence",
     "totals",
 ]
+
+PLOTTED_GROUPS = 60
+"""At most so many groups, those that gain most, get plots of their own: each point of a plot is in the file.
+"""
 
 _EQUAL_STDDEV = 0.05
 _EQUAL_PAUSES = 1.01
@@ -129,28 +135,39 @@ def leading_mode(result: ReplayResult) -> Mode:
     """The mode whose figures lead: rollout, which is what a change of strategy would mean, where it was
     replayed.
     """
-    return Mode.ROLLOUT if any(verdict.mode is Mode.ROLLOUT for verdict in result.verdicts) else Mode.ONE_STEP
+    return _leading_mode(result.verdicts)
+
+
+def _leading_mode(verdicts: Iterable[Verdict]) -> Mode:
+    return Mode.ROLLOUT if any(verdict.mode is Mode.ROLLOUT for verdict in verdicts) else Mode.ONE_STEP
 
 
 def find(result: ReplayResult) -> list[Finding]:
     """One finding per group that has a recorded verdict, those that gain most first."""
-    mode = leading_mode(result)
+    return find_among(result.verdicts, result.groups, result.options.strategies)
+
+
+def find_among(
+    verdicts: Sequence[Verdict], groups: Iterable[GroupSummary], strategies: Sequence[str]
+) -> list[Finding]:
+    """The same of the parts of a result; `strategies` are those that were asked for."""
+    mode = _leading_mode(verdicts)
     by_group: dict[str, dict[str, Verdict]] = defaultdict(dict)
-    for verdict in result.verdicts:
+    for verdict in verdicts:
         if verdict.mode is mode and verdict.rebalances:
             by_group[verdict.group][verdict.strategy] = verdict
-    summaries = {summary.group: summary for summary in result.groups}
+    summaries = {summary.group: summary for summary in groups}
     found = []
     for group, by_strategy in by_group.items():
-        verdicts = [by_strategy[name] for name in in_order(by_strategy, result)]
+        of_group = [by_strategy[name] for name in _in_order(by_strategy, strategies)]
         recorded = by_strategy.get(RECORDED)
         if recorded is not None:
             summary = summaries.get(group)
             eager = summary is not None and not EAGER_CLIENTS.isdisjoint(summary.clients)
-            best = _best(recorded, verdicts, eager)
+            best = _best(recorded, of_group, eager)
             equals = tuple(
                 verdict.strategy
-                for verdict in verdicts
+                for verdict in of_group
                 if verdict.strategy not in (RECORDED, best.strategy) and _as_good(verdict, best)
             )
             found.append(Finding(group, mode, recorded, best, equals, _days(summary), eager))
@@ -167,6 +184,11 @@ def sentence(finding: Finding, summary: GroupSummary | None) -> str:
         f"the fullest member would have had {best.max_over_mean:.2f} times the mean instead of "
         f"{recorded.max_over_mean:.2f}"
     )
+    if f"{best.max_over_mean:.2f}" == f"{recorded.max_over_mean:.2f}":
+        fullest = (
+            f"loads would have spread by {best.load_stddev:.2f} partitions instead of "
+            f"{recorded.load_stddev:.2f} (standard deviation)"
+        )
     instead = (
         f"{best.strategy} would have moved {_partitions(best.moved)} where {ran} moved {recorded.moved:,}"
     )
@@ -235,7 +257,11 @@ def totals(result: ReplayResult, mode: Mode) -> list[StrategyTotal]:
 
 def in_order(strategies: Iterable[str], result: ReplayResult) -> list[str]:
     """`strategies` as reports list them: what was recorded first, the others as they were asked for."""
-    order = {name: index for index, name in enumerate((RECORDED, *result.options.strategies))}
+    return _in_order(strategies, result.options.strategies)
+
+
+def _in_order(strategies: Iterable[str], asked: Sequence[str]) -> list[str]:
+    order = {name: index for index, name in enumerate((RECORDED, *asked))}
     return sorted(strategies, key=lambda name: order.get(name, len(order)))
 
 

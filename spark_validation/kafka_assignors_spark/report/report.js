@@ -40,6 +40,14 @@
   }, { rootMargin: "300px" });
   for (const element of document.querySelectorAll(".plot")) seen.observe(element);
 
+  // A link to a group opens it.
+  function open() {
+    const target = location.hash && document.getElementById(location.hash.slice(1));
+    if (target && target.tagName === "DETAILS") target.open = true;
+  }
+  window.addEventListener("hashchange", open);
+  open();
+
   dark.addEventListener("change", () => drawn.forEach(draw));
   // On paper everything shows, so everything has to be drawn.
   window.addEventListener("beforeprint", () => {

@@ -120,6 +120,15 @@ def replay(
     ] = None,
     master: Master = None,
     spark_config: SparkConfig = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR",
+            help="Keep here what is done, and go on from it: give the same directory again after an "
+            "interruption. A path or URL that Spark can write; nobody else should be able to.",
+            rich_help_panel="Spark",
+        ),
+    ] = None,
 ) -> None:
     """Replay the recorded rebalances of consumer groups under other strategies, on Spark."""
     if (history is None) == (bootstrap_server is None):
@@ -157,15 +166,18 @@ def replay(
             timeout_seconds=timeout,
             master=master,
             spark_config=properties,
+            checkpoint=checkpoint,
             pauses=parameters("--pause", pause or (), default.pauses),
             fault_rules=parameters("--fault", fault or (), default.fault_rules),
             tables=tables,
         )
     )
     print_replay(result)
-    for path, text in ((html, html_report), (json_file, json_report)):
-        if path is not None:
-            write(path, text(result))
-            note(f"wrote {path}")
+    if html is not None:
+        write(html, html_report(result, html.parent))
+        note(f"wrote {html}")
+    if json_file is not None:
+        write(json_file, json_report(result))
+        note(f"wrote {json_file}")
     if tables is not None:
         note(f"wrote the tables in {tables}")

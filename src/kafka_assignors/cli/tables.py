@@ -22,11 +22,12 @@ from kafka_assignors_spark.report.findings import (
     sentence,
     totals,
 )
-from kafka_assignors_spark.result import RECORDED, Mode, ReplayResult, TruthCheck, Verdict
+from kafka_assignors_spark.result import RECORDED, Mode, ReplayResult, SampleCheck, TruthCheck, Verdict
 
 __all__ = ["print_replay"]
 
 _SHOWN_FINDINGS = 5
+_SHOWN_GROUPS = 50
 _SHOWN_RECORDS = 5
 
 Figures = Verdict | StrategyTotal
@@ -42,6 +43,7 @@ def print_replay(result: ReplayResult) -> None:
         _totals_table(result),
         Text(),
         *_truth(result.truth),
+        *_sample(result.sample),
         Text(),
         *_left_out(result),
         *_verdict(result, found),
@@ -49,7 +51,7 @@ def print_replay(result: ReplayResult) -> None:
 
 
 def _groups(result: ReplayResult, found: Sequence[Finding]) -> list[RenderableType]:
-    """A row for each group and strategy; bold is what serves the group best."""
+    """A row for each strategy and group, of those that gain most; bold is what serves the group best."""
     verdicts: dict[str, dict[str, dict[Mode, Figures]]] = defaultdict(lambda: defaultdict(dict))
     for verdict in result.verdicts:
         verdicts[verdict.group][verdict.strategy][verdict.mode] = verdict
@@ -58,7 +60,9 @@ def _groups(result: ReplayResult, found: Sequence[Finding]) -> list[RenderableTy
         "Every group under every strategy (* serves the group best)", result, ("group", "strategy")
     )
     moving = moving_groups(result)
-    for group in sorted(verdicts.keys() & moving):
+    gaining_first = dict.fromkeys([*(finding.group for finding in found), *sorted(moving)])
+    shown = {*[group for group in gaining_first if group in moving][:_SHOWN_GROUPS]}
+    for group in sorted(verdicts.keys() & shown):
         strategies = in_order(verdicts[group], result)
         for index, strategy in enumerate(strategies):
             table.add(
@@ -67,11 +71,17 @@ def _groups(result: ReplayResult, found: Sequence[Finding]) -> list[RenderableTy
                 best=strategy in best.get(group, ()),
                 last=index == len(strategies) - 1,
             )
+    notes = []
+    if others := len(verdicts.keys() & moving - shown):
+        notes.append(
+            f"and {_count(others, 'more group')}, which gain less: --report, --json and --tables have more"
+        )
     still = sorted(verdicts.keys() - moving)
-    if not still:
-        return [table.table]
-    note = f"Without a move under any strategy: {', '.join(still)}"
-    return [table.table, Padding(Text(printable(note)), (0, 0, 0, 1))] if moving else [Text(printable(note))]
+    if still:
+        names = ", ".join(still[:_SHOWN_GROUPS]) + (", …" if len(still) > _SHOWN_GROUPS else "")
+        notes.append(f"Without a move under any strategy: {names}")
+    lines: list[RenderableType] = [Padding(Text(printable(note)), (0, 0, 0, 1)) for note in notes]
+    return [table.table, *lines] if shown else lines
 
 
 def _totals_table(result: ReplayResult) -> Table:
@@ -101,6 +111,7 @@ class _Strategies:
         self.table.add_column("\nkept", justify="right")
         self.table.add_column("fullest/\nmean (worst)", justify="right")
         self.table.add_column("second\nrounds", justify="right")
+        self.table.add_column("paused, s\n(model)", justify="right")
         if self._failures:
             self.table.add_column("\nfailed", justify="right")
 
@@ -118,9 +129,10 @@ class _Strategies:
                 f"{leading.stickiness:.0%}",
                 f"{leading.max_over_mean:.2f} ({leading.worst_max_over_mean:.2f})",
                 f"{leading.second_rounds:,}",
+                f"{leading.paused_s:,.0f}",
             ]
         else:
-            cells += ["–"] * 3
+            cells += ["–"] * 4
         if self._failures and leading is not None:
             cells.append(Text(f"{leading.failed}", style="bold red" if leading.failed else ""))
         style = "bold" if best else "dim" if names[-1] == RECORDED else ""
@@ -175,6 +187,13 @@ def _truth(truth: TruthCheck) -> list[RenderableType]:
     return renderables
 
 
+def _sample(sample: SampleCheck) -> list[RenderableType]:
+    if not sample.groups:
+        return []
+    groups = _count(len(sample.groups), "group")
+    return [Text(f"{_count(sample.rows, 'row')} of {groups} computed without Spark as well: the same.")]
+
+
 def _left_out(result: ReplayResult) -> list[RenderableType]:
     """Lines on what the figures above do not cover; none where they cover everything."""
     history = result.history
@@ -207,6 +226,15 @@ def _left_out(result: ReplayResult) -> list[RenderableType]:
     if history.skipped_numbers:
         lines.append(
             f"{_count(history.skipped_numbers, 'generation number')} without a record, never bridged"
+        )
+    if history.clock_jumps:
+        lines.append(
+            f"{_count(history.clock_jumps, 'generation')} with a time before the one before it: a clock was "
+            "set back, and offsets decide the order"
+        )
+    if made_again := sum(group.incarnations - 1 for group in result.groups):
+        lines.append(
+            f"{_count(made_again, 'time')} a group was deleted and made again: what was before counts no more"
         )
     if history.kip848_groups:
         lines.append(f"{_count(history.kip848_groups, 'KIP-848 group')}, whose broker assigns")

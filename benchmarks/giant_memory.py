@@ -1,0 +1,131 @@
+"""What one task needs to hold of a giant group: members x partitions, after ever more generations.
+
+    python -m benchmarks.giant_memory
+    python -m benchmarks.giant_memory --members 500 --partitions 20000 --generations 40
+
+A group is replayed, and its causes, faults and the check of truth are found, as the tasks of a replay do
+it: each generation is decoded from the bytes of its record, fed to all of them, and forgotten. In each, one
+member restarts under a new id. Shown is what Python has allocated at most since the line before, and the
+state that passes from chunk to chunk: both are to stay where they are, however many generations follow. (What
+a member was given in its last eight generations is remembered.) Spark's batches are not part of it: it hands
+a hundred rows over at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tracemalloc
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+
+from kafka_assignors.group import Group, Member, Topic
+from kafka_assignors.protocol import (
+    ConsumerAssignment,
+    GroupMember,
+    GroupMetadata,
+    Subscription,
+    encode_assignment,
+    encode_group_metadata,
+    encode_subscription,
+)
+from kafka_assignors.strategies.registry import load_strategy
+from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
+from kafka_assignors_spark.causes import CauseFinder
+from kafka_assignors_spark.faults import FaultFinder, FaultRules
+from kafka_assignors_spark.group_replay import GroupReplay
+from kafka_assignors_spark.rebalances import Generation
+from kafka_assignors_spark.records import decode_members
+from kafka_assignors_spark.result import Mode
+from kafka_assignors_spark.truth import check_generation
+
+START = datetime(2026, 3, 2, tzinfo=timezone.utc)
+STRATEGIES = ("range", "cooperative-sticky")
+MIB = 2**20
+
+
+def values(members: int, partitions: int, generations: int) -> Iterator[bytes]:
+    """The records of a group that runs range."""
+    topic = Topic("giant.events", partitions)
+    strategy = load_strategy("range")
+    names = [f"giant-{number:04}" for number in range(members)]
+    for generation in range(1, generations + 1):
+        names[generation % members] += "x"
+        group = Group.of([topic], [Member(name, frozenset({topic.name})) for name in names], generation)
+        given = strategy.assign(group).members
+        yield encode_group_metadata(
+            GroupMetadata(
+                3,
+                "consumer",
+                generation,
+                "range",
+                names[0],
+                tuple(
+                    GroupMember(
+                        member_id=name,
+                        client_id="giant",
+                        client_host=f"/10.0.{place // 256}.{place % 256}",
+                        session_timeout_ms=45_000,
+                        subscription=encode_subscription(Subscription(1, (topic.name,), b"", given[name])),
+                        assignment=encode_assignment(ConsumerAssignment(1, given[name])),
+                        rebalance_timeout_ms=300_000,
+                    )
+                    for place, name in enumerate(names)
+                ),
+            )
+        )
+
+
+def generation_of(value: bytes, number: int) -> Generation:
+    members = decode_members(value)
+    return Generation(
+        group="giant",
+        incarnation=1,
+        generation=number,
+        offset=number,
+        timestamp=START + timedelta(seconds=30 * number),
+        protocol="range",
+        empty=False,
+        replacement=False,
+        skipped=0,
+        starts_late=False,
+        decodes=True,
+        members={member.member_id: member for member in members},
+        leader=members[0].member_id,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.giant_memory", description=__doc__)
+    parser.add_argument("--members", type=int, default=500)
+    parser.add_argument("--partitions", type=int, default=20_000)
+    parser.add_argument("--generations", type=int, default=24)
+    given = parser.parse_args()
+    catalogue = Catalogue([CatalogueEntry(None, None, Topic("giant.events", given.partitions))])
+    strategies = {name: load_strategy(name) for name in STRATEGIES}
+    tracemalloc.start()
+    replay = GroupReplay(catalogue, strategies, tuple(Mode))
+    causes, faults = CauseFinder(catalogue), FaultFinder(FaultRules())
+    print(f"{given.members} members, {given.partitions:,} partitions, {' and '.join(STRATEGIES)}\n")
+    print("| generations | record, KiB | at most, MiB | state between chunks, MiB |")
+    print("|---:|---:|---:|---:|")
+    step = max(1, given.generations // 4)
+    for number, value in enumerate(values(given.members, given.partitions, given.generations), start=1):
+        record = generation_of(value, number)
+        for _ in replay.feed(record):
+            pass
+        causes.feed(record)
+        for _ in faults.feed(record):
+            pass
+        check_generation(record, strategies["range"], catalogue, record.leader or "", 0)
+        if number % step == 0:
+            most = tracemalloc.get_traced_memory()[1]
+            tracemalloc.reset_peak()
+            state = len(replay.state())
+            print(
+                f"| {number} | {len(value) / 1024:,.0f} | {most / MIB:,.0f} | {state / MIB:,.1f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

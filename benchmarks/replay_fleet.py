@@ -1,0 +1,164 @@
+"""The replay of a synthetic fleet: how fast, how it grows with the data, and how much memory it takes.
+
+    python -m benchmarks.replay_fleet
+    python -m benchmarks.replay_fleet --groups 5000 --generations 1000000 --doublings 0 --results fleets.json
+
+Each size is a fleet of its own, in twice as many groups with twice as many generations as the one before, and
+is replayed by a process of its own. An event is a record of the history. Memory is what the JVM, and all
+Python workers together, have resident at most, as /proc shows every half second. The growth between two sizes
+is the exponent of time over events: 1 is linear. Spark's start counts, so that it begins below 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from spark_validation.fleet.profile import FleetOptions
+
+POLL_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One size."""
+
+    groups: int
+    events: int
+    bytes: int
+    replay_s: float
+    jvm_mib: float
+    python_mib: float
+
+    @property
+    def events_per_s(self) -> float:
+        return self.events / self.replay_s
+
+
+def children(process: int) -> list[int]:
+    """The processes that come from this one, itself among them."""
+    found = [process]
+    for parent in found:
+        for task in Path(f"/proc/{parent}/task").glob("*/children"):
+            try:
+                found.extend(map(int, task.read_text().split()))
+            except OSError:
+                continue
+    return found
+
+
+def resident_mib(process: int) -> tuple[str, float]:
+    """The name of the program, and its memory; nothing for one that has just ended."""
+    try:
+        status = Path(f"/proc/{process}/status").read_text()
+    except OSError:
+        return "", 0.0
+    fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    return fields["Name"], int(fields.get("VmRSS", "0 kB").split()[0]) / 1024
+
+
+def watched(command: list[str], timeout_s: float) -> tuple[float, float, float]:
+    """Run it: seconds, and the greatest memory of its JVM and of its Python workers, in MiB."""
+    started = time.monotonic()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    jvm = python = 0.0
+    try:
+        while process.poll() is None:
+            if time.monotonic() - started > timeout_s:
+                raise TimeoutError(f"{' '.join(command)}: not done after {timeout_s:.0f} s")
+            now = [resident_mib(each) for each in children(process.pid)[1:]]
+            jvm = max(jvm, sum(mib for name, mib in now if name == "java"))
+            python = max(python, sum(mib for name, mib in now if name.startswith("python")))
+            time.sleep(POLL_S)
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)} failed with exit code {process.returncode}")
+    return time.monotonic() - started, jvm, python
+
+
+def measure(options: FleetOptions, strategies: str, master: str, timeout_s: float) -> Run:
+    """Make a fleet of this size, and replay it."""
+    with tempfile.TemporaryDirectory() as folder:
+        fleet, report = str(Path(folder, "fleet")), Path(folder, "report.json")
+        made = [
+            *(sys.executable, "-m", "spark_validation.fleet", fleet, "--master", master),
+            *("--groups", str(options.groups), "--generations", str(options.generations)),
+            *("--days", str(options.days), "--seed", str(options.seed)),
+        ]
+        watched(made, timeout_s)
+        replay = [
+            *(sys.executable, "-m", "kafka_assignors.cli", "replay", fleet, "--json", str(report)),
+            *("--strategy", strategies, "--master", master),
+        ]
+        seconds, jvm_mib, python_mib = watched(replay, timeout_s)
+        size = sum(path.stat().st_size for path in Path(fleet, "raw").rglob("*.parquet"))
+        events = json.loads(report.read_text())["history"]["records"]
+        return Run(options.groups, events, size, seconds, jvm_mib, python_mib)
+
+
+def table(runs: Iterable[Run]) -> Iterator[str]:
+    """The lines of a table in Markdown, the smallest fleet first."""
+    yield "| groups | events | Parquet, MiB | s | events/s | JVM, MiB | Python, MiB | growth |"
+    yield "|---:|---:|---:|---:|---:|---:|---:|---:|"
+    before: Run | None = None
+    for run in sorted(runs, key=lambda run: run.events):
+        growth = "" if before is None else f"{exponent(before, run):.2f}"
+        before = run
+        cells = (
+            f"{run.groups:,}",
+            f"{run.events:,}",
+            f"{run.bytes / 2**20:,.1f}",
+            f"{run.replay_s:,.0f}",
+            f"{run.events_per_s:,.0f}",
+            f"{run.jvm_mib:,.0f}",
+            f"{run.python_mib:,.0f}",
+            growth,
+        )
+        yield f"| {' | '.join(cells)} |"
+
+
+def exponent(smaller: Run, larger: Run) -> float:
+    """Of the time as a power of the events."""
+    return math.log(larger.replay_s / smaller.replay_s) / math.log(larger.events / smaller.events)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.replay_fleet", description=__doc__)
+    parser.add_argument("--groups", type=int, default=200, help="of the largest fleet")
+    parser.add_argument("--generations", type=int, default=20_000, help="of the largest fleet")
+    parser.add_argument("--doublings", type=int, default=2, help="how many smaller fleets come before it")
+    parser.add_argument("--strategies", default="range,cooperative-sticky")
+    parser.add_argument("--master", default="local[2]")
+    parser.add_argument(
+        "--results", metavar="FILE", type=Path, help="keep what is measured here; the table has all of it"
+    )
+    parser.add_argument("--timeout", type=float, default=4 * 3600, help="of each step, in seconds")
+    given = parser.parse_args()
+
+    runs: list[Run] = []
+    if given.results is not None and given.results.exists():
+        runs = [Run(**each) for each in json.loads(given.results.read_text())]
+    for halvings in range(given.doublings, -1, -1):
+        options = FleetOptions(given.groups >> halvings, given.generations >> halvings)
+        runs = [run for run in runs if run.groups != options.groups]
+        runs.append(measure(options, given.strategies, given.master, given.timeout))
+        if given.results is not None:
+            given.results.write_text(json.dumps([asdict(run) for run in runs], indent=1) + "\n")
+    print(f"{os.cpu_count()} cores, {given.master}, {given.strategies}\n")
+    print("\n".join(table(runs)))
+
+
+if __name__ == "__main__":
+    main()

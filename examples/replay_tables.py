@@ -1,0 +1,66 @@
+# %% [markdown]
+# # The tables of a replay, in a notebook
+#
+# `kafka-assignors replay history/ --strategy range,cooperative-sticky --tables tables/` has written them. Run
+# this file as it is (`python examples/replay_tables.py tables`), or cell by cell: Jupyter (with jupytext),
+# VS Code, PyCharm and Spyder know the marks. It needs pyarrow alone; `to_pandas()` makes a data frame of any
+# table.
+
+# %%
+import sys
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+TABLES = Path(sys.argv[1] if len(sys.argv) > 1 else "tables")
+
+# %% [markdown]
+# What each strategy would have moved and paused, had it been running all along. `recorded` is what production
+# did.
+
+# %%
+metrics = pq.read_table(TABLES / "metrics", filters=pc.field("mode") == "rollout")
+totals = metrics.group_by("strategy").aggregate(
+    [("moved", "sum"), ("least_moved", "sum"), ("paused_s", "sum"), ("failed", "sum")]
+)
+for row in totals.sort_by("paused_s_sum").to_pylist():
+    print(f"{row['strategy']:20} {row['moved_sum']:8,} moved {row['paused_s_sum']:12,.1f} s paused (model)")
+
+# %% [markdown]
+# The group that production paused longest, and its worst rebalances.
+
+# %%
+recorded = metrics.filter(pc.field("strategy") == "recorded")
+worst = recorded.group_by("group").aggregate([("paused_s", "sum")]).sort_by([("paused_s_sum", "descending")])
+group = worst["group"][0].as_py()
+replayed = pq.read_table(
+    TABLES / "replayed",
+    filters=(pc.field("group") == group)
+    & (pc.field("strategy") == "recorded")
+    & (pc.field("mode") == "rollout")
+    & pc.field("problem").is_null(),
+).sort_by([("paused_s", "descending")])
+print(f"\n{group}")
+for row in replayed.slice(0, 5).to_pylist():
+    print(f"  generation {row['generation']} at offset {row['offset']}: {row['moved']} moved")
+
+# %% [markdown]
+# Why there was the worst of them, and who was given what. A generation's number is no key, for a restarted
+# static member writes it again; the offset is one within the group.
+
+# %%
+offset = replayed["offset"][0].as_py()
+of_generation = (pc.field("group") == group) & (pc.field("offset") == offset)
+for row in pq.read_table(TABLES / "causes", filters=of_generation).to_pylist():
+    print(f"  because of {', '.join(row['causes'])}")
+for row in pq.read_table(TABLES / "assignments", filters=of_generation).sort_by("member_id").to_pylist():
+    print(f"  {row['member_id']}: {len(row['partitions'])} partitions of {row['topic']}")
+
+# %% [markdown]
+# Who made groups rebalance most often; a deployment is nobody's fault.
+
+# %%
+faults = pq.read_table(TABLES / "faults", filters=pc.field("kind") != "deployment")
+for row in faults.sort_by([("generations", "descending")]).slice(0, 5).to_pylist():
+    print(f"{row['group']}: {row['kind']}, {row['client_id']} at {row['client_host']}: {row['generations']}")

@@ -1,0 +1,108 @@
+"""The history of a fleet as Spark makes it: `raw/` and `topics.parquet`, as the replay reads them.
+
+Each task writes down the lives of some groups; nothing comes together anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from kafka_assignors.protocol import group_partition
+from kafka_assignors_spark.instants import to_micros
+from kafka_assignors_spark.table_functions import apply_to_batches
+from kafka_assignors_spark.tables import RAW, TOPICS
+from spark_validation.fleet.life import life
+from spark_validation.fleet.profile import (
+    START,
+    FleetOptions,
+    generations_of_each,
+    profile_of,
+    topic_of,
+)
+
+__all__ = ["catalogue", "raw", "write"]
+
+_RECORDS_IN_A_BATCH = 1_000
+_GROUPS_IN_A_TASK = 40
+_DAYS_BEFORE = 30
+
+_ARROW_RAW = pa.schema(
+    [
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+    ]
+)
+
+
+def write(spark: SparkSession, options: FleetOptions, path: str) -> None:
+    """Write the history of the fleet to a new directory `path`."""
+    folder = path.rstrip("/")
+    catalogue(spark, options).coalesce(1).write.parquet(f"{folder}/topics.parquet")
+    dated = raw(spark, options).withColumn("date", F.to_date("timestamp"))
+    dated.write.partitionBy("date").parquet(f"{folder}/raw")
+
+
+def raw(spark: SparkSession, options: FleetOptions, *, tasks: int | None = None) -> DataFrame:
+    """The records of all groups, as `tables.RAW`."""
+    quotas = generations_of_each(options)
+    tasks = tasks or max(1, options.groups // _GROUPS_IN_A_TASK)
+
+    def write_down(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows: list[tuple[int, int, int, bytes, bytes | None]] = []
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                for row in _rows(options, index, quotas[index]):
+                    rows.append(row)
+                    if len(rows) == _RECORDS_IN_A_BATCH:
+                        yield _batch(rows)
+                        rows = []
+        if rows:
+            yield _batch(rows)
+
+    return apply_to_batches(spark.range(0, options.groups, 1, tasks), write_down, RAW)
+
+
+def _rows(
+    options: FleetOptions, index: int, generations: int
+) -> Iterator[tuple[int, int, int, bytes, bytes | None]]:
+    profile = profile_of(options, index, generations)
+    partition = group_partition(profile.group, options.offsets_partitions)
+    start = to_micros(START)
+    for record in life(options, profile):
+        # Every partition is full of offset commits, which nobody keeps. So offsets may leave room for one
+        # record of each group in each millisecond, and nobody has to count.
+        offset = record.at_ms * options.groups + index
+        yield partition, offset, start + 1000 * record.at_ms, record.key, record.value
+
+
+def _batch(rows: list[tuple[int, int, int, bytes, bytes | None]]) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(values, field.type if field.name != "timestamp" else pa.int64()).cast(field.type)
+            for values, field in zip(columns, _ARROW_RAW, strict=True)
+        ],
+        schema=_ARROW_RAW,
+    )
+
+
+def catalogue(spark: SparkSession, options: FleetOptions) -> DataFrame:
+    """The topics over time, as `tables.TOPICS`."""
+    rows = []
+    for number in range(options.topics):
+        plan = topic_of(options, number)
+        since = [(START - timedelta(days=_DAYS_BEFORE), plan.topic)]
+        if plan.grows_at_ms is not None:
+            since.append((START + timedelta(milliseconds=plan.grows_at_ms), plan.grown))
+        for when, topic in since:
+            racks = topic.replica_racks and [sorted(each) for each in topic.replica_racks]
+            rows.append((topic.name, f"id-{number:05d}", when, topic.partitions, racks))
+    return spark.createDataFrame(rows, TOPICS)

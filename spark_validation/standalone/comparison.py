@@ -1,0 +1,76 @@
+"""The same replay on a cluster and here, and whether it is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from kafka_assignors_spark.job import run_replay
+from kafka_assignors_spark.result import TABLES, ReplayOptions
+from spark_validation.standalone.cluster import StandaloneCluster
+from spark_validation.standalone.wheel import bare_python, py_files
+
+__all__ = ["Compared", "compare", "read_tables"]
+
+PROGRAM = "from kafka_assignors.cli import main\nraise SystemExit(main())\n"
+"""All that a user writes to run a command of ours by spark-submit."""
+
+Tables = dict[str, list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The tables of both runs, rows as sorted texts; what the driver printed, and how many workers worked."""
+
+    here: Tables
+    there: Tables
+    printed: str
+    workers: int
+
+    @property
+    def differing(self) -> list[str]:
+        return [name for name in TABLES if self.here[name] != self.there[name]]
+
+
+def compare(
+    history: str, strategies: str, folder: Path, timeout_s: float, note: Callable[[str], None] = print
+) -> Compared:
+    """Replay `history` by spark-submit on a cluster of two workers, and here; `RuntimeError` if it fails."""
+    note("building the wheel, and a Python without it")
+    packages, python = py_files(folder), bare_python(folder / "python")
+    program = folder / "replay.py"
+    program.write_text(PROGRAM)
+    there, here = folder / "there", folder / "here"
+    note("starting a master and two workers")
+    with StandaloneCluster(python) as cluster:
+        arguments = ["replay", history, "--strategy", strategies, "--tables", str(there)]
+        note(f"replaying by spark-submit --master {cluster.master} --py-files {packages.name}")
+        done = cluster.submit(program, arguments, py_files=packages, timeout_s=timeout_s)
+        if done.returncode != 0:
+            raise RuntimeError(f"spark-submit ended with {done.returncode}: {done.stderr[-4000:]}")
+        workers = cluster.executors()
+    note("replaying here")
+    run_replay(
+        ReplayOptions(path=history, strategies=tuple(strategies.split(",")), tables=str(here)), lambda _: None
+    )
+    return Compared(read_tables(here), read_tables(there), done.stdout, workers)
+
+
+def read_tables(folder: Path) -> Tables:
+    """The rows of each table, without their order: neither run promises one."""
+    return {name: sorted(map(_text, pq.read_table(folder / name).to_pylist())) for name in TABLES}
+
+
+def _text(value: Any) -> str:
+    """A value in words. The last digits of a sum depend on the order in which it is taken."""
+    if isinstance(value, float):
+        return f"{value:.9g}"
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {_text(each)}" for name, each in value.items())
+    if isinstance(value, list):
+        return f"[{', '.join(map(_text, value))}]"
+    return str(value)

@@ -1,0 +1,173 @@
+"""What is wrong with a history is counted and said, in the result, the reports and on the terminal, and
+nothing else suffers from it: one replay of a history with everything in it that should not be there."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kafka_assignors.cli.tables import print_replay
+from kafka_assignors_spark.folded import TORN
+from kafka_assignors_spark.job import run_replay
+from kafka_assignors_spark.rebalances import RECORDS_LOST
+from kafka_assignors_spark.report import html_report, json_report
+from kafka_assignors_spark.result import RECORDED, ReplayOptions, ReplayResult
+from spark_validation.tests.groups import Log, member, write_history
+
+ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]}
+GONE = {"gone": [0, 1]}
+
+
+def plain(log: Log, group: str) -> list[dict[str, Any]]:
+    """Three generations of a group: one member has all, shares with another, and has all again."""
+    before = len(log.records)
+    log.generation(group, 1, member("a", gets=ALL))
+    log.generation(group, 2, member("a", gets=LOW), member("b", gets=HIGH))
+    log.generation(group, 3, member("a", gets=ALL))
+    return log.records[before:]
+
+
+def bad() -> Log:
+    """`fine` and `fine-too` are as they should be; every other group is called by what is the matter."""
+    log, other = Log(), Log(partition=1)
+    plain(log, "fine")
+    plain(log, "fine-too")
+
+    second = plain(log, "truncated")[1]
+    second["value"] = second["value"][:-3]
+    log.generation("truncated", 4, member("a", gets=LOW), member("b", gets=HIGH))
+
+    _, second, third = plain(log, "clock")
+    second["timestamp"] += timedelta(days=2)
+    third["timestamp"] -= timedelta(days=3)
+
+    plain(log, "made-again")
+    log.tombstone("made-again")
+    log.generation("made-again", 1, member("c", gets=ALL))
+
+    log.generation("torn", 7, member("a", gets=ALL))
+    other.generation("torn", 1, member("a", gets=ALL))
+    other.generation("torn", 2, member("a", gets=LOW), member("b", gets=HIGH))
+
+    log.generation("uncatalogued", 1, member("a", ("gone",), gets=GONE))
+    worker = replace(member("w"), subscription=b"\0\1connect", assignment=b"")
+    log.generation("connect", 1, worker, protocol="sessioned", kind="connect")
+
+    one, two = plain(log, "collided"), plain(log, "collided-too")
+    two[1]["offset"] = one[1]["offset"]
+
+    # As sinks write them after a crash.
+    log.records += [dict(record) for record in log.records[:2]]
+    log.records += other.records
+    random.Random(5).shuffle(log.records)
+    return log
+
+
+@dataclass
+class Replayed:
+    """What is said of it."""
+
+    result: ReplayResult
+    document: dict[str, Any]
+
+    def group(self, name: str) -> dict[str, Any]:
+        (found,) = (each for each in self.document["groups"] if each["group"] == name)
+        return dict(found)
+
+    def recorded(self, name: str) -> list[dict[str, Any]]:
+        """What production did with the group, in both modes, without its name."""
+        of_group = [v for v in self.document["verdicts"] if (v["group"], v["strategy"]) == (name, RECORDED)]
+        assert len(of_group) == 2
+        return [{**each, "group": ""} for each in of_group]
+
+
+@pytest.fixture(scope="module")
+def replayed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Replayed:
+    path = write_history(tmp_path_factory.mktemp("bad"), bad(), {"orders": 4})
+    # All groups are in the sample, so a plain loop says the same of each.
+    options = ReplayOptions(path=path, strategies=("sticky",), sample_groups=10)
+    result = run_replay(options, lambda _: None)
+    return Replayed(result, json.loads(json_report(result)))
+
+
+def test_what_is_fine_is_as_if_nothing_else_were_there(replayed: Replayed) -> None:
+    assert replayed.recorded("fine") == replayed.recorded("fine-too")
+    fine = replayed.recorded("fine")[0]
+    assert (fine["rebalances"], fine["moved"], fine["vacated"]) == (3, 2, 2)
+    assert replayed.group("fine")["not_replayed"] == {}
+
+
+def test_all_of_it_is_computed_the_same_without_spark(replayed: Replayed) -> None:
+    groups = {group.group for group in replayed.result.groups}
+    assert set(replayed.result.sample.groups) == groups - {"connect"}
+
+
+def test_a_record_that_does_not_decode_is_listed_and_never_bridged(replayed: Replayed) -> None:
+    (listed,) = (each for each in replayed.document["undecodable"] if each["group"] == "truncated")
+    assert (listed["partition"], listed["offset"]) == (0, 7)
+    truncated = replayed.group("truncated")
+    assert truncated["not_replayed"] == {RECORDS_LOST: 1}
+    assert (truncated["rebalances"], truncated["replayed_rebalances"]) == (3, 2)
+
+
+def test_copies_count_once_and_the_order_of_rows_does_not_matter(replayed: Replayed) -> None:
+    assert replayed.document["history"]["duplicates"] == 2
+
+
+def test_records_that_collide_are_not_chosen_between_nor_are_their_places_bridged(replayed: Replayed) -> None:
+    listed = [each for each in replayed.document["undecodable"] if "two clusters" in each["reason"]]
+    assert [each["group"] for each in listed] == ["collided", "collided-too"]
+    assert len({(each["partition"], each["offset"]) for each in listed}) == 1
+    assert replayed.document["history"]["undecodable"] == 3
+    for name in ("collided", "collided-too"):
+        assert replayed.group(name)["not_replayed"] == {RECORDS_LOST: 1}
+
+
+def test_a_group_in_two_partitions_is_not_put_in_an_order(replayed: Replayed) -> None:
+    torn = replayed.group("torn")
+    assert torn["not_replayed"] == {TORN: 3}
+    assert (torn["replayed_rebalances"], torn["incarnations"], torn["skipped_numbers"]) == (0, 1, 0)
+
+
+def test_a_clock_that_is_set_back_changes_no_figure(replayed: Replayed) -> None:
+    assert replayed.recorded("clock") == replayed.recorded("fine")
+    assert replayed.group("clock")["clock_jumps"] == 1
+    assert replayed.document["history"]["clock_jumps"] == 1
+    for span in replayed.result.ownership:
+        assert span.begin <= span.end
+
+
+def test_a_group_that_was_made_again_shares_nothing_with_what_it_was(replayed: Replayed) -> None:
+    again = replayed.group("made-again")
+    assert (again["incarnations"], again["rebalances"], again["replayed_rebalances"]) == (2, 4, 4)
+    assert replayed.recorded("made-again")[0]["vacated"] == 2
+
+
+def test_a_topic_without_a_catalogue_entry_is_named(replayed: Replayed) -> None:
+    assert replayed.group("uncatalogued")["inferred_topics"] == ["gone"]
+
+
+def test_groups_of_other_protocol_types_are_counted_and_left_alone(replayed: Replayed) -> None:
+    connect = replayed.group("connect")
+    assert connect["not_replayed"] == {"members of protocol type 'connect' are no consumers": 1}
+    assert not any(each["group"] == "connect" for each in replayed.document["undecodable"])
+
+
+def test_the_terminal_and_the_report_say_all_of_it(
+    replayed: Replayed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_replay(replayed.result)
+    printed = " ".join(capsys.readouterr().out.split())
+    page = " ".join(html_report(replayed.result).split())
+    for words in (f"3 rebalances not replayed: {RECORDS_LOST}", f"3 rebalances not replayed: {TORN}"):
+        assert words in printed
+    for words in (RECORDS_LOST, TORN, "made again", "gone", "set back"):
+        assert words in printed
+        assert words in page
+    assert "2 records found more than once" in page

@@ -1,0 +1,104 @@
+"""The synthetic fleet: the same for the same seed, and nothing in it that a replay cannot use but what is
+meant to be so."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kafka_assignors.protocol import group_partition
+from kafka_assignors_spark.job import run_replay
+from kafka_assignors_spark.rebalances import HISTORY_STARTS
+from kafka_assignors_spark.records import Kind, decode_record
+from kafka_assignors_spark.result import Mode, ReplayOptions, ReplayResult
+from spark_validation.fleet import history
+from spark_validation.fleet.life import Record, life
+from spark_validation.fleet.profile import FleetOptions, GroupProfile, generations_of_each, profile_of
+
+SMALL = FleetOptions(groups=25, generations=500, days=0.1, seed=4)
+WIDE = FleetOptions(groups=120, generations=3_000, days=1.0, seed=2)
+
+
+def profiles(options: FleetOptions) -> list[GroupProfile]:
+    return [profile_of(options, index, count) for index, count in enumerate(generations_of_each(options))]
+
+
+@pytest.fixture(scope="module")
+def lives() -> dict[GroupProfile, list[Record]]:
+    return {profile: list(life(WIDE, profile)) for profile in profiles(WIDE)}
+
+
+def test_it_is_the_same_however_the_work_is_divided(spark: SparkSession) -> None:
+    def records(options: FleetOptions, tasks: int) -> list[tuple[object, ...]]:
+        return sorted(
+            tuple(row) for row in history.raw(spark, options, tasks=tasks).drop("timestamp").collect()
+        )
+
+    once = records(SMALL, 1)
+    assert records(SMALL, 7) == once
+    assert records(FleetOptions(SMALL.groups, SMALL.generations, SMALL.days, seed=5), 1) != once
+
+
+def test_a_fleet_has_the_generations_it_was_asked_for(lives: dict[GroupProfile, list[Record]]) -> None:
+    made = sum(len(records) for records in lives.values())
+    assert 0.75 * WIDE.generations < made < 1.25 * WIDE.generations
+
+
+def test_a_few_groups_have_most_of_the_generations(lives: dict[GroupProfile, list[Record]]) -> None:
+    sizes = sorted(map(len, lives.values()), reverse=True)
+    assert sum(sizes[: len(sizes) // 5]) > 0.4 * sum(sizes)
+
+
+def test_everything_that_is_to_happen_happens(lives: dict[GroupProfile, list[Record]]) -> None:
+    for flaw in ("static", "racks", "flapping", "starts_late", "reborn"):
+        assert {getattr(profile, flaw) for profile in lives} == {True, False}, flaw
+    assert {profile.strategy for profile in lives} == {"range", "roundrobin", "sticky", "cooperative-sticky"}
+    assert {profile.value_version for profile in lives} >= {2, 3, 4}
+    assert any(len(profile.clients) > 1 for profile in lives)
+    assert any(profile.topics != profile.later_topics for profile in lives)
+    kinds = {decode_record(r.key, r.value).kind for records in lives.values() for r in records}
+    assert kinds == {Kind.GENERATION, Kind.EMPTY, Kind.TOMBSTONE}
+
+
+def test_time_goes_on_in_every_group(lives: dict[GroupProfile, list[Record]]) -> None:
+    for records in lives.values():
+        times = [record.at_ms for record in records]
+        assert times == sorted(set(times))
+
+
+@pytest.fixture(scope="module")
+def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = str(tmp_path_factory.mktemp("fleet") / "out")
+    history.write(spark, SMALL, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def replayed(written: str) -> ReplayResult:
+    options = ReplayOptions(path=written, strategies=("range", "cooperative-sticky"), modes=(Mode.ROLLOUT,))
+    return run_replay(options, lambda _: None)
+
+
+def test_every_record_decodes_and_lies_in_the_partition_of_its_group(
+    spark: SparkSession, written: str, replayed: ReplayResult
+) -> None:
+    assert replayed.undecodable == ()
+    assert replayed.history.groups == SMALL.groups
+    for row in spark.read.parquet(f"{written}/raw").select("partition", "key").distinct().collect():
+        group = decode_record(bytes(row["key"]), None).group
+        assert group is not None
+        assert row["partition"] == group_partition(group, SMALL.offsets_partitions)
+
+
+def test_only_what_is_meant_to_be_missing_cannot_be_replayed(replayed: ReplayResult) -> None:
+    late = {profile.group for profile in profiles(SMALL) if profile.starts_late}
+    assert late
+    for group in replayed.groups:
+        assert set(group.not_replayed) == ({HISTORY_STARTS} if group.group in late else set())
+        assert group.inferred_topics == ()
+
+
+def test_its_leaders_are_believed_by_the_check_of_truth(replayed: ReplayResult) -> None:
+    assert replayed.truth.holds
+    assert sum(client.checked for client in replayed.truth.clients) > 100
+    assert all(client.unexplained == 0 for client in replayed.truth.clients)

@@ -1,0 +1,34 @@
+"""The wheel alone makes a replay run by spark-submit, on a cluster that has nothing else of ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kafka_assignors_spark.result import TABLES
+from spark_validation.fleet import history
+from spark_validation.fleet.profile import FleetOptions
+from spark_validation.standalone.comparison import compare
+
+FLEET = FleetOptions(groups=12, generations=200, days=0.05, seed=8)
+
+pytestmark = pytest.mark.exhaustive
+
+
+def test_a_replay_by_spark_submit_on_two_workers_is_the_replay_here(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "fleet")
+    history.write(spark, FLEET, path)
+    compared = compare(path, "range,cooperative-sticky", tmp_path, timeout_s=250)
+    assert compared.workers == 2
+    assert compared.differing == []
+    assert {name for name in TABLES if compared.there[name]} >= {
+        "generations",
+        "members",
+        "replayed",
+        "faults",
+    }
+    assert "cooperative-sticky" in compared.printed
