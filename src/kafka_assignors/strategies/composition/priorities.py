@@ -71,7 +71,7 @@ class LevelByPriority:
     def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
         """The assignment of the problem's group, class by class."""
         parts, classes = self._by_class(problem)
-        already = problem.loads()
+        already = dict(problem.loads())
         shares: dict[str, dict[str, Sequence[int]]] = {member_id: {} for member_id in parts.group.members}
         for names in classes:
             if names:

@@ -63,7 +63,7 @@ class StandbyLast:
         self, problem: Problem, standing_by: list[Member], active: Counter[str]
     ) -> dict[str, set[str]]:
         """The topics that each standby member takes part in, by its id."""
-        loads = problem.loads()
+        loads = dict(problem.loads())
         owned: dict[str, Counter[str]] = {}
         for member in standing_by:
             prior = problem.claims.prior.get(member.id, {})
