@@ -13,7 +13,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer
+from kafka.structs import TopicPartition
 
 from kafka_assignors.assignor import EagerAssignor
 from kafka_assignors.group import Topic
