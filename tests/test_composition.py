@@ -35,10 +35,12 @@ from kafka_assignors.strategies.composition import (
     FewestMoves,
     FewestRackMisses,
     KeepTogether,
+    LevelByWeight,
     LevelPartitions,
     Piece,
     Problem,
     RuleOrderError,
+    ShareByRelease,
 )
 from kafka_assignors.strategies.composition.declared import DeclarationError, strategy_of
 
@@ -108,6 +110,12 @@ class TestOrder:
             ((LevelPartitions(), KeepTogether([["a", "b"]])), "rule 2, 'together', comes after 'balance'"),
             ((LevelPartitions(), FewestMoves(), FewestMoves()), "rule 'movement' comes 2 times"),
             ((LevelPartitions,), "is not a rule"),
+            ((LevelByWeight(), FewestRackMisses()), "'racks' beside it has nothing to say"),
+            (
+                (ShareByRelease(), LevelByWeight()),
+                "rule 'rollout' counts partitions and 'weights' weighs them",
+            ),
+            ((LevelByWeight(), LevelPartitions()), "'weights' and 'balance' are too many"),
             (("balance",), "'balance' is not a rule"),
         ],
     )
@@ -207,6 +215,20 @@ class TestTogether:
         )
         led = lead(self.strategy, group, RebalanceProtocol.COOPERATIVE)
         assert led.withheld == {"m2": {"a": [1], "b": [1]}}
+
+
+class TestWeights:
+    def test_tasks_weigh_what_their_partitions_weigh_together(self) -> None:
+        strategy = Composed("acme", (KeepTogether([["a", "b"]]), LevelByWeight(threshold=0)))
+        group = Group.of(
+            [Topic("a", 3, weights=(1, 1, 8)), Topic("b", 3, weights=(4, 4, 2))],
+            [Member("m1", frozenset("ab")), Member("m2", frozenset("ab"))],
+        )
+        shares = sorted(str(dict(held)) for held in strategy.assign(group).members.values())
+        assert shares == ["{'a': [0, 1], 'b': [0, 1]}", "{'a': [2], 'b': [2]}"]
+        assert strategy.reduced_form(group) == (
+            "rule 'weights' of strategy 'acme' does not promise the best assignment"
+        )
 
 
 class TestProblem:

@@ -1,6 +1,6 @@
 """Strategies that are put together from rules."""
 
-from kafka_assignors.strategies.composition.balances import LevelByCapacity, LevelPartitions
+from kafka_assignors.strategies.composition.balances import LevelByCapacity, LevelByWeight, LevelPartitions
 from kafka_assignors.strategies.composition.composed import Composed, RuleOrderError
 from kafka_assignors.strategies.composition.leaving import Draining
 from kafka_assignors.strategies.composition.priorities import LevelByPriority
@@ -20,6 +20,7 @@ __all__ = [
     "KeepTogether",
     "LevelByCapacity",
     "LevelByPriority",
+    "LevelByWeight",
     "LevelPartitions",
     "Piece",
     "Place",

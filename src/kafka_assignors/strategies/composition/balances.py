@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from kafka_assignors.group import Assignment
-from kafka_assignors.scale import Scale
+from kafka_assignors.loads import Terms, balance_loads
+from kafka_assignors.scale import PLAIN, Scale
 from kafka_assignors.solver import RackPreference, solve
 from kafka_assignors.strategies.composition.problem import Problem
 from kafka_assignors.strategies.composition.rule import Place
+from kafka_assignors.strategies.weighted import Weighted
 
-__all__ = ["LevelByCapacity", "LevelPartitions"]
+__all__ = ["LevelByCapacity", "LevelByWeight", "LevelPartitions"]
 
 _UNIT = 1 << 80
 """Of capacity, where members are favoured: more than the square of any load times any other capacity."""
@@ -67,3 +69,34 @@ def _favouring(scale: Scale, problem: Problem) -> Scale:
         for member_id in problem.group.members
     }
     return replace(scale, capacities=capacities)
+
+
+@dataclass(frozen=True, slots=True)
+class LevelByWeight:
+    """The greatest load of any member by weight is within a proved factor of the least, as in `weighted`.
+
+    Partitions that stay together weigh what they weigh together. `threshold` and `budget` are those of
+    `Weighted`, and say all that there is to say about moves; racks are not looked at.
+    """
+
+    threshold: float = 0.1
+    budget: int | None = None
+
+    kind: ClassVar[str] = "weights"
+    place: ClassVar[Place] = Place.BALANCE
+    exact: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Raises TypeError or ValueError for arguments that make no sense."""
+        self._terms()
+
+    def scale(self, problem: Problem) -> Scale:
+        """Weights are no scale; by number of partitions, members are alike."""
+        return PLAIN
+
+    def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
+        """An assignment of the problem's group, which has nothing settled."""
+        return balance_loads(problem.group, problem.claims, self._terms())
+
+    def _terms(self) -> Terms:
+        return Weighted(self.threshold, self.budget).terms

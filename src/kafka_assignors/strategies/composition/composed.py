@@ -12,7 +12,9 @@ from kafka_assignors.claims import Claims, judge_claims
 from kafka_assignors.facts import Announcement, Facts, facts_of
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.protocol.facts import encode_facts
+from kafka_assignors.strategies.composition.balances import LevelByWeight, LevelPartitions
 from kafka_assignors.strategies.composition.problem import Problem
+from kafka_assignors.strategies.composition.rollout import ShareByRelease
 from kafka_assignors.strategies.composition.rule import Balance, Place, Restriction, Rule, Wish
 from kafka_assignors.strategies.composition.supposed import Supposed, with_supposed
 from kafka_assignors.strategies.composition.wishes import (
@@ -164,7 +166,23 @@ def require_order(rules: Sequence[Rule]) -> None:
             f"rule {RackTrade.kind!r} weighs movement and racks against each other, so {min(also)!r} beside "
             "it has nothing to say: leave it out"
         )
+    if LevelByWeight.kind in kinds:
+        _require_nothing_beside_weights(rules)
     balances = [rule.kind for rule in rules if rule.place is Place.BALANCE]
     if len(balances) != 1:
         found = f"{' and '.join(map(repr, balances))} are too many" if balances else "there is none"
         raise RuleOrderError(f"one rule must say what is to be balanced: {found}")
+
+
+def _require_nothing_beside_weights(rules: Sequence[Rule]) -> None:
+    for rule in rules:
+        if rule.place is Place.WISH:
+            raise RuleOrderError(
+                f"rule {LevelByWeight.kind!r} moves partitions by its own threshold and budget and does not "
+                f"look at racks, so {rule.kind!r} beside it has nothing to say: leave it out"
+            )
+        if isinstance(rule, ShareByRelease):
+            raise RuleOrderError(
+                f"rule {rule.kind!r} counts partitions and {LevelByWeight.kind!r} weighs them: take one of "
+                f"the two, or {LevelPartitions.kind!r} beside the first"
+            )

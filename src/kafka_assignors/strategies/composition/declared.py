@@ -39,7 +39,7 @@ from typing import Any
 
 from kafka_assignors.facts import Facts
 from kafka_assignors.protocol.facts import WHOLE_SHARE, InvalidFactError
-from kafka_assignors.strategies.composition.balances import LevelByCapacity, LevelPartitions
+from kafka_assignors.strategies.composition.balances import LevelByCapacity, LevelByWeight, LevelPartitions
 from kafka_assignors.strategies.composition.composed import BOTH_PROTOCOLS, Composed, RuleOrderError
 from kafka_assignors.strategies.composition.leaving import Draining
 from kafka_assignors.strategies.composition.priorities import LevelByPriority
@@ -91,6 +91,7 @@ RULE_KINDS: Mapping[str, RuleKind] = {
     "standby": RuleKind(lambda _: StandbyLast),
     "balance": RuleKind(lambda keys: LevelByPriority if "first" in keys else LevelPartitions),
     "capacity": RuleKind(lambda _: LevelByCapacity),
+    "weights": RuleKind(lambda _: LevelByWeight),
     "movement": RuleKind(lambda _: FewestMoves),
     "racks": RuleKind(lambda _: FewestRackMisses),
     "trade": RuleKind(lambda _: RackTrade),
