@@ -430,7 +430,7 @@ class TestDeclared:
             Member("m2", frozenset("a"), instance_id="pod-2"),
             Member("pod-1-3f", frozenset("a")),
             Member("pod-1-4a", frozenset("a"), data=encode_facts(Facts(capacity=7))),
-            Member("pod-1-5c", frozenset("a"), data=b"?"),
+            Member("pod-1-5c", frozenset("a"), data=encode_facts(Facts(rules="ab"))),
         ]
         group = Group.of([Topic("a", 1)], members)
         assert strategy.problem(group, judge_claims(group)).facts.members == {
@@ -438,7 +438,7 @@ class TestDeclared:
             "m2": Facts(release="v1"),
             "pod-1-3f": Facts(capacity=2),
             "pod-1-4a": Facts(capacity=7),
-            "pod-1-5c": Facts(),
+            "pod-1-5c": Facts(capacity=2, rules="ab"),
         }
         assert strategy.digest() != Composed("acme", (LevelPartitions(),)).digest()
 

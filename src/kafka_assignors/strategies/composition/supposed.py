@@ -8,7 +8,7 @@ announced. It is part of the rules, so all members have to suppose the same.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from kafka_assignors.facts import Facts, GroupFacts
@@ -34,9 +34,10 @@ def with_supposed(group: Group, facts: GroupFacts, supposed: Sequence[Supposed])
         return facts
     members: dict[str, Facts] = {}
     for member_id, announced in facts.members.items():
-        member = group.members[member_id]
-        name = member.instance_id or member_id
-        members[member_id] = announced if member.data else _first(name, supposed)
+        # Which rules a member runs it says always.
+        silent = replace(announced, rules=None) == Facts()
+        name = group.members[member_id].instance_id or member_id
+        members[member_id] = replace(_first(name, supposed), rules=announced.rules) if silent else announced
     return GroupFacts(members, facts.findings)
 
 
