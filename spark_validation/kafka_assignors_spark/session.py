@@ -119,7 +119,7 @@ def _start(master: str | None, properties_file: str | None, log: IO[bytes]) -> S
         said = log.read().decode(errors="replace").strip().splitlines()
         raise ReplayError(f"Spark does not start: {said[-1] if said else error}") from None
     session = SparkSession.builder.getOrCreate()
-    if (context.master or "").startswith("local") and not context.getConf().contains(_SHUFFLE):
+    if str(context.master).startswith("local") and not context.getConf().contains(_SHUFFLE):
         # Two tasks a core: the work is in Python, and a task costs more than the rows of most groups.
         session.conf.set(_SHUFFLE, str(2 * (os.cpu_count() or 1)))
     return session
