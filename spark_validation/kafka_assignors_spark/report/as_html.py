@@ -237,13 +237,19 @@ def _csp_hash(source: str) -> str:
     return "sha256-" + base64.b64encode(digest).decode("ascii")
 
 
+_SCHEMES_THAT_RUN = frozenset({"javascript", "vbscript", "data"})
+"""Links that a browser would not follow but execute, or show as a page of its own."""
+
+
 def _link(tables: str | None, folder: Path | None, file: str) -> str:
     """Where a file of the tables is, as seen from the report."""
     assert tables is not None
     whole = f"{tables.rstrip('/')}/{file}"
-    if "://" in whole:
+    scheme, elsewhere, _ = whole.partition("://")
+    if elsewhere and scheme.lower() not in _SCHEMES_THAT_RUN:
         return quote(whole, safe=":/")
-    return quote(os.path.relpath(whole, folder or Path.cwd()).replace(os.sep, "/"))
+    # The dot keeps a browser from taking the name of a folder for a scheme.
+    return "./" + quote(os.path.relpath(whole, folder or Path.cwd()).replace(os.sep, "/"))
 
 
 def _text(name: str) -> str:
