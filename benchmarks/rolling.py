@@ -18,7 +18,7 @@ from compat_tests.cooperative_scenarios import CooperativeGroup
 from compat_tests.kafka_cluster import KafkaCluster
 from compat_tests.rolling_deployment import Counted, deploy
 
-_PROGRAMS = {
+PROGRAMS = {
     "aiokafka": "compat_tests.aiokafka.cooperative_member",
     "kafka-python": "compat_tests.kafka_python.cooperative_member",
 }
@@ -49,7 +49,7 @@ def _row(name: str, counted: Counted) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="A real rolling deployment under each strategy.")
-    parser.add_argument("--client", choices=_PROGRAMS, default="aiokafka")
+    parser.add_argument("--client", choices=PROGRAMS, default="aiokafka")
     parser.add_argument("--pods", type=int, default=4, help="pods of each release (4)")
     parser.add_argument("--partitions", type=int, default=24, help="partitions of the one topic (24)")
     options = parser.parse_args(arguments)
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with KafkaCluster() as kafka:
         print(_HEAD, flush=True)
         for name, (assignor_of, draining) in _WAYS.items():
-            with CooperativeGroup(kafka, _PROGRAMS[options.client], {"orders": options.partitions}) as group:
+            with CooperativeGroup(kafka, PROGRAMS[options.client], {"orders": options.partitions}) as group:
                 counted = deploy(group, options.pods, assignor_of, draining=draining)
             print(_row(name, counted), flush=True)
             missing += counted.missing

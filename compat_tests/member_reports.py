@@ -34,6 +34,7 @@ class MemberSpec:
     - `stock:sticky`: the client's own;
     - `rollout:2`: our `rollout` of a member that runs release 2;
     - `module:attribute`: our assignor of a strategy written by somebody else;
+    - `/path/to/rules.toml`: our assignor of a strategy put together from rules;
     - `class:sticky`: our class where an instance belongs;
     - `garbage:sticky:ff00`: votes for `sticky`, and joins with these bytes.
     """

@@ -66,7 +66,7 @@ def assignor_of(spec: MemberSpec, name: str) -> Any:
         return Garbage(votes_for, bytes.fromhex(metadata))
     if kind == "rollout":
         return RolloutAssignor(release=rest, rack=spec.rack)
-    if rest:
+    if rest or name.endswith(".toml"):
         return assignor(load_strategy(name), rack=spec.rack)
     return OURS[name](rack=spec.rack)
 

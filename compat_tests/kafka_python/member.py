@@ -87,7 +87,7 @@ def assignor_of(spec: MemberSpec, name: str) -> Any:
     rack = None if KNOWS_RACKS else spec.rack
     if kind == "rollout":
         return RolloutAssignor(release=rest, rack=rack, instance_id=instance_id)
-    if rest:
+    if rest or name.endswith(".toml"):
         return assignor(load_strategy(name), rack=rack, instance_id=instance_id)
     return OURS[name](rack=rack, instance_id=instance_id)
 

@@ -71,7 +71,7 @@ def assign(
         typer.Argument(metavar="FILE|-", help="A group as a JSON object, or many as JSON lines; - is stdin."),
     ],
     strategy: Annotated[
-        str, typer.Option("--strategy", "-s", metavar="NAME", help="A name, or module:attribute.")
+        str, typer.Option("--strategy", "-s", metavar="NAME", help="A name, module:attribute, or FILE.toml.")
     ] = "cooperative-sticky",
     protocol: Annotated[
         RebalanceProtocol | None,

@@ -169,7 +169,7 @@ def describe(
             "--strategy",
             "-s",
             metavar="NAME,…",
-            help="Strategies to try, by name or as module:attribute.",
+            help="Strategies to try, by name, as module:attribute or FILE.toml.",
             show_default="all registered ones",
         ),
     ] = None,

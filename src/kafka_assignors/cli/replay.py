@@ -70,7 +70,7 @@ def replay(
             "--strategy",
             "-s",
             metavar="NAME,…",
-            help="Names or module:attribute; may be repeated.",
+            help="Names, module:attribute or FILE.toml; may be repeated.",
             show_default=_ALL,
         ),
     ] = None,

@@ -13,7 +13,8 @@ EPILOG = """One line for each strategy, tab-separated: its name, the rebalance p
 what it is.
 
 Packages register theirs in the entry-point group kafka_assignors.strategies. A strategy that is not \
-registered can be used as module:attribute wherever a name is asked for.
+registered can be used as module:attribute wherever a name is asked for, and one put together from rules as \
+the path of its TOML file.
 """
 
 

@@ -129,10 +129,11 @@ def strategy_use(
 
     In aiokafka and kafka-python a name, or `module:attribute`, is a strategy of kafka-assignors or of yours,
     and `stock:` before a name the client's own. In the other clients a name is their own, and Java's may go
-    by its class.
+    by its class. Of a member whose client is not known, a file of rules or a `module:attribute` is ours: the
+    broker knows it by the strategy's name, not by where it is written.
     """
     class_name = re.split(r"[.:]", text)[-1]
-    if not client.runs_our_strategies:
+    if not client.runs_our_strategies and not (client is Client.UNKNOWN and _only_ours(text)):
         if class_name in _CLASSES and ("." not in text or text.startswith("org.apache.kafka.")):
             return own_strategy(client, version, _CLASSES[class_name])
         return own_strategy(client, version, text)
@@ -158,6 +159,11 @@ def strategy_use(
             key, f"{strategy.name} stands for an assignor of the broker (KIP-848): no client lists it"
         )
     return StrategyUse(strategy.name, ours=True, protocols=BOTH & frozenset(strategy.protocols))
+
+
+def _only_ours(text: str) -> bool:
+    """Whether no client could mean anything of its own by it."""
+    return text.endswith(".toml") or (":" in text and not text.startswith("stock:"))
 
 
 def _client(found: Mapping[str, tuple[str, object]], texts: Iterable[str]) -> Client:

@@ -70,7 +70,7 @@ class UnknownStrategyError(StrategyError):
         if self.near:
             hint = f"did you mean {' or '.join(map(repr, self.near))}?"
         else:
-            hint = f"known are {', '.join(known)}; give any other as module:attribute"
+            hint = f"known are {', '.join(known)}; give any other as module:attribute or FILE.toml"
         super().__init__(f"there is no strategy {name!r}: {hint}")
 
 

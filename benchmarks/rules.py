@@ -1,0 +1,97 @@
+"""A real group under strategies of rules, beside `cooperative-sticky`: docs/priority.md and composition.md.
+
+    python -m benchmarks.rules                        # two minutes; needs what `make test` needs
+    python -m benchmarks.rules --client kafka-python
+    python -m benchmarks.rules --at-once              # both topics are read from the beginning
+
+Each member is a process with a cooperative consumer of ours. All strategies live through the same events.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from benchmarks.rolling import PROGRAMS
+from compat_tests.cooperative_scenarios import CooperativeGroup
+from compat_tests.kafka_cluster import Kafka, KafkaCluster
+from compat_tests.same_events import (
+    Step,
+    alerts_first,
+    joined_tasks,
+    live_through,
+    loads,
+    orders_with_payments,
+)
+
+Rules = Callable[[CooperativeGroup, Path], str]
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def _run(
+    kafka: Kafka,
+    program: str,
+    orders: int,
+    topic: tuple[str, int],
+    rules: dict[str, Rules],
+    what: str,
+    of_interest: Callable[[CooperativeGroup, Step], str],
+    at_once: bool,
+) -> None:
+    print(f"| event | strategy | {what} | partitions of each member | taken from members that stay | got |")
+    print("|---|---|---|---|--:|--:|", flush=True)
+    rows: dict[str, list[str]] = {}
+    topics = {"orders": orders} | (dict([topic]) if at_once else {})
+    for name, rule in rules.items():
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            CooperativeGroup(kafka, program, topics) as group,
+        ):
+            for step in live_through(group, rule(group, Path(folder)), *topic):
+                cells = (step.event, name, of_interest(group, step), _listed(loads(step)))
+                row = f"| {' | '.join(cells)} | {step.revoked} | {step.added} |"
+                rows.setdefault(step.event, []).append(row)
+    # At the beginning members come one after the other, as fast as their processes start.
+    for event in list(rows)[1:]:
+        print("\n".join(rows[event]), flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="A real group under strategies of rules.")
+    parser.add_argument("--client", choices=PROGRAMS, default="aiokafka")
+    parser.add_argument("--at-once", action="store_true", help="let all read both topics from the beginning")
+    options = parser.parse_args(arguments)
+    program = PROGRAMS[options.client]
+    sticky: dict[str, Rules] = {"`cooperative-sticky`": lambda _, __: "cooperative-sticky"}
+    with KafkaCluster() as kafka:
+        _run(
+            kafka,
+            program,
+            44,
+            ("alerts", 4),
+            {**sticky, "`alerts` first": alerts_first},
+            "`alerts` of each member",
+            lambda group, step: _listed(loads(step, group.topic("alerts"))),
+            options.at_once,
+        )
+        _run(
+            kafka,
+            program,
+            12,
+            ("payments", 12),
+            {**sticky, "`together`": orders_with_payments},
+            "joined numbers, of 12",
+            lambda group, step: str(joined_tasks(step, group.topic("orders"), group.topic("payments"))),
+            options.at_once,
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

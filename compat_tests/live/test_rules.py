@@ -1,0 +1,37 @@
+"""Groups whose members read their strategy from a file of rules, while a topic is rolled out to them.
+
+`python -m benchmarks.rules` goes on from there, and puts `cooperative-sticky` beside it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from compat_tests.cooperative_scenarios import CooperativeGroup
+from compat_tests.kafka_cluster import Kafka
+from compat_tests.same_events import (
+    alerts_first,
+    joined_tasks,
+    live_through,
+    loads,
+    orders_with_payments,
+)
+
+
+def test_what_comes_first_is_level_by_itself(kafka: Kafka, tmp_path: Path) -> None:
+    with CooperativeGroup(kafka, "compat_tests.aiokafka.cooperative_member", {"orders": 9}) as group:
+        steps = live_through(group, alerts_first(group, tmp_path), "alerts", 3, crowded=False)
+        of_alerts = [loads(step, group.topic("alerts")) for step in steps]
+        group.must_not_have_lost_anything()
+    assert of_alerts == [[0, 0, 0], [3, 0, 0], [1, 1, 1]]
+    assert [loads(step) for step in steps] == [[3, 3, 3], [4, 4, 4], [4, 4, 4]]
+
+
+def test_what_belongs_together_is_on_one_member(kafka: Kafka, tmp_path: Path) -> None:
+    with CooperativeGroup(kafka, "compat_tests.kafka_python.cooperative_member", {"orders": 6}) as group:
+        steps = live_through(group, orders_with_payments(group, tmp_path), "payments", 6, crowded=False)
+        joined = [joined_tasks(step, group.topic("orders"), group.topic("payments")) for step in steps]
+        group.must_not_have_lost_anything()
+    assert joined == [0, 6, 6]
+    # While one member alone reads both, it has all of both.
+    assert [loads(step) for step in steps] == [[2, 2, 2], [12, 0, 0], [4, 4, 4]]

@@ -1,0 +1,135 @@
+"""The same events in a real group under one strategy or another, and what each of them costs.
+
+    with CooperativeGroup(kafka, program, {"orders": 44}) as group:
+        steps = live_through(group, alerts_first(group, folder), "alerts", 4)
+
+Members read one topic; a new one is rolled out, member by member; then members come, go and are killed. What
+is counted comes from the members' own reports.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from compat_tests.cooperative_scenarios import CooperativeGroup, flat, owned
+from compat_tests.group_of_members import Settled
+
+__all__ = ["Step", "alerts_first", "joined_tasks", "live_through", "loads", "orders_with_payments"]
+
+_SESSION_MS = 10_000
+"""Only who is killed is to be missed, on however busy a machine."""
+
+_RULES = """\
+format = 1
+name = "{name}"
+{rules}
+[[rule]]
+kind = "movement"
+
+[[rule]]
+kind = "racks"
+"""
+
+
+def alerts_first(group: CooperativeGroup, folder: Path) -> str:
+    """A file of rules that has `alerts` level by itself, as an assignor of a member."""
+    rules = f'[[rule]]\nkind = "balance"\nfirst = [["alerts-{group.run}"]]\n'
+    return _written(folder, f"alerts-first-{group.run}", rules)
+
+
+def orders_with_payments(group: CooperativeGroup, folder: Path) -> str:
+    """A file of rules that has same-numbered partitions of `orders` and `payments` on one member."""
+    topics = f'[["orders-{group.run}", "payments-{group.run}"]]'
+    rules = f'[[rule]]\nkind = "together"\ntopics = {topics}\n\n[[rule]]\nkind = "balance"\n'
+    return _written(folder, f"joins-{group.run}", rules)
+
+
+def _written(folder: Path, name: str, rules: str) -> str:
+    file = folder / f"{name}.toml"
+    file.write_text(_RULES.format(name=name, rules=rules), encoding="utf-8")
+    return str(file)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One event, and how the group settled after it.
+
+    `revoked` partitions were given up by members that went on consuming others, and members got `added`.
+    """
+
+    event: str
+    settled: Settled
+    revoked: int
+    added: int
+
+
+def live_through(
+    group: CooperativeGroup, assignor: str, topic: str, partitions: int, *, crowded: bool = True
+) -> list[Step]:
+    """Three members begin to read the topic one after the other, unless the group has had it all along.
+
+    If `crowded`, a fourth member joins then, one leaves, and one is killed.
+    """
+    rolled_out = not any(full.startswith(f"{topic}-") for full in group.topics)
+
+    def join(*names: str) -> None:
+        for name in names:
+            group.join(name, [assignor], session_timeout_ms=_SESSION_MS)
+
+    def create_for(name: str) -> None:
+        group.create_topic(topic, partitions)
+        subscribe(name)
+
+    def subscribe(name: str) -> None:
+        group.subscribe(name, ["orders", topic])
+
+    events: list[tuple[str, list[Callable[[], None]]]] = [("three members", [lambda: join("a", "b", "c")])]
+    if rolled_out:
+        events += [
+            (f"one reads `{topic}`", [lambda: create_for("a")]),
+            ("all read it", [lambda: subscribe("b"), lambda: subscribe("c")]),
+        ]
+    if crowded:
+        events += [
+            ("a fourth joins", [lambda: join("d")]),
+            ("one leaves", [lambda: group.stop("b")]),
+            ("one is killed", [lambda: group.kill("c")]),
+        ]
+    return list(_steps(group, events))
+
+
+def _steps(
+    group: CooperativeGroup, events: Sequence[tuple[str, Sequence[Callable[[], None]]]]
+) -> Iterator[Step]:
+    settled = None
+    for event, parts in events:
+        before = {name: len(member.reports()) for name, member in group.members.items()}
+        for happen in parts:
+            happen()
+            settled = group.settle(after=settled)
+        assert settled is not None
+        counted: Counter[str] = Counter()
+        for name, member in group.members.items():
+            for report in member.reports()[before.get(name, 0) :]:
+                if report["event"] == "stopped":
+                    break
+                if report["event"] in ("revoked", "added"):
+                    counted[report["event"]] += len(flat(report["partitions"]))
+        yield Step(event, settled, counted["revoked"], counted["added"])
+
+
+def loads(step: Step, topic: str = "") -> list[int]:
+    """How many partitions each member has, of this topic or of all, descending."""
+    counts = (
+        sum(topic in ("", name) for name, _ in owned(step.settled, member)) for member in step.settled.names
+    )
+    return sorted(counts, reverse=True)
+
+
+def joined_tasks(step: Step, one: str, other: str) -> int:
+    """How many partitions of the one topic are with the member that has the same number of the other."""
+    found = [owned(step.settled, member) for member in step.settled.names]
+    return sum((other, number) in share for share in found for topic, number in share if topic == one)

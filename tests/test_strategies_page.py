@@ -1,0 +1,66 @@
+"""docs/strategies.md: the strategies that stand there run, and do what the page says of them."""
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_assignors import Group, Member, Topic
+from kafka_assignors.leader import lead
+from kafka_assignors.strategies import RebalanceProtocol, load_strategy
+
+PAGE = Path(__file__).parents[1] / "docs" / "strategies.md"
+CODE = [
+    block
+    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    if "def assign" in block
+]
+
+
+@pytest.fixture
+def acme(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A module with all of them."""
+    module = types.ModuleType("acme_page")
+    monkeypatch.setitem(sys.modules, "acme_page", module)
+    for block in CODE:
+        exec(block, module.__dict__)
+    return module
+
+
+def test_a_strategy_takes_less_than_fifty_lines() -> None:
+    assert len(CODE) == 2
+    assert all(block.count("\n") < 50 for block in CODE)
+
+
+def test_fewest_members_fills_one_after_the_other(acme: Any) -> None:
+    members = [Member(name, frozenset({"orders"})) for name in ("b", "a", "c")]
+    group = Group.of([Topic("orders", 120)], members)
+    strategy = load_strategy("acme_page:FewestMembers")
+    shares = lead(strategy, group, RebalanceProtocol.EAGER).assignment
+    assert [shares.load(name) for name in ("a", "b", "c")] == [100, 20, 0]
+
+
+def test_never_take_moves_only_what_is_free(acme: Any) -> None:
+    strategy = load_strategy("acme_page:NeverTake")
+    topics = [Topic("orders", 5), Topic("payments", 2)]
+    everything = frozenset({"orders", "payments"})
+    members = [
+        Member("a", everything, owned={"orders": [0, 1, 2]}, generation=7),
+        Member("b", everything, owned={"orders": [3]}, generation=7),
+        Member("c", frozenset({"payments"})),
+    ]
+    led = lead(strategy, Group.of(topics, members), RebalanceProtocol.COOPERATIVE)
+    found = {
+        name: {topic: list(numbers) for topic, numbers in share.items()}
+        for name, share in led.assignment.members.items()
+    }
+    assert found == {
+        "a": {"orders": [0, 1, 2]},
+        "b": {"orders": [3, 4]},
+        "c": {"payments": [0, 1]},
+    }
