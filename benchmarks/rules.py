@@ -1,6 +1,7 @@
-"""A real group under strategies of rules, beside `cooperative-sticky`: docs/priority.md and composition.md.
+"""A real group under strategies of rules, beside `cooperative-sticky`: docs/priority.md, composition.md,
+capacity.md and standby.md.
 
-    python -m benchmarks.rules                        # two minutes; needs what `make test` needs
+    python -m benchmarks.rules                        # three minutes; needs what `make test` needs
     python -m benchmarks.rules --client kafka-python
     python -m benchmarks.rules --at-once              # both topics are read from the beginning
 
@@ -16,18 +17,23 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.rolling import PROGRAMS
-from compat_tests.cooperative_scenarios import CooperativeGroup
+from compat_tests.cooperative_scenarios import CooperativeGroup, owned
 from compat_tests.kafka_cluster import Kafka, KafkaCluster
 from compat_tests.same_events import (
+    AssignorOf,
     Step,
     alerts_first,
+    announcing,
     joined_tasks,
     live_through,
     loads,
     orders_with_payments,
 )
 
-Rules = Callable[[CooperativeGroup, Path], str]
+Rules = Callable[[CooperativeGroup, Path], "str | AssignorOf"]
+
+_BY_CAPACITY = '[[rule]]\nkind = "capacity"\n'
+_WITH_STANDBY = '[[rule]]\nkind = "standby"\nactive_at_least = 2\n\n[[rule]]\nkind = "balance"\n'
 
 
 def _listed(numbers: Sequence[int]) -> str:
@@ -89,6 +95,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "joined numbers, of 12",
             lambda group, step: str(joined_tasks(step, group.topic("orders"), group.topic("payments"))),
             options.at_once,
+        )
+        _run(
+            kafka,
+            program,
+            12,
+            ("payments", 12),
+            {
+                **sticky,
+                "`capacity`": lambda group, folder: announcing(
+                    group, folder, _BY_CAPACITY, {"b": "capacity = 2", "d": "capacity = 2"}
+                ),
+                "`standby`": lambda group, folder: announcing(
+                    group, folder, _WITH_STANDBY, {"d": "standby = true"}
+                ),
+            },
+            "a, b, c, d",
+            lambda group, step: _listed(
+                [len(owned(step.settled, name)) for name in sorted(step.settled.names)]
+            ),
+            True,
         )
     return 0
 

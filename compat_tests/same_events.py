@@ -10,14 +10,23 @@ is counted comes from the members' own reports.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from compat_tests.cooperative_scenarios import CooperativeGroup, flat, owned
 from compat_tests.group_of_members import Settled
 
-__all__ = ["Step", "alerts_first", "joined_tasks", "live_through", "loads", "orders_with_payments"]
+__all__ = [
+    "AssignorOf",
+    "Step",
+    "alerts_first",
+    "announcing",
+    "joined_tasks",
+    "live_through",
+    "loads",
+    "orders_with_payments",
+]
 
 _SESSION_MS = 10_000
 """Only who is killed is to be missed, on however busy a machine."""
@@ -32,6 +41,23 @@ kind = "movement"
 [[rule]]
 kind = "racks"
 """
+
+
+AssignorOf = Callable[[str], str]
+"""What a member of this name runs, as an assignor of its specification."""
+
+
+def announcing(group: CooperativeGroup, folder: Path, rules: str, announces: Mapping[str, str]) -> AssignorOf:
+    """Files of the same rules for all members, in which these announce something of themselves."""
+    name = f"announced-{group.run}"
+
+    def assignor_of(member: str) -> str:
+        file = folder / f"{member}.toml"
+        said = f"\n[announce]\n{announces[member]}\n" if member in announces else ""
+        file.write_text(_RULES.format(name=name, rules=rules) + said, encoding="utf-8")
+        return str(file)
+
+    return assignor_of
 
 
 def alerts_first(group: CooperativeGroup, folder: Path) -> str:
@@ -67,7 +93,7 @@ class Step:
 
 
 def live_through(
-    group: CooperativeGroup, assignor: str, topic: str, partitions: int, *, crowded: bool = True
+    group: CooperativeGroup, assignor: str | AssignorOf, topic: str, partitions: int, *, crowded: bool = True
 ) -> list[Step]:
     """Three members begin to read the topic one after the other, unless the group has had it all along.
 
@@ -77,7 +103,8 @@ def live_through(
 
     def join(*names: str) -> None:
         for name in names:
-            group.join(name, [assignor], session_timeout_ms=_SESSION_MS)
+            one = assignor if isinstance(assignor, str) else assignor(name)
+            group.join(name, [one], session_timeout_ms=_SESSION_MS)
 
     def create_for(name: str) -> None:
         group.create_topic(topic, partitions)
