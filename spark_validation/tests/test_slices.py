@@ -136,7 +136,7 @@ def test_a_replay_that_was_killed_goes_on_where_it_was(
     changed.mkdir()
     (changed / "raw").symlink_to(Path(path) / "raw")
     topics = spark.read.parquet(f"{path}/topics.parquet")
-    topics.where("partitions > 1").write.parquet(str(changed / "topics.parquet"))
+    topics.limit(topics.count() - 1).write.parquet(str(changed / "topics.parquet"))
     with pytest.raises(ReplayError, match="another replay: catalogue, history, strategies differ;"):
         run(str(changed), PIECES, checkpoint=str(checkpoint), strategies=("range",))
 
