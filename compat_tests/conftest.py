@@ -14,15 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import hypothesis  # noqa: F401  # see below
 import pytest
 
 from compat_tests.jvm import kafka_version
 from compat_tests.kafka_cluster import Kafka, KafkaCluster
 from compat_tests.matrix import Result
-
-# Hypothesis' plugin of pytest imports it in any case: at the end of the run, if nobody has before, when
-# threads of clients may be importing, too. "AST constructor recursion depth mismatch" came of that on 3.11.
 
 STARTED = pytest.StashKey[float]()
 
