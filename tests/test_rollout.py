@@ -224,6 +224,19 @@ def test_a_release_that_drains_does_not_count_as_one() -> None:
     assert sorted(after.load(id) for id in after.members) == [0, 2, 3, 3]
 
 
+def test_topics_of_one_release_do_not_follow_who_is_favoured_in_those_that_are_shared() -> None:
+    everything = frozenset({"own", "more", "orders"})
+    group = assigned(
+        [
+            a_member("a", topics=everything, owned={"own": [0], "more": range(6), "orders": [0, 1]}),
+            a_member("b", topics=everything, owned={"more": [6, 7, 8], "orders": [2]}),
+            a_member("c", "1"),
+        ],
+        {"own": 1, "more": 9, "orders": 5},
+    )
+    assert moved(group, target(group)) == 0
+
+
 # ---- any group
 
 facts = st.builds(

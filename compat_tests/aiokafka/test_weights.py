@@ -17,7 +17,7 @@ from compat_tests.aiokafka.consumers import consumer_of, stopping
 from compat_tests.aiokafka.cooperative_consumers import consuming
 from compat_tests.group_of_members import GroupOfMembers
 from compat_tests.kafka_cluster import Kafka
-from compat_tests.weights import lag, silent_server
+from compat_tests.weights import lag, member_ids, silent_server
 from kafka_assignors.group import Topic
 from kafka_assignors_aiokafka import LagWeights, WeightedAssignor, WeightsFile
 from kafka_assignors_aiokafka._weights import weighed_topics
@@ -119,6 +119,7 @@ def test_the_group_does_not_wait_for_brokers_that_do_not_answer(
     kafka: Kafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked: list[Mapping[str, int]] = []
+    before: list[list[str]] = []
 
     async def run() -> float:
         with silent_server() as address:
@@ -126,6 +127,7 @@ def test_the_group_does_not_wait_for_brokers_that_do_not_answer(
 
             async def weights(topics: Mapping[str, int]) -> Any:
                 asked.append(topics)
+                before.append(await asyncio.to_thread(member_ids, group))
                 return await silent(topics)
 
             # A minute was asked for; the session allows for two seconds.
@@ -136,13 +138,15 @@ def test_the_group_does_not_wait_for_brokers_that_do_not_answer(
                 await asyncio.wait_for(consumer.start(), 60)
                 await until_shares([{0, 1, 2, 3}], consumer)
                 took = time.monotonic() - began
-                await asyncio.sleep(1)  # No other rebalance: the leader was not expelled meanwhile.
+                await asyncio.sleep(1)
+                # One that was expelled would have come back under another id.
+                assert before[:1] == [member_ids(group)]
             return took
 
     with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
         took = asyncio.run(run())
-        assert asked == [dict(group.topics)]
+        assert asked[0] == dict(group.topics)
     assert took >= 2
-    (warning,) = [m for m in caplog.messages if "no weights from" in m]
-    assert "it did not answer within 2 s; all weights count as unknown" in warning
+    warnings = [m for m in caplog.messages if "no weights from" in m]
+    assert "it did not answer within 2 s; all weights count as unknown" in warnings[0]
     assert "weighted: no weight of the 4 partitions is known: each counts as 1" in caplog.messages

@@ -64,10 +64,16 @@ def hold(problem: Problem, releases: Releases) -> Problem:
     holding = [member for member in members.values() if not mixed.topics.isdisjoint(member.topics)]
     problem = problem.says(_on_holding(mixed, releases, max(caps[member.id] for member in holding)))
     one_subscription = len({member.topics for member in holding}) == 1
+    nothing_else = all(
+        name in mixed.topics or not topic.partitions
+        for name, topic in problem.group.topics.items()
+        if any(name in member.topics for member in holding)
+    )
     loose: set[str] = set()
     for _ in range(_ATTEMPTS):
         held = problem.settle(_kept(problem, mixed.topics, caps, loose))
-        held = _favouring(held, [member.id for member in holding])
+        if nothing_else and not loose:
+            held = _favouring(held, [member.id for member in holding])
         # Where subscriptions are equal, what is free fits in below the cap at those who stand lowest.
         above = set[str]() if one_subscription else _above(held, caps)
         if not above:
@@ -81,7 +87,8 @@ def _favouring(held: Problem, members: Iterable[str]) -> Problem:
     """The same with those of these members favoured that keep least: newcomers, and nobody who may leave.
 
     Else, where partitions do not divide evenly, the last one of a pod that leaves could as well go to an old
-    pod, and move again with that.
+    pod, and move again with that. Favour counts before movement, so it is for groups in which everything that
+    is not settled is free: any other partition would follow whoever is favoured, in each rebalance another.
     """
     settled = held.loads()
     keeps = {member_id: settled.get(member_id, 0) for member_id in members}
