@@ -339,6 +339,7 @@ def test_the_example_of_priority_in_the_documentation_is_what_comes_out(
     outcome = assign(group, "--strategy", str(tmp_path / "priorities.toml"), "--explain")
     assert outcome.err == page.split("--explain > answer.json\n")[1].split("```")[0]
     [answer] = outcome.lines
+    assert answer["findings"] == [page.split("`findings`:\n\n> ")[1].split("\n\n")[0].replace("\n> ", " ")]
     assert json.dumps(answer["explanation"]["chains"][1]) in page.replace("\n ", " ")
 
 

@@ -103,6 +103,41 @@ class TestClasses:
         assert has(Priority(named).assign(group)) == has(Priority([["alerts"]]).assign(group))
 
 
+class TestFindings:
+    def test_without_classes_it_says_that_nothing_comes_first(self) -> None:
+        group = Group.of(TOPICS, [owning("a")], 4)
+        (finding,) = Priority().findings(group)
+        assert finding.startswith("no topic comes before others")
+
+    @pytest.mark.parametrize(
+        ("first", "finding"),
+        [
+            ([["alerts", ("orders", [0, 3])]], None),
+            (
+                [["alert"], ["orders"]],
+                "topic 'alert' has a priority, and the group does not read it or it does not exist: mind the "
+                "spelling",
+            ),
+            (
+                [[("orders", [3, 4, 5])], [("none", range(1000))]],
+                "partition 4 of topic 'orders' has a priority, and the group does not read it or it does not "
+                "exist (3 such topics and partitions): mind the spelling",
+            ),
+        ],
+    )
+    def test_what_the_group_does_not_have_is_named(
+        self, first: Iterable[Iterable[str]], finding: str | None
+    ) -> None:
+        found = Priority(first).findings(Group.of(TOPICS, [owning("a")], 4))
+        assert list(found) == ([finding] if finding else [])
+
+    def test_what_other_rules_make_of_topics_is_not_missing(self) -> None:
+        together = KeepTogether([["alerts", "orders"]])
+        strategy = Composed("mine", (together, LevelByPriority([["alerts", ("orders", [3])]])))
+        found = strategy.findings(Group.of(TOPICS, [owning("a"), owning("b")], 4))
+        assert not [one for one in found if "priority" in one]
+
+
 def explained(strategy: Composed, group: Group) -> Explanation:
     layered = strategy.layered_form(group)
     assert layered is not None

@@ -19,6 +19,7 @@ from kafka_assignors.strategies.composition.rule import (
     Balance,
     BalanceInLayers,
     Place,
+    Remarks,
     Restriction,
     Rule,
     Wish,
@@ -157,7 +158,8 @@ class Composed:
             if others
             else []
         )
-        return [*problem.facts.findings, *differing, *problem.findings]
+        remarks = [said for rule in self.rules if isinstance(rule, Remarks) for said in rule.remarks(group)]
+        return [*problem.facts.findings, *differing, *problem.findings, *remarks]
 
     def _balanced(self, problem: Problem) -> Assignment:
         return self._balance().balance(problem, rack_preference(self._wishes()))

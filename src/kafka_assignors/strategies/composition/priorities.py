@@ -88,6 +88,21 @@ class LevelByPriority:
             for number, solved, scale in _one_by_one(parts, classes, problem.loads(), racks)
         ]
 
+    def remarks(self, group: Group) -> list[str]:
+        """That nothing comes first, or something does that the group does not have."""
+        if not self.first:
+            return [
+                "no topic comes before others, for `first` has no classes: all partitions are balanced as one"
+            ]
+        missing = [one for names in self.first for named in names for one in _missing(named, group)]
+        if not missing:
+            return []
+        more = f" ({len(missing)} such topics and partitions)" if len(missing) > 1 else ""
+        return [
+            f"{missing[0]} has a priority, and the group does not read it or it does not exist{more}: mind "
+            "the spelling"
+        ]
+
     def _called(self, number: int) -> str | None:
         """What a class is called in an explanation."""
         if number == len(self.first):
@@ -186,6 +201,15 @@ def _only(problem: Problem, topics: Iterable[str]) -> tuple[Group, Claims]:
 
 def _shown(named: _Name) -> list[str]:
     return [named] if isinstance(named, str) else [f"{named[0]}-{partition}" for partition in named[1]]
+
+
+def _missing(named: _Name, group: Group) -> list[str]:
+    """What of it the group does not have."""
+    topic, partitions = (named, ()) if isinstance(named, str) else named
+    if topic not in group.topics:
+        return [f"topic {topic!r}"]
+    known = group.topics[topic].partitions
+    return [f"partition {partition} of topic {topic!r}" for partition in partitions if partition >= known]
 
 
 def _listed(value: Iterable[_T]) -> list[_T]:

@@ -16,13 +16,13 @@ import enum
 from collections.abc import Sequence
 from typing import ClassVar, Protocol, runtime_checkable
 
-from kafka_assignors.group import Assignment
+from kafka_assignors.group import Assignment, Group
 from kafka_assignors.scale import Scale
 from kafka_assignors.solver import RackPreference
 from kafka_assignors.strategies.composition.problem import Problem
 from kafka_assignors.strategies.contract import AnyCriterion, Layer
 
-__all__ = ["Balance", "BalanceInLayers", "Place", "Restriction", "Rule", "Wish"]
+__all__ = ["Balance", "BalanceInLayers", "Place", "Remarks", "Restriction", "Rule", "Wish"]
 
 
 class Place(enum.IntEnum):
@@ -72,6 +72,15 @@ class BalanceInLayers(Balance, Protocol):
 
     def layers(self, problem: Problem, racks: RackPreference) -> Sequence[Layer]:
         """What `balance` is made of."""
+        ...
+
+
+@runtime_checkable
+class Remarks(Protocol):
+    """A rule that has something to say about a group without a look at the problem."""
+
+    def remarks(self, group: Group) -> Sequence[str]:
+        """Sentences for the leader's log."""
         ...
 
 
