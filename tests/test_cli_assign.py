@@ -330,6 +330,41 @@ def test_where_nothing_moved_the_explanation_says_so(assign: Assign) -> None:
     assert outcome.err == "kafka-assignors: nothing moved\n"
 
 
+def test_the_example_of_priority_in_the_documentation_is_what_comes_out(
+    assign: Assign, tmp_path: Path
+) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "priority.md").read_text()
+    group, rules = (page.split(f"```{kind}\n")[1].split("```")[0] for kind in ("json", "toml"))
+    (tmp_path / "priorities.toml").write_text(rules)
+    outcome = assign(group, "--strategy", str(tmp_path / "priorities.toml"), "--explain")
+    assert outcome.err == page.split("--explain > answer.json\n")[1].split("```")[0]
+    [answer] = outcome.lines
+    assert answer["findings"] == [page.split("`findings`:\n\n> ")[1].split("\n\n")[0].replace("\n> ", " ")]
+    assert json.dumps(answer["explanation"]["chains"][1]) in page.replace("\n ", " ")
+
+
+def test_the_example_of_rules_in_the_documentation_is_what_comes_out(assign: Assign, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "composition.md").read_text()
+    group, rules = (page.split(f"```{kind}\n")[1].split("```")[0] for kind in ("json", "toml"))
+    (tmp_path / "joins.toml").write_text(rules)
+    outcome = assign(group, "--strategy", str(tmp_path / "joins.toml"), "--explain")
+    assert outcome.err == page.split("--explain > answer.json\n")[1].split("```")[0]
+
+
+def test_a_strategy_of_rules_that_restrict_nobody_is_explained_by_the_claims_as_they_are(
+    assign: Assign,
+) -> None:
+    group = {
+        "topics": {"orders": {"partitions": 1}},
+        "members": [
+            {"id": "m1", "topics": ["pays"], "owned": {"orders": [0]}, "generation": 7},
+            {"id": "m2", "topics": ["orders"]},
+        ],
+    }
+    outcome = assign(group, "--strategy", "capacity", "--explain")
+    assert outcome.err.endswith("orders-0: now with m2; the owner no longer subscribes to the topic\n")
+
+
 def test_the_example_of_weights_in_the_documentation_is_what_comes_out(assign: Assign) -> None:
     page = (Path(__file__).parents[1] / "docs" / "weighted.md").read_text()
     group = page.split("```json\n")[1].split("```")[0]

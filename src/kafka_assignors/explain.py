@@ -33,7 +33,7 @@ from kafka_assignors.group import Assignment, Group
 from kafka_assignors.scale import PLAIN, Scale
 from kafka_assignors.strategies.contract import AnyCriterion, Criterion
 
-__all__ = ["Chain", "Explanation", "Move", "Reason", "explain"]
+__all__ = ["Chain", "Explanation", "Move", "Reason", "explain", "moves_of"]
 
 
 class Reason(enum.Enum):
@@ -57,6 +57,9 @@ class Reason(enum.Enum):
     LOAD = "load"
     """Its owner had more load, by the weights of the partitions, than it should have."""
 
+    RULES = "rules"
+    """By a rule about who may have what: its owner may not, or it goes where what stays together is."""
+
     NOT_KEPT = "not-kept"
     """The strategy does not promise to keep partitions with their owners."""
 
@@ -68,8 +71,9 @@ class Reason(enum.Enum):
 class Move:
     """A partition that `member` has now.
 
-    `owner` owned it and is in the group; None if the reason is that there is no such member. `chain` is the
-    place of its chain in `Explanation.chains`; None where the strategy keeps no owners.
+    `owner` owned it and is in the group; None if the reason is that there is no such member, or not one that
+    may have it. `chain` is the place of its chain in `Explanation.chains`; None where the strategy keeps no
+    owners, and where a rule alone accounts for it.
     """
 
     topic: str
@@ -88,7 +92,8 @@ class Chain:
     needs no other reason. `passed_on` are the others, each from `members[i]` to `members[i + 1]`; in a circle
     the last member is the first. `loads` are what the first and the last member have now, and `capacities`
     how much they can carry beside others. Had the chain not been, the first would have one more and the last
-    one less, but for a circle.
+    one less, but for a circle. `already` is what the two have beside these loads, of what was decided before;
+    `layer` is the name of the part of the group in which all this is, if it was balanced in parts.
 
     `change` says what taking the chain back would add to each of the strategy's criteria; the first that is
     not 0 decides. Empty if there is nothing to take back.
@@ -100,6 +105,8 @@ class Chain:
     reason: Reason | None
     change: Mapping[AnyCriterion, int | Fraction]
     capacities: tuple[int, int] = (1, 1)
+    already: tuple[int, int] = (0, 0)
+    layer: str | None = None
 
     @property
     def is_circle(self) -> bool:
@@ -108,10 +115,14 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Every partition that is not with the member that owned it, by topic and number; and their chains."""
+    """Every partition that is not with the member that owned it, by topic and number; and their chains.
+
+    `kept` names the rules that said who may have what, if partitions are those of what they left of a group.
+    """
 
     moves: tuple[Move, ...]
     chains: tuple[Chain, ...]
+    kept: tuple[str, ...] = ()
 
 
 def explain(
@@ -122,13 +133,13 @@ def explain(
     scale: Scale = PLAIN,
     by_load: bool = False,
 ) -> Explanation:
-    """Why each partition moved. The assignment must be a valid one of the group.
+    """Why each partition moved. The assignment must be a valid one of the group, or a part of one.
 
     `criteria` are those the strategy declares, None if it declares none; `scale` is what it measures balance
     by, and `by_load` says that it balances loads by weight. Cost: linear in the partitions of topics with a
     moved one, in the claims, and in the moves.
     """
-    moves = _moves(group, assignment)
+    moves = moves_of(group, assignment)
     if criteria is None or Criterion.MOVEMENT not in criteria:
         otherwise = Reason.LOAD if by_load else Reason.NOT_KEPT
         kept_by_chance = (move if move.owner is None else _with(move, otherwise, None) for move in moves)
@@ -152,7 +163,7 @@ def _with(move: Move, reason: Reason, chain: int | None) -> Move:
 # ------------------------------------------------------------------------------------------------ moves
 
 
-def _moves(group: Group, assignment: Assignment) -> list[Move]:
+def moves_of(group: Group, assignment: Assignment) -> list[Move]:
     """What moved, by topic and partition. Where there was an owner, the reason is still to be found."""
     claims = judge_claims(group)
     claimed = _claims_on(group, claims.unowned)
@@ -252,10 +263,11 @@ def _chain(
     members = (start, *(move.member for move in handed_on))
     loads = assignment.load(start), assignment.load(end)
     capacities = scale.capacity(start), scale.capacity(end)
+    already = scale.has_already(start), scale.has_already(end)
     if not handed_on:
-        return Chain(path, members, loads, None, {}, capacities)
-    one_more = Fraction(2 * (loads[0] + scale.has_already(start)) + 1, capacities[0])
-    one_less = Fraction(2 * (loads[1] + scale.has_already(end)) - 1, capacities[1])
+        return Chain(path, members, loads, None, {}, capacities, already)
+    one_more = Fraction(2 * (loads[0] + already[0]) + 1, capacities[0])
+    one_less = Fraction(2 * (loads[1] + already[1]) - 1, capacities[1])
     worse = one_more - one_less if start != end else Fraction(0)
     misses = sum(_misses(group, move, move.owner) for move in handed_on)
     misses -= sum(_misses(group, move, move.member) for move in handed_on)
@@ -268,7 +280,7 @@ def _chain(
     reason = Reason.UNNEEDED
     if change[decides] > 0:
         reason = Reason.BALANCE if decides is Criterion.BALANCE else Reason.RACKS
-    return Chain(path, members, loads, reason, change, capacities)
+    return Chain(path, members, loads, reason, change, capacities, already)
 
 
 def _misses(group: Group, move: Move, member_id: str | None) -> bool:

@@ -263,6 +263,10 @@ def _chain_to_json(chain: Chain) -> dict[str, Any]:
     }
     if chain.capacities != (1, 1):
         form["capacities"] = list(chain.capacities)
+    if any(chain.already):
+        form["already"] = list(chain.already)
+    if chain.layer is not None:
+        form["layer"] = chain.layer
     return form
 
 

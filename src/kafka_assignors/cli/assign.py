@@ -18,6 +18,7 @@ from kafka_assignors.cli.explained import about_loads, sentences
 from kafka_assignors.cli.jsontext import opened, read_groups
 from kafka_assignors.cli.named import load_named_strategy
 from kafka_assignors.explain import Explanation, explain
+from kafka_assignors.explain_reduced import explain_layers, explain_reduced
 from kafka_assignors.group import Assignment, Group, InvalidGroupError
 from kafka_assignors.jsonform import (
     assignment_to_json,
@@ -31,6 +32,7 @@ from kafka_assignors.loads import is_weighed, measure_loads, terms_of
 from kafka_assignors.quality import measure
 from kafka_assignors.scale import Scale
 from kafka_assignors.strategies import (
+    BalancesInLayers,
     RebalanceProtocol,
     Reduces,
     Strategy,
@@ -197,8 +199,10 @@ def _explained(
     scale: Scale,
 ) -> Explanation:
     """Why partitions moved; for a strategy that reduces the group, why those of what it made of it did."""
+    if isinstance(strategy, BalancesInLayers) and (layered := strategy.layered_form(group)) is not None:
+        return explain_layers(group, target, layered)
     if isinstance(strategy, Reduces) and not isinstance(reduced := strategy.reduced_form(group), str):
-        return explain(reduced.group, reduced.assignment, reduced.criteria, scale=reduced.scale)
+        return explain_reduced(group, target, reduced)
     by_load = terms_of(strategy) is not None
     return explain(group, target, criteria, scale=scale, by_load=by_load)
 

@@ -18,6 +18,7 @@ _SHOWN_PARTITIONS = 8
 _FORCED = {
     Reason.NO_OWNER: "nobody in the group owned {them}: new, or the owner has left",
     Reason.UNSUBSCRIBED: "the owner no longer subscribes to the topic",
+    Reason.RULES: "by the rules ({rules}) the owner may not have {them}",
     Reason.CLAIM_DROPPED: "claimed, but no claim counts (see dropped_claims)",
 }
 
@@ -57,18 +58,23 @@ def _forced(explanation: Explanation) -> Iterator[str]:
         if move.owner is None:
             alike.setdefault((move.reason, move.member), []).append(move)
     for (reason, member), moves in alike.items():
-        why = _FORCED[reason].format(them="it" if len(moves) == 1 else "them")
+        why = _FORCED[reason].format(them="it" if len(moves) == 1 else "them", rules=_rules(explanation))
         yield f"{_named(moves)}: now with {member}; {why}"
+
+
+def _rules(explanation: Explanation) -> str:
+    return ", ".join(explanation.kept)
 
 
 def _not_kept(explanation: Explanation, strategy: str) -> Iterator[str]:
     why = {
         Reason.NOT_KEPT: f"{strategy} does not promise to keep owners",
         Reason.LOAD: "for load: {owner} had more than it should have",
+        Reason.RULES: f"by the rules ({_rules(explanation)})",
     }
     alike: dict[tuple[Reason, str | None, str], list[Move]] = {}
     for move in explanation.moves:
-        if move.reason in why:
+        if move.reason in why and move.owner is not None:
             alike.setdefault((move.reason, move.owner, move.member), []).append(move)
     for (reason, owner, member), moves in alike.items():
         yield f"{_named(moves)}: {owner} -> {member}; {why[reason].replace('{owner}', str(owner))}"
@@ -78,7 +84,8 @@ def _passed_on(explanation: Explanation) -> Iterator[str]:
     alike: dict[tuple[str, ...], list[Chain]] = {}
     for chain in explanation.chains:
         if chain.reason is not None:
-            alike.setdefault((chain.reason.value, str(chain.change), *chain.members), []).append(chain)
+            key = (chain.layer or "", chain.reason.value, str(chain.change), *chain.members)
+            alike.setdefault(key, []).append(chain)
     for chains in alike.values():
         first = chains[0]
         hops = [
@@ -97,13 +104,15 @@ def _hop(explanation: Explanation, chain: Chain, at: int) -> Move | None:
 
 def _why(chain: Chain) -> str:
     start, end = chain.members[0], chain.members[-1]
-    first, last = chain.loads
+    first, last = (load + already for load, already in zip(chain.loads, chain.already, strict=True))
+    of_layer, in_layer = (f" of {chain.layer}", f" in {chain.layer}") if chain.layer is not None else ("", "")
     if chain.reason is Reason.BALANCE:
         carries = [f" of capacity {capacity}" for capacity in chain.capacities]
         if carries[0] == carries[1]:
             carries = ["", ""]
+        before = f"with {chain.already[0]} and {chain.already[1]} from before, " if any(chain.already) else ""
         return (
-            f"for balance: {start}{carries[0]} has {first} and {end}{carries[1]} {last}, "
+            f"for balance{of_layer}: {before}{start}{carries[0]} has {first} and {end}{carries[1]} {last}, "
             f"and would have {first + 1} and {last - 1} "
             "if one of them had not moved" + (" on" if len(chain.members) > 2 else "")
         )
@@ -116,8 +125,8 @@ def _why(chain: Chain) -> str:
             saved = chain.change[Criterion.MOVEMENT]  # negative: moves that would not be
             more = f"{(chain.change[trade] - trade.count(int(saved), 0)) // trade.moves}"
             worth = f", and each is worth {Fraction(trade.moves, trade.misses)} moves"
-        return f"for racks: {more} more would be without a replica in the rack of who has it{worth}"
-    return "not needed: without this the assignment would be better by the strategy's own criteria"
+        return f"for racks{in_layer}: {more} more would be without a replica in the rack of who has it{worth}"
+    return f"not needed{in_layer}: without this the assignment would be better by the strategy's own criteria"
 
 
 def _named(moves: Iterable[Move]) -> str:

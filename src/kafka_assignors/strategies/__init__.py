@@ -4,6 +4,7 @@ from kafka_assignors.strategies.capacity import Capacity
 from kafka_assignors.strategies.co_partitioned import CoPartitioned
 from kafka_assignors.strategies.composition.composed import Composed
 from kafka_assignors.strategies.contract import (
+    BalancesInLayers,
     BalancesOnScale,
     Criterion,
     FollowsRacks,
@@ -37,6 +38,7 @@ from kafka_assignors.strategies.sticky import Sticky
 from kafka_assignors.strategies.weighted import Weighted
 
 __all__ = [
+    "BalancesInLayers",
     "BalancesOnScale",
     "Capacity",
     "CoPartitioned",

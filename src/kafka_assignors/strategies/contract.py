@@ -9,7 +9,7 @@ member sees it.
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Protocol, runtime_checkable
@@ -20,14 +20,18 @@ from kafka_assignors.scale import PLAIN, Scale
 
 __all__ = [
     "AnyCriterion",
+    "BalancesInLayers",
     "BalancesOnScale",
     "Criterion",
     "FollowsRacks",
+    "Layer",
+    "Layered",
     "MemberContext",
     "Optimal",
     "RebalanceProtocol",
     "Reduced",
     "Reduces",
+    "StandsFor",
     "Strategy",
     "SupportsFindings",
     "SupportsMemberData",
@@ -161,7 +165,7 @@ class SupportsMemberData(Protocol):
 @runtime_checkable
 class SupportsFindings(Protocol):
     """A strategy that has something to say about a group: members whose data do not decode, wishes that
-    contradict each other, facts it had to do without."""
+    contradict each other, facts it had to do without, settings that name nothing of the group."""
 
     def findings(self, group: Group) -> Sequence[str]:
         """Sentences for the leader's log, one for each member at most; those about a member name it."""
@@ -203,6 +207,10 @@ class Optimal(Protocol):
     def criteria(self) -> tuple[AnyCriterion, ...]: ...
 
 
+StandsFor = Mapping[str, Sequence[tuple[tuple[str, int], ...]]]
+"""For each topic of a strategy's making, what each of its partitions stands for in the group."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reduced:
     """What is left of a group when a strategy's rules about who may have what are kept, and what was made of
@@ -210,7 +218,8 @@ class Reduced:
 
     `group` has topics of the strategy's making in it, and an assignment of it stands for one of the group.
     `assignment` is the best by `criteria`, its loads measured on `scale`. `kept` names the rules that made
-    the one out of the other.
+    the one out of the other. `stands_for` says of each topic of the strategy's making for which partitions of
+    the group each of its own stands, as (topic, partition); None if the strategy does not say.
     """
 
     group: Group
@@ -218,6 +227,7 @@ class Reduced:
     criteria: tuple[AnyCriterion, ...]
     scale: Scale
     kept: tuple[str, ...]
+    stands_for: StandsFor | None = None
 
 
 @runtime_checkable
@@ -229,6 +239,46 @@ class Reduces(Protocol):
 
     def reduced_form(self, group: Group) -> Reduced | str:
         """What was assigned in the place of the group, or a sentence that says why nothing is promised."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """Partitions that a strategy balances by themselves, on top of what it has given out before.
+
+    `name` says to a reader which they are. `assignment` has these partitions alone. `scale` has as `already`
+    what the layers before this one gave to each member.
+    """
+
+    name: str | None
+    assignment: Assignment
+    scale: Scale
+
+
+@dataclass(frozen=True, slots=True)
+class Layered:
+    """What a strategy balanced one after the other.
+
+    `group`, `kept` and `stands_for` are as in `Reduced`. The assignments of the `layers`, in their order,
+    make up one of `group`. Each is the best by `criteria`, given those before.
+    """
+
+    group: Group
+    layers: tuple[Layer, ...]
+    criteria: tuple[AnyCriterion, ...]
+    kept: tuple[str, ...]
+    stands_for: StandsFor | None = None
+
+
+@runtime_checkable
+class BalancesInLayers(Protocol):
+    """A strategy that promises the best assignment of each of several parts of a group, and not of all.
+
+    `assign --explain` says of each part by itself why its partitions moved.
+    """
+
+    def layered_form(self, group: Group) -> Layered | None:
+        """The parts, and what each member got of them; None if there is only the whole."""
         ...
 
 

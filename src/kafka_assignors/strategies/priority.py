@@ -25,6 +25,7 @@ class Priority(Composed):
     def __init__(self, first: Iterable[Iterable[str | tuple[str, Iterable[int]]]] = ()) -> None:
         """`first` are the classes, the most important first: `[["alerts"], ["orders", ("pays", [0, 1])]]`.
 
-        Without any it does the same as `cooperative-sticky`. Raises as `LevelByPriority` does.
+        Without any it does the same as `cooperative-sticky`, and the leader's log says that nothing comes
+        first. Raises as `LevelByPriority` does.
         """
         super().__init__("priority", (LevelByPriority(first), FewestMoves(), FewestRackMisses()))

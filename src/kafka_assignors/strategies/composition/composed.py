@@ -15,7 +15,15 @@ from kafka_assignors.protocol.facts import encode_facts
 from kafka_assignors.strategies.composition.balances import LevelByWeight, LevelPartitions
 from kafka_assignors.strategies.composition.problem import Problem
 from kafka_assignors.strategies.composition.rollout import ShareByRelease
-from kafka_assignors.strategies.composition.rule import Balance, Place, Restriction, Rule, Wish
+from kafka_assignors.strategies.composition.rule import (
+    Balance,
+    BalanceInLayers,
+    Place,
+    Remarks,
+    Restriction,
+    Rule,
+    Wish,
+)
 from kafka_assignors.strategies.composition.supposed import Supposed, with_supposed
 from kafka_assignors.strategies.composition.wishes import (
     FewestMoves,
@@ -24,7 +32,14 @@ from kafka_assignors.strategies.composition.wishes import (
     criteria_of_wishes,
     rack_preference,
 )
-from kafka_assignors.strategies.contract import Criterion, MemberContext, RebalanceProtocol, Reduced
+from kafka_assignors.strategies.contract import (
+    AnyCriterion,
+    Criterion,
+    Layered,
+    MemberContext,
+    RebalanceProtocol,
+    Reduced,
+)
 
 __all__ = ["BOTH_PROTOCOLS", "Composed", "RuleOrderError"]
 
@@ -100,14 +115,23 @@ class Composed:
         balance = self._balance()
         if not balance.exact:
             return f"rule {balance.kind!r} of strategy {self.name!r} does not promise the best assignment"
-        kept = tuple(rule.kind for rule in self.rules if isinstance(rule, Restriction))
         return Reduced(
             problem.as_group(),
             self._balanced(problem),
-            (Criterion.BALANCE, *criteria_of_wishes(self._wishes())),
+            self._criteria(),
             balance.scale(problem).among(problem.group.members),
-            kept,
+            self._kept(),
+            problem.stands_for,
         )
+
+    def layered_form(self, group: Group) -> Layered | None:
+        """What the rule about balance gave out one after the other, for an explanation; None if nothing."""
+        balance = self._balance()
+        if not isinstance(balance, BalanceInLayers):
+            return None
+        problem = self.problem(group, judge_claims(group))
+        layers = tuple(balance.layers(problem, rack_preference(self._wishes())))
+        return Layered(problem.as_group(), layers, self._criteria(), self._kept(), problem.stands_for)
 
     def problem(self, group: Group, claims: Claims) -> Problem:
         """What the restrictions leave to be balanced."""
@@ -134,13 +158,20 @@ class Composed:
             if others
             else []
         )
-        return [*problem.facts.findings, *differing, *problem.findings]
+        remarks = [said for rule in self.rules if isinstance(rule, Remarks) for said in rule.remarks(group)]
+        return [*problem.facts.findings, *differing, *problem.findings, *remarks]
 
     def _balanced(self, problem: Problem) -> Assignment:
         return self._balance().balance(problem, rack_preference(self._wishes()))
 
     def _balance(self) -> Balance:
         return next(rule for rule in self.rules if isinstance(rule, Balance))
+
+    def _criteria(self) -> tuple[AnyCriterion, ...]:
+        return (Criterion.BALANCE, *criteria_of_wishes(self._wishes()))
+
+    def _kept(self) -> tuple[str, ...]:
+        return tuple(rule.kind for rule in self.rules if isinstance(rule, Restriction))
 
     def _wishes(self) -> list[Wish]:
         return [rule for rule in self.rules if isinstance(rule, Wish)]

@@ -16,7 +16,7 @@ more than in the best of those assignments.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
@@ -26,8 +26,11 @@ from kafka_assignors.scale import Scale
 from kafka_assignors.solver import RackPreference, solve
 from kafka_assignors.strategies.composition.problem import Piece, Problem, Unit, piece_name
 from kafka_assignors.strategies.composition.rule import Place
+from kafka_assignors.strategies.contract import Layer
 
 __all__ = ["LevelByPriority"]
+
+_SHOWN_NAMES = 3
 
 _T = TypeVar("_T")
 _Name = str | tuple[str, tuple[int, ...]]
@@ -71,16 +74,42 @@ class LevelByPriority:
     def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
         """The assignment of the problem's group, class by class."""
         parts, classes = self._by_class(problem)
-        already = dict(problem.loads())
         shares: dict[str, dict[str, Sequence[int]]] = {member_id: {} for member_id in parts.group.members}
-        for names in classes:
-            if names:
-                group, claims = _only(parts, names)
-                solved = solve(group, claims, racks=racks, scale=Scale(already=already))
-                for member_id, share in solved.members.items():
-                    shares[member_id].update(share)
-                    already[member_id] = already.get(member_id, 0) + solved.load(member_id)
+        for _, solved, _ in _one_by_one(parts, classes, problem.loads(), racks):
+            for member_id, share in solved.members.items():
+                shares[member_id].update(share)
         return parts.answer(Assignment(shares))
+
+    def layers(self, problem: Problem, racks: RackPreference) -> list[Layer]:
+        """The same, each class by itself, in the problem's topics; without classes one of no name."""
+        parts, classes = self._by_class(problem)
+        return [
+            Layer(self._called(number), parts.answer(solved), scale.among(problem.group.members))
+            for number, solved, scale in _one_by_one(parts, classes, problem.loads(), racks)
+        ]
+
+    def remarks(self, group: Group) -> list[str]:
+        """That nothing comes first, or something does that the group does not have."""
+        if not self.first:
+            return [
+                "no topic comes before others, for `first` has no classes: all partitions are balanced as one"
+            ]
+        missing = [one for names in self.first for named in names for one in _missing(named, group)]
+        if not missing:
+            return []
+        more = f" ({len(missing)} such topics and partitions)" if len(missing) > 1 else ""
+        return [
+            f"{missing[0]} has a priority, and the group does not read it or it does not exist{more}: mind "
+            "the spelling"
+        ]
+
+    def _called(self, number: int) -> str | None:
+        """What a class is called in an explanation."""
+        if number == len(self.first):
+            return "the rest" if self.first else None
+        named = [shown for one in self.first[number] for shown in _shown(one)]
+        more = f" and {len(named) - _SHOWN_NAMES} more" if len(named) > _SHOWN_NAMES else ""
+        return f"class {number + 1} ({', '.join(named[:_SHOWN_NAMES])}{more})"
 
     def _by_class(self, problem: Problem) -> tuple[Problem, list[list[str]]]:
         """The problem with every topic in one class alone, and the names of the topics in each."""
@@ -140,6 +169,21 @@ class _Classes:
         return self._partitions.get(topic, {}).get(partition, of_topic)
 
 
+def _one_by_one(
+    parts: Problem, classes: Sequence[Iterable[str]], settled: Mapping[str, int], racks: RackPreference
+) -> Iterator[tuple[int, Assignment, Scale]]:
+    """The number of each class in which there is something, its assignment, and what was there before."""
+    already = dict(settled)
+    for number, names in enumerate(classes):
+        if names:
+            group, claims = _only(parts, names)
+            scale = Scale(already=dict(already))
+            solved = solve(group, claims, racks=racks, scale=scale)
+            yield number, solved, scale
+            for member_id in solved.members:
+                already[member_id] = already.get(member_id, 0) + solved.load(member_id)
+
+
 def _only(problem: Problem, topics: Iterable[str]) -> tuple[Group, Claims]:
     """The problem's group as if it had these topics alone."""
     names = frozenset(topics)
@@ -153,6 +197,19 @@ def _only(problem: Problem, topics: Iterable[str]) -> tuple[Group, Claims]:
         Group({name: group.topics[name] for name in names}, group.members, group.generation),
         Claims(prior, claims.dropped, unowned),
     )
+
+
+def _shown(named: _Name) -> list[str]:
+    return [named] if isinstance(named, str) else [f"{named[0]}-{partition}" for partition in named[1]]
+
+
+def _missing(named: _Name, group: Group) -> list[str]:
+    """What of it the group does not have."""
+    topic, partitions = (named, ()) if isinstance(named, str) else named
+    if topic not in group.topics:
+        return [f"topic {topic!r}"]
+    known = group.topics[topic].partitions
+    return [f"partition {partition} of topic {topic!r}" for partition in partitions if partition >= known]
 
 
 def _listed(value: Iterable[_T]) -> list[_T]:

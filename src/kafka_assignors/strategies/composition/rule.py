@@ -13,15 +13,16 @@ in three places, and what comes earlier weighs more:
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from typing import ClassVar, Protocol, runtime_checkable
 
-from kafka_assignors.group import Assignment
+from kafka_assignors.group import Assignment, Group
 from kafka_assignors.scale import Scale
 from kafka_assignors.solver import RackPreference
 from kafka_assignors.strategies.composition.problem import Problem
-from kafka_assignors.strategies.contract import AnyCriterion
+from kafka_assignors.strategies.contract import AnyCriterion, Layer
 
-__all__ = ["Balance", "Place", "Restriction", "Rule", "Wish"]
+__all__ = ["Balance", "BalanceInLayers", "Place", "Remarks", "Restriction", "Rule", "Wish"]
 
 
 class Place(enum.IntEnum):
@@ -62,6 +63,24 @@ class Balance(Rule, Protocol):
 
     def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
         """An assignment of the problem's group."""
+        ...
+
+
+@runtime_checkable
+class BalanceInLayers(Balance, Protocol):
+    """A balance of one part of the partitions after the other, each the best there is, given those before."""
+
+    def layers(self, problem: Problem, racks: RackPreference) -> Sequence[Layer]:
+        """What `balance` is made of."""
+        ...
+
+
+@runtime_checkable
+class Remarks(Protocol):
+    """A rule that has something to say about a group without a look at the problem."""
+
+    def remarks(self, group: Group) -> Sequence[str]:
+        """Sentences for the leader's log."""
         ...
 
 
