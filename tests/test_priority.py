@@ -185,7 +185,7 @@ class TestExplained:
         assert list(sentences(explained(strategy, Group.of(TOPICS, members, 4)), "mine")) == [
             "alerts/together-1: a -> b; for balance of class 1 (alerts): a has 1 and b 1, and would have 2 "
             "and 0 if one of them had not moved",
-            "alerts/together-3: a -> b; for balance of the rest: with 1 and 1 from before, a has 2 and b 2, "
+            "orders-3: a -> b; for balance of the rest: with 1 and 1 from before, a has 2 and b 2, "
             "and would have 3 and 1 if one of them had not moved",
         ]
 

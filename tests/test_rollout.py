@@ -14,6 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_assignors.claims import judge_claims
+from kafka_assignors.explain import Reason, moves_of
+from kafka_assignors.explain_reduced import explain_reduced
 from kafka_assignors.facts import Announcement, Facts
 from kafka_assignors.group import Assignment, Group, Member, Topic, TopicPartitions
 from kafka_assignors.leader import check_assignment, lead
@@ -275,6 +277,19 @@ def test_an_assignment_comes_back_unchanged(group: Group) -> None:
     after = target(group)
     settled = claiming(group, after)
     assert moved(settled, target(settled)) == 0
+
+
+@given(groups())
+def test_every_move_is_explained_in_the_groups_own_terms(group: Group) -> None:
+    strategy = Rollout()
+    reduced = strategy.reduced_form(group)
+    assert not isinstance(reduced, str)
+    explanation = explain_reduced(group, strategy.assign(group), reduced)
+    told = [(move.topic, move.partition) for move in explanation.moves]
+    assert len(told) == len(set(told))
+    assert set(told) == {(move.topic, move.partition) for move in moves_of(group, strategy.assign(group))}
+    assert Reason.UNNEEDED not in {move.reason for move in explanation.moves}
+    assert {capacity for chain in explanation.chains for capacity in chain.capacities} <= {1}
 
 
 @given(groups())

@@ -24,7 +24,8 @@ __all__ = ["explain_layers", "explain_reduced"]
 
 def explain_reduced(group: Group, assignment: Assignment, reduced: Reduced) -> Explanation:
     """Why each partition moved, as chains of the reduced group. Cost: that of `explain`, twice."""
-    of_reduced = explain(reduced.group, reduced.assignment, reduced.criteria, scale=reduced.scale)
+    scale = reduced.scale if reduced.plain_scale is None else reduced.plain_scale
+    of_reduced = explain(reduced.group, reduced.assignment, reduced.criteria, scale=scale)
     return _in_group(of_reduced, group, assignment, reduced)
 
 
@@ -54,6 +55,8 @@ def _in_group(
         one = move.topic, move.partition
         unit = form.stands_for[move.topic][move.partition] if move.topic in form.stands_for else (one,)
         meant = [left.pop(each) for each in unit if each in left]
+        if len(unit) == 1:
+            move = replace(move, topic=unit[0][0], partition=unit[0][1])
         moves.append(replace(move, reason=_why_free(meant)) if move.owner is None and meant else move)
     moves += (move if move.owner is None else replace(move, reason=Reason.RULES) for move in left.values())
     return replace(_sorted(moves, explanation.chains), kept=form.kept)

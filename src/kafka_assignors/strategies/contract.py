@@ -219,7 +219,9 @@ class Reduced:
     `group` has topics of the strategy's making in it, and an assignment of it stands for one of the group.
     `assignment` is the best by `criteria`, its loads measured on `scale`. `kept` names the rules that made
     the one out of the other. `stands_for` says of each topic of the strategy's making for which partitions of
-    the group each of its own stands, as (topic, partition); None if the strategy does not say.
+    the group each of its own stands, as (topic, partition); None if the strategy does not say. `plain_scale`
+    is `scale` without the trifles in it by which rules decide between members that are equal to balance; None
+    if there are none.
     """
 
     group: Group
@@ -228,6 +230,7 @@ class Reduced:
     scale: Scale
     kept: tuple[str, ...]
     stands_for: StandsFor | None = None
+    plain_scale: Scale | None = None
 
 
 @runtime_checkable

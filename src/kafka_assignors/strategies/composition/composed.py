@@ -115,13 +115,16 @@ class Composed:
         balance = self._balance()
         if not balance.exact:
             return f"rule {balance.kind!r} of strategy {self.name!r} does not promise the best assignment"
+        members = problem.group.members
+        plain = balance.scale(problem.without_favour()).among(members) if problem.favoured else None
         return Reduced(
             problem.as_group(),
             self._balanced(problem),
             self._criteria(),
-            balance.scale(problem).among(problem.group.members),
+            balance.scale(problem).among(members),
             self._kept(),
             problem.stands_for,
+            plain,
         )
 
     def layered_form(self, group: Group) -> Layered | None:

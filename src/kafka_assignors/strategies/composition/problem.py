@@ -79,6 +79,10 @@ class Problem:
         """The same with something more for the log."""
         return replace(self, findings=(*self.findings, *findings))
 
+    def without_favour(self) -> Problem:
+        """The same with nobody favoured."""
+        return replace(self, favoured=frozenset())
+
     def without(self, barred: Mapping[str, Set[str]]) -> Problem:
         """The same with members that may not have some topics, by member id; what they owned is free."""
         barred = {member_id: topics for member_id, topics in barred.items() if topics}
