@@ -37,7 +37,7 @@ RECORDS = 40
 AT_FIRST = [[1 + number % 3, 1 + (number + 1) % 3] for number in range(PARTITIONS)]
 LATER = [[1 + (number + 1) % 3, 1 + (number + 2) % 3] for number in range(PARTITIONS)]
 
-EXCHANGED = [[1], [1, 3], [2], [2], [3], [3]]
+EXCHANGED = [[1], [1], [2], [2], [3], [3]]
 """Each of three members has two of them in its rack."""
 
 EXCHANGING = [[2], [1, 3], [1], [2], [1], [3]]
