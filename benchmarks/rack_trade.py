@@ -1,7 +1,7 @@
 """What `rack-aware-sticky` moves and what still crosses racks, for several worths of a rack miss.
 
     python -m benchmarks.rack_trade
-    python -m benchmarks.rack_trade --group           # two minutes; needs what `make test` needs, and Linux
+    python -m benchmarks.rack_trade --group           # a minute; needs what `make test` needs, and Linux
     python -m benchmarks.rack_trade --group --client kafka-python
 
 Members in three racks have settled on partitions with replicas in two racks each. Then a quarter of the

@@ -50,7 +50,7 @@ def live_with_lag(
     """Members come one after the other to partitions that lag by so many records; then some lag by `more`.
 
     If `crowded`, a fourth member joins then, one leaves, and one is killed. Raises AssertionError if a leader
-    had no answer in time when it asked for the lag.
+    had no answer in time when it asked for the lag, or if the lag did not stand still.
     """
     lags = dict(enumerate(records))
 
@@ -76,6 +76,7 @@ def live_with_lag(
     with _records_that_nobody_reads(group):
         lag(group, lags)
         found = [LoadedStep(step, _loads(group, lags, step)) for step in steps(group, events)]
+        assert not group.consumed(), "the lag was read away"
     _must_have_known_the_lag(group)
     return found
 

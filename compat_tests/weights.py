@@ -33,7 +33,6 @@ def write(group: GroupOfMembers, records: Mapping[int, int]) -> None:
     for partition, count in records.items():
         for _ in range(count):
             producer.produce(topic, b"x", partition=partition)
-        producer.poll(0)
     assert producer.flush(60) == 0
 
 
