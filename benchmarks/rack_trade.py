@@ -1,30 +1,61 @@
 """What `rack-aware-sticky` moves and what still crosses racks, for several worths of a rack miss.
 
     python -m benchmarks.rack_trade
+    python -m benchmarks.rack_trade --group           # a minute; needs what `make test` needs, and Linux
+    python -m benchmarks.rack_trade --group --client kafka-python
 
-24 members in three racks have settled on 240 partitions with replicas in two racks each. Then a quarter of
-the partitions are left with one replica, in any rack. It is computed: no broker runs. The table is in
-docs/racks.md.
+Members in three racks have settled on partitions with replicas in two racks each. Then a quarter of the
+partitions are left with one replica, in any rack. The first table is computed, for 24 members and 240
+partitions. With `--group`, a real group of 6 members and 48 partitions does it on three brokers: each member
+is a process with a cooperative consumer of ours, replicas are reassigned, and the share of the bytes from
+other racks is that which the consumers' kernel has received. The tables are in docs/racks.md.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
 import random
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from benchmarks.rolling import PROGRAMS
+from compat_tests.kafka_cluster import RACKS, KafkaCluster
+from compat_tests.rack_scenarios import at_rest, groups_in_racks, measure, misses, moved
 from kafka_assignors import Group, Member, Topic
-from kafka_assignors.quality import measure
+from kafka_assignors import quality as quality_of
 from kafka_assignors.strategies import RackAwareSticky
 
-MEMBERS, PARTITIONS, RACKS = 24, 240, "abc"
+MEMBERS, PARTITIONS = 24, 240
 WORTHS = (0, 1, 1.5, 2, 3, 5, math.inf)
+
+REAL_MEMBERS = ("a1", "b1", "c1", "a2", "b2", "c2")
+REAL_PARTITIONS = 48
+STRATEGIES = {
+    "`cooperative-sticky`": "cooperative-sticky",
+    "`rack-aware-sticky`, `moves_per_miss` 1.5": "rack-aware-sticky:1.5",
+    "`rack-aware-sticky`, `moves_per_miss` 3": "rack-aware-sticky:3",
+    "`rack-aware-sticky`": "rack-aware-sticky",
+}
+_RECORDS = 10
+"""Per partition and phase: 5 MB in all."""
+
+_SESSION_MS = 30_000
+"""Nobody is to be missed, on however busy a machine."""
+
+
+def replicas_before_and_after(
+    rng: random.Random, partitions: int
+) -> tuple[list[Sequence[str]], list[Sequence[str]]]:
+    """The racks of each partition's replicas, before and after a quarter of them were left with one."""
+    before: list[Sequence[str]] = [rng.sample(RACKS, 2) for _ in range(partitions)]
+    return before, [rng.sample(RACKS, 1) if rng.random() < 0.25 else racks for racks in before]
 
 
 def moved_replicas(rng: random.Random) -> Group:
     """The group after its replicas were moved, with the rates of the partitions in bytes a second."""
-    before = tuple(frozenset(rng.sample(RACKS, 2)) for _ in range(PARTITIONS))
-    after = tuple(frozenset(rng.sample(RACKS, 1)) if rng.random() < 0.25 else replicas for replicas in before)
+    before, after = (tuple(map(frozenset, racks)) for racks in replicas_before_and_after(rng, PARTITIONS))
     rates = tuple(rng.randint(10_000, 2_000_000) for _ in range(PARTITIONS))
     members = [
         Member(f"m{number:02}", frozenset({"orders"}), rack=RACKS[number % len(RACKS)])
@@ -38,18 +69,64 @@ def moved_replicas(rng: random.Random) -> Group:
     )
 
 
-def main() -> None:
+def computed() -> Iterator[str]:
+    """The table of a computed group, line by line."""
     group = moved_replicas(random.Random(7))
-    print("| `moves_per_miss` | moved | misses | across racks before | after |")
-    print("|---|---:|---:|---:|---:|")
+    yield "| `moves_per_miss` | moved | misses | across racks before | after |"
+    yield "|---|---:|---:|---:|---:|"
     for worth in WORTHS:
-        quality = measure(group, RackAwareSticky(worth).assign(group))
+        quality = quality_of.measure(group, RackAwareSticky(worth).assign(group))
         assert quality.rack_traffic is not None
         before, after = (
             f"{rate / 1e6:.1f} MB/s" for rate in (quality.rack_traffic.before, quality.rack_traffic.after)
         )
-        print(f"| {worth} | {quality.moved} | {quality.rack_misses} | {before} | {after} |")
+        yield f"| {worth} | {quality.moved} | {quality.rack_misses} | {before} | {after} |"
+
+
+def measured(kafka: KafkaCluster, program: str) -> Iterator[str]:
+    """The table of a real group under each strategy, line by line. All read the same topic."""
+    at_first, later = (
+        [[1 + RACKS.index(rack) for rack in racks] for racks in replicas]
+        for replicas in replicas_before_and_after(random.Random(1), REAL_PARTITIONS)
+    )
+    programs = dict.fromkeys(STRATEGIES.values(), program)
+    with groups_in_racks(
+        kafka, program, programs, replicas=at_first, members=REAL_MEMBERS, session_timeout_ms=_SESSION_MS
+    ) as groups:
+        formed = at_rest(groups)
+        crossed = measure(kafka, groups, _RECORDS)
+        kafka.reassign(groups[0].topic("orders"), later)
+        settled = at_rest(groups)
+        crosses = measure(kafka, groups, _RECORDS)
+    columns = ("misses", "once replicas moved", "moved", "rebalances", "left", "across racks", "at rest")
+    yield f"| strategy | {' | '.join(columns)} |"
+    yield f"|---|{'--:|' * len(columns)}"
+    for name, group, before, after in zip(STRATEGIES, groups, formed, settled, strict=True):
+        cells = (
+            name,
+            misses(before, at_first),
+            misses(before, later),
+            moved(before, after),
+            after.generation - before.generation,
+            misses(after, later),
+            f"{crossed[group.id]:.1%}",
+            f"{crosses[group.id]:.1%}",
+        )
+        yield f"| {' | '.join(map(str, cells))} |"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Rack misses against moves.")
+    parser.add_argument("--group", action="store_true", help="in a real group on three brokers")
+    parser.add_argument("--client", choices=PROGRAMS, default="aiokafka", help="of that group")
+    options = parser.parse_args(arguments)
+    if options.group:
+        with KafkaCluster(brokers=3) as kafka:
+            print("\n".join(measured(kafka, PROGRAMS[options.client])))
+    else:
+        print("\n".join(computed()))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

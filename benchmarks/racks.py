@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import sys
 
-from compat_tests.group_of_members import Settled
 from compat_tests.kafka_cluster import KafkaCluster
-from compat_tests.rack_scenarios import AT_FIRST, LATER, PARTITIONS, groups_in_racks, measure, misses
+from compat_tests.rack_scenarios import AT_FIRST, LATER, PARTITIONS, groups_in_racks, measure, misses, moved
 from kafka_assignors.releases import installed_release
 
 CLIENTS = {
@@ -51,15 +50,6 @@ def rows(kafka: KafkaCluster, program: str) -> list[str]:
             f"| {moved(before, after)} | {after.generation - before.generation} |"
             for strategy, group, before, after in zip(STRATEGIES, groups, formed, settled, strict=True)
         ]
-
-
-def moved(before: Settled, after: Settled) -> int:
-    """How many partitions another member has."""
-    return sum(
-        len(set(numbers) - set(before.of(rack).get(topic, ())))
-        for rack in after.names
-        for topic, numbers in after.of(rack).items()
-    )
 
 
 if __name__ == "__main__":

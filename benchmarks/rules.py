@@ -36,7 +36,7 @@ _BY_CAPACITY = '[[rule]]\nkind = "capacity"\n'
 _WITH_STANDBY = '[[rule]]\nkind = "standby"\nactive_at_least = 2\n\n[[rule]]\nkind = "balance"\n'
 
 
-def _listed(numbers: Sequence[int]) -> str:
+def listed(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers))
 
 
@@ -60,7 +60,7 @@ def _run(
             CooperativeGroup(kafka, program, topics) as group,
         ):
             for step in live_through(group, rule(group, Path(folder)), *topic):
-                cells = (step.event, name, of_interest(group, step), _listed(loads(step)))
+                cells = (step.event, name, of_interest(group, step), listed(loads(step)))
                 row = f"| {' | '.join(cells)} | {step.revoked} | {step.added} |"
                 rows.setdefault(step.event, []).append(row)
     # At the beginning members come one after the other, as fast as their processes start.
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ("alerts", 4),
             {**sticky, "`alerts` first": alerts_first},
             "`alerts` of each member",
-            lambda group, step: _listed(loads(step, group.topic("alerts"))),
+            lambda group, step: listed(loads(step, group.topic("alerts"))),
             options.at_once,
         )
         _run(
@@ -111,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 ),
             },
             "a, b, c, d",
-            lambda group, step: _listed(
+            lambda group, step: listed(
                 [len(owned(step.settled, name)) for name in sorted(step.settled.names)]
             ),
             True,

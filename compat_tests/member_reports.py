@@ -20,10 +20,13 @@ from typing import Any
 
 from compat_tests.received_bytes import received_by_port
 
-__all__ = ["STRATEGIES", "MemberSpec", "Orders", "Reporter", "by_topic", "sigterms"]
+__all__ = ["LONG_ENOUGH_S", "STRATEGIES", "MemberSpec", "Orders", "Reporter", "by_topic", "sigterms"]
 
 STRATEGIES = "compat_tests.strategies"
 """The logger of the tests' own strategies."""
+
+LONG_ENOUGH_S = 60.0
+"""For an answer on however busy a machine; a leader waits for a third of its session at most."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -33,6 +36,8 @@ class MemberSpec:
     - `sticky` …: our assignor of this strategy;
     - `stock:sticky`: the client's own;
     - `rollout:2`: our `rollout` of a member that runs release 2;
+    - `weighted:10`: our `weighted` by the lag of the group, and 10 records for each partition besides;
+    - `rack-aware-sticky:1.5`: ours to which a rack miss is worth so many moves;
     - `module:attribute`: our assignor of a strategy written by somebody else;
     - `/path/to/rules.toml`: our assignor of a strategy put together from rules;
     - `class:sticky`: our class where an instance belongs;
@@ -95,6 +100,7 @@ class Orders:
         busy: the application has its hands full, and asks the client for nothing.
         pause_s: how long the listener takes, in seconds.
         draining: what a member of `rollout` announces from now on; None if nothing was said of it.
+        rejoin: a cooperative member is to join again.
 
     Told to `count`, it reports how many bytes the process has received from each port since it started.
     """
@@ -103,6 +109,7 @@ class Orders:
         self.busy = False
         self.pause_s = 0.0
         self.draining: bool | None = None
+        self.rejoin = False
         self._reporter = reporter
         self._topics: list[str] | None = None
         threading.Thread(target=self._listen, daemon=True).start()
@@ -117,15 +124,18 @@ class Orders:
         self.busy = order.get("busy", self.busy)
         self.pause_s = order.get("pause_s", self.pause_s)
         self.draining = order.get("draining", self.draining)
+        self.rejoin = order.get("rejoin", self.rejoin)
         if "count" in order:
             self._reporter.report("received", count=order["count"], by_port=received_by_port())
 
     def announce(self, consumer: Any, assignors: Iterable[Any]) -> None:
-        """Have a cooperative consumer announce what was ordered, if something was since the last call."""
+        """Have a cooperative consumer announce or join as ordered, if something was since the last call."""
         draining, self.draining = self.draining, None
+        rejoin, self.rejoin = self.rejoin, False
         if draining is not None:
             for assignor in assignors:
                 assignor.announce(draining=draining)
+        if rejoin or draining is not None:
             consumer.enforce_rebalance()
 
     def new_topics(self) -> list[str] | None:

@@ -19,13 +19,16 @@ from compat_tests.group_of_members import Settled
 
 __all__ = [
     "AssignorOf",
+    "Event",
     "Step",
     "alerts_first",
     "announcing",
+    "crowding",
     "joined_tasks",
     "live_through",
     "loads",
     "orders_with_payments",
+    "steps",
 ]
 
 _SESSION_MS = 10_000
@@ -45,6 +48,9 @@ kind = "racks"
 
 AssignorOf = Callable[[str], str]
 """What a member of this name runs, as an assignor of its specification."""
+
+Event = tuple[str, Sequence[Callable[[], None]]]
+"""What it is called, and its parts: after each the group has to settle anew."""
 
 
 def announcing(group: CooperativeGroup, folder: Path, rules: str, announces: Mapping[str, str]) -> AssignorOf:
@@ -113,24 +119,28 @@ def live_through(
     def subscribe(name: str) -> None:
         group.subscribe(name, ["orders", topic])
 
-    events: list[tuple[str, list[Callable[[], None]]]] = [("three members", [lambda: join("a", "b", "c")])]
+    events: list[Event] = [("three members", [lambda: join("a", "b", "c")])]
     if rolled_out:
         events += [
             (f"one reads `{topic}`", [lambda: create_for("a")]),
             ("all read it", [lambda: subscribe("b"), lambda: subscribe("c")]),
         ]
     if crowded:
-        events += [
-            ("a fourth joins", [lambda: join("d")]),
-            ("one leaves", [lambda: group.stop("b")]),
-            ("one is killed", [lambda: group.kill("c")]),
-        ]
-    return list(_steps(group, events))
+        events += crowding(group, lambda: join("d"))
+    return list(steps(group, events))
 
 
-def _steps(
-    group: CooperativeGroup, events: Sequence[tuple[str, Sequence[Callable[[], None]]]]
-) -> Iterator[Step]:
+def crowding(group: CooperativeGroup, join: Callable[[], None]) -> list[Event]:
+    """To a group of a, b and c somebody comes, somebody goes, and somebody is killed."""
+    return [
+        ("a fourth joins", [join]),
+        ("one leaves", [lambda: group.stop("b")]),
+        ("one is killed", [lambda: group.kill("c")]),
+    ]
+
+
+def steps(group: CooperativeGroup, events: Sequence[Event]) -> Iterator[Step]:
+    """Have the events happen one after the other, as the steps are asked for."""
     settled = None
     for event, parts in events:
         before = {name: len(member.reports()) for name, member in group.members.items()}

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from compat_tests.group_of_members import GroupOfMembers
 from compat_tests.kafka_cluster import Kafka
 
-__all__ = ["TransactionScenarios"]
+__all__ = ["TransactionScenarios", "TransactionalWriter"]
 
 Record = tuple[str, int, int]
 """Topic, partition, offset."""
@@ -22,12 +22,17 @@ Record = tuple[str, int, int]
 class TransactionalWriter:
     """Writes records to all partitions of a group's topics, in transactions that the test ends."""
 
-    def __init__(self, group: GroupOfMembers) -> None:
+    def __init__(self, group: GroupOfMembers, *, timeout_ms: int = 60_000) -> None:
+        """`timeout_ms`: a transaction that is open for longer is aborted by the broker."""
         from confluent_kafka import Producer
 
         self._group = group
         self._producer: Any = Producer(
-            {"bootstrap.servers": group.kafka.bootstrap, "transactional.id": f"writer-{group.id}"}
+            {
+                "bootstrap.servers": group.kafka.bootstrap,
+                "transactional.id": f"writer-{group.id}",
+                "transaction.timeout.ms": timeout_ms,
+            }
         )
         self._producer.init_transactions(30)
         self.committed: set[Record] = set()

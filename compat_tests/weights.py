@@ -12,22 +12,28 @@ from confluent_kafka.admin import AdminClient
 
 from compat_tests.group_of_members import GroupOfMembers
 
-__all__ = ["lag", "member_ids", "silent_server"]
+__all__ = ["lag", "member_ids", "silent_server", "write"]
 
 
 def lag(group: GroupOfMembers, records: Mapping[int, int]) -> str:
     """Commit 0 for every partition of the group's topic, and write so many records to some. Its name."""
     ((topic, partitions),) = group.topics.items()
-    producer = Producer({"bootstrap.servers": group.kafka.bootstrap, "linger.ms": 50})
-    for partition, count in records.items():
-        for _ in range(count):
-            producer.produce(topic, b"x", partition=partition)
-    assert producer.flush(60) == 0
+    write(group, records)
     settings = {"bootstrap.servers": group.kafka.bootstrap, "group.id": group.id}
     with contextlib.closing(Consumer(settings)) as consumer:
         offsets = [TopicPartition(topic, partition, 0) for partition in range(partitions)]
         _commit(consumer, offsets)
     return topic
+
+
+def write(group: GroupOfMembers, records: Mapping[int, int]) -> None:
+    """Write so many records more to some partitions of the group's topic."""
+    (topic,) = group.topics
+    producer = Producer({"bootstrap.servers": group.kafka.bootstrap, "linger.ms": 50})
+    for partition, count in records.items():
+        for _ in range(count):
+            producer.produce(topic, b"x", partition=partition)
+    assert producer.flush(60) == 0
 
 
 def _commit(consumer: Consumer, offsets: list[TopicPartition]) -> None:

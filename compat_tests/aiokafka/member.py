@@ -12,16 +12,18 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
-from compat_tests.member_reports import MemberSpec, Orders, Reporter
+from compat_tests.member_reports import LONG_ENOUGH_S, MemberSpec, Orders, Reporter
 from kafka_assignors.strategies import load_strategy
 from kafka_assignors_aiokafka import (
     CapacityAssignor,
     CooperativeStickyAssignor,
+    LagWeights,
     RackAwareStickyAssignor,
     RangeAssignor,
     RolloutAssignor,
     RoundRobinAssignor,
     StickyAssignor,
+    WeightedAssignor,
     assignor,
 )
 
@@ -66,6 +68,11 @@ def assignor_of(spec: MemberSpec, name: str) -> Any:
         return Garbage(votes_for, bytes.fromhex(metadata))
     if kind == "rollout":
         return RolloutAssignor(release=rest, rack=spec.rack)
+    if kind == "weighted":
+        weights = LagWeights(spec.group, base=int(rest), bootstrap_servers=spec.bootstrap)
+        return WeightedAssignor(weights, weights_timeout_s=LONG_ENOUGH_S, rack=spec.rack)
+    if kind == "rack-aware-sticky" and rest:
+        return RackAwareStickyAssignor(moves_per_miss=float(rest), rack=spec.rack)
     if rest or name.endswith(".toml"):
         return assignor(load_strategy(name), rack=spec.rack)
     return OURS[name](rack=spec.rack)

@@ -1,4 +1,4 @@
-"""Groups of CooperativeAIOKafkaConsumers whose brokers go away."""
+"""Groups of CooperativeAIOKafkaConsumers whose brokers go away, or get and lose replicas."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from compat_tests.aiokafka.cooperative_consumers import consuming, of
 from compat_tests.cooperative_scenarios import LostCoordinatorScenarios, RollingBrokersScenarios
 from compat_tests.group_of_members import GroupOfMembers
 from compat_tests.kafka_cluster import KafkaCluster
+from compat_tests.rack_scenarios import RackTradeScenarios
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
 
@@ -17,6 +18,10 @@ class TestLostCoordinator(LostCoordinatorScenarios):
 
 
 class TestRollingBrokers(RollingBrokersScenarios):
+    program = PROGRAM
+
+
+class TestRackTrade(RackTradeScenarios):
     program = PROGRAM
 
 

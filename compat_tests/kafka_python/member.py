@@ -12,16 +12,18 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
-from compat_tests.member_reports import MemberSpec, Orders, Reporter, sigterms
+from compat_tests.member_reports import LONG_ENOUGH_S, MemberSpec, Orders, Reporter, sigterms
 from kafka_assignors.strategies import load_strategy
 from kafka_assignors_kafka_python import (
     CapacityAssignor,
     CooperativeStickyAssignor,
+    LagWeights,
     RackAwareStickyAssignor,
     RangeAssignor,
     RolloutAssignor,
     RoundRobinAssignor,
     StickyAssignor,
+    WeightedAssignor,
     assignor,
 )
 
@@ -87,6 +89,11 @@ def assignor_of(spec: MemberSpec, name: str) -> Any:
     rack = None if KNOWS_RACKS else spec.rack
     if kind == "rollout":
         return RolloutAssignor(release=rest, rack=rack, instance_id=instance_id)
+    if kind == "weighted":
+        weights = LagWeights(spec.group, base=int(rest), bootstrap_servers=spec.bootstrap)
+        return WeightedAssignor(weights, weights_timeout_s=LONG_ENOUGH_S, rack=rack, instance_id=instance_id)
+    if kind == "rack-aware-sticky" and rest:
+        return RackAwareStickyAssignor(moves_per_miss=float(rest), rack=rack, instance_id=instance_id)
     if rest or name.endswith(".toml"):
         return assignor(load_strategy(name), rack=rack, instance_id=instance_id)
     return OURS[name](rack=rack, instance_id=instance_id)

@@ -1,9 +1,14 @@
-"""A group of CooperativeKafkaConsumers whose coordinator goes away."""
+"""Groups of CooperativeKafkaConsumers whose brokers go away, or get and lose replicas."""
 
 from __future__ import annotations
 
 from compat_tests.cooperative_scenarios import LostCoordinatorScenarios
+from compat_tests.rack_scenarios import RackTradeScenarios
 
 
 class TestLostCoordinator(LostCoordinatorScenarios):
+    program = "compat_tests.kafka_python.cooperative_member"
+
+
+class TestRackTrade(RackTradeScenarios):
     program = "compat_tests.kafka_python.cooperative_member"

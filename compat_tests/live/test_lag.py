@@ -1,0 +1,28 @@
+"""Groups whose leaders ask the brokers for the lag, while members come and the lag changes.
+
+`python -m benchmarks.lag` goes on from there, and puts `cooperative-sticky` beside it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from compat_tests.cooperative_scenarios import CooperativeGroup
+from compat_tests.kafka_cluster import Kafka
+from compat_tests.lagging_group import live_with_lag
+from compat_tests.same_events import loads
+
+
+@pytest.mark.parametrize("client", ["aiokafka", "kafka_python"])
+def test_cooperative_members_share_the_lag_and_follow_it_when_they_rebalance(
+    kafka: Kafka, client: str
+) -> None:
+    with CooperativeGroup(kafka, f"compat_tests.{client}.cooperative_member", {"orders": 5}) as group:
+        found = live_with_lag(group, "weighted:0", [200, 100, 100, 100, 100], {1: 300}, crowded=False)
+        group.must_not_have_lost_anything()
+    _, three, changed = found
+    # With the first record of each: 605 in all, then 201, 202 and 202, then 401 for partition 1 alone.
+    assert [one.loads.makespan for one in found] == [605, 202, 401]
+    assert loads(three.step) == [2, 2, 1]
+    # Its owner had one partition besides.
+    assert (changed.step.revoked, changed.step.added) == (1, 1)
