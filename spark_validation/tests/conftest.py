@@ -20,8 +20,8 @@ spark.sql.codegen.wholeStage false
 spark.sql.codegen.factoryMode NO_CODEGEN
 spark.sql.adaptive.enabled false
 """
-"""Thousands of queries over a few rows each: compiling them, and planning them again at each stage, takes longer
-than they do. What Spark does by default is seen by the tests that start one of their own."""
+"""Thousands of queries over a few rows each: compiling them, and planning them again at each stage, takes
+longer than they do. What Spark does by default is seen by the tests that start one of their own."""
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,8 @@ from spark_validation.fleet import history
 from spark_validation.fleet.life import Record, life
 from spark_validation.fleet.profile import FleetOptions, GroupProfile, generations_of_each, profile_of
 
+pytestmark = pytest.mark.exhaustive
+
 SMALL = FleetOptions(groups=25, generations=500, days=0.1, seed=4)
 WIDE = FleetOptions(groups=120, generations=3_000, days=1.0, seed=2)
 

@@ -31,6 +31,8 @@ from kafka_assignors.protocol import (
     encode_subscription,
 )
 
+pytestmark = pytest.mark.exhaustive
+
 START = datetime(2026, 3, 1, 12, 0, tzinfo=timezone.utc)
 RAW = pa.schema(
     [

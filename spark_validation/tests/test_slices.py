@@ -87,13 +87,13 @@ def test_a_replay_in_pieces_is_the_replay_in_one(path: str, in_one: ReplayResult
 
 KILLED = """
 import sys
-from dataclasses import replace
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.result import Mode, ReplayOptions
 from kafka_assignors_spark.slices import Limits
 path, checkpoint, names, chunk_bytes, slice_bytes = sys.argv[1:]
-options = ReplayOptions(path, strategies=tuple(names.split(",")), master="local[1]", checkpoint=checkpoint)
-run_replay(replace(options, modes=(Mode.ROLLOUT,)), lambda step: None, Limits(int(chunk_bytes), int(slice_bytes)))
+strategies, modes = tuple(names.split(",")), (Mode.ROLLOUT,)
+options = ReplayOptions(path, strategies=strategies, modes=modes, master="local[1]", checkpoint=checkpoint)
+run_replay(options, lambda step: None, Limits(int(chunk_bytes), int(slice_bytes)))
 """
 
 
