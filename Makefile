@@ -1,7 +1,8 @@
 # Three targets matter to a newcomer: `make demo` runs the main job, `make see` shows a rebalance, `make test` passes
 # the tests.
 PYTHON ?= python3
-JOBS ?= 2
+# More than the two cores that a small machine has: what runs on brokers mostly waits.
+JOBS ?= 3
 TOX_ARGS ?=
 SEE_ARGS ?=
 SEEDS ?= 1
