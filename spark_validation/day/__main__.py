@@ -93,7 +93,7 @@ def screenshots(browser: str, report: Path) -> int:
             page.evaluate(f"document.getElementById('{section}').scrollIntoView()")
             page.wait_until(
                 "[...document.querySelectorAll('.plot')].every(e => { const at = e.getBoundingClientRect();"
-                " return at.bottom < 0 || at.top > innerHeight || !e.offsetParent"
+                " return at.bottom < 0 || at.top > innerHeight || e.closest('details:not([open])')"
                 " || e.querySelector('.main-svg') })"
             )
             page.screenshot(report.with_name(f"{section}.png"))

@@ -49,8 +49,10 @@
   open();
 
   dark.addEventListener("change", () => drawn.forEach(draw));
-  // On paper everything shows, so everything has to be drawn.
+  // On paper everything shows but closed groups, so it has to be drawn.
   window.addEventListener("beforeprint", () => {
-    for (const element of document.querySelectorAll(".plot")) if (element.offsetParent) draw(element);
+    for (const element of document.querySelectorAll(".plot")) {
+      if (!element.closest("details:not([open])")) draw(element);
+    }
   });
 })();
