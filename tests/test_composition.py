@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from kafka_assignors.certificate import Certificate, prove
 from kafka_assignors.claims import judge_claims
+from kafka_assignors.explain import moves_of
+from kafka_assignors.explain_reduced import explain_reduced
 from kafka_assignors.facts import Facts, facts_of
 from kafka_assignors.group import Assignment, Group, InvalidGroupError, Member, Topic
 from kafka_assignors.jsonform import assignment_to_json
@@ -164,6 +166,34 @@ class TestTogether:
         again = self.strategy.assign(owned_now(group, assignment))
         assert assignment_to_json(again) == assignment_to_json(assignment)
 
+    @given(groups())
+    def test_every_move_is_told_once_from_who_had_it(self, group: Group) -> None:
+        reduced = self.strategy.reduced_form(group)
+        assert not isinstance(reduced, str)
+        target = self.strategy.assign(group)
+        told: list[tuple[str, int, str | None, str]] = []
+        for move in explain_reduced(group, target, reduced).moves:
+            whole = move.topic == "a/together"
+            told += [
+                (name, move.partition, move.owner, move.member)
+                for name in (("a", "b") if whole else (move.topic,))
+                if not whole or move.partition < group.topics[name].partitions
+            ]
+        moves = moves_of(group, target)
+        assert {one[:2] for one in told} == {(move.topic, move.partition) for move in moves}
+        assert len(told) == len(moves)
+        # What a rule took from its owner is told as free.
+        assert {one for one in told if one[2] is not None} <= {
+            (move.topic, move.partition, move.owner, move.member) for move in moves
+        }
+
+    def test_a_topic_that_is_not_there_is_named(self) -> None:
+        group = Group.of([Topic("a", 1)], [Member("m", frozenset("a"))])
+        (finding,) = CoPartitioned([["a", "bb"]]).findings(group)
+        assert finding.startswith(
+            "topic 'bb' is to stay together with others, and the group does not read it"
+        )
+
     @given(groups(), st.randoms())
     def test_no_order_of_members_or_topics_matters(self, group: Group, random: Any) -> None:
         members, topics = [*group.members.values()], [*group.topics.values()]
@@ -291,10 +321,10 @@ class TestWhatMembersAnnounce:
     def test_members_with_other_rules_are_named(self) -> None:
         ours, others = CoPartitioned([["a", "b"]]), CoPartitioned([["a", "c"]])
         data = {"m1": ours, "m2": others, "m3": others}
-        context = MemberContext(frozenset("a"))
+        context = MemberContext(frozenset("ab"))
         group = Group.of(
-            [Topic("a", 1)],
-            [Member(id, frozenset("a"), data=each.member_data(context)) for id, each in data.items()],
+            [Topic("a", 1), Topic("b", 1)],
+            [Member(id, frozenset("ab"), data=each.member_data(context)) for id, each in data.items()],
         )
         (finding,) = ours.findings(group)
         assert finding.startswith(
@@ -385,14 +415,23 @@ class TestDeclared:
         [
             ({"nam": "x"}, "nam: there is no such key: did you mean 'name'?"),
             ({"format": 2}, "format: this version reads format 1, not 2"),
-            ({"name": None}, "name: expected the name that members vote on"),
+            ({"name": None}, "name: is missing"),
+            ({"name": 7}, "name: expected the name that members vote on"),
             ({"name": "sticky"}, "the name 'sticky' belongs to a strategy that members of other clients run"),
             ({"rule": []}, "rule: there is none"),
             ({"rule": ["balance"]}, "rule[0]: expected a table"),
             ({"rule": [{"by": 1}]}, "rule[0].kind: is missing"),
             ({"rule": [{"kind": "balanc"}]}, "rule[0].kind: there is no such rule: did you mean 'balance'?"),
             ({"rule": [{"kind": "movement", "weight": 1}]}, "rule[0].weight: there is no such key"),
-            ({"rule": [{"kind": "together"}]}, "rule[0]:"),
+            ({"rule": [{"kind": "together"}]}, "rule[0].topics: is missing"),
+            (
+                {"rule": [{"kind": "balance", "frist": [["a"]]}]},
+                "rule[0].frist: there is no such key: did you",
+            ),
+            (
+                {"rule": [{"kind": "rollout"}, {"kind": "together", "topics": [["a", "b"]]}]},
+                "rule 'rollout' comes before 'together', and would tear apart what is to stay together",
+            ),
             ({"rule": [{"kind": "together", "topics": ["a"]}]}, "rule[0]: topics are sets of topic names"),
             (
                 {"rule": [{"kind": "movement"}, {"kind": "balance"}]},

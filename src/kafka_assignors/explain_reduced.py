@@ -54,9 +54,14 @@ def _in_group(
     for move in explanation.moves:
         one = move.topic, move.partition
         unit = form.stands_for[move.topic][move.partition] if move.topic in form.stands_for else (one,)
-        meant = [left.pop(each) for each in unit if each in left]
-        if len(unit) == 1:
-            move = replace(move, topic=unit[0][0], partition=unit[0][1])
+        # Of what stays together, others may have owned a part: that moved by the rules, or not at all.
+        meant = [
+            left.pop(each)
+            for each in unit
+            if each in left and (move.owner is None or left[each].owner == move.owner)
+        ]
+        if len(meant) == 1:
+            move = replace(move, topic=meant[0].topic, partition=meant[0].partition)
         moves.append(replace(move, reason=_why_free(meant)) if move.owner is None and meant else move)
     moves += (move if move.owner is None else replace(move, reason=Reason.RULES) for move in left.values())
     return replace(_sorted(moves, explanation.chains), kept=form.kept)

@@ -24,7 +24,9 @@ from kafka_assignors.strategies.composition.rule import (
     Rule,
     Wish,
 )
+from kafka_assignors.strategies.composition.standby import StandbyLast
 from kafka_assignors.strategies.composition.supposed import Supposed, with_supposed
+from kafka_assignors.strategies.composition.together import KeepTogether
 from kafka_assignors.strategies.composition.wishes import (
     FewestMoves,
     FewestRackMisses,
@@ -191,6 +193,12 @@ def require_order(rules: Sequence[Rule]) -> None:
             raise RuleOrderError(
                 f"rule {place + 2}, {later.kind!r}, comes after {earlier.kind!r}: first come rules about who "
                 "may have what, then one about balance, then movement and racks"
+            )
+    for divides in (ShareByRelease.kind, StandbyLast.kind):
+        if KeepTogether.kind in kinds and divides in kinds[: kinds.index(KeepTogether.kind)]:
+            raise RuleOrderError(
+                f"rule {divides!r} comes before {KeepTogether.kind!r}, and would tear apart what is to stay "
+                f"together: put {KeepTogether.kind!r} first"
             )
     for kind in kinds:
         if kinds.count(kind) > 1:

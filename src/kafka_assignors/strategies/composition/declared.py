@@ -66,17 +66,27 @@ class DeclarationError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class RuleKind:
-    """What may stand after `kind`: which class it is, by the keys that are given beside it."""
+    """What may stand after `kind`: which class it is, by the keys that are given beside it.
+
+    `also` are keys that would make it another class.
+    """
 
     makes: Callable[[frozenset[str]], type[Any]]
+    also: tuple[str, ...] = ()
 
     def make(self, where: str, settings: Mapping[str, object]) -> Rule:
         """The rule; `DeclarationError` for keys and values that it does not take."""
         rule_class = self.makes(frozenset(settings))
-        known = [name for name in inspect.signature(rule_class).parameters if name != "self"]
+        parameters = {
+            name: one for name, one in inspect.signature(rule_class).parameters.items() if name != "self"
+        }
+        known = [*parameters, *(name for name in self.also if name not in parameters)]
         for key in settings:
             if key not in known:
                 raise DeclarationError(f"{where}.{key}: {_no_such(key, known)}")
+        for name, parameter in parameters.items():
+            if parameter.default is inspect.Parameter.empty and name not in settings:
+                raise DeclarationError(f"{where}.{name}: is missing")
         try:
             rule: Rule = rule_class(**settings)
         except (TypeError, ValueError) as error:
@@ -89,7 +99,7 @@ RULE_KINDS: Mapping[str, RuleKind] = {
     "rollout": RuleKind(lambda _: ShareByRelease),
     "together": RuleKind(lambda _: KeepTogether),
     "standby": RuleKind(lambda _: StandbyLast),
-    "balance": RuleKind(lambda keys: LevelByPriority if "first" in keys else LevelPartitions),
+    "balance": RuleKind(lambda keys: LevelByPriority if "first" in keys else LevelPartitions, ("first",)),
     "capacity": RuleKind(lambda _: LevelByCapacity),
     "weights": RuleKind(lambda _: LevelByWeight),
     "movement": RuleKind(lambda _: FewestMoves),
@@ -108,7 +118,8 @@ def strategy_of(settings: Mapping[str, object], environment: Mapping[str, str]) 
         raise DeclarationError(f"format: this version reads format {FORMAT}, not {version!r}")
     name = settings.get("name")
     if not isinstance(name, str):
-        raise DeclarationError(f"name: expected the name that members vote on, found {name!r}")
+        found = "is missing" if name is None else f"expected the name that members vote on, found {name!r}"
+        raise DeclarationError(f"name: {found}")
     listed = settings.get("rule")
     if not isinstance(listed, Sequence) or isinstance(listed, str) or not listed:
         raise DeclarationError("rule: there is none; each begins with [[rule]]")

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from kafka_assignors.group import Group
 from kafka_assignors.strategies.composition.problem import Piece, Problem, Unit, piece_name
 from kafka_assignors.strategies.composition.rule import Place
 
@@ -57,6 +58,17 @@ class KeepTogether:
         for together in self.topics:
             problem = _as_tasks(problem, together)
         return problem
+
+    def remarks(self, group: Group) -> list[str]:
+        """That a set names a topic that the group does not have."""
+        missing = [name for names in self.topics for name in names if name not in group.topics]
+        if not missing:
+            return []
+        more = f" ({len(missing)} such topics)" if len(missing) > 1 else ""
+        return [
+            f"topic {missing[0]!r} is to stay together with others, and the group does not read it or it "
+            f"does not exist{more}: mind the spelling"
+        ]
 
 
 def _as_tasks(problem: Problem, together: Iterable[str]) -> Problem:
