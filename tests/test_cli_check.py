@@ -163,7 +163,8 @@ def test_what_a_strategy_of_rules_proves_of_the_reduced_group_can_be_checked(
     answer = json.loads(capsys.readouterr().out)
     assert "certificate" not in answer
     assert answer["explanation"]["moves"] == [
-        {"topic": "a/together", "partition": 1, "from": "m1", "to": "m2", "reason": "balance", "chain": 0}
+        {"topic": "a", "partition": 1, "from": None, "to": "m2", "reason": "no-owner"},
+        {"topic": "b", "partition": 1, "from": "m1", "to": "m2", "reason": "balance", "chain": 0},
     ]
     reduced = answer["reduced"]
     assert reduced["kept"] == ["together"]
