@@ -98,8 +98,10 @@ def test_the_group_does_not_wait_for_brokers_that_do_not_answer(
             took = time.monotonic() - began
             time.sleep(1)
             # One that was expelled would have come back under another id.
-            assert before[:1] == [member_ids(group)]
-        assert asked[0] == dict(group.topics)
+            assert before == [member_ids(group)]
+        assert asked == [dict(group.topics)]
     assert took >= 2
+    # There may be a second rebalance for another reason; nobody is asked again before he has answered.
     warnings = [m for m in caplog.messages if "no weights from" in m]
     assert "it did not answer within 2 s; all weights count as unknown" in warnings[0]
+    assert all("all weights count as unknown" in warning for warning in warnings)
