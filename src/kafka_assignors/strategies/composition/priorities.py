@@ -25,7 +25,7 @@ from kafka_assignors.group import Assignment, Group, TopicPartitions
 from kafka_assignors.scale import Scale
 from kafka_assignors.solver import RackPreference, solve
 from kafka_assignors.strategies.composition.problem import Piece, Problem, Unit, piece_name
-from kafka_assignors.strategies.composition.rule import Place
+from kafka_assignors.strategies.composition.rule import Place, about_missing
 from kafka_assignors.strategies.contract import Layer
 
 __all__ = ["LevelByPriority"]
@@ -95,13 +95,7 @@ class LevelByPriority:
                 "no topic comes before others, for `first` has no classes: all partitions are balanced as one"
             ]
         missing = [one for names in self.first for named in names for one in _missing(named, group)]
-        if not missing:
-            return []
-        more = f" ({len(missing)} such topics and partitions)" if len(missing) > 1 else ""
-        return [
-            f"{missing[0]} has a priority, and the group does not read it or it does not exist{more}: mind "
-            "the spelling"
-        ]
+        return about_missing(missing, "has a priority", "topics and partitions")
 
     def _called(self, number: int) -> str | None:
         """What a class is called in an explanation."""

@@ -22,7 +22,7 @@ from kafka_assignors.solver import RackPreference
 from kafka_assignors.strategies.composition.problem import Problem
 from kafka_assignors.strategies.contract import AnyCriterion, Layer
 
-__all__ = ["Balance", "BalanceInLayers", "Place", "Remarks", "Restriction", "Rule", "Wish"]
+__all__ = ["Balance", "BalanceInLayers", "Place", "Remarks", "Restriction", "Rule", "Wish", "about_missing"]
 
 
 class Place(enum.IntEnum):
@@ -90,3 +90,12 @@ class Wish(Rule, Protocol):
 
     @property
     def criterion(self) -> AnyCriterion: ...
+
+
+def about_missing(names: Sequence[str], has: str, what: str) -> list[str]:
+    """One sentence about names in a rule that a group does not have: the first, what the rule says of it, and
+    how many such there are; none without a name."""
+    if not names:
+        return []
+    more = f" ({len(names)} such {what})" if len(names) > 1 else ""
+    return [f"{names[0]} {has}, and the group does not read it or it does not exist{more}: mind the spelling"]

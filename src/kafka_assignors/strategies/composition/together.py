@@ -19,7 +19,7 @@ from typing import ClassVar
 
 from kafka_assignors.group import Group
 from kafka_assignors.strategies.composition.problem import Piece, Problem, Unit, piece_name
-from kafka_assignors.strategies.composition.rule import Place
+from kafka_assignors.strategies.composition.rule import Place, about_missing
 
 __all__ = ["KeepTogether"]
 
@@ -61,14 +61,8 @@ class KeepTogether:
 
     def remarks(self, group: Group) -> list[str]:
         """That a set names a topic that the group does not have."""
-        missing = [name for names in self.topics for name in names if name not in group.topics]
-        if not missing:
-            return []
-        more = f" ({len(missing)} such topics)" if len(missing) > 1 else ""
-        return [
-            f"topic {missing[0]!r} is to stay together with others, and the group does not read it or it "
-            f"does not exist{more}: mind the spelling"
-        ]
+        missing = [f"topic {name!r}" for names in self.topics for name in names if name not in group.topics]
+        return about_missing(missing, "is to stay together with others", "topics")
 
 
 def _as_tasks(problem: Problem, together: Iterable[str]) -> Problem:
