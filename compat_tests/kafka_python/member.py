@@ -12,6 +12,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
+from compat_tests.kafka_python.stock import learn_of
 from compat_tests.member_reports import LONG_ENOUGH_S, MemberSpec, Orders, Reporter, sigterms
 from kafka_assignors.strategies import load_strategy
 from kafka_assignors_kafka_python import (
@@ -157,6 +158,8 @@ def consume(
         )
         listener = listener_class(spec, reporter, consumer)
         consumer.subscribe(() if spec.pattern else spec.topics, pattern=spec.pattern, listener=listener)
+        if any(name.startswith("stock:") for name in spec.assignors):
+            learn_of(consumer, spec.topics)
         orders = Orders(reporter)
         while not stopping:
             if (topics := orders.new_topics()) is not None:

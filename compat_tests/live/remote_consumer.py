@@ -165,8 +165,6 @@ class RemoteGroup:
                 "auto_offset_reset": "earliest",
                 "heartbeat_interval_ms": 300,
                 "session_timeout_ms": 6000,
-                # A stock leader that has not heard of the new topic assigns nothing, until it looks again.
-                "metadata_max_age_ms": 3000,
                 **settings,
             },
         )

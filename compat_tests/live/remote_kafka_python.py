@@ -13,6 +13,7 @@ from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.structs import OffsetAndMetadata
 
+from compat_tests.kafka_python.stock import learn_of
 from compat_tests.live.remote_consumer import Setup
 from kafka_assignors_kafka_python import StickyAssignor
 
@@ -108,6 +109,8 @@ def main() -> None:
         **setup.settings,
     )
     consumer.subscribe([setup.topic], listener=listener_of(setup, consumer))
+    if setup.assignor != "ours":
+        learn_of(consumer, [setup.topic])
     steps = Steps(setup, consumer)
     while line := sys.stdin.readline():
         order = json.loads(line)

@@ -46,6 +46,10 @@ def main() -> None:
         enable_auto_commit=False,
         auto_offset_reset="earliest",
     )
+    # A leader with a stock assignor that does not know its topic yet assigns nothing, joins again, and stands
+    # still for good if a poll ends in between. It has to know the topic before the first poll.
+    consumer.subscribe([options.topic])
+    consumer.partitions_for_topic(options.topic)
     consume(consumer, options.topic)
 
 
