@@ -108,8 +108,8 @@ class TestOrder:
         [
             ((), "one rule must say what is to be balanced: there is none"),
             ((FewestMoves(),), "there is none"),
-            ((FewestMoves(), LevelPartitions()), "rule 2, 'balance', comes after 'movement'"),
-            ((LevelPartitions(), KeepTogether([["a", "b"]])), "rule 2, 'together', comes after 'balance'"),
+            ((FewestMoves(), LevelPartitions()), "rule 'balance' comes after 'movement'"),
+            ((LevelPartitions(), KeepTogether([["a", "b"]])), "rule 'together' comes after 'balance'"),
             ((LevelPartitions(), FewestMoves(), FewestMoves()), "rule 'movement' comes 2 times"),
             ((LevelPartitions,), "is not a rule"),
             ((LevelByWeight(), FewestRackMisses()), "'racks' beside it has nothing to say"),
@@ -419,6 +419,7 @@ class TestDeclared:
             ({"name": 7}, "name: expected the name that members vote on"),
             ({"name": "sticky"}, "the name 'sticky' belongs to a strategy that members of other clients run"),
             ({"rule": []}, "rule: there is none"),
+            ({"rule": {"kind": "balance"}}, "rule: it is one table; each rule begins with [[rule]]"),
             ({"rule": ["balance"]}, "rule[0]: expected a table"),
             ({"rule": [{"by": 1}]}, "rule[0].kind: is missing"),
             ({"rule": [{"kind": "balanc"}]}, "rule[0].kind: there is no such rule: did you mean 'balance'?"),
@@ -435,7 +436,7 @@ class TestDeclared:
             ({"rule": [{"kind": "together", "topics": ["a"]}]}, "rule[0]: topics are sets of topic names"),
             (
                 {"rule": [{"kind": "movement"}, {"kind": "balance"}]},
-                "rule 2, 'balance', comes after 'movement'",
+                "rule 'balance' comes after 'movement'",
             ),
             ({"protocols": []}, "protocols: expected"),
             ({"protocols": ["consumer"]}, "protocols: expected"),

@@ -188,11 +188,11 @@ def require_order(rules: Sequence[Rule]) -> None:
         if isinstance(rule, type) or not isinstance(rule, Rule):
             raise RuleOrderError(f"{rule!r} is not a rule")
     kinds = [rule.kind for rule in rules]
-    for place, (earlier, later) in enumerate(pairwise(rules)):
+    for earlier, later in pairwise(rules):
         if later.place < earlier.place:
             raise RuleOrderError(
-                f"rule {place + 2}, {later.kind!r}, comes after {earlier.kind!r}: first come rules about who "
-                "may have what, then one about balance, then movement and racks"
+                f"rule {later.kind!r} comes after {earlier.kind!r}: first come rules about who may have what, "
+                "then one about balance, then movement and racks"
             )
     for divides in (ShareByRelease.kind, StandbyLast.kind):
         if KeepTogether.kind in kinds and divides in kinds[: kinds.index(KeepTogether.kind)]:

@@ -121,6 +121,8 @@ def strategy_of(settings: Mapping[str, object], environment: Mapping[str, str]) 
         found = "is missing" if name is None else f"expected the name that members vote on, found {name!r}"
         raise DeclarationError(f"name: {found}")
     listed = settings.get("rule")
+    if isinstance(listed, Mapping):
+        raise DeclarationError("rule: it is one table; each rule begins with [[rule]], in double brackets")
     if not isinstance(listed, Sequence) or isinstance(listed, str) or not listed:
         raise DeclarationError("rule: there is none; each begins with [[rule]]")
     rules = tuple(_rule(f"rule[{place}]", each) for place, each in enumerate(listed))
