@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import json
 import sys
@@ -44,11 +45,25 @@ class MemberSpec:
         return json.dumps(dataclasses.asdict(self))
 
 
+_MCL_CURRENT = 1
+"""<sys/mman.h>"""
+
+
 def stand_by() -> tuple[MemberSpec, JournalWriter]:
     """The specification of this process, once it may join; ends the process if it never may."""
+    _stay_in_memory()
     spec = MemberSpec(**json.loads(sys.argv[1]))
     journal = JournalWriter(Path(spec.journal))
     journal.add(Kind.READY)
     if not sys.stdin.readline():
         raise SystemExit(0)
     return spec, journal
+
+
+def _stay_in_memory() -> None:
+    """Have what this process has loaded stay loaded, if the system lets it.
+
+    Some systems write back or drop pages that nobody has touched for a minute. The code for a rebalance is not
+    touched between rebalances, and the first one would be slow for having to read it from the disk again.
+    """
+    ctypes.CDLL(None).mlockall(_MCL_CURRENT)
