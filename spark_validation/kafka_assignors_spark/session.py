@@ -31,8 +31,14 @@ _POLL_SECONDS = 0.2
 
 _SHUFFLE = "spark.sql.shuffle.partitions"
 
-_BATCH, _RECORDS_IN_A_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch", "256"
-"""Spark's 10,000 records in a batch for Python would be gigabytes, where each is of hundreds of members."""
+_FOR_LARGE_RECORDS = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "256",
+    "spark.sql.inMemoryColumnarStorage.batchSize": "256",
+    "spark.sql.windowExec.buffer.in.memory.threshold": "256",
+}
+"""Spark counts in records what it hands to Python at once, what it compresses at once to keep a table, and what
+a window buffers outside the memory that is accounted for: 10,000, 10,000 and 4,096. Where each record is of
+hundreds of members, that is hundreds of megabytes or more in each task."""
 
 
 def java_version() -> str:
@@ -70,7 +76,7 @@ def spark_session(master: str | None, properties_file: str | None = None) -> Ite
     """
     active = SparkSession.getActiveSession()
     if active is not None:
-        with _small_batches(active):
+        with _settings_for_large_records(active):
             yield active
         return
     java_version()
@@ -84,16 +90,18 @@ def spark_session(master: str | None, properties_file: str | None = None) -> Ite
 
 
 @contextlib.contextmanager
-def _small_batches(session: SparkSession) -> Iterator[None]:
+def _settings_for_large_records(session: SparkSession) -> Iterator[None]:
     """The same in a session that somebody else goes on using."""
-    before = session.conf.get(_BATCH)
-    session.conf.set(_BATCH, _RECORDS_IN_A_BATCH)
+    before = {name: session.conf.get(name) for name in _FOR_LARGE_RECORDS}
+    for name, value in _FOR_LARGE_RECORDS.items():
+        session.conf.set(name, value)
     try:
         yield
     finally:
         # Whoever has stopped the session meanwhile does not need it.
         with contextlib.suppress(*SPARK_ERRORS):
-            session.conf.set(_BATCH, str(before))
+            for name, found in before.items():
+                session.conf.set(name, str(found))
 
 
 def _start(master: str | None, properties_file: str | None, log: IO[bytes]) -> SparkSession:
@@ -102,7 +110,7 @@ def _start(master: str | None, properties_file: str | None, log: IO[bytes]) -> S
         conf.setMaster(master)
     conf.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
     conf.set("spark.sql.session.timeZone", "UTC").set("spark.log.level", "ERROR")
-    conf.set(_BATCH, _RECORDS_IN_A_BATCH)
+    conf.setAll(list(_FOR_LARGE_RECORDS.items()))
     if _is_local(master, properties_file):
         conf.set("spark.driver.bindAddress", "127.0.0.1").set("spark.driver.host", "127.0.0.1")
     try:
