@@ -31,14 +31,12 @@ _POLL_SECONDS = 0.2
 
 _SHUFFLE = "spark.sql.shuffle.partitions"
 
-_FOR_LARGE_RECORDS = {
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "256",
-    "spark.sql.inMemoryColumnarStorage.batchSize": "256",
-    "spark.sql.windowExec.buffer.in.memory.threshold": "256",
-}
-"""Spark counts in records what it hands to Python at once, what it compresses at once to keep a table, and what
-a window buffers outside the memory that is accounted for: 10,000, 10,000 and 4,096. Where each record is of
-hundreds of members, that is hundreds of megabytes or more in each task."""
+_BATCH, _RECORDS_IN_A_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch", "256"
+"""Spark's 10,000 records in a batch for Python would be gigabytes, where each is of hundreds of members."""
+
+_FORGETTING, _EACH_OBJECT = "spark.serializer.objectStreamReset", "1"
+"""Java's serializer remembers what it has written. When a kept table goes to the disk, that would be a hundred
+batches of four megabytes for each task."""
 
 
 def java_version() -> str:
@@ -76,7 +74,7 @@ def spark_session(master: str | None, properties_file: str | None = None) -> Ite
     """
     active = SparkSession.getActiveSession()
     if active is not None:
-        with _settings_for_large_records(active):
+        with _small_batches(active):
             yield active
         return
     java_version()
@@ -90,18 +88,16 @@ def spark_session(master: str | None, properties_file: str | None = None) -> Ite
 
 
 @contextlib.contextmanager
-def _settings_for_large_records(session: SparkSession) -> Iterator[None]:
+def _small_batches(session: SparkSession) -> Iterator[None]:
     """The same in a session that somebody else goes on using."""
-    before = {name: session.conf.get(name) for name in _FOR_LARGE_RECORDS}
-    for name, value in _FOR_LARGE_RECORDS.items():
-        session.conf.set(name, value)
+    before = session.conf.get(_BATCH)
+    session.conf.set(_BATCH, _RECORDS_IN_A_BATCH)
     try:
         yield
     finally:
         # Whoever has stopped the session meanwhile does not need it.
         with contextlib.suppress(*SPARK_ERRORS):
-            for name, found in before.items():
-                session.conf.set(name, str(found))
+            session.conf.set(_BATCH, str(before))
 
 
 def _start(master: str | None, properties_file: str | None, log: IO[bytes]) -> SparkSession:
@@ -110,7 +106,7 @@ def _start(master: str | None, properties_file: str | None, log: IO[bytes]) -> S
         conf.setMaster(master)
     conf.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
     conf.set("spark.sql.session.timeZone", "UTC").set("spark.log.level", "ERROR")
-    conf.setAll(list(_FOR_LARGE_RECORDS.items()))
+    conf.set(_BATCH, _RECORDS_IN_A_BATCH).set(_FORGETTING, _EACH_OBJECT)
     if _is_local(master, properties_file):
         conf.set("spark.driver.bindAddress", "127.0.0.1").set("spark.driver.host", "127.0.0.1")
     try:

@@ -1,4 +1,4 @@
-"""Which Python the workers run: ours where Spark is local, on a cluster the one that lies there."""
+"""How Spark is set up: for whose Python, and for records that are large."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import os
 import sys
 
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
-from kafka_assignors_spark.session import _choose_python
+from kafka_assignors_spark.session import _choose_python, spark_session
 
 
 @pytest.mark.parametrize(
@@ -31,3 +33,27 @@ def test_an_interpreter_that_the_environment_names_is_for_clusters(
     _choose_python(master)
     assert os.environ["PYSPARK_PYTHON"] == ("./environment/bin/python" if kept else sys.executable)
     assert os.environ["PYSPARK_DRIVER_PYTHON"] == sys.executable
+
+
+def test_tables_of_large_records_go_to_the_disk_in_little_memory(spark: SparkSession) -> None:
+    # By Spark's own setting the JVM, which has a gigabyte, would have to remember a hundred batches in each of
+    # two tasks.
+    value = F.expr("cast(repeat('x', 150000) AS binary)").alias("value")
+    records = spark.range(0, 12_000, 1, 2).select(value).persist()
+    try:
+        assert records.count() == 12_000
+    finally:
+        records.unpersist()
+
+
+def test_a_session_of_somebody_else_gets_its_setting_back(spark: SparkSession) -> None:
+    setting = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    before = spark.conf.get(setting)
+    spark.conf.set(setting, "1234")
+    try:
+        with spark_session(None) as session:
+            assert session is spark
+            assert spark.conf.get(setting) == "256"
+        assert spark.conf.get(setting) == "1234"
+    finally:
+        spark.conf.set(setting, str(before))
