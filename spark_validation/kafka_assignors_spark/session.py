@@ -35,8 +35,8 @@ _BATCH, _RECORDS_IN_A_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch", "2
 """Spark's 10,000 records in a batch for Python would be gigabytes, where each is of hundreds of members."""
 
 _FORGETTING, _EACH_OBJECT = "spark.serializer.objectStreamReset", "1"
-"""Java's serializer remembers what it has written. When a kept table goes to the disk, that would be a hundred
-batches of four megabytes for each task."""
+"""Java's serializer remembers what it has written. When a kept table goes to the disk, that would be a
+hundred batches of four megabytes for each task."""
 
 
 def java_version() -> str:

@@ -29,6 +29,9 @@ _STOP_TIMEOUT_S = 5.0
 class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
     """The application around one consumer, and its listener."""
 
+    rest_between_polls_s = 0.0
+    """What is fetched meanwhile is in hand when the process is frozen."""
+
     def __init__(self, spec: MemberSpec) -> None:
         self._spec = spec
         self._reporter = Reporter()
@@ -81,6 +84,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
                 continue
             for tp, records in batch.items():
                 self._application.process(tp.topic, tp.partition, [record.offset for record in records])
+            await asyncio.sleep(self.rest_between_polls_s)
 
     async def _commit_now_and_then(self) -> None:
         while True:

@@ -191,8 +191,8 @@ def require_order(rules: Sequence[Rule]) -> None:
     for earlier, later in pairwise(rules):
         if later.place < earlier.place:
             raise RuleOrderError(
-                f"rule {later.kind!r} comes after {earlier.kind!r}: first come rules about who may have what, "
-                "then one about balance, then movement and racks"
+                f"rule {later.kind!r} comes after {earlier.kind!r}: first come rules about who may have "
+                "what, then one about balance, then movement and racks"
             )
     for divides in (ShareByRelease.kind, StandbyLast.kind):
         if KeepTogether.kind in kinds and divides in kinds[: kinds.index(KeepTogether.kind)]:
