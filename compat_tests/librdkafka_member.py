@@ -10,6 +10,7 @@ from typing import Any
 
 from confluent_kafka import Consumer
 
+from compat_tests.librdkafka import leave
 from compat_tests.member_reports import MemberSpec, Reporter, sigterms
 
 UNKNOWN_GENERATION = -1
@@ -58,7 +59,7 @@ def consume(
                     reporter.consumed(message.topic(), message.partition(), [message.offset()])
     finally:
         reporter.stopped()
-        consumer.close()
+        leave(consumer)
 
 
 if __name__ == "__main__":

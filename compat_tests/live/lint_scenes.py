@@ -84,7 +84,7 @@ class Scene:
         return AiokafkaMember(self, settings, listener_s)
 
     def librdkafka(self, settings: Settings) -> Consumer:
-        """A consumer that has subscribed; it is the caller's to poll and close."""
+        """A consumer that has subscribed; it is the caller's to poll and to `leave` with."""
         consumer = Consumer(
             {"bootstrap.servers": self.kafka.bootstrap, "group.id": self.group, **for_client(settings)}
         )

@@ -157,7 +157,7 @@ def test_a_group_that_one_may_not_see_is_named(secured: Secured) -> None:
 
 def test_a_watch_survives_a_broker_that_is_away(secured: Secured, tmp_path: Path) -> None:
     out, err = tmp_path / "out", tmp_path / "err"
-    arguments = ["--watch", "--interval", "0.2", "--timeout", "1", "--json"]
+    arguments = ["--watch", "--interval", "0.2", "--timeout", "4", "--json"]
     with open(out, "wb") as stdout, open(err, "wb") as stderr:
         watch = subprocess.Popen(
             [*COMMAND, *arguments, "--bootstrap-server", secured.cluster.bootstrap],

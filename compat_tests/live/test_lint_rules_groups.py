@@ -15,6 +15,7 @@ from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAs
 from compat_tests.group_of_members import GroupOfMembers
 from compat_tests.java.member import JavaMember
 from compat_tests.kafka_cluster import Kafka
+from compat_tests.librdkafka import leave
 from compat_tests.live.lint_scenes import Scene, first_error, poll_until
 from kafka_assignors.cli import main
 from kafka_assignors.livegroup import CLASSIC, CONSUMER, LiveMember
@@ -78,8 +79,8 @@ def test_instance_id_twice(kafka: Kafka) -> None:
     fenced = first_error(first)
     assert fenced.code() == KafkaError._FATAL
     assert "fenced" in fenced.str()
-    second.close()
-    first.close()
+    leave(second)
+    leave(first)
 
     assert scene.lint(one, one)["instance-id-twice"] == "error"
     assert scene.lint({**one, "members": 2})["instance-id-twice"] == "error"
@@ -115,7 +116,7 @@ def test_refused_under_kip848(kafka: Kafka) -> None:
             scene.librdkafka(refused)
         assert scene.lint(refused)["refused-under-kip848"] == "error"
     plain = librdkafka(group_protocol="consumer")
-    scene.librdkafka(plain).close()
+    leave(scene.librdkafka(plain))
     assert "refused-under-kip848" not in scene.lint(plain)
 
     with pytest.raises(TypeError, match="group_protocol"):
@@ -141,7 +142,7 @@ def test_kip848_group(kafka: Kafka) -> None:
             group = await asyncio.to_thread(scene.described)
             assert (group.group_type, group.protocol) == (CONSUMER, "uniform")
             assert (await asyncio.to_thread(scene.lint, live=True, options=change))["kip848-group"] == "error"
-            await asyncio.to_thread(consumer.close)
+            await asyncio.to_thread(leave, consumer)
 
     asyncio.run(play())
     assert scene.lint(classic, modern)["kip848-group"] == "error"

@@ -12,6 +12,7 @@ from kafka import KafkaConsumer
 from kafka.errors import KafkaConfigurationError
 
 from compat_tests.kafka_cluster import Kafka
+from compat_tests.librdkafka import leave
 from compat_tests.live.lint_scenes import Scene, poll_until
 
 
@@ -81,7 +82,7 @@ def test_poll_interval_below_session(kafka: Kafka) -> None:
         scene.librdkafka(below)
     assert scene.lint(below)["poll-interval-below-session"] == "error"
     above = librdkafka(session_timeout_ms=6000, max_poll_interval_ms=6000)
-    scene.librdkafka(above).close()
+    leave(scene.librdkafka(above))
     assert "poll-interval-below-session" not in scene.lint(above)
 
 
@@ -119,7 +120,7 @@ def test_request_timeout(kafka: Kafka, caplog: pytest.LogCaptureFixture) -> None
         await asyncio.to_thread(poll_until, consumer, consumer.assignment)
         async with scene.aiokafka(settings) as member:
             await member.until(lambda: len(member.owned) == 4)
-        await asyncio.to_thread(consumer.close)
+        await asyncio.to_thread(leave, consumer)
 
     def given_up() -> bool:
         return "Error sending JoinGroupRequest" in caplog.text

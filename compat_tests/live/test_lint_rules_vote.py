@@ -15,6 +15,7 @@ from kafka.errors import InconsistentGroupProtocolError as InconsistentInKafkaPy
 from kafka.errors import KafkaConfigurationError
 
 from compat_tests.kafka_cluster import Kafka
+from compat_tests.librdkafka import leave
 from compat_tests.live.lint_scenes import Scene, first_error, poll_until
 from kafka_assignors_kafka_python import CooperativeStickyAssignor
 
@@ -50,7 +51,7 @@ def test_no_common_strategy(kafka: Kafka) -> None:
             consumer = scene.librdkafka(librdkafka("cooperative-sticky"))
             refused = await asyncio.to_thread(first_error, consumer)
             assert refused.code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL
-            await asyncio.to_thread(consumer.close)
+            await asyncio.to_thread(leave, consumer)
 
             with pytest.raises(InconsistentInKafkaPython):
                 await asyncio.to_thread(poll_kafka_python, scene)
@@ -146,7 +147,7 @@ def test_vote(kafka: Kafka) -> None:
     poll_until(consumers[0], settled)
     assert scene.described().protocol == "roundrobin"
     for consumer in consumers:
-        consumer.close()
+        leave(consumer)
 
     found = scene.lint(*(librdkafka(*names) for names in lists))
     assert found["vote"] == "info"
@@ -188,7 +189,7 @@ def test_mixed_rebalance_protocols(kafka: Kafka) -> None:
     with pytest.raises(KafkaException, match="must have the same protocol type"):
         scene.librdkafka(librdkafka("cooperative-sticky", "range"))
     assert scene.lint(librdkafka("cooperative-sticky", "range"))["mixed-rebalance-protocols"] == "error"
-    scene.librdkafka(librdkafka("roundrobin", "range")).close()
+    leave(scene.librdkafka(librdkafka("roundrobin", "range")))
     assert "mixed-rebalance-protocols" not in scene.lint(librdkafka("roundrobin", "range"))
 
     def made(cooperative: Any) -> None:
@@ -249,8 +250,8 @@ def test_eager_under_cooperative(kafka: Kafka) -> None:
     second = scene.librdkafka(librdkafka("cooperative-sticky"))
     poll_until(second, lambda: first.poll(0) or second.assignment())
     assert [len(gone) for gone in revoked] == [2]
-    second.close()
-    first.close()
+    leave(second)
+    leave(first)
 
     assert scene.lint(aiokafka("cooperative-sticky"))["eager-under-cooperative"] == "info"
     assert "eager-under-cooperative" not in scene.lint(librdkafka("cooperative-sticky"))

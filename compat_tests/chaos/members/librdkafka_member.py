@@ -9,6 +9,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from compat_tests.chaos.members.application import COMMIT_EVERY_S, Application, Partition
+from compat_tests.librdkafka import leave
 from compat_tests.librdkafka_member import UNKNOWN_GENERATION
 from compat_tests.member_reports import MemberSpec, Orders, Reporter, by_topic, sigterms
 
@@ -61,7 +62,7 @@ class Member:
             self._commit()
         finally:
             self._reporter.stopped()
-            self._consumer.close()
+            leave(self._consumer)
             self._reporter.report("closed")
 
     def _subscribe(self, topics: Collection[str]) -> None:
