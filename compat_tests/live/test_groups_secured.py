@@ -175,7 +175,8 @@ def test_a_watch_survives_a_broker_that_is_away(secured: Secured, tmp_path: Path
             assert watch.wait(30) == 0
         finally:
             watch.kill()
-    assert all(line.endswith(b"; trying again") for line in err.read_bytes().splitlines())
+    said = err.read_text(encoding="utf-8").splitlines()
+    assert all(line.endswith(("asking the cluster …", "; trying again")) for line in said), said
 
 
 def _wait(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
