@@ -190,13 +190,11 @@ def _whole_classes(
         if len(keys) == 1:
             classes[keys.pop()].owns(number, prior)
             continue
+        parts: dict[int, dict[str, Sequence[int]]] = {}
         for name, partitions in prior.items():
-            into = classes[class_of_topic[name]]
-            if number in into.owned_counts:
-                into.owns(number, {**into.owned[number], name: partitions})
-            else:
-                into.owned[number] = {name: partitions}
-                into.owned_counts[number] = len(partitions)
+            parts.setdefault(class_of_topic[name], {})[name] = partitions
+        for key, part in parts.items():
+            classes[key].owns(number, part)
     return classes
 
 
