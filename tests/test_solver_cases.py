@@ -179,8 +179,8 @@ class TestSpread:
 class TestTies:
     def test_the_lower_member_id_gets_one_more(self) -> None:
         assert assign([Topic("a", 3)], member("n", "a"), member("m", "a")) == {
-            "m": {"a": [0, 2]},
-            "n": {"a": [1]},
+            "m": {"a": [0, 1]},
+            "n": {"a": [2]},
         }
 
     def test_an_instance_id_counts_instead_of_the_member_id(self) -> None:

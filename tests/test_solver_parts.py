@@ -63,7 +63,11 @@ class TestDealing:
             assert max(counts) - min(counts) <= 1
 
     def test_those_who_want_more_go_on_when_others_are_done(self) -> None:
-        assert dealt([(0, range(6))], [(1, 1), (2, 3), (3, 2)]) == {1: [0], 2: [1, 3, 5], 3: [2, 4]}
+        heap = [(0, range(3)), (1, range(100, 103))]
+        assert dealt(heap, [(1, 1), (2, 3), (3, 2)]) == {1: [0], 2: [1, 100, 102], 3: [2, 101]}
+
+    def test_of_a_single_kind_everybody_is_given_a_piece(self) -> None:
+        assert dealt([(0, range(7))], [(1, 1), (2, 3), (3, 2)]) == {1: [0], 2: [1, 2, 3], 3: [4, 5]}
 
 
 class TestLevels:

@@ -192,7 +192,11 @@ def _whole_classes(
             continue
         parts: dict[int, dict[str, Sequence[int]]] = {}
         for name, partitions in prior.items():
-            parts.setdefault(class_of_topic[name], {})[name] = partitions
+            key = class_of_topic[name]
+            if key in parts:
+                parts[key][name] = partitions
+            else:
+                parts[key] = {name: partitions}
         for key, part in parts.items():
             classes[key].owns(number, part)
     return classes

@@ -42,6 +42,14 @@ class Distribution:
         held[number] = held.get(number, 0) + amount
         self.loads[cohort] += amount
 
+    def give_each(self, number: int, amounts: Iterable[tuple[int, int]]) -> None:
+        """Give partitions of a class: so many to each cohort, which may come more than once."""
+        loads, all_held = self.loads, self.held
+        for cohort, amount in amounts:
+            held = all_held[cohort]
+            held[number] = held.get(number, 0) + amount
+            loads[cohort] += amount
+
     def pour(self, amounts: Mapping[int, int]) -> None:
         """Pour so much of each class over its takers, beginning with the least choice.
 
@@ -56,7 +64,7 @@ class Distribution:
                 self._pour(number, amounts[number], weights, heights)
 
     def _pour(self, number: int, amount: int, weights: Sequence[int], heights: list[float]) -> None:
-        sizes, loads, capacities = self.sizes, self.loads, self.capacities
+        sizes, loads, capacities, held = self.sizes, self.loads, self.capacities, self.held
         lowest_first = sorted(self.takers[number], key=heights.__getitem__)
         total = amount
         capacity = filled = 0
@@ -76,7 +84,10 @@ class Distribution:
                     ceiling = total * capacities[cohort] // capacity + more
                 poured = min(amount, ceiling * sizes[cohort] - loads[cohort])
                 if poured > 0:
-                    self.give(number, cohort, poured)
+                    # As `give` does, which is called too often here.
+                    given = held[cohort]
+                    given[number] = given.get(number, 0) + poured
+                    loads[cohort] += poured
                     heights[cohort] = loads[cohort] / weights[cohort]
                     amount -= poured
                     if not amount:

@@ -59,8 +59,9 @@ def keep(
     for index in least_wanted_first:
         part = parts[index]
         keeps_of = kept[index]
+        missable = part.racks is not None
         for m, count in owned[index].items():
-            if part.racks is not None and part.misses(classes.racks[m]):
+            if missable and part.misses(classes.racks[m]):
                 continue
             keeps = min(count, left[m])
             if keeps:

@@ -168,8 +168,9 @@ def _start(classes: Classes, sizes: Sequence[int]) -> Distribution:
     for part in classes.partition_classes:
         number = part.topic_class
         if len(takers[number]) > 1:
-            for m, count in part.owned_counts.items():
-                distribution.give(number, cohort_of[m], count)
-                left[number] -= count
+            owned = part.owned_counts
+            cohorts = map(cohort_of.__getitem__, owned)
+            distribution.give_each(number, zip(cohorts, owned.values(), strict=True))
+            left[number] -= sum(owned.values())
     distribution.pour(left)
     return distribution

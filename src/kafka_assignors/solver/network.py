@@ -211,7 +211,8 @@ class _Search:
                 node = heads[path.pop() ^ 1]
         amount = min(abs(balance[end]), abs(balance[node]))
         for edge in path:
-            amount = min(amount, room[edge ^ along])
+            if room[edge ^ along] < amount:
+                amount = room[edge ^ along]
         for edge in path:
             room[edge ^ along] -= amount
             room[edge ^ along ^ 1] += amount

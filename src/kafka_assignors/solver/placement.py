@@ -34,12 +34,12 @@ Partitions = dict[str, Sequence[int]]
 
 def place(classes: Classes, shares: Shares) -> Assignment:
     """The assignment with these shares. Cost: linear in what the members own and receive, in slices."""
-    kept: dict[int, list[TopicPartitions]] = {}  # by member: what it keeps of each class
+    kept: list[list[TopicPartitions]] = [[] for _ in classes.members]  # what each keeps of each class
     dealt: dict[int, Partitions] = {}
     placed: list[PlacedClass] = []
     for partition_class, share in zip(classes.partition_classes, shares, strict=True):
         placed.append(_place_class(partition_class, share, kept, dealt))
-    holdings = [_together(kept.get(m, []), dealt.get(m, {})) for m in range(len(classes.members))]
+    holdings = [_together(parts, dealt.get(m, {})) for m, parts in enumerate(kept)]
     even_out(classes, placed, holdings)
     return Assignment({member.id: held for member, held in zip(classes.members, holdings, strict=True)})
 
@@ -47,7 +47,7 @@ def place(classes: Classes, shares: Shares) -> Assignment:
 def _place_class(
     partition_class: PartitionClass,
     share: Mapping[int, int],
-    kept: dict[int, list[TopicPartitions]],
+    kept: Sequence[list[TopicPartitions]],
     dealt: dict[int, Partitions],
 ) -> PlacedClass:
     released: Released = {}
@@ -57,11 +57,14 @@ def _place_class(
     for number in sorted(partition_class.owned):
         owned = partition_class.owned[number]
         wanted = share.get(number, 0) - partition_class.owned_counts[number]
-        wishes[number] = max(0, wanted)
-        if wanted < 0:
-            owned = remaining[number] = _release(number, owned, -wanted, lost, released)
+        if wanted > 0:
+            wishes[number] = wanted
+        else:
+            wishes.pop(number, None)
+            if wanted < 0:
+                owned = remaining[number] = _release(number, owned, -wanted, lost, released)
         if owned:
-            kept.setdefault(number, []).append(owned)
+            kept[number].append(owned)
     placed = PlacedClass(remaining, released, sum(wishes.values()))
     for topic, parts in deal(_heap(partition_class.unowned, released), sorted(wishes.items())):
         if placed.size <= MOST_DEALT:

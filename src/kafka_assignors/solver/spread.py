@@ -136,7 +136,8 @@ class _Exchanges:
                 for number, (part, how) in enumerate(
                     zip(self._classes.partition_classes, self._placed, strict=True)
                 )
-                for topic, partitions in sorted(how.kept.get(member, part.owned.get(member, {})).items())
+                if member in part.owned
+                for topic, partitions in sorted(how.kept.get(member, part.owned[member]).items())
             }
         return self._kept[member]
 
