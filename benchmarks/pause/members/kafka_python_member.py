@@ -74,4 +74,6 @@ def consume(spec: MemberSpec, journal: JournalWriter) -> None:
 
 
 if __name__ == "__main__":
+    # What is loaded when it is asked for has to be there before the order to join comes, too.
+    consumer_of(MemberSpec.from_arguments().protocol)
     consume(*stand_by())

@@ -44,6 +44,11 @@ class MemberSpec:
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))
 
+    @classmethod
+    def from_arguments(cls) -> MemberSpec:
+        """What this process was told."""
+        return cls(**json.loads(sys.argv[1]))
+
 
 _MCL_CURRENT = 1
 """<sys/mman.h>"""
@@ -52,7 +57,7 @@ _MCL_CURRENT = 1
 def stand_by() -> tuple[MemberSpec, JournalWriter]:
     """The specification of this process, once it may join; ends the process if it never may."""
     _stay_in_memory()
-    spec = MemberSpec(**json.loads(sys.argv[1]))
+    spec = MemberSpec.from_arguments()
     journal = JournalWriter(Path(spec.journal))
     journal.add(Kind.READY)
     if not sys.stdin.readline():
