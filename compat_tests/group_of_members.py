@@ -306,7 +306,9 @@ class GroupOfMembers:
         """Write this many more records to every partition."""
         from confluent_kafka import Producer
 
-        producer = Producer({"bootstrap.servers": self.kafka.bootstrap, "linger.ms": 5})
+        # A retry must not write a record twice.
+        settings = {"bootstrap.servers": self.kafka.bootstrap, "linger.ms": 5, "enable.idempotence": True}
+        producer = Producer(settings)
         for topic, partitions in self.topics.items():
             for partition in range(partitions):
                 for _ in range(records_per_partition):

@@ -219,7 +219,7 @@ def produce(kafka: KafkaCluster, topic: str, partitions: int, records: int) -> N
     from confluent_kafka import Producer
 
     rng = random.Random(topic)
-    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "enable.idempotence": True})
     for partition in range(partitions):
         for _ in range(records):
             producer.produce(topic, rng.randbytes(RECORD_BYTES), partition=partition)

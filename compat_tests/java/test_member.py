@@ -33,7 +33,7 @@ def numbers() -> Callable[[], int]:
 
 
 def produce(kafka: Kafka, topic: str) -> None:
-    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "enable.idempotence": True})
     for number in range(PARTITIONS * RECORDS):
         producer.produce(topic, value=str(number), partition=number % PARTITIONS)
     assert producer.flush(30) == 0

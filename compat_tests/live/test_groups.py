@@ -79,7 +79,7 @@ def make_empty_group(kafka: Kafka, prefix: str = "empty") -> str:
 
     name = f"{prefix}-{uuid.uuid4().hex[:8]}"
     kafka.create_topic(name, 2)
-    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "enable.idempotence": True})
     for _ in range(RECORDS + 1):
         producer.produce(name, b"a record", partition=0)
     assert producer.flush(30) == 0

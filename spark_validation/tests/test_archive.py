@@ -51,7 +51,7 @@ class Topic:
             str(archive), kafka.bootstrap, once=True, topic=self.name, max_offsets_per_batch=20
         )
         self.written: list[tuple[int, bytes, bytes | None]] = []
-        self._producer = Producer({"bootstrap.servers": kafka.bootstrap})
+        self._producer = Producer({"bootstrap.servers": kafka.bootstrap, "enable.idempotence": True})
         kafka.create_topic(self.name, partitions=3)
 
     def write(self, records: int) -> None:
@@ -80,8 +80,8 @@ class Topic:
         rows.sort(key=lambda row: (row["partition"], row["offset"]))
         return [(row["partition"], row["key"], row["value"]) for row in rows]
 
-    def holds(self) -> bool:
-        return self.archived() == sorted(self.written, key=lambda row: row[0])
+    def expected(self) -> list[tuple[int, bytes, bytes | None]]:
+        return sorted(self.written, key=lambda row: row[0])
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def topic(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> Iterator[Topic]:
 def test_every_group_record_is_archived_once_in_batches_of_bounded_size(topic: Topic) -> None:
     topic.write(16)
     first = topic.run()
-    assert topic.holds()
+    assert topic.archived() == topic.expected()
     assert (first.counts.offsets, first.counts.records, first.counts.offset_commits) == (48, 12, 36)
     assert first.counts.missing == 0
     assert first.complete
@@ -108,7 +108,7 @@ def test_every_group_record_is_archived_once_in_batches_of_bounded_size(topic: T
     topic.write(8)
     shutil.rmtree(topic.archive / "_archive" / "checkpoint")
     more = topic.run()
-    assert topic.holds()
+    assert topic.archived() == topic.expected()
     assert (more.counts.records, more.total.records) == (6, 18)
 
     # What the broker has deleted before it was read is counted, and the archive goes on behind it.
@@ -124,7 +124,7 @@ def test_every_group_record_is_archived_once_in_batches_of_bounded_size(topic: T
     gone = topic.run()
     assert (gone.counts.missing, gone.counts.longest_gap) == (4, 4)
     assert "4 of 24 offsets had no record any more, up to 4 in a row" in gone.warnings[-1]
-    assert topic.holds()
+    assert topic.archived() == topic.expected()
 
 
 def test_it_goes_on_until_it_is_told_to_stop(topic: Topic) -> None:
@@ -139,7 +139,7 @@ def test_it_goes_on_until_it_is_told_to_stop(topic: Topic) -> None:
     topic.write(4)
     options = replace(topic.options, once=False, interval_seconds=0.1)
     result = run_archive(options, on_progress, lambda _: None, stop)
-    assert topic.holds()
+    assert topic.archived() == topic.expected()
     assert result.counts.records == 6
     assert result.batches >= 2
 
@@ -150,7 +150,7 @@ def test_an_archive_is_replayed_as_it_is_with_the_topics_of_its_time(topic: Topi
     log = Log()
     log.generation("g", 1, member("a", [orders], {orders: [0, 1]}))
     log.generation("g", 2, member("a", [orders], {orders: [0]}), member("b", [orders], {orders: [1]}))
-    producer = Producer({"bootstrap.servers": topic.kafka.bootstrap})
+    producer = Producer({"bootstrap.servers": topic.kafka.bootstrap, "enable.idempotence": True})
     for record in log.records:
         producer.produce(topic.name, record["value"], record["key"], partition=1)  # type: ignore[arg-type]
     producer.flush()

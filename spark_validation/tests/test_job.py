@@ -308,7 +308,7 @@ def live(kafka: Kafka) -> Iterator[tuple[Kafka, str]]:
     topic = f"offsets-{id(log)}"
     kafka.create_topic(topic, partitions=1)
     kafka.create_topic("orders", partitions=4)
-    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "enable.idempotence": True})
     for record in log.records:
         key, value = record["key"], record["value"]
         assert isinstance(key, bytes)

@@ -99,7 +99,7 @@ def topic(kafka: Kafka) -> str:
     """A topic like the offsets topic: four partitions, group records between offset commits."""
     name = f"offsets-{time.time_ns()}"
     kafka.create_topic(name, partitions=4)
-    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "enable.idempotence": True})
     for generation in range(20):
         for group in GROUPS:
             partition = group_partition(group, 4)

@@ -60,7 +60,7 @@ def topic(kafka: Kafka) -> str:
     """Two partitions: 40 records, every fourth of a group; and 10, of which the first 6 are deleted."""
     name = f"stream-{time.time_ns()}"
     kafka.create_topic(name, partitions=2)
-    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "enable.idempotence": True})
     for number in range(40):
         producer.produce(name, b"value", GENERATION if number % 4 == 0 else COMMIT, partition=0)
     for _ in range(10):
