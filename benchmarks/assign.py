@@ -159,7 +159,7 @@ def _versions(peers: Collection[str]) -> dict[str, str]:
         )
         versions |= {"kafka-clients": kafka_version(), "java": told.stderr.splitlines()[0]}
     if "franz-go" in peers:
-        versions["go"] = _told("go", "version")
+        versions["go"] = _told("go", "version").split()[2].removeprefix("go")
         module = (ROOT / "benchmarks" / "franzgo" / "go.mod").read_text(encoding="utf-8")
         versions["franz-go"] = module.partition("twmb/franz-go ")[2].split()[0]
     return versions | {peer: version(peer) for peer in ("kafka-python", "aiokafka") if peer in peers}

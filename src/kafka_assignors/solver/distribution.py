@@ -36,13 +36,7 @@ class Distribution:
         self.takers = takers
         self.held: list[dict[int, int]] = [{} for _ in sizes]
 
-    def give(self, number: int, cohort: int, amount: int) -> None:
-        """Give so many partitions of a class to a cohort."""
-        held = self.held[cohort]
-        held[number] = held.get(number, 0) + amount
-        self.loads[cohort] += amount
-
-    def give_each(self, number: int, amounts: Iterable[tuple[int, int]]) -> None:
+    def give(self, number: int, amounts: Iterable[tuple[int, int]]) -> None:
         """Give partitions of a class: so many to each cohort, which may come more than once."""
         loads, all_held = self.loads, self.held
         for cohort, amount in amounts:
@@ -258,4 +252,4 @@ class Distribution:
         if not held[number]:
             del held[number]
         self.loads[giver] -= amount
-        self.give(number, taker, amount)
+        self.give(number, [(taker, amount)])

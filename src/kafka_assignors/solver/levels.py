@@ -170,7 +170,7 @@ def _start(classes: Classes, sizes: Sequence[int]) -> Distribution:
         if len(takers[number]) > 1:
             owned = part.owned_counts
             cohorts = map(cohort_of.__getitem__, owned)
-            distribution.give_each(number, zip(cohorts, owned.values(), strict=True))
+            distribution.give(number, zip(cohorts, owned.values(), strict=True))
             left[number] -= sum(owned.values())
     distribution.pour(left)
     return distribution
