@@ -149,7 +149,9 @@ class Processes:
 
     def _forget(self, process: Child) -> None:
         if process.stdin is not None:
-            process.stdin.close()
+            # What could not be written any more because the process was dead is tried once more here.
+            with suppress(BrokenPipeError):
+                process.stdin.close()
         if self._running.pop(process.pid, None) is not None:
             self._tell("-pid", process.pid)
 

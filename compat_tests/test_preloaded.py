@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from compat_tests.preloaded import Nursery, PreloadedProcess
+from compat_tests.processes import Processes
 
 PROGRAM = "a_program"
 CODE = """
@@ -118,3 +119,15 @@ print(started.pid)
     # Its input has ended with the process that held the other end.
     assert int(done.stdout) > 0
     wait_for(tmp_path / "log", "__main__")
+
+
+def test_words_that_no_longer_reached_it_do_not_disturb_cleaning_up(tmp_path: Path) -> None:
+    with Processes() as processes:
+        process = processes.start_preloaded("compat_tests.preloaded", ["nobody"], tmp_path / "log", cwd=tmp_path)
+        process.wait(30)
+        assert process.stdin is not None
+        process.stdin.write(b"too late\n")
+        with pytest.raises(BrokenPipeError):
+            process.stdin.flush()
+        # It is the end of the block that closes the pipe.
+    assert process.stdin.closed
