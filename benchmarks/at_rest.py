@@ -33,6 +33,8 @@ STOCK, OURS = "stock", "ours"
 AIOKAFKA, KAFKA_PYTHON = "aiokafka", "kafka-python"
 IDLE, STEADY, BACKLOG = "no record", "a record a second", "backlog"
 BACKLOG_PER_PARTITION = 2000
+JOIN_SECONDS = 60.0
+DRAIN_SECONDS = 120.0
 WARM_UP_SECONDS = 5.0
 RECORD = b"x" * 100
 
@@ -66,7 +68,9 @@ async def consume_with_aiokafka(kind: str, topic: str, bootstrap: str, partition
         _tell(records)
 
     async with consumer:
+        give_up_at = time.monotonic() + JOIN_SECONDS
         while len(consumer.assignment()) < partitions:
+            _check(give_up_at)
             await asyncio.sleep(0.05)
         for partition in consumer.assignment():
             await consumer.position(partition)
@@ -99,10 +103,14 @@ def consume_with_kafka_python(kind: str, topic: str, bootstrap: str, partitions:
                 obeyed.clear()
                 order = line.strip()
                 obeyed.wait()
-            _tell(records)
+            else:
+                _tell(records)
 
+    give_up_at = time.monotonic() + JOIN_SECONDS
     while len(consumer.assignment()) < partitions:
-        consumer.poll(timeout_ms=50)
+        _check(give_up_at)
+        # With shorter calls kafka-python's own consumer may miss the end of its join, for ever.
+        consumer.poll(timeout_ms=1000)
     for partition in consumer.assignment():
         consumer.position(partition)
     threading.Thread(target=answer, daemon=True).start()
@@ -111,8 +119,14 @@ def consume_with_kafka_python(kind: str, topic: str, bootstrap: str, partitions:
         records += sum(map(len, consumer.poll(timeout_ms=1000).values()))
         if order:
             _obey(consumer, order)
+            _tell(records)  # Before the next call delivers what the order let through.
             order = ""
             obeyed.set()
+
+
+def _check(give_up_at: float) -> None:
+    if time.monotonic() > give_up_at:
+        raise RuntimeError(f"nothing was assigned within {JOIN_SECONDS:g} s")
 
 
 def _obey(consumer: Any, order: str) -> None:
@@ -210,7 +224,10 @@ class Round:
         goal = BACKLOG_PER_PARTITION * self._partitions
         before = {kind: consumer.usage("resume") for kind, consumer in self._consumers.items()}
         drained: dict[str, Usage] = {}
+        give_up_at = time.monotonic() + DRAIN_SECONDS
         while len(drained) < len(before):
+            if time.monotonic() > give_up_at:
+                raise RuntimeError(f"the backlog was not read within {DRAIN_SECONDS:g} s")
             time.sleep(0.02)
             for kind in before.keys() - drained.keys():
                 usage = self._consumers[kind].usage().since(before[kind])
