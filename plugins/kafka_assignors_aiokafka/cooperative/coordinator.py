@@ -29,7 +29,7 @@ from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from aiokafka.util import wait_for
 
-from kafka_assignors.rebalance import Member, Phase, Settings
+from kafka_assignors.rebalance import HeartbeatPace, Member, Phase, Settings
 from kafka_assignors.rebalance.values import (
     AboutToJoin,
     Action,
@@ -63,9 +63,6 @@ from kafka_assignors_aiokafka.cooperative.partitions import CooperativeAssignmen
 __all__ = ["CooperativeCoordinator", "FencedInstanceIdError"]
 
 log = logging.getLogger("kafka_assignors_aiokafka")
-
-_EARLY_HEARTBEAT_S = 0.05
-"""After an assignment. A second round often follows, of which a member learns by a heartbeat alone."""
 
 
 class FencedInstanceIdError(Errors.KafkaError):  # type: ignore[misc]  # aiokafka has no types
@@ -313,25 +310,21 @@ class CooperativeCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafk
         self._commit_refresh_task.add_done_callback(lambda _: self._changed.set())
 
     async def _heartbeat_routine(self) -> None:
-        usual = self._heartbeat_interval_ms / 1000
-        pause = usual
+        pace = HeartbeatPace(self._heartbeat_interval_ms / 1000, self._max_poll_interval)
         while True:
             self._was_assigned = asyncio.get_running_loop().create_future()
-            await asyncio.wait([self._was_assigned], timeout=self._until_check(pause))
+            since_poll = time.monotonic() - self._polled_at()
+            await asyncio.wait([self._was_assigned], timeout=pace.wait_s(since_poll))
             if self._was_assigned.done():
-                pause = min(_EARLY_HEARTBEAT_S, usual)
+                pace.assigned()
                 continue
-            pause = min(2 * pause, usual)
+            pace.waited()
             self.handle(Checked(self._polled_at()))
             if self._member.in_group and not await self._do_heartbeat():
-                pause = min(self._retry_backoff_ms / 1000, usual)
+                pace.failed(self._retry_backoff_ms / 1000)
 
     def _polled_at(self) -> float:
         return time.monotonic() - float(self._subscription.fetcher_idle_time)
-
-    def _until_check(self, pause: float) -> float:
-        until_stalled = self._polled_at() + self._max_poll_interval - time.monotonic()
-        return min(pause, until_stalled + 0.001) if until_stalled > 0 else pause
 
     async def _do_heartbeat(self) -> bool:
         try:

@@ -38,7 +38,7 @@ from kafka.net.wakeup_notifier import (  # pyright: ignore[reportMissingImports]
 from kafka.structs import OffsetAndMetadata, TopicPartition
 from kafka.util import WeakMethod
 
-from kafka_assignors.rebalance import Member, Phase, Settings
+from kafka_assignors.rebalance import HeartbeatPace, Member, Phase, Settings
 from kafka_assignors.rebalance.answers import answer_of, coordinator_moved
 from kafka_assignors.rebalance.values import (
     AboutToJoin,
@@ -75,9 +75,6 @@ from kafka_assignors_kafka_python.cooperative.positions import Positions
 __all__ = ["CooperativeCoordinator"]
 
 log = logging.getLogger("kafka_assignors_kafka_python")
-
-_EARLY_HEARTBEAT_S = 0.05
-"""After an assignment. A second round often follows, of which a member learns by a heartbeat alone."""
 
 _NEVER = float("-inf")
 
@@ -347,21 +344,18 @@ class CooperativeCoordinator(ConsumerCoordinator):  # type: ignore[misc]
         self._pulse.notify()
 
     async def _heartbeat_task(self) -> None:
-        usual = pause = self.config["heartbeat_interval_ms"] / 1000
+        interval_s = self.config["heartbeat_interval_ms"] / 1000
+        pace = HeartbeatPace(interval_s, self.config["max_poll_interval_ms"] / 1000)
         while self._member.phase is not Phase.CLOSED:
-            await self._pulse(self._until_check(pause))
+            await self._pulse(pace.wait_s(time.monotonic() - self._polled_at))
             if self._expects_another_round:
                 self._expects_another_round = False
-                pause = min(_EARLY_HEARTBEAT_S, usual)
+                pace.assigned()
                 continue
-            pause = min(2 * pause, usual)
+            pace.waited()
             self.handle(Checked(self._polled_at))
             if self._member.in_group and not await self._send_heartbeat():
-                pause = min(self.config["retry_backoff_ms"] / 1000, usual)
-
-    def _until_check(self, pause: float) -> float:
-        until_stalled = self._polled_at + self.config["max_poll_interval_ms"] / 1000 - time.monotonic()
-        return min(pause, until_stalled + 0.001) if until_stalled > 0 else pause
+                pace.failed(self.config["retry_backoff_ms"] / 1000)
 
     async def _send_heartbeat(self) -> bool:
         patience_ms = self.config["session_timeout_ms"]

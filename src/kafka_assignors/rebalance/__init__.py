@@ -4,6 +4,7 @@ Feed a `Member` events, carry out the actions that come back, ask it before ever
 the top of `kafka_assignors.rebalance.member`; the words are in `kafka_assignors.rebalance.values`.
 """
 
+from kafka_assignors.rebalance.heartbeats import HeartbeatPace
 from kafka_assignors.rebalance.member import Member, OutOfOrderError, Phase, Settings, common_protocol
 
-__all__ = ["Member", "OutOfOrderError", "Phase", "Settings", "common_protocol"]
+__all__ = ["HeartbeatPace", "Member", "OutOfOrderError", "Phase", "Settings", "common_protocol"]
