@@ -12,6 +12,7 @@ import pytest
 from kafka_assignors.rebalance import Member
 from tests.rebalance_model.explore import Exploration, Result
 from tests.rebalance_model.mutations import LEADER_MUTATIONS, MUTATIONS
+from tests.rebalance_model.wide import WideExploration
 from tests.rebalance_model.world import Model
 
 pytestmark = pytest.mark.exhaustive
@@ -45,6 +46,13 @@ def test_reduced_forms_stand_for_exactly_the_states_that_plain_ones_reach(events
     assert many.fixpoint
     assert {reduced.find(world) for world in plain.worlds()} == set(range(few.states))
     assert max(few.rounds) == max(many.rounds)
+
+
+@pytest.mark.parametrize("events", ["", "close", "lose", "time,timeout"])
+def test_many_states_at_a_time_are_the_same_states(events: str) -> None:
+    model = Model(events=frozenset(filter(None, events.split(","))))
+    wide, single = WideExploration(model).explore(), explore(model)
+    assert replace(wide, cpu_seconds=0) == replace(single, cpu_seconds=0)
 
 
 def test_every_rule_holds_wherever_one_disturbance_hits() -> None:
@@ -91,6 +99,11 @@ def test_a_broken_rule_is_caught(model: Model) -> None:
     found = Exploration(model).run(max_states=30_000).found
     assert found is not None
     assert found.what.startswith("Violation")
+
+
+@pytest.mark.parametrize("model", MUTATIONS, ids=lambda model: model.machine.__name__)
+def test_many_states_at_a_time_catch_a_broken_rule(model: Model) -> None:
+    assert WideExploration(model).explore().found is not None
 
 
 @pytest.mark.parametrize("model", LEADER_MUTATIONS, ids=lambda model: model.leading)

@@ -202,7 +202,7 @@ class Exploration:
             result.complete = self._explore(result, max_depth, max_states, began + max_cpu_seconds, progress)
             if result.complete:
                 result.rounds = self._rounds()
-        except _Failed as failed:
+        except Failed as failed:
             result.complete = False
             result.found = Found(failed.what, self._trace(failed.state, failed.label))
         result.states = len(self._keys)
@@ -264,7 +264,7 @@ class Exploration:
                 try:
                     check_rest(self._world(at))
                 except Violation as error:
-                    raise _Failed(f"Violation: {error}", at, "rest") from error
+                    raise Failed(f"Violation: {error}", at, "rest") from error
             at += 1
 
     def _successors(self, state: int) -> Iterator[tuple[Arrow, int]]:
@@ -334,13 +334,15 @@ class Exploration:
                     )
                 )
         except (Violation, OutOfOrderError) as error:
-            raise _Failed(f"{type(error).__name__}: {error}", state, label) from error
+            raise Failed(f"{type(error).__name__}: {error}", state, label) from error
         return arrows
 
     def _process(self, process: Process) -> int:
         form = plain_process(process, self.model.oldest)
         number = self._processes.number(reduced_process(form) if self.reduce else form)
         if number == len(self._view_of):
+            if number > MASK:
+                raise OverflowError(f"more than {MASK:,} different processes: raise BITS")
             form = self._processes.values[number]
             self._view_of.append(self._views.number(view(form)))
             topics = sorted(self.model.topics)
@@ -390,14 +392,14 @@ class Exploration:
         return self._coordinators.number(group), tuple(map(self._names.number, names))
 
     def _add(self, key: int, parent: int, label: str) -> int:
-        """Raises `_Failed` if the state is not as it must be."""
+        """Raises `Failed` if the state is not as it must be."""
         processes = self._parts(key)[1:]
         taken = 0
         for number in processes:
             taken_here = self._delivers[number]
             if taken & taken_here or taken_here < 0:
                 what = f"Violation: {self._violation(processes)}"
-                raise _Failed(what, parent, label or self._label(parent, key))
+                raise Failed(what, parent, label or self._label(parent, key))
             taken |= taken_here
         number = self._numbers[key] = len(self._keys)
         self._keys.append(key)
@@ -474,7 +476,7 @@ class Exploration:
                 successor, formed, changed = edge >> 2, edge >> 1 & 1, edge & 1
                 if not known[successor]:
                     if on_path[successor]:
-                        raise _Failed("Violation: the group never settles", state, "and so on")
+                        raise Failed("Violation: the group never settles", state, "and so on")
                     path.append(successor)
                     continue
                 cursor[state] += 1
@@ -485,7 +487,9 @@ class Exploration:
         return Counter(map(max, plain, after_change))
 
 
-class _Failed(Exception):
+class Failed(Exception):
+    """A property does not hold, in a state or in a step out of it."""
+
     def __init__(self, what: str, state: int, label: str) -> None:
         super().__init__(what)
         self.what, self.state, self.label = what, state, label
