@@ -286,7 +286,7 @@ def test_the_report_says_who_made_the_groups_rebalance_and_by_which_thresholds(d
 def test_the_report_shows_the_parameters_of_the_model_of_pauses(document: str) -> None:
     text = Elements(document).text
     assert "heartbeat_interval_s 3.0" in text
-    assert "second_round_heartbeats 0.45" in text
+    assert "second_round_heartbeats 0.44" in text
 
 
 def test_a_group_is_a_link_to_its_section_and_from_there_to_its_rows(document: str) -> None:

@@ -63,9 +63,9 @@ class PauseModel:
 
     heartbeat_interval_s: float = 3.0
     heartbeats_in_step: bool = False
-    resume_s: float = 0.077
+    resume_s: float = 0.068
     listener_s: float = 0.0
-    second_round_heartbeats: float = 0.45
+    second_round_heartbeats: float = 0.44
     broker_heartbeat_interval_s: float = 5.0
 
     def __post_init__(self) -> None:
