@@ -123,7 +123,9 @@ print(started.pid)
 
 def test_words_that_no_longer_reached_it_do_not_disturb_cleaning_up(tmp_path: Path) -> None:
     with Processes() as processes:
-        process = processes.start_preloaded("compat_tests.preloaded", ["nobody"], tmp_path / "log", cwd=tmp_path)
+        process = processes.start_preloaded(
+            "compat_tests.preloaded", ["nobody"], tmp_path / "log", cwd=tmp_path
+        )
         process.wait(30)
         assert process.stdin is not None
         process.stdin.write(b"too late\n")

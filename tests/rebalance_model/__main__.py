@@ -34,7 +34,10 @@ def report(result: Result) -> str:
 def show(result: Result) -> None:
     unit = "depth" if result.disturbances is None else "disturbances"
     if sys.stderr.isatty():
-        print(f"\r{unit} {result.depth}: {result.states:,} states", end="", file=sys.stderr, flush=True)
+        settled = f", {result.settled:.0%} followed to rest" if result.settled else ""
+        print(
+            f"\r{unit} {result.depth}: {result.states:,} states{settled}", end="", file=sys.stderr, flush=True
+        )
 
 
 def main() -> int:
@@ -46,7 +49,7 @@ def main() -> int:
     parser.add_argument("--max-states", type=int)
     parser.add_argument("--cpu-seconds", type=float, default=math.inf, help="stop after this much CPU time")
     parser.add_argument(
-        "--wide", action="store_true", help="many states at a time, to the fixpoint; no story of what fails"
+        "--wide", action="store_true", help="compiled, to the fixpoint; no story of what fails"
     )
     parser.add_argument("--kinds", default="", help="of the members: ours,java,eager")
     parser.add_argument("--leader", choices=["ours", "older", "eager"], default="ours")

@@ -74,6 +74,15 @@ class SyncReply:
 Replies: TypeAlias = tuple[tuple[str, JoinReply | SyncReply], ...]
 
 
+def standing(known: bool, current: bool, preparing: bool) -> Answer:
+    """What the coordinator answers to a member id that it knows or not, in the current generation or not."""
+    if not known:
+        return Answer.UNKNOWN_MEMBER_ID
+    if not current:
+        return Answer.ILLEGAL_GENERATION
+    return Answer.REBALANCE_IN_PROGRESS if preparing else Answer.OK
+
+
 @dataclass(frozen=True, slots=True)
 class Coordinator:
     """The group, and how its leader assigns."""
@@ -156,10 +165,10 @@ class Coordinator:
 
     def heartbeat(self, member_id: str, generation: int) -> tuple[Coordinator, Answer]:
         entry = self.get(member_id)
-        if (refusal := self._refusal(entry, generation)) is not None or entry is None:
-            return self, refusal or Answer.UNKNOWN_MEMBER_ID
-        preparing = self.state is GroupState.PREPARING
-        answer = Answer.REBALANCE_IN_PROGRESS if preparing else Answer.OK
+        current, preparing = generation == self.generation, self.state is GroupState.PREPARING
+        answer = standing(entry is not None, current, preparing)
+        if entry is None or answer is Answer.ILLEGAL_GENERATION:
+            return self, answer
         return self.with_entry(member_id, replace(entry, heard=0)), answer
 
     def commit(self, member_id: str, generation: int) -> tuple[Coordinator, Answer]:
@@ -194,9 +203,8 @@ class Coordinator:
     # ------------------------------------------------------------------------------------------- inside
 
     def _refusal(self, entry: Entry | None, generation: int) -> Answer | None:
-        if entry is None:
-            return Answer.UNKNOWN_MEMBER_ID
-        return Answer.ILLEGAL_GENERATION if generation != self.generation else None
+        answer = standing(entry is not None, generation == self.generation, False)
+        return None if answer is Answer.OK else answer
 
     def _joined(self, member_id: str) -> JoinReply:
         return JoinReply(Answer.OK, Membership(member_id, self.generation))

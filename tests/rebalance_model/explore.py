@@ -1,13 +1,15 @@
 """Breadth-first exploration of a model, with the properties that are checked in every state and at rest.
 
 A state is written as a few small numbers: that of the coordinator's form and those of the processes' forms
-(`canonical.py`). A step changes one process, the coordinator, and, of the others, only what they wait for. So
-what leads out of a coordinator with one process is computed once, and found again in every state that has
-both, whatever the others do: the machine itself runs once for many states, the rest is looking up numbers.
+(`canonical.py`). What a process does depends on little of the coordinator (`Known`), what the coordinator
+answers only on the request, and what other processes make of the answer only on what they wait for. So each
+of these is computed once, and found again in every state that has the same parts: the machine itself runs
+once for many states, the rest is looking up numbers.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from array import array
@@ -32,11 +34,13 @@ from tests.rebalance_model.world import (
     NAMES,
     NOTHING,
     NOW,
-    Here,
+    Arrival,
     JavaMember,
+    Known,
     Model,
     Process,
-    Step,
+    Request,
+    Told,
     Violation,
     World,
     received,
@@ -78,6 +82,8 @@ class Result:
     found: Found | None = None
     rest_states: int = 0
     rounds: Counter[int] = field(default_factory=Counter)
+    settled: float = 0.0
+    """Of all states, the part that has been followed to rest."""
     cpu_seconds: float = 0.0
 
 
@@ -134,12 +140,36 @@ class Numbers(Generic[Value]):
     def number(self, value: Value) -> int:
         number = self.of.setdefault(value, len(self.values))
         if number == len(self.values):
+            if number > MASK:
+                raise OverflowError(f"more than {MASK:,} different {type(value).__name__}: raise BITS")
             self.values.append(value)
         return number
 
 
+class Move(NamedTuple):
+    """A step of a process before the coordinator has answered, in numbers. 0: there is no request, or no
+    effect on other processes."""
+
+    process: int
+    request: int
+    effect: int
+    settling: bool
+    disturbance: bool
+    label: str
+
+
+class Came(NamedTuple):
+    """What the coordinator made of a request, in numbers. 0: it told nothing at once, or wrote to nobody."""
+
+    coordinator: int
+    told: int = 0
+    mail: int = 0
+    round: bool = False
+    change: bool = False
+
+
 class Arrow(NamedTuple):
-    """A step, in numbers. `effect` is 0 if it does nothing to other processes."""
+    """A whole step, in numbers. `effect` is 0 if it does nothing to other processes."""
 
     coordinator: int
     process: int
@@ -165,16 +195,25 @@ class Exploration:
         self._names.number(Names((), ()))
         self._effects: Numbers[tuple[Replies, Partitions]] = Numbers()
         self._effects.number(((), NOTHING))
+        self._knowns: Numbers[Known] = Numbers()
+        self._requests: Numbers[Request | None] = Numbers()
+        self._requests.number(None)
+        self._tolds: Numbers[Told | None] = Numbers()
+        self._tolds.number(None)
         self._view_of: list[int] = []
         self._delivers: list[int] = []
         # Tables: what was computed once.
-        self._arrows: dict[tuple[int, int, int], list[Arrow]] = {}
-        self._own_arrows: dict[int, list[Arrow]] = {}
-        self._received: dict[tuple[int, int, int], int] = {}
-        self._older: dict[int, int] = {}
-        self._older_coordinators: dict[int, int] = {}
-        self._forms: dict[Parts, tuple[int, Parts]] = {}
-        self._renamed: dict[tuple[int, int], int] = {}
+        self._known = functools.cache(self._compute_known)
+        self._moves = functools.cache(self._compute_moves)
+        self._came = functools.cache(self._compute_came)
+        self._told = functools.cache(self._compute_told)
+        self._receive = functools.cache(self._compute_received)
+        self._arrows = functools.cache(self._compute_arrows)
+        self._own_arrows = functools.cache(self._compute_own_arrows)
+        self._age = functools.cache(self._compute_aged)
+        self._age_coordinator = functools.cache(self._compute_aged_coordinator)
+        self._form = functools.cache(self._compute_form)
+        self._rename = functools.cache(self._compute_renamed)
         # States.
         self._numbers: dict[int, int] = {}
         self._keys: list[int] = []
@@ -202,6 +241,7 @@ class Exploration:
             result.complete = self._explore(result, max_depth, max_states, began + max_cpu_seconds, progress)
             if result.complete:
                 result.rounds = self._rounds()
+                result.settled = 1.0
         except Failed as failed:
             result.complete = False
             result.found = Found(failed.what, self._trace(failed.state, failed.label))
@@ -269,80 +309,118 @@ class Exploration:
 
     def _successors(self, state: int) -> Iterator[tuple[Arrow, int]]:
         coordinator, *processes = self._parts(self._keys[state])
-        for index in self._indices:
-            arrows = self._arrows.get((index, coordinator, processes[index]))
-            if arrows is None:
-                arrows = self._compute_arrows(state, index)
-            for arrow in arrows:
-                after = processes.copy()
+        try:
+            for index in self._indices:
+                for arrow in self._arrows(index, coordinator, processes[index]):
+                    after = processes.copy()
+                    if arrow.effect:
+                        for other in self._indices:
+                            after[other] = self._receive(arrow.effect, other, after[other])
+                    after[index] = arrow.process
+                    yield arrow, self._key(arrow.coordinator, after)
+            for arrow in self._own_arrows(coordinator):
+                after = processes
                 if arrow.effect:
-                    for other in self._indices:
-                        after[other] = self._receive(arrow.effect, other, after[other])
-                after[index] = arrow.process
+                    after = [self._receive(arrow.effect, other, processes[other]) for other in self._indices]
                 yield arrow, self._key(arrow.coordinator, after)
-        own = self._own_arrows.get(coordinator)
-        if own is None:
-            own = self._compute_own_arrows(state)
-        for arrow in own:
-            after = processes
-            if arrow.effect:
-                after = [self._receive(arrow.effect, other, processes[other]) for other in self._indices]
-            yield arrow, self._key(arrow.coordinator, after)
+        except Broken as error:
+            raise Failed(f"{error}", state, error.label) from error
         if "time" in self.model.events:
-            after = [self._age(one) for one in processes]
-            aged = self._older_coordinators.get(coordinator)
-            if aged is None:
-                group = self.model.older_coordinator(self._coordinators.values[coordinator])
-                aged = self._older_coordinators[coordinator] = self._coordinators.number(group)
-            key = self._key(aged, after)
+            key = self._key(self._age_coordinator(coordinator), list(map(self._age, processes)))
             if key != self._keys[state]:
                 yield TICK, key
 
     # ------------------------------------------------------------------------------------------- tables
 
-    def _compute_arrows(self, state: int, index: int) -> list[Arrow]:
-        coordinator, *processes = self._parts(self._keys[state])
-        here = Here(index, self._coordinators.values[coordinator], self._processes.values[processes[index]])
-        arrows = self._computed(state, lambda: self.model.process_steps(here))
-        self._arrows[index, coordinator, processes[index]] = arrows
-        return arrows
+    def _compute_known(self, index: int, coordinator: int) -> int:
+        return self._knowns.number(self.model.known(self._coordinators.values[coordinator], index))
 
-    def _compute_own_arrows(self, state: int) -> list[Arrow]:
-        coordinator = self._parts(self._keys[state])[0]
-        group = self._coordinators.values[coordinator]
-        arrows = self._computed(state, lambda: self.model.coordinator_steps(group))
-        self._own_arrows[coordinator] = arrows
-        return arrows
+    def _compute_moves(self, known: int, process: int) -> list[Move]:
+        steps = self.model.process_steps(self._knowns.values[known], self._processes.values[process])
+        return [
+            Move(
+                self._process(step.here.process),
+                self._requests.number(step.request),
+                self._effects.number(((), step.here.installed)),
+                step.settling,
+                step.disturbance,
+                step.label,
+            )
+            for step in steps
+        ]
 
-    def _computed(self, state: int, steps: Callable[[], Iterator[Step]]) -> list[Arrow]:
+    def _compute_came(self, coordinator: int, request: int) -> Came:
+        sent = self._requests.values[request]
+        assert sent is not None
+        return self._in_numbers(self.model.arrive(self._coordinators.values[coordinator], sent))
+
+    def _in_numbers(self, arrival: Arrival) -> Came:
+        return Came(
+            self._coordinators.number(arrival.coordinator),
+            self._tolds.number(arrival.told),
+            self._effects.number((arrival.mail, NOTHING)),
+            arrival.round,
+            arrival.change,
+        )
+
+    def _compute_told(self, index: int, process: int, told: int) -> int:
+        what = self._tolds.values[told]
+        assert what is not None
+        return self._process(self.model.told(index, self._processes.values[process], what))
+
+    def _compute_received(self, effect: int, index: int, process: int) -> int:
+        mail, installed = self._effects.values[effect]
+        return self._process(received(self._processes.values[process], index, mail, installed))
+
+    def _compute_arrows(self, index: int, coordinator: int, process: int) -> list[Arrow]:
         arrows = []
         label = "this happens at once"
         try:
-            for step in steps():
-                label = step.label
-                here = step.here
+            for move in self._moves(self._known(index, coordinator), process):
+                label = move.label
+                mine, came = move.process, Came(coordinator)
+                if move.request:
+                    came = self._came(coordinator, move.request)
+                if came.told:
+                    told = self._tolds.values[came.told]
+                    assert told is not None
+                    label = f"{label}: {told.answer.name}"
+                    mine = self._told(index, mine, came.told)
+                mine = self._receive(came.mail, index, mine)
+                mail, _ = self._effects.values[came.mail]
+                _, installed = self._effects.values[move.effect]
+                effect = self._effects.number((mail, installed))
                 arrows.append(
                     Arrow(
-                        self._coordinators.number(here.coordinator),
-                        self._process(here.process),
-                        self._effects.number((here.mail, here.installed)),
-                        step.settling,
-                        step.round,
-                        step.change,
-                        step.disturbance,
+                        came.coordinator,
+                        mine,
+                        effect,
+                        move.settling,
+                        came.round,
+                        came.change,
+                        move.disturbance,
                         label,
                     )
                 )
         except (Violation, OutOfOrderError) as error:
-            raise Failed(f"{type(error).__name__}: {error}", state, label) from error
+            raise Broken(f"{type(error).__name__}: {error}", label) from error
+        return arrows
+
+    def _compute_own_arrows(self, coordinator: int) -> list[Arrow]:
+        arrows = []
+        for step in self.model.coordinator_steps(self._coordinators.values[coordinator]):
+            came = self._in_numbers(step.arrival)
+            arrows.append(
+                Arrow(
+                    came.coordinator, 0, came.mail, step.settling, came.round, came.change, False, step.label
+                )
+            )
         return arrows
 
     def _process(self, process: Process) -> int:
         form = plain_process(process, self.model.oldest)
         number = self._processes.number(reduced_process(form) if self.reduce else form)
         if number == len(self._view_of):
-            if number > MASK:
-                raise OverflowError(f"more than {MASK:,} different processes: raise BITS")
             form = self._processes.values[number]
             self._view_of.append(self._views.number(view(form)))
             topics = sorted(self.model.topics)
@@ -350,36 +428,20 @@ class Exploration:
             self._delivers.append(-1 if is_told_late(form) else bits)
         return number
 
-    def _receive(self, effect: int, index: int, process: int) -> int:
-        number = self._received.get((effect, index, process))
-        if number is None:
-            mail, installed = self._effects.values[effect]
-            number = self._process(received(self._processes.values[process], index, mail, installed))
-            self._received[effect, index, process] = number
-        return number
+    def _compute_aged(self, process: int) -> int:
+        return self._process(self.model.older_process(self._processes.values[process]))
 
-    def _age(self, process: int) -> int:
-        number = self._older.get(process)
-        if number is None:
-            number = self._process(self.model.older_process(self._processes.values[process]))
-            self._older[process] = number
-        return number
+    def _compute_aged_coordinator(self, coordinator: int) -> int:
+        return self._coordinators.number(self.model.older_coordinator(self._coordinators.values[coordinator]))
 
-    def _rename(self, process: int, names: int) -> int:
-        number = self._renamed.get((process, names))
-        if number is None:
-            number = self._process(rename_process(self._processes.values[process], self._names.values[names]))
-            self._renamed[process, names] = number
-        return number
+    def _compute_renamed(self, process: int, names: int) -> int:
+        return self._process(rename_process(self._processes.values[process], self._names.values[names]))
 
     # ------------------------------------------------------------------------------------------- states
 
     def _key(self, coordinator: int, processes: list[int]) -> int:
         seen = (coordinator, *[self._view_of[one] for one in processes])
-        form = self._forms.get(seen)
-        if form is None:
-            form = self._forms[seen] = self._compute_form(seen)
-        coordinator, names = form
+        coordinator, names = self._form(seen)
         if any(names):
             processes = list(map(self._rename, processes, names))
         for process in processes:
@@ -485,6 +547,14 @@ class Exploration:
                     best[state] = max(best[state], plain[successor] + formed)
                 after_change[state] = max(after_change[state], after_change[successor])
         return Counter(map(max, plain, after_change))
+
+
+class Broken(Exception):
+    """A property does not hold in a step, wherever it is taken."""
+
+    def __init__(self, what: str, label: str) -> None:
+        super().__init__(what)
+        self.label = label
 
 
 class Failed(Exception):

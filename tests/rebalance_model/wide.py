@@ -1,123 +1,86 @@
-"""The same exploration with arrays instead of one state after the other, for tens of millions of states.
+"""The same exploration compiled, for hundreds of millions of states.
 
-What leads out of a coordinator with one process is computed as in `explore.py`, once. The looking up, which
-is nearly all of the work there, is done here for a million states at a time. There are two members: a state
-is one number of 63 bits. Nobody keeps from where a state was reached, so that a property that fails is found
-without the story that leads to it; `explore.py` has the story.
+What is computed once is computed as in `explore.py`, by the machine itself. The looking up, which is nearly
+all of the work, is compiled here (numba): a question that has no answer yet is noted, Python answers it, and
+the states that need it are tried again. There are two members: a state is one number of 63 bits. Nobody keeps
+from where a state was reached, so that a property that fails is found without the story that leads to it;
+`explore.py` has the story.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
-from tests.rebalance_model.explore import (
-    BITS,
-    MASK,
-    Arrow,
-    Exploration,
-    Failed,
-    Found,
-    Result,
-    check_rest,
-)
-from tests.rebalance_model.world import Model, Violation, World
+from kafka_assignors.rebalance.member import OutOfOrderError
+from tests.rebalance_model.explore import BITS, MASK, Broken, Exploration, Found, Result, check_rest
+from tests.rebalance_model.world import Model, Violation
 
 Ints: TypeAlias = NDArray[np.int64]
-Flags: TypeAlias = NDArray[np.bool_]
+Bytes: TypeAlias = NDArray[np.int8]
 
 MEMBERS = 2
-CHUNK = 1 << 20
-"""Of so many states what leads out of them is looked up at once."""
+AT_ONCE = 1 << 16
+"""So many states are tried before what was missing is computed."""
+PORTIONS = 256
+"""In so many the states are followed to rest, with a sign of progress after each."""
+MOST_STEPS = 256
+"""Out of one state."""
+MOST_ON_PATH = 1 << 16
+"""States on one way to rest."""
+
+KNOWN, MOVES, CAME, TOLD, RECEIVED, OWN, AGED, AGED_COORDINATOR, FORM, RENAMED = range(10)
+"""The tables of `Exploration`, in one here: a question is which of them, and up to three numbers of BITS."""
+NOTHING_THERE = -1
+"""A free place in a table, and an answer that is not known."""
+
+NOT_VISITED, ON_PATH, NO_WAY = -4, -3, -1
+"""Instead of a number of rounds."""
+
+
+class Tables(NamedTuple):
+    """All that has been computed: the answers to questions, and the rows that some answers point to."""
+
+    questions: Ints
+    answers: Ints
+    moves: Ints
+    own: Ints
+    view_of: Ints
+    delivers: Ints
+
+
+class Room(NamedTuple):
+    """What is found of one state at a time: the steps out of it, and the questions without an answer."""
+
+    keys: Ints
+    said: Bytes
+    """Of the step there. 4: it settles; 2: a generation was formed; 1: the coordinator saw a change."""
+    missing: Ints
+    """How many, and then these."""
 
 
 class Column:
-    """Integers that are added one by one and read many at a time."""
+    """Numbers in an array that grows."""
 
     def __init__(self) -> None:
-        self._values = np.zeros(1024, np.int64)
+        self.values = np.zeros(1024, np.int64)
         self._size = 0
 
     def __len__(self) -> int:
         return self._size
 
-    def append(self, value: int) -> None:
-        if self._size == len(self._values):
-            self._values = np.concatenate([self._values, np.zeros_like(self._values)])
-        self._values[self._size] = value
-        self._size += 1
-
-    def __getitem__(self, at: Ints) -> Ints:
-        return self._values[at]
-
-
-class Table:
-    """A function of integers that is computed once for each."""
-
-    def __init__(self, compute: Callable[[int], int]) -> None:
-        self._compute = compute
-        self._known = np.zeros(0, np.int64)
-        self._values = np.zeros(0, np.int64)
-
-    def __call__(self, wanted: Ints) -> Ints:
-        at, missing = self._find(wanted)
-        if missing.any():
-            new = np.unique(wanted[missing])
-            values = np.array([self._compute(one) for one in new.tolist()], np.int64)
-            known = np.concatenate([self._known, new])
-            order = np.argsort(known, kind="stable")
-            self._known, self._values = known[order], np.concatenate([self._values, values])[order]
-            at, _ = self._find(wanted)
-        return self._values[at]
-
-    def _find(self, wanted: Ints) -> tuple[Ints, Flags]:
-        """Where it is known, and of which it is not."""
-        if not len(self._known):
-            return np.zeros(len(wanted), np.int64), np.ones(len(wanted), bool)
-        at = np.minimum(np.searchsorted(self._known, wanted), len(self._known) - 1)
-        return at, self._known[at] != wanted
-
-
-class Steps(NamedTuple):
-    """Steps out of some states: of which of them, where to, and what is said of the step."""
-
-    origin: Ints
-    key: Ints
-    settling: Flags
-    round: Flags
-    change: Flags
-
-
-class Arrows:
-    """The arrows of each row, one row after the other."""
-
-    def __init__(self) -> None:
-        self._begins, self._ends = Column(), Column()
-        self.coordinator, self.process, self.effect, self.said = Column(), Column(), Column(), Column()
-
-    def add(self, arrows: list[Arrow]) -> int:
-        """The number of the new row."""
-        self._begins.append(len(self.said))
-        for arrow in arrows:
-            self.coordinator.append(arrow.coordinator)
-            self.process.append(arrow.process)
-            self.effect.append(arrow.effect)
-            self.said.append(arrow.settling << 2 | arrow.round << 1 | arrow.change)
-        self._ends.append(len(self.said))
-        return len(self._ends) - 1
-
-    def of(self, rows: Ints) -> tuple[Ints, Ints]:
-        """All arrows of these rows: the place of the row, and the number of the arrow."""
-        begins = self._begins[rows]
-        counts = self._ends[rows] - begins
-        origin = np.repeat(np.arange(len(rows)), counts)
-        first = np.repeat(begins - (np.cumsum(counts) - counts), counts)
-        return origin, first + np.arange(len(first))
+    def extend(self, values: Iterable[int]) -> None:
+        for value in values:
+            if self._size == len(self.values):
+                self.values = np.concatenate([self.values, np.zeros_like(self.values)])
+            self.values[self._size] = value
+            self._size += 1
 
 
 class WideExploration(Exploration):
@@ -127,240 +90,408 @@ class WideExploration(Exploration):
         if model.members != MEMBERS:
             raise ValueError(f"there are {model.members} members, and room for {MEMBERS}")
         super().__init__(model)
-        self._rows = Arrows()
-        self._rows_of = [Table(self._row_of(index)) for index in self._indices]
-        self._own_rows = Table(self._own_row)
+        self._questions, self._answers = free(1 << 16), free(1 << 16)
+        self._answered = 0
+        self._rows_of_moves, self._rows_of_own = Column(), Column()
         self._views_seen, self._delivered = Column(), Column()
-        self._afters = [Table(self._receiver(index)) for index in self._indices]
-        self._aged = Table(self._age)
-        self._aged_coordinators = Table(self._age_coordinator)
-        self._form_rows = Table(self._form_row)
-        self._form_coordinators = Column()
-        self._form_names = [Column() for _ in self._indices]
-        self._names_given = Table(lambda code: self._rename(code >> BITS, code & MASK))
+        self._room = Room(
+            np.zeros(MOST_STEPS, np.int64), np.zeros(MOST_STEPS, np.int8), np.zeros(AT_ONCE, np.int64)
+        )
+        self._seen = free(1 << 16)
+        self._count = 0
 
     def explore(self, progress: Callable[[Result], None] = lambda result: None) -> Result:
         """Explore to the fixpoint, or until a property fails."""
         began = time.process_time()
         result = Result()
         try:
-            states = self._reach(result, progress)
+            self._reach(result, progress)
             result.complete = result.fixpoint = True
-            result.rounds = self._rounds_of(states)
-        except (Violation, Failed) as error:
+            result.rounds = self._count_rounds(result, progress)
+        except (Violation, OutOfOrderError, Broken) as error:
             result.found = Found(f"{error}", [])
         result.cpu_seconds = time.process_time() - began
         return result
 
     # ------------------------------------------------------------------------------------------- states
 
-    def _reach(self, result: Result, progress: Callable[[Result], None]) -> Ints:
-        """All states, in the order of their keys."""
+    def _reach(self, result: Result, progress: Callable[[Result], None]) -> None:
         start = self.model.start()
         processes = [self._process(one) for one in start.processes]
-        new = np.array([self._key(self._coordinators.number(start.coordinator), processes)], np.int64)
-        seen = np.zeros(0, np.int64)
-        while len(new):
-            self._check(new)
-            seen = np.concatenate([seen, new])
-            seen.sort(kind="stable")
+        level = np.array([self._key(self._coordinators.number(start.coordinator), processes)], np.int64)
+        insert(self._seen, level[0])
+        self._count = 1
+        while len(level):
             result.depth += 1
-            result.states = len(seen)
+            result.states = self._count
             progress(result)
-            found = [self._beyond(chunk, seen, result) for chunk in _chunks(new)]
-            new = np.unique(np.concatenate(found))
-        return seen
+            level = np.concatenate([one for keys in _chunks(level) for one in self._beyond(keys, result)])
 
-    def _beyond(self, keys: Ints, seen: Ints, result: Result) -> Ints:
+    def _beyond(self, keys: Ints, result: Result) -> Iterator[Ints]:
         """What leads out of these states, as far as it has not been seen."""
-        resting = np.ones(len(keys), bool)
-        found = []
-        for steps in self._steps(keys):
-            result.steps += len(steps.key)
-            moving = steps.settling & (steps.key != keys[steps.origin])
-            resting[steps.origin[moving]] = False
-            reached = np.unique(steps.key)
-            at = np.minimum(np.searchsorted(seen, reached), len(seen) - 1)
-            found.append(reached[seen[at] != reached])
-        for key in keys[resting].tolist():
-            result.rest_states += 1
-            check_rest(self._world_of(key))
-        return np.unique(np.concatenate(found))
+        later, resting, new = np.zeros_like(keys), np.zeros_like(keys), np.zeros(8 * AT_ONCE, np.int64)
+        while len(keys):
+            if self._count + len(new) > len(self._seen) * 3 // 4:
+                self._seen = grown(self._seen)
+            tried, tried_later, rests, found, steps, wrong = expand(
+                keys, self._tables(), self._room, self._seen, new, resting, later, "time" in self.model.events
+            )
+            if wrong != NOTHING_THERE:
+                raise Violation(self._violation(self._parts(wrong)[1:]))
+            result.steps += steps
+            result.rest_states += rests
+            for key in resting[:rests].tolist():
+                self._keys[:] = [key]
+                check_rest(self._world(0))
+            self._count += found
+            yield new[:found].copy()
+            self._answer_what_is_missing()
+            keys = np.concatenate([later[:tried_later], keys[tried:]])
 
-    def _check(self, keys: Ints) -> None:
-        """Raises Violation if two members deliver a partition, or one is told late."""
-        self._catch_up()
-        _, one, other = _parts(keys)
-        one, other = self._delivered[one], self._delivered[other]
-        wrong = np.flatnonzero((one < 0) | (other < 0) | (one & other != 0))
-        if len(wrong):
-            raise Violation(self._violation(self._parts(int(keys[wrong[0]]))[1:]))
-
-    def _catch_up(self) -> None:
-        """Take up what is known of processes that have been numbered meanwhile."""
-        for number in range(len(self._views_seen), len(self._view_of)):
-            self._views_seen.append(self._view_of[number])
-            self._delivered.append(self._delivers[number])
-
-    # -------------------------------------------------------------------------------------------- steps
-
-    def _steps(self, keys: Ints) -> Iterator[Steps]:
-        """All steps out of these states, those of one kind at a time."""
-        coordinator, *processes = _parts(keys)
-        for index in self._indices:
-            origin, arrow = self._rows.of(self._rows_of[index](coordinator << BITS | processes[index]))
-            after = self._receivers(origin, arrow, processes, skip=index)
-            after[index] = self._rows.process[arrow]
-            yield self._taken(origin, arrow, after)
-        origin, arrow = self._rows.of(self._own_rows(coordinator))
-        yield self._taken(origin, arrow, self._receivers(origin, arrow, processes))
-        if "time" in self.model.events:
-            after = [self._aged(one) for one in processes]
-            key = self._forms_of(self._aged_coordinators(coordinator), after)
-            origin = np.flatnonzero(key != keys)
-            nothing = np.zeros(len(origin), bool)
-            yield Steps(origin, key[origin], nothing, nothing, nothing)
-
-    def _taken(self, origin: Ints, arrow: Ints, after: list[Ints]) -> Steps:
-        said = self._rows.said[arrow]
-        key = self._forms_of(self._rows.coordinator[arrow], after)
-        return Steps(origin, key, said & 4 != 0, said & 2 != 0, said & 1 != 0)
-
-    def _receivers(self, origin: Ints, arrow: Ints, processes: list[Ints], skip: int = -1) -> list[Ints]:
-        """The processes after what each arrow does to others than `skip`."""
-        effect = self._rows.effect[arrow]
-        touched = np.flatnonzero(effect)
-        after = [one[origin] for one in processes]
-        for index in self._indices:
-            if index != skip:
-                code = effect[touched] << BITS | after[index][touched]
-                after[index][touched] = self._afters[index](code)
-        return after
-
-    def _forms_of(self, coordinator: Ints, processes: list[Ints]) -> Ints:
-        """The keys of states, in their form."""
-        self._catch_up()
-        code = coordinator
-        for process in processes:
-            code = code << BITS | self._views_seen[process]
-        row = self._form_rows(code)
-        key = self._form_coordinators[row]
-        for index, process in enumerate(processes):
-            names = self._form_names[index][row]
-            renamed = np.flatnonzero(names)
-            process[renamed] = self._names_given(process[renamed] << BITS | names[renamed])
-            key = key << BITS | process
-        return key
+    def _count_rounds(self, result: Result, progress: Callable[[Result], None]) -> Counter[int]:
+        plain = np.full(len(self._seen), NOT_VISITED, np.int8)
+        after_change = np.full(len(self._seen), NO_WAY, np.int8)
+        tables, portion = self._tables(), max(1, len(plain) // PORTIONS)
+        for begin in range(0, len(plain), portion):
+            if not settle(self._seen, tables, self._room, plain, after_change, begin, begin + portion):
+                raise Violation("the group never settles")
+            result.settled = (begin + portion) / len(plain)
+            progress(result)
+        rounds = np.maximum(plain, after_change, out=plain)
+        counts = {most: int(np.count_nonzero(rounds == most)) for most in range(rounds.max() + 1)}
+        return Counter({most: count for most, count in counts.items() if count})
 
     # ------------------------------------------------------------------------------------------- tables
 
-    def _row_of(self, index: int) -> Callable[[int], int]:
-        def row(code: int) -> int:
-            # A state that has the two; what the other process is does not matter.
-            key = code >> BITS
-            for place in self._indices:
-                key = key << BITS | (code & MASK if place == index else 0)
-            return self._rows.add(self._compute_arrows(self._remember(key), index))
+    def _tables(self) -> Tables:
+        known = len(self._views_seen)
+        self._views_seen.extend(self._view_of[known:])
+        self._delivered.extend(self._delivers[known:])
+        return Tables(
+            self._questions,
+            self._answers,
+            self._rows_of_moves.values,
+            self._rows_of_own.values,
+            self._views_seen.values,
+            self._delivered.values,
+        )
 
-        return row
-
-    def _own_row(self, coordinator: int) -> int:
-        state = self._remember(coordinator << BITS * MEMBERS)
-        return self._rows.add(self._compute_own_arrows(state))
-
-    def _remember(self, key: int) -> int:
-        """Make it the only state with a number: what the tables are computed from."""
-        self._keys[:] = [key]
-        return 0
-
-    def _receiver(self, index: int) -> Callable[[int], int]:
-        return lambda code: self._receive(code >> BITS, index, code & MASK)
-
-    def _age_coordinator(self, number: int) -> int:
-        return self._coordinators.number(self.model.older_coordinator(self._coordinators.values[number]))
-
-    def _form_row(self, code: int) -> int:
-        coordinator, names = self._compute_form(self._parts(code))
-        self._form_coordinators.append(coordinator)
-        for column, number in zip(self._form_names, names, strict=True):
-            column.append(number)
-        return len(self._form_coordinators) - 1
-
-    def _world_of(self, key: int) -> World:
-        return self._world(self._remember(key))
-
-    # ------------------------------------------------------------------------------------------- rounds
-
-    def _rounds_of(self, states: Ints) -> Counter[int]:
-        graph = Settling()
-        for keys in _chunks(states):
-            origins, successors, said = [], [], []
-            for steps in self._steps(keys):
-                moving = np.flatnonzero(steps.settling & (steps.key != keys[steps.origin]))
-                origins.append(steps.origin[moving])
-                successors.append(np.searchsorted(states, steps.key[moving]))
-                said.append(steps.round[moving] << 1 | steps.change[moving])
-            graph.add(len(keys), np.concatenate(origins), np.concatenate(successors), np.concatenate(said))
-        return graph.rounds()
-
-
-class Settling:
-    """Which states settle into which, by their numbers."""
-
-    def __init__(self) -> None:
-        self._counts: list[NDArray[np.uint8]] = []
-        self._successors: list[NDArray[np.uint32]] = []
-        self._said: list[NDArray[np.uint8]] = []
-
-    def add(self, states: int, origin: Ints, successor: Ints, said: Ints) -> None:
-        """The next states: out of which of them a step leads, where to, and 2 for a round, 1 for a change."""
-        order = np.argsort(origin, kind="stable")
-        self._counts.append(np.bincount(origin, minlength=states).astype(np.uint8))
-        self._successors.append(successor[order].astype(np.uint32))
-        self._said.append(said[order].astype(np.uint8))
-
-    def rounds(self) -> Counter[int]:
-        """How many states there are by the most rounds after the last change on the way to rest.
-
-        A state is done when all are that it settles into. Each pass does those that can be. Raises Violation
-        if a pass finds none: they go round in circles.
-        """
-        counts = np.concatenate(self._counts)
-        successors, said = np.concatenate(self._successors), np.concatenate(self._said)
-        waiting = np.flatnonzero(counts)
-        counts = counts[waiting]
-        # -1: there is no such way.
-        plain = np.zeros(sum(map(len, self._counts)), np.int8)
-        plain[waiting] = -1
-        after_change = np.full(len(plain), -1, np.int8)
-        done = np.ones(len(plain), bool)
-        done[waiting] = False
-        while len(waiting):
-            first = np.cumsum(counts, dtype=np.int64) - counts
-            ready = np.logical_and.reduceat(done[successors], first)
-            if not ready.any():
-                raise Violation("the group never settles")
-            of_ready = np.repeat(ready, counts)
-            to, how = successors[of_ready], said[of_ready]
-            rounds = np.where(plain[to] >= 0, plain[to] + (how >> 1), -1).astype(np.int8)
-            changed = how & 1 != 0
-            first = np.cumsum(counts[ready], dtype=np.int64) - counts[ready]
-            plain[waiting[ready]] = np.maximum.reduceat(np.where(changed, -1, rounds), first)
-            after_change[waiting[ready]] = np.maximum.reduceat(
-                np.maximum(after_change[to], np.where(changed, rounds, -1)), first
+    def _answer_what_is_missing(self) -> None:
+        missing = self._room.missing
+        questions = np.unique(missing[1 : 1 + missing[0]])
+        missing[0] = 0
+        self._answered += len(questions)
+        while 2 * self._answered > len(self._questions):
+            old, answers = self._questions, self._answers
+            self._questions = grown(old)
+            self._answers = moved(old, answers, self._questions)
+        for question in questions.tolist():
+            numbers = (question >> 2 * BITS & MASK, question >> BITS & MASK, question & MASK)
+            self._answers[insert(self._questions, question)] = self._answer(
+                question >> 3 * BITS & 15, *numbers
             )
-            done[waiting[ready]] = True
-            successors, said = successors[~of_ready], said[~of_ready]
-            waiting, counts = waiting[~ready], counts[~ready]
-        rounds, states = np.unique(np.maximum(plain, after_change), return_counts=True)
-        return Counter(dict(zip(rounds.tolist(), states.tolist(), strict=True)))
+
+    def _answer(self, table: int, one: int, two: int, three: int) -> int:
+        if table == KNOWN:
+            return self._compute_known(one, two)
+        if table == MOVES:
+            return _row(
+                self._rows_of_moves,
+                (
+                    packed(move.process, move.request, move.effect << 1 | move.settling)
+                    for move in self._compute_moves(one, two)
+                ),
+            )
+        if table == CAME:
+            came = self._compute_came(one, two)
+            return packed(came.coordinator, came.mail, came.told << 2 | came.round << 1 | came.change)
+        if table == TOLD:
+            return self._compute_told(one, two, three)
+        if table == RECEIVED:
+            return self._compute_received(one, two, three)
+        if table == OWN:
+            return _row(
+                self._rows_of_own,
+                (
+                    packed(own.coordinator, own.effect, own.settling << 2 | own.round << 1 | own.change)
+                    for own in self._compute_own_arrows(one)
+                ),
+            )
+        if table == AGED:
+            return self._compute_aged(one)
+        if table == AGED_COORDINATOR:
+            return self._compute_aged_coordinator(one)
+        if table == FORM:
+            coordinator, names = self._compute_form((one, two, three))
+            return packed(coordinator, *names)
+        return self._compute_renamed(one, two)
 
 
-def _parts(keys: Ints) -> list[Ints]:
-    """The coordinators' numbers, then those of the processes."""
-    return [keys >> BITS * place & MASK for place in reversed(range(MEMBERS + 1))]
+def packed(one: int, two: int, three: int) -> int:
+    return one << 2 * BITS | two << BITS | three
+
+
+def _row(rows: Column, values: Iterable[int]) -> int:
+    begin = len(rows)
+    rows.extend(values)
+    return begin << BITS | len(rows) - begin
 
 
 def _chunks(keys: Ints) -> Iterator[Ints]:
-    for begin in range(0, len(keys), CHUNK):
-        yield keys[begin : begin + CHUNK]
+    return (keys[begin : begin + AT_ONCE] for begin in range(0, len(keys), AT_ONCE))
+
+
+# ------------------------------------------------------------------------------------------- sets of numbers
+
+
+def free(size: int) -> Ints:
+    """A set of numbers with room for so many: a power of two. Each is near the place that its hash says."""
+    return np.full(size, NOTHING_THERE, np.int64)
+
+
+@njit
+def place(numbers: Ints, number: int) -> int:
+    """Where it is, or the free place where it would be."""
+    mask = len(numbers) - 1
+    mixed = (np.uint64(number) ^ np.uint64(number) >> np.uint64(31)) * np.uint64(0x9E3779B97F4A7C15)
+    at = np.int64(mixed >> np.uint64(32)) & mask
+    while numbers[at] != number and numbers[at] != NOTHING_THERE:
+        at = at + 1 & mask
+    return at
+
+
+@njit
+def insert(numbers: Ints, number: int) -> int:
+    """Where it is now."""
+    at = place(numbers, number)
+    numbers[at] = number
+    return at
+
+
+@njit
+def insert_all(numbers: Ints, into: Ints) -> None:
+    for number in numbers:
+        if number != NOTHING_THERE:
+            insert(into, number)
+
+
+def grown(numbers: Ints) -> Ints:
+    """The same in twice the room."""
+    wider = free(2 * len(numbers))
+    insert_all(numbers, wider)
+    return wider
+
+
+@njit
+def moved(old: Ints, values: Ints, new: Ints) -> Ints:
+    """The values beside the numbers in their new places."""
+    there = np.full(len(new), NOTHING_THERE, np.int64)
+    for at in range(len(old)):
+        if old[at] != NOTHING_THERE:
+            there[place(new, old[at])] = values[at]
+    return there
+
+
+# ------------------------------------------------------------------------------------------- steps
+
+
+@njit
+def ask(tables: Tables, room: Room, table: int, one: int, two: int, three: int) -> int:
+    """The answer, or NOTHING_THERE and a note that it is missing."""
+    question = table << 3 * BITS | one << 2 * BITS | two << BITS | three
+    at = place(tables.questions, question)
+    if tables.questions[at] == NOTHING_THERE:
+        room.missing[0] += 1
+        room.missing[room.missing[0]] = question
+        return NOTHING_THERE
+    return tables.answers[at]
+
+
+@njit
+def key_of(tables: Tables, room: Room, coordinator: int, first: int, second: int) -> int:
+    """The key of a state in its form; NOTHING_THERE also for those of whom something is missing."""
+    if coordinator < 0 or first < 0 or second < 0:
+        return NOTHING_THERE
+    form = ask(tables, room, FORM, coordinator, tables.view_of[first], tables.view_of[second])
+    if form == NOTHING_THERE:
+        return NOTHING_THERE
+    names = form >> BITS & MASK
+    if names:
+        first = ask(tables, room, RENAMED, first, names, 0)
+    names = form & MASK
+    if names:
+        second = ask(tables, room, RENAMED, second, names, 0)
+    if first < 0 or second < 0:
+        return NOTHING_THERE
+    return form >> 2 * BITS << 2 * BITS | first << BITS | second
+
+
+@njit
+def receive(tables: Tables, room: Room, effect: int, index: int, process: int) -> int:
+    if effect == 0 or process < 0:
+        return process
+    return ask(tables, room, RECEIVED, effect, index, process)
+
+
+@njit
+def steps_of(key: int, tables: Tables, room: Room, settling_only: bool) -> int:
+    """Put the steps out of a state into the room: how many. Some may be NOTHING_THERE."""
+    coordinator, first, second = key >> 2 * BITS, key >> BITS & MASK, key & MASK
+    count = 0
+    for index in range(MEMBERS):
+        known = ask(tables, room, KNOWN, index, coordinator, 0)
+        row = NOTHING_THERE
+        if known != NOTHING_THERE:
+            row = ask(tables, room, MOVES, known, second if index else first, 0)
+        if row == NOTHING_THERE:
+            room.keys[count] = NOTHING_THERE
+            count += 1
+            continue
+        for at in range(row >> BITS, (row >> BITS) + (row & MASK)):
+            move = tables.moves[at]
+            if settling_only and not move & 1:
+                continue
+            mine, request, effect = move >> 2 * BITS, move >> BITS & MASK, move >> 1 & MASK >> 1
+            other = receive(tables, room, effect, 1 - index, first if index else second)
+            after, said = coordinator, 0
+            if request:
+                after = NOTHING_THERE
+                came = ask(tables, room, CAME, coordinator, request, 0)
+                if came != NOTHING_THERE:
+                    after, mail, said = came >> 2 * BITS, came >> BITS & MASK, came & 3
+                    told = came >> 2 & MASK >> 2
+                    if told:
+                        mine = ask(tables, room, TOLD, index, mine, told)
+                    mine = receive(tables, room, mail, index, mine)
+                    other = receive(tables, room, mail, 1 - index, other)
+            if index:
+                room.keys[count] = key_of(tables, room, after, other, mine)
+            else:
+                room.keys[count] = key_of(tables, room, after, mine, other)
+            room.said[count] = (move & 1) << 2 | said
+            count += 1
+    row = ask(tables, room, OWN, coordinator, 0, 0)
+    if row == NOTHING_THERE:
+        room.keys[count] = NOTHING_THERE
+        count += 1
+    else:
+        for at in range(row >> BITS, (row >> BITS) + (row & MASK)):
+            own = tables.own[at]
+            if settling_only and not own & 4:
+                continue
+            mail = own >> BITS & MASK
+            one, other = receive(tables, room, mail, 0, first), receive(tables, room, mail, 1, second)
+            room.keys[count] = key_of(tables, room, own >> 2 * BITS, one, other)
+            room.said[count] = own & 7
+            count += 1
+    return count
+
+
+@njit
+def tick(key: int, tables: Tables, room: Room) -> int:
+    coordinator = ask(tables, room, AGED_COORDINATOR, key >> 2 * BITS, 0, 0)
+    first = ask(tables, room, AGED, key >> BITS & MASK, 0, 0)
+    second = ask(tables, room, AGED, key & MASK, 0, 0)
+    return key_of(tables, room, coordinator, first, second)
+
+
+@njit
+def expand(
+    keys: Ints, tables: Tables, room: Room, seen: Ints, new: Ints, resting: Ints, later: Ints, ticks: bool
+) -> tuple[int, int, int, int, int, int]:
+    """Take the steps out of these states until there is no more room for what they lead to.
+
+    Returns how many states were tried, how many of them have to be tried again `later`, how many are at rest
+    and how many `new` ones were found; the number of steps; and a state that must not be, or NOTHING_THERE.
+    """
+    tried_later = rests = found = steps = 0
+    for tried in range(len(keys)):
+        if found + MOST_STEPS > len(new) or room.missing[0] + 8 * MOST_STEPS > len(room.missing):
+            return tried, tried_later, rests, found, steps, NOTHING_THERE
+        key = keys[tried]
+        before = room.missing[0]
+        count = steps_of(key, tables, room, False)
+        if ticks:
+            after = tick(key, tables, room)
+            if after != key:
+                room.keys[count] = after
+                room.said[count] = 0
+                count += 1
+        if room.missing[0] > before:
+            later[tried_later] = key
+            tried_later += 1
+            continue
+        steps += count
+        rest = True
+        for at in range(count):
+            after = room.keys[at]
+            if room.said[at] & 4 and after != key:
+                rest = False
+            where = place(seen, after)
+            if seen[where] == NOTHING_THERE:
+                one, other = tables.delivers[after >> BITS & MASK], tables.delivers[after & MASK]
+                if one < 0 or other < 0 or one & other:
+                    return tried, tried_later, rests, found, steps, after
+                seen[where] = after
+                new[found] = after
+                found += 1
+        if rest:
+            resting[rests] = key
+            rests += 1
+    return len(keys), tried_later, rests, found, steps, NOTHING_THERE
+
+
+# ------------------------------------------------------------------------------------------- rounds
+
+
+@njit
+def settle(
+    seen: Ints, tables: Tables, room: Room, plain: Bytes, after_change: Bytes, begin: int, end: int
+) -> bool:
+    """As `Exploration._rounds`, by the places of the states: from those in a range, and all that they settle
+    into. False: there is a way round in circles."""
+    path, cursor = np.zeros(MOST_ON_PATH, np.int64), np.zeros(MOST_ON_PATH, np.int64)
+    # Where each state on the path settles into, one after the other; `ends` of those of one begin the next's.
+    to, said = np.zeros(MOST_ON_PATH, np.int64), np.zeros(MOST_ON_PATH, np.int8)
+    ends = np.zeros(MOST_ON_PATH, np.int64)
+    for root in range(begin, end):
+        if seen[root] == NOTHING_THERE or plain[root] != NOT_VISITED:
+            continue
+        path[1] = root
+        depth = 1
+        while depth:
+            state = path[depth]
+            if plain[state] == NOT_VISITED:
+                plain[state] = ON_PATH
+                free_at = cursor[depth] = ends[depth - 1]
+                if max(free_at + MOST_STEPS, depth + 1) >= MOST_ON_PATH:
+                    raise OverflowError("a way to rest is too long: raise MOST_ON_PATH")
+                for step in range(steps_of(seen[state], tables, room, True)):
+                    if room.keys[step] != seen[state]:
+                        to[free_at], said[free_at] = place(seen, room.keys[step]), room.said[step]
+                        free_at += 1
+                ends[depth] = free_at
+            at = cursor[depth]
+            while at < ends[depth] and plain[to[at]] >= NO_WAY:
+                at += 1
+            cursor[depth] = at
+            if at < ends[depth]:
+                if plain[to[at]] == ON_PATH:
+                    return False
+                depth += 1
+                path[depth] = to[at]
+                continue
+            most = NO_WAY if ends[depth] > ends[depth - 1] else 0
+            most_after_change = NO_WAY
+            for at in range(ends[depth - 1], ends[depth]):
+                rounds = plain[to[at]]
+                if rounds >= 0:
+                    rounds += said[at] >> 1 & 1
+                    if said[at] & 1:
+                        most_after_change = max(most_after_change, rounds)
+                    else:
+                        most = max(most, rounds)
+                most_after_change = max(most_after_change, after_change[to[at]])
+            plain[state], after_change[state] = most, most_after_change
+            depth -= 1
+    return True

@@ -46,10 +46,12 @@ from tests.rebalance_model.coordinator import (
     Claim,
     Coordinator,
     Entry,
+    GroupState,
     JoinReply,
     Leading,
     Replies,
     SyncReply,
+    standing,
 )
 
 NOTHING: Partitions = frozenset()
@@ -112,22 +114,46 @@ class World:
     processes: tuple[Process, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Here:
-    """What a step of one process, or of the coordinator alone, sees and changes: all of the world that is not
-    another process. What it does to the others is `mail` and `installed`; see `received`."""
+class Removal(NamedTuple):
+    """Members leave, expire, or have not rejoined in time."""
+
+    member_ids: tuple[str, ...]
+
+
+Request: TypeAlias = JoinSent | SyncSent | Heartbeat | Commit | Removal
+"""What comes to the coordinator."""
+
+
+class Known(NamedTuple):
+    """All that the steps of a process see of the coordinator before it answers."""
 
     index: int
-    coordinator: Coordinator
+    ids: tuple[tuple[str, bool], ...]
+    """The member ids of the process that are in the group, and whether their session is over."""
+    generation: int
+    preparing: bool
+
+    def knows(self, member_id: str) -> bool:
+        return any(name == member_id for name, _ in self.ids)
+
+    def answer(self, membership: Membership) -> Answer:
+        """To a heartbeat."""
+        return standing(
+            self.knows(membership.member_id), membership.generation == self.generation, self.preparing
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """A process in the middle of a step. What the step does to other processes is `installed`, and what the
+    coordinator answers to the request; see `received`."""
+
+    index: int
     process: Process
-    mail: Replies = ()
-    """Responses of the coordinator to other processes."""
+    known: Known | None = None
+    """None where nothing of it may matter: when an answer comes, it is as old as the answer."""
     installed: Partitions = NOTHING
     """Partitions that the process has installed as a member of the present generation."""
-
-    @property
-    def letter(self) -> str:
-        return LETTERS[self.index]
 
     @property
     def name(self) -> str:
@@ -143,17 +169,45 @@ class Violation(Exception):
 
 
 class Step(NamedTuple):
-    """`settling` steps happen by themselves, the others come from outside. Of these, a `disturbance` is one
-    that nothing led to; the others follow from one (a session expires because time has passed, a process that
-    crashed starts again). `round` says that a generation was formed, `change` that the coordinator saw the
-    group's members or subscriptions change."""
+    """What a process does, up to the request that arrives with it.
+
+    `settling` steps happen by themselves, the others come from outside. Of these, a `disturbance` is one that
+    nothing led to; the others follow from one (a session expires because time has passed, a process that
+    crashed starts again).
+    """
 
     label: str
     here: Here
     settling: bool
+    request: Request | None = None
+    disturbance: bool = False
+
+
+class Told(NamedTuple):
+    """An answer that the coordinator gives at once, and to whoever asks."""
+
+    to: Literal["heartbeat", "commit"]
+    answer: Answer
+
+
+class Arrival(NamedTuple):
+    """What the coordinator makes of a request, or does by itself. `round` says that a generation was formed,
+    `change` that the coordinator saw the group's members or subscriptions change."""
+
+    coordinator: Coordinator
+    told: Told | None = None
+    mail: Replies = ()
+    """Responses to whoever waits for them."""
     round: bool = False
     change: bool = False
-    disturbance: bool = False
+
+
+class OwnStep(NamedTuple):
+    """What the coordinator does by itself."""
+
+    label: str
+    arrival: Arrival
+    settling: bool
 
 
 def received(process: Process, index: int, mail: Replies, installed: Partitions) -> Process:
@@ -234,22 +288,71 @@ class Model:
 
     # ------------------------------------------------------------------------------------------- steps
 
-    def process_steps(self, here: Here) -> Iterator[Step]:
+    def known(self, group: Coordinator, index: int) -> Known:
+        entries = [(name, entry) for name, entry in group.entries if name[0] == LETTERS[index]]
+        ids = tuple((name, self._is_silent(entry)) for name, entry in entries)
+        return Known(index, ids, group.generation, group.state is GroupState.PREPARING)
+
+    def process_steps(self, known: Known, process: Process) -> Iterator[Step]:
         """The steps of one process, and of the coordinator with that process."""
+        here = Here(known.index, process, known)
         yield from self._user_steps(here)
         yield from self._network_steps(here)
-        yield from self._expiries(here)
+        yield from self._expiries(here, known)
 
-    def coordinator_steps(self, group: Coordinator) -> Iterator[Step]:
-        """The steps of the coordinator that look at no process. Their `index` and `process` mean nothing."""
-        here = Here(0, group, Process())
+    def coordinator_steps(self, group: Coordinator) -> Iterator[OwnStep]:
+        """The steps of the coordinator that look at no process."""
         if group.initial and all(entry.joining for _, entry in group.entries):
-            after, replies = group.complete()
-            yield Step(
-                "the initial delay is over", replace(here, coordinator=after, mail=replies), True, True
-            )
+            after, mail = group.complete()
+            yield OwnStep("the initial delay is over", Arrival(after, mail=mail, round=True), True)
         if "timeout" in self.events and group.began >= self.rebalance_timeout and (late := group.late()):
-            yield self._remove(here, f"the rebalance times out without {', '.join(late)}", False, *late)
+            label = f"the rebalance times out without {', '.join(late)}"
+            yield OwnStep(label, self.arrive(group, Removal(tuple(late))), False)
+
+    def arrive(self, group: Coordinator, request: Request) -> Arrival:
+        """A request arrives."""
+        match request:
+            case JoinSent(_, membership, claim):
+                entry = group.get(membership.member_id)
+                after, mail = group.join(membership.member_id, claim, new=membership.generation == -1)
+                change = after.get(membership.member_id) is not None and (
+                    entry is None or entry.claim.topics != claim.topics
+                )
+                return Arrival(after, None, mail, after.generation != group.generation, change)
+            case SyncSent(membership):
+                after, mail = group.sync(membership.member_id, membership.generation)
+                return Arrival(after, mail=mail)
+            case Heartbeat(membership):
+                after, answer = group.heartbeat(membership.member_id, membership.generation)
+                return Arrival(after, Told("heartbeat", answer))
+            case Commit(membership):
+                after, answer = group.commit(membership.member_id, membership.generation)
+                return Arrival(after, Told("commit", answer))
+            case Removal(member_ids):
+                after, mail = group.remove(*member_ids)
+                return Arrival(after, None, mail, after.generation != group.generation, after != group)
+
+    def told(self, index: int, process: Process, told: Told) -> Process:
+        """The process after the answer to its heartbeat or commit has been given."""
+        here = Here(index, process)
+        if told.to == "heartbeat":
+            assert process.heartbeat is not None
+            here = self._put(here, heartbeat=process.heartbeat._replace(answer=told.answer))
+            learned = (
+                here if self.late_requests or "late" in self.events else self._heartbeat_learned(here).here
+            )
+            return learned.process
+        sent = process.commit
+        assert sent is not None
+        if told.answer is Answer.OK and (overtaken := sent.partitions & process.overtaken):
+            raise Violation(
+                f"{here.name}'s commit of {_names(overtaken)} is accepted after somebody else installed it"
+            )
+        if self.late_requests:
+            return self._put(here, commit=sent._replace(answer=told.answer)).process
+        return self._tell(
+            self._put(here, commit=None), CommitAnswered(0, sent.membership, told.answer)
+        ).process
 
     def _user_steps(self, here: Here) -> Iterator[Step]:
         process, name = here.process, here.name
@@ -298,27 +401,16 @@ class Model:
             if member is not None and self._should_heartbeat(here):
                 sent = Heartbeat(member.membership, NOW, None)
                 after = self._put(here, heartbeat=sent)
-                if self.late_requests:
-                    yield Step(f"{name} sends a heartbeat", after, True)
-                else:
-                    step = self._heartbeat_arrives(after, sent)
-                    if "late" not in self.events:
-                        step = step._replace(here=self._heartbeat_learned(step.here).here)
-                    yield step
+                yield Step(f"{name} sends a heartbeat", after, True, None if self.late_requests else sent)
         elif heartbeat.answer is None:
-            yield self._heartbeat_arrives(here, heartbeat)
+            yield Step(f"{name}'s heartbeat arrives", here, True, heartbeat)
         else:
             yield self._heartbeat_learned(here)
         yield from self._commit_steps(here)
         for member_id in process.leaving:
             left = tuple(one for one in process.leaving if one != member_id)
             after = self._put(here, leaving=left)
-            yield self._remove(after, f"{name}'s LeaveGroup of {member_id} arrives", True, member_id)
-
-    def _heartbeat_arrives(self, here: Here, sent: Heartbeat) -> Step:
-        group, answer = here.coordinator.heartbeat(sent.membership.member_id, sent.membership.generation)
-        after = self._put(replace(here, coordinator=group), heartbeat=sent._replace(answer=answer))
-        return Step(f"{here.name}'s heartbeat is answered {answer.name}", after, True)
+            yield Step(f"{name}'s LeaveGroup of {member_id} arrives", after, True, Removal((member_id,)))
 
     def _heartbeat_learned(self, here: Here) -> Step:
         heartbeat = here.process.heartbeat
@@ -345,7 +437,7 @@ class Model:
             got = _names(sent.reply.partitions) if sent.reply.answer is Answer.OK else sent.reply.answer.name
             yield Step(f"{name} gets its SyncGroup answer: {got}", self._tell(empty, event), True)
         elif not sent.arrived:
-            yield self._arrive(self._put(here, join=sent._replace(arrived=True)), sent)
+            yield self._arriving(here, sent)
         if "lose" in self.events:
             if isinstance(sent, (JoinSent, JoinAnswered)):
                 failed: Event = JoinFailed(sent.attempt, Answer.OTHER)
@@ -360,23 +452,15 @@ class Model:
         sent = step.here.process.join
         if self.late_requests or not isinstance(sent, (JoinSent, SyncSent)) or sent.arrived:
             return step
-        arrival = self._arrive(self._put(step.here, join=sent._replace(arrived=True)), sent)
-        return arrival._replace(label=f"{step.label}; {arrival.label}")
+        arriving = self._arriving(step.here, sent)
+        return arriving._replace(label=f"{step.label}; {arriving.label}")
 
-    def _arrive(self, here: Here, sent: JoinSent | SyncSent) -> Step:
-        group, member_id, name = here.coordinator, sent.membership.member_id, here.name
-        if isinstance(sent, SyncSent):
-            after, replies = group.sync(member_id, sent.membership.generation)
-            return Step(f"{name}'s SyncGroup arrives", self._reply(here, after, replies), True)
-        entry = group.get(member_id)
-        after, replies = group.join(member_id, sent.claim, new=sent.membership.generation == -1)
-        changed = after.get(member_id) is not None and (
-            entry is None or entry.claim.topics != sent.claim.topics
-        )
-        formed = after.generation != group.generation
-        claim = f"{_names(sent.claim.owned)} of {sent.claim.generation}"
-        label = f"{name}'s JoinGroup arrives, claiming {claim}"
-        return Step(label, self._reply(here, after, replies), True, formed, changed)
+    def _arriving(self, here: Here, sent: JoinSent | SyncSent) -> Step:
+        label = f"{here.name}'s SyncGroup arrives"
+        if isinstance(sent, JoinSent):
+            claim = f"{_names(sent.claim.owned)} of {sent.claim.generation}"
+            label = f"{here.name}'s JoinGroup arrives, claiming {claim}"
+        return Step(label, self._put(here, join=sent._replace(arrived=True)), True, sent)
 
     def _commit_steps(self, here: Here) -> Iterator[Step]:
         process, name = here.process, here.name
@@ -385,16 +469,7 @@ class Model:
             return
         empty = self._put(here, commit=None)
         if sent.answer is None:
-            group, answer = here.coordinator.commit(sent.membership.member_id, sent.membership.generation)
-            if answer is Answer.OK and (overtaken := sent.partitions & process.overtaken):
-                raise Violation(
-                    f"{name}'s commit of {_names(overtaken)} is accepted after somebody else installed it"
-                )
-            if self.late_requests:
-                after = self._put(here, commit=sent._replace(answer=answer))
-            else:
-                after = self._tell(empty, CommitAnswered(0, sent.membership, answer))
-            yield Step(f"{name}'s commit arrives: {answer.name}", replace(after, coordinator=group), True)
+            yield Step(f"{name}'s commit arrives", here, True, sent)
         else:
             after = self._tell(empty, CommitAnswered(0, sent.membership, sent.answer))
             yield Step(f"{name} learns of its commit: {sent.answer.name}", after, True)
@@ -402,28 +477,20 @@ class Model:
             after = self._tell(empty, CommitAnswered(0, sent.membership, Answer.OTHER))
             yield _disturbance(f"{name}'s commit is lost", after)
 
-    def _expiries(self, here: Here) -> Iterator[Step]:
+    def _expiries(self, here: Here, known: Known) -> Iterator[Step]:
         member = here.process.member
         own = member.membership.member_id if member is not None else ""
-        for member_id, entry in here.coordinator.entries:
-            if member_id[0] != here.letter:
-                continue
+        for member_id, silent in known.ids:
             if member_id != own:
                 if member_id not in here.process.leaving:
-                    yield self._remove(here, f"{member_id}, who is dead, expires", True, member_id)
-            elif self._is_silent(entry):
-                yield self._remove(here, f"{member_id}'s session expires", False, member_id)
+                    yield Step(f"{member_id}, who is dead, expires", here, True, Removal((member_id,)))
+            elif silent:
+                yield Step(f"{member_id}'s session expires", here, False, Removal((member_id,)))
 
     def _is_silent(self, entry: Entry) -> bool:
         # The coordinator does not count the time of members that wait for its answer.
         waiting = entry.joining or entry.syncing
         return "time" in self.events and not waiting and entry.heard >= self.session_timeout
-
-    def _remove(self, here: Here, label: str, settling: bool, *member_ids: str) -> Step:
-        group = here.coordinator
-        after, replies = group.remove(*member_ids)
-        formed = after.generation != group.generation
-        return Step(label, self._reply(here, after, replies), settling, formed, after != group)
 
     # ------------------------------------------------------------------------------------------- parts
 
@@ -471,18 +538,15 @@ class Model:
     @staticmethod
     def _unused_id(here: Here) -> str:
         """One after the highest in use: `canonical.py` makes them small again."""
-        used = {name for name, _ in here.coordinator.entries} | set(member_ids(here.process))
-        numbers = [int(name[1:]) for name in used if name and name[0] == here.letter]
-        return f"{here.letter}{max(numbers, default=-1) + 1}"
+        used = {name for name, _ in _seen(here).ids} | set(member_ids(here.process)) - {""}
+        return f"{LETTERS[here.index]}{max((int(name[1:]) for name in used), default=-1) + 1}"
 
     @staticmethod
     def _ghosts(here: Here) -> bool:
         """Whether the coordinator still knows an earlier id of the process: one at a time is enough."""
         process = here.process
         own = process.member.membership.member_id if process.member else ""
-        return bool(process.leaving) or any(
-            name[0] == here.letter and name != own for name, _ in here.coordinator.entries
-        )
+        return bool(process.leaving) or any(name != own for name, _ in _seen(here).ids)
 
     def _should_heartbeat(self, here: Here) -> bool:
         """Whether a heartbeat could make a difference: all others leave the state as it is."""
@@ -491,7 +555,7 @@ class Model:
             return False
         if self.kind(here.index) == "java" and member.phase is Phase.JOINING:
             return False
-        _, answer = here.coordinator.heartbeat(member.membership.member_id, member.membership.generation)
+        answer = _seen(here).answer(member.membership)
         if answer is Answer.OK:
             return member.heard_at < NOW or member.stable_at < NOW
         if answer is Answer.REBALANCE_IN_PROGRESS:
@@ -501,19 +565,13 @@ class Model:
         return answer is not Answer.ILLEGAL_GENERATION or not member.outdated
 
     @staticmethod
-    def _reply(here: Here, group: Coordinator, replies: Replies) -> Here:
-        """Put the coordinator's responses on their way to whoever waits for them."""
-        mine = received(here.process, here.index, replies, NOTHING)
-        return replace(here, coordinator=group, process=mine, mail=here.mail + replies)
-
-    @staticmethod
     def _is_current(here: Here) -> bool:
         """Whether the coordinator would accept a commit of the member: a late assignment makes no owner."""
-        member, group = here.process.member, here.coordinator
+        member, seen = here.process.member, _seen(here)
         return (
             member is not None
-            and group.get(member.membership.member_id) is not None
-            and member.membership.generation == group.generation
+            and seen.knows(member.membership.member_id)
+            and member.membership.generation == seen.generation
         )
 
     @staticmethod
@@ -545,6 +603,12 @@ class Model:
 
     def _older(self, at: float) -> float:
         return max(at - 1, -self.oldest)
+
+
+def _seen(here: Here) -> Known:
+    if here.known is None:
+        raise AssertionError("what an answer leads to depends on the answer alone")
+    return here.known
 
 
 def _disturbance(label: str, here: Here) -> Step:
