@@ -11,8 +11,14 @@ these lead to have the same form again; or one of them differs by a message whos
 more, and which may as well have arrived. So what can go wrong from one of them can go wrong from the other:
 
 - *Answers that come too late* are dropped. The machine passes over an answer with an attempt or a membership
-  that is not the present one, and neither ever comes again, since both only go up. Likewise a heartbeat that
-  was accepted but brings no news: what it would prove has been proved by a later request.
+  that is not the present one, and neither ever comes again, since both only go up. Likewise the answer to a
+  heartbeat that brings no news: what it would prove has been proved by a later request, or it would have the
+  member join, which will anyway. When a request was sent matters only if it was accepted.
+- *A commit that can only be refused*, because its generation is over or its member id removed, is not told
+  from another one: what is sent again depends on what the member still owns. If it is not of the present
+  membership either, it is refused with no consequences, and dropped if nothing of it will be sent again.
+- *A heartbeat that can only be refused*, because the coordinator does not know the member id any more, is
+  taken for sent and answered: nothing keeps a member from sending it, and the coordinator stays as it is.
 - *Fields nobody will read before they are written again*: what the last JoinGroup said of topics, once there
   is another reason to join; whether and why a closing member would join; what of a commit is refused already;
   who installed partitions that are in no open commit; the claim in a JoinGroup that has arrived.
@@ -40,6 +46,7 @@ from tests.rebalance_model.coordinator import Claim, Coordinator, Entry, GroupSt
 from tests.rebalance_model.world import (
     LETTERS,
     NOTHING,
+    NOW,
     Commit,
     Heartbeat,
     JoinAnswered,
@@ -47,7 +54,7 @@ from tests.rebalance_model.world import (
     Process,
     SyncAnswered,
     SyncSent,
-    member_ids,
+    may_send_heartbeat,
 )
 
 __all__ = [
@@ -72,14 +79,22 @@ class View(NamedTuple):
     membership: Membership
     asking: str
     """The member id of a JoinGroup or SyncGroup request that has not arrived."""
+    commit: Membership
+    """Of a commit that has not arrived. If it is not the present one, `ids` and `generations` leave it out."""
+    heartbeat: bool
+    """Whether one may be sent, or has been and has not arrived."""
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """How the ids and generations of a state are written in its form; those not named stay."""
+    """How a process is written in the form of a state: ids and generations, those not named as they are."""
 
-    ids: tuple[tuple[str, str], ...]
-    generations: tuple[tuple[int, int], ...]
+    ids: tuple[tuple[str, str], ...] = ()
+    generations: tuple[tuple[int, int], ...] = ()
+    commit_refused: bool = False
+    """Its commit can only be refused."""
+    heartbeat_refused: bool = False
+    """Its heartbeat can only be refused."""
 
     def member_id(self, old: str) -> str:
         return next((new for name, new in self.ids if name == old), old)
@@ -95,20 +110,37 @@ Message: TypeAlias = JoinSent | JoinAnswered | SyncSent | SyncAnswered | Heartbe
 
 
 def view(process: Process) -> View:
-    ids = set(member_ids(process)) - {""}
+    ids = set(process.leaving)
     generations: set[int] = set()
+    present = process.member.membership if process.member is not None else NOBODY
+    commit = NOBODY
     if process.member is not None:
-        generations.update(one.generation for one in _memberships(process.member).values())
+        for one in _memberships(process.member).values():
+            ids.add(one.member_id)
+            generations.add(one.generation)
     for message in (process.join, process.heartbeat, process.commit):
         if message is not None:
-            generations.add(_membership(message).generation)
+            membership = _membership(message)
+            if isinstance(message, Commit) and message.answer is None:
+                commit = membership
+                if membership != present:
+                    continue
+            ids.add(membership.member_id)
+            generations.add(membership.generation)
     asking = ""
     if isinstance(process.join, (JoinSent, SyncSent)) and not process.join.arrived:
         asking = process.join.membership.member_id
         if isinstance(process.join, JoinSent):
             generations.add(process.join.claim.generation)
-    present = process.member.membership if process.member is not None else NOBODY
-    return View(tuple(sorted(ids)), tuple(sorted(g for g in generations if g >= 0)), present, asking)
+    heartbeat = process.member is not None and may_send_heartbeat(process.member)
+    return View(
+        tuple(sorted(ids - {""})),
+        tuple(sorted(g for g in generations if g >= 0)),
+        present,
+        asking,
+        commit,
+        heartbeat and (process.heartbeat is None or process.heartbeat.answer is None),
+    )
 
 
 def plain_process(process: Process, oldest: int) -> Process:
@@ -137,14 +169,16 @@ def reduced_process(process: Process) -> Process:
         join = join if join.attempt and member.phase is Phase.JOINING else None
     elif isinstance(join, SyncAnswered):
         join = join if join.membership == member.membership else None
+        if join is not None and join.reply.answer is not Answer.OK:
+            join = join._replace(sent_at=0)
     elif isinstance(join, JoinSent) and join.arrived:
         membership = replace(join.membership, generation=NO_GENERATION)
         join = join._replace(membership=membership, claim=NO_CLAIM)
     if heartbeat is not None and heartbeat.answer is not None:
-        accepted = heartbeat.answer is Answer.OK
-        old_news = accepted and min(member.heard_at, member.stable_at) >= heartbeat.sent_at
-        if old_news or heartbeat.membership != member.membership:
+        if heartbeat.membership != member.membership or _is_old_news(member, heartbeat):
             heartbeat = None
+        elif heartbeat.answer not in (Answer.OK, Answer.REBALANCE_IN_PROGRESS):
+            heartbeat = heartbeat._replace(sent_at=0)
     member = replace(
         member,
         rejoin_reason="" if member.closing else member.rejoin_reason,
@@ -156,13 +190,55 @@ def reduced_process(process: Process) -> Process:
     wanted: Partitions = commit.partitions if commit is not None else NOTHING
     for one in member.commits:
         wanted |= one.resendable | one.sent
-    return Process(member, join, heartbeat, commit, process.leaving, process.overtaken & wanted)
+    reduced = Process(member, join, heartbeat, commit, process.leaving, process.overtaken & wanted)
+    if commit is None or commit.answer is Answer.OK:
+        return reduced
+    # NOBODY: it was found before that it can only be refused.
+    return commit_refused(reduced) if commit.answer or commit.membership == NOBODY else reduced
+
+
+def _is_old_news(member: Member, heartbeat: Heartbeat) -> bool:
+    """Whether the answer changes nothing, now or later."""
+    match heartbeat.answer:
+        case Answer.OK:
+            return min(member.heard_at, member.stable_at) >= heartbeat.sent_at
+        case Answer.REBALANCE_IN_PROGRESS:
+            joins = member.phase is Phase.JOINING or bool(member.rejoin_reason) or member.closing
+            return joins and member.heard_at >= heartbeat.sent_at
+        case Answer.ILLEGAL_GENERATION:
+            return member.outdated
+    return False
+
+
+def commit_refused(process: Process) -> Process:
+    """With a commit that can only be refused, or has been."""
+    member, commit = process.member, process.commit
+    assert member is not None
+    assert commit is not None
+    resendable: Partitions = frozenset().union(*(one.resendable for one in member.commits))
+    if commit.membership != member.membership:
+        if not resendable:
+            return replace(process, member=replace(member, commits=()), commit=None, overtaken=NOTHING)
+        answer = None if commit.answer is None else Answer.UNKNOWN_MEMBER_ID
+        commit = commit._replace(membership=NOBODY, answer=answer)
+    return replace(
+        process,
+        member=replace(member, commits=tuple(replace(one, sent=SOMETHING) for one in member.commits)),
+        commit=commit._replace(partitions=NOTHING),
+        overtaken=process.overtaken & resendable,
+    )
+
+
+def heartbeat_refused(process: Process) -> Process:
+    """With a heartbeat that can only be refused."""
+    assert process.member is not None
+    return replace(process, heartbeat=Heartbeat(process.member.membership, NOW, Answer.UNKNOWN_MEMBER_ID))
 
 
 def canonical_coordinator(
-    group: Coordinator, views: tuple[View, ...], reduce: bool
+    group: Coordinator, views: tuple[View, ...], reduce: bool, late_answers: bool
 ) -> tuple[Coordinator, tuple[Names, ...]]:
-    """The coordinator's form, and how each process has to write ids and generations beside it."""
+    """The coordinator's form, and how each process has to be written beside it."""
     entries = group.entries
     leader = group.leader if group.get(group.leader) is not None else ""
     group = replace(group, leader=leader)
@@ -172,16 +248,27 @@ def canonical_coordinator(
             for name, entry in group.entries
         )
         group = replace(group, entries=entries, began=group.began if group.late() else 0)
+    refused = [reduce and seen.commit != NOBODY and _is_refused(group, seen.commit) for seen in views]
+    kept = [
+        seen.commit for seen, gone in zip(views, refused, strict=True) if seen.commit != NOBODY and not gone
+    ]
     generations = {group.generation} | {entry.claim.generation for _, entry in entries}
-    generations.update(*(one.generations for one in views))
+    generations.update(*(one.generations for one in views), (one.generation for one in kept))
     ranks = tuple((old, new) for new, old in enumerate(sorted(g for g in generations if g >= 0)))
     names = []
-    for letter, seen in zip(LETTERS, views, strict=False):
+    for letter, seen, gone in zip(LETTERS, views, refused, strict=False):
         used = {name for name, _ in entries if name[0] == letter} | set(seen.ids)
+        used.update(one.member_id for one in kept if one.member_id[0] == letter)
         ids = tuple((old, f"{letter}{new}") for new, old in enumerate(sorted(used)))
-        names.append(_changes(ids, ranks))
+        unknown = reduce and late_answers and seen.heartbeat and group.get(seen.membership.member_id) is None
+        names.append(replace(_changes(ids, ranks), commit_refused=gone, heartbeat_refused=unknown))
     every = Names(tuple(pair for one in names for pair in one.ids), _changes((), ranks).generations)
     return _rename_coordinator(group, every), tuple(names)
+
+
+def _is_refused(group: Coordinator, membership: Membership) -> bool:
+    """Whether whatever is sent with it can only be refused, now and later."""
+    return group.get(membership.member_id) is None or membership.generation != group.generation
 
 
 def _changes(ids: tuple[tuple[str, str], ...], ranks: tuple[tuple[int, int], ...]) -> Names:
@@ -227,6 +314,10 @@ def _rename_coordinator(group: Coordinator, names: Names) -> Coordinator:
 
 def rename_process(process: Process, names: Names) -> Process:
     """The process as the form of the state writes it."""
+    if names.commit_refused:
+        process = commit_refused(process)
+    if names.heartbeat_refused:
+        process = heartbeat_refused(process)
     member, join, heartbeat, commit = process.member, process.join, process.heartbeat, process.commit
     if member is not None:
         changed = {field: names.membership(old) for field, old in _memberships(member).items()}
@@ -259,4 +350,5 @@ def _memberships(member: Member) -> dict[str, Membership]:
     }
 
 
+SOMETHING: Partitions = frozenset({("p", 0)})
 NO_CLAIM = Claim(frozenset(), NOTHING, NO_GENERATION)

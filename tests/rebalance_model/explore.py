@@ -192,7 +192,7 @@ class Exploration:
         self._processes: Numbers[Process] = Numbers()
         self._views: Numbers[View] = Numbers()
         self._names: Numbers[Names] = Numbers()
-        self._names.number(Names((), ()))
+        self._names.number(Names())
         self._effects: Numbers[tuple[Replies, Partitions]] = Numbers()
         self._effects.number(((), NOTHING))
         self._knowns: Numbers[Known] = Numbers()
@@ -450,7 +450,9 @@ class Exploration:
 
     def _compute_form(self, seen: Parts) -> tuple[int, Parts]:
         views = tuple(self._views.values[one] for one in seen[1:])
-        group, names = canonical_coordinator(self._coordinators.values[seen[0]], views, self.reduce)
+        group, names = canonical_coordinator(
+            self._coordinators.values[seen[0]], views, self.reduce, self.model.late_answers
+        )
         return self._coordinators.number(group), tuple(map(self._names.number, names))
 
     def _add(self, key: int, parent: int, label: str) -> int:

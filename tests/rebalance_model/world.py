@@ -273,6 +273,11 @@ class Model:
         return RebalanceProtocol.EAGER if eager else RebalanceProtocol.COOPERATIVE
 
     @property
+    def late_answers(self) -> bool:
+        """Whether answers to heartbeats are on their way for some time."""
+        return self.late_requests or "late" in self.events
+
+    @property
     def oldest(self) -> int:
         return max(self.session_timeout, self.rebalance_timeout)
 
@@ -338,10 +343,7 @@ class Model:
         if told.to == "heartbeat":
             assert process.heartbeat is not None
             here = self._put(here, heartbeat=process.heartbeat._replace(answer=told.answer))
-            learned = (
-                here if self.late_requests or "late" in self.events else self._heartbeat_learned(here).here
-            )
-            return learned.process
+            return here.process if self.late_answers else self._heartbeat_learned(here).here.process
         sent = process.commit
         assert sent is not None
         if told.answer is Answer.OK and (overtaken := sent.partitions & process.overtaken):
@@ -551,9 +553,7 @@ class Model:
     def _should_heartbeat(self, here: Here) -> bool:
         """Whether a heartbeat could make a difference: all others leave the state as it is."""
         member = here.process.member
-        if member is None or not member.in_group:
-            return False
-        if self.kind(here.index) == "java" and member.phase is Phase.JOINING:
+        if member is None or not may_send_heartbeat(member):
             return False
         answer = _seen(here).answer(member.membership)
         if answer is Answer.OK:
@@ -603,6 +603,10 @@ class Model:
 
     def _older(self, at: float) -> float:
         return max(at - 1, -self.oldest)
+
+
+def may_send_heartbeat(member: Member) -> bool:
+    return member.in_group and not (isinstance(member, JavaMember) and member.phase is Phase.JOINING)
 
 
 def _seen(here: Here) -> Known:
