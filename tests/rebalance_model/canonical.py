@@ -80,7 +80,7 @@ class View(NamedTuple):
     asking: str
     """The member id of a JoinGroup or SyncGroup request that has not arrived."""
     commit: Membership
-    """Of a commit that has not arrived. If it is not the present one, `ids` and `generations` leave it out."""
+    """Of a commit that has not arrived; `ids` and `generations` have it if it is the present one."""
     heartbeat: bool
     """Whether one may be sent, or has been and has not arrived."""
 
