@@ -400,6 +400,53 @@ def test_partitions_can_be_assigned_by_hand_as_with_the_stock_consumer(kafka: Ka
         assert read == {0: 0, 1: 1, 2: 0, 3: 0}
 
 
+def test_poll_does_not_miss_that_it_knows_where_to_begin(kafka: Kafka) -> None:
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 1}) as group, consuming(group) as consumer:
+        group.produce(1)
+        consumer.unsubscribe()
+        consumer.assign(of(group, 0))
+        fetcher = consumer._fetcher
+        send_fetches = fetcher.send_fetches
+
+        def send_fetches_and_be_slow() -> None:
+            send_fetches()
+            if fetcher._reset_task is not None:
+                until(lambda: fetcher._reset_task.is_done)
+
+        fetcher.send_fetches = send_fetches_and_be_slow
+        assert consumer.poll(timeout_ms=30_000)
+
+
+def test_poll_does_not_miss_records_that_come_while_it_sends_fetches(kafka: Kafka) -> None:
+    with (
+        GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group,
+        contextlib.closing(KafkaProducer(bootstrap_servers=kafka.bootstrap)) as producer,
+        consuming(group, fetch_max_wait_ms=15_000) as consumer,
+    ):
+
+        def produce() -> None:
+            producer.send(group.topic("orders"), b"a record", partition=0).get(timeout=30)
+
+        produce()
+        consumer.unsubscribe()
+        consumer.assign(of(group, 0, 1))
+        assert consumer.poll(timeout_ms=60_000)
+        consumer.poll()
+        fetcher = consumer._fetcher
+        send_fetches = fetcher.send_fetches
+        of_the_other: list[Any] = []
+
+        def be_slow_and_send_fetches() -> None:
+            fetcher.send_fetches = send_fetches
+            produce()
+            until(lambda: fetcher._completed_fetches)
+            of_the_other.extend(send_fetches())
+
+        fetcher.send_fetches = be_slow_and_send_fetches
+        assert consumer.poll(timeout_ms=60_000)
+        assert [fetch.is_done for fetch in of_the_other] == [False]  # Poll did not wait for it.
+
+
 def test_records_and_commits_flow_while_the_group_waits_for_a_member_that_does_not_join(
     kafka: Kafka,
 ) -> None:

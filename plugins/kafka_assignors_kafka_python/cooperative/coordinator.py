@@ -209,12 +209,12 @@ class CooperativeCoordinator(ConsumerCoordinator):  # type: ignore[misc]
 
         Raises what the user has to know, what the listener raised included.
         """
+        self._fetcher.answer_the_door()
         if not self._subscription.partitions_auto_assigned() and self.listening.asked is None:
             by_hand: bool = super().poll(timeout_ms)
             return by_hand
         is_first = self._polled_at == _NEVER
         self._polled_at = time.monotonic()
-        self._fetcher.answer_the_door()
         if is_first:
             self._begin(self._heartbeat_task)
             self._begin(self._joining_task)

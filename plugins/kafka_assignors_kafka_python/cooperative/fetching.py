@@ -17,8 +17,10 @@ __all__ = ["CooperativeFetcher"]
 class CooperativeFetcher(Fetcher):  # type: ignore[misc]
     """kafka-python's fetcher, whose `fetch_records` returns early when somebody knocks."""
 
+    _completed_fetches: Any
     _fetch_futures: Any
     _next_partition_records: Any
+    _reset_task: Any
 
     def __init__(self, stock: Any, **settings: Any) -> None:
         """`stock` is the fetcher that this one replaces, before anybody has used it."""
@@ -27,7 +29,7 @@ class CooperativeFetcher(Fetcher):  # type: ignore[misc]
         self._knocked = Future()
 
     def knock(self) -> None:
-        """Have the user's thread look what there is to do. On the I/O thread."""
+        """Have the user's thread look what there is to do."""
         if not self._knocked.is_done:
             self._knocked.success(None)
 
@@ -35,6 +37,15 @@ class CooperativeFetcher(Fetcher):  # type: ignore[misc]
         """The user's thread is about to look: whoever knocks from now on will have it look again."""
         if self._knocked.is_done:
             self._knocked = Future()
+
+    def reset_offsets_if_needed(self, timeout_ms: float | None = None) -> Any:
+        """Look up where to begin, if that is not known, without waiting; a future, or None."""
+        earlier = self._reset_task
+        reset = super().reset_offsets_if_needed(timeout_ms)
+        if self._reset_task is not earlier:
+            # If it ends after `_send_fetches_async` has looked, `fetch_records` does not see it any more.
+            self._reset_task.add_both(lambda _: self.knock())
+        return reset
 
     @property
     def is_validating(self) -> bool:
@@ -73,9 +84,15 @@ class CooperativeFetcher(Fetcher):  # type: ignore[misc]
 
     async def _send_fetches_async(self) -> list[Any]:
         sent: list[Any] = await super()._send_fetches_async()
-        # What `fetch_records` waits for. By itself it would keep it from seeing that nothing is fetched.
-        fetches = deque(future for future in self._fetch_futures if future is not self._knocked)
+        # What `fetch_records` waits for. Behind a fetch under way, kafka-python 3.0.1 leaves some that are
+        # done, and spins. A knock by itself would keep it from seeing that nothing is fetched.
+        fetches = deque(
+            future for future in self._fetch_futures if future is not self._knocked and not future.is_done
+        )
         if fetches or (self._reset_task is not None and not self._reset_task.is_done):
             fetches.append(self._knocked)
         self._fetch_futures = fetches
+        if self._completed_fetches:
+            # They came after `fetch_records` has looked, and it waits for what is under way alone.
+            self.knock()
         return sent

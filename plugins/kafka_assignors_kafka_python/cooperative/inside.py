@@ -36,6 +36,7 @@ Checked with kafka-python 3.0.12. What is touched beside the public interface:
     Fetcher
         _fetch_futures                  what `fetch_records` waits for; changed on the I/O thread alone
         _send_fetches_async             extended: puts there what wakes the user's thread up
+        _completed_fetches              what has come and nobody has looked at
         _next_partition_records         the records that are handed out next, or none, or no more
         _reset_task, _validation_task, _sensors
     KafkaConnectionManager (`_manager`)
@@ -107,6 +108,7 @@ _OF_COORDINATOR = (
 _OF_FETCHER = (
     "_fetch_futures",
     "_send_fetches_async",
+    "_completed_fetches",
     "_next_partition_records",
     "_reset_task",
     "_validation_task",
