@@ -126,6 +126,7 @@ class WideExploration(Exploration):
             result.states = self._count
             progress(result)
             level = np.concatenate([one for keys in _chunks(level) for one in self._beyond(keys, result)])
+            level.sort()  # Neighbours have most of their answers in common, which are in the cache then.
 
     def _beyond(self, keys: Ints, result: Result) -> Iterator[Ints]:
         """What leads out of these states, as far as it has not been seen."""
@@ -151,11 +152,11 @@ class WideExploration(Exploration):
     def _count_rounds(self, result: Result, progress: Callable[[Result], None]) -> Counter[int]:
         plain = np.full(len(self._seen), NOT_VISITED, np.int8)
         after_change = np.full(len(self._seen), NO_WAY, np.int8)
-        tables, portion = self._tables(), max(1, len(plain) // PORTIONS)
-        for begin in range(0, len(plain), portion):
-            if not settle(self._seen, tables, self._room, plain, after_change, begin, begin + portion):
+        states, tables = np.sort(self._seen[self._seen != NOTHING_THERE]), self._tables()
+        for settled, portion in enumerate(np.array_split(states, PORTIONS), 1):
+            if not settle(portion, self._seen, tables, self._room, plain, after_change):
                 raise Violation("the group never settles")
-            result.settled = (begin + portion) / len(plain)
+            result.settled = settled / PORTIONS
             progress(result)
         rounds = np.maximum(plain, after_change, out=plain)
         counts = {most: int(np.count_nonzero(rounds == most)) for most in range(rounds.max() + 1)}
@@ -445,17 +446,16 @@ def expand(
 
 
 @njit
-def settle(
-    seen: Ints, tables: Tables, room: Room, plain: Bytes, after_change: Bytes, begin: int, end: int
-) -> bool:
-    """As `Exploration._rounds`, by the places of the states: from those in a range, and all that they settle
-    into. False: there is a way round in circles."""
+def settle(roots: Ints, seen: Ints, tables: Tables, room: Room, plain: Bytes, after_change: Bytes) -> bool:
+    """As `Exploration._rounds`, by the places of the states: from these, and all that they settle into.
+    False: there is a way round in circles."""
     path, cursor = np.zeros(MOST_ON_PATH, np.int64), np.zeros(MOST_ON_PATH, np.int64)
     # Where each state on the path settles into, one after the other; `ends` of those of one begin the next's.
     to, said = np.zeros(MOST_ON_PATH, np.int64), np.zeros(MOST_ON_PATH, np.int8)
     ends = np.zeros(MOST_ON_PATH, np.int64)
-    for root in range(begin, end):
-        if seen[root] == NOTHING_THERE or plain[root] != NOT_VISITED:
+    for key in roots:
+        root = place(seen, key)
+        if plain[root] != NOT_VISITED:
             continue
         path[1] = root
         depth = 1
