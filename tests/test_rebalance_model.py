@@ -11,9 +11,9 @@ import pytest
 
 from kafka_assignors.rebalance import Member
 from tests.rebalance_model.explore import Exploration, Result
+from tests.rebalance_model.model import Model
 from tests.rebalance_model.mutations import LEADER_MUTATIONS, MUTATIONS
 from tests.rebalance_model.wide import WideExploration
-from tests.rebalance_model.world import Model
 
 pytestmark = pytest.mark.exhaustive
 

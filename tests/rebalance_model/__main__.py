@@ -7,8 +7,8 @@ import math
 import sys
 
 from tests.rebalance_model.explore import Exploration, Result
+from tests.rebalance_model.model import Model
 from tests.rebalance_model.wide import MEMBERS, WideExploration
-from tests.rebalance_model.world import Model
 
 
 def report(result: Result) -> str:

@@ -30,17 +30,15 @@ from tests.rebalance_model.canonical import (
     view,
 )
 from tests.rebalance_model.coordinator import Coordinator, Replies
+from tests.rebalance_model.model import Arrival, Model, Told
 from tests.rebalance_model.world import (
     NAMES,
     NOTHING,
     NOW,
-    Arrival,
     JavaMember,
     Known,
-    Model,
     Process,
     Request,
-    Told,
     Violation,
     World,
     received,

@@ -18,7 +18,8 @@ from kafka_assignors.rebalance.values import (
     SendJoin,
 )
 from kafka_assignors.strategies.contract import RebalanceProtocol
-from tests.rebalance_model.world import NOW, Model
+from tests.rebalance_model.model import Model
+from tests.rebalance_model.world import NOW
 
 __all__ = ["LEADER_MUTATIONS", "MUTATIONS"]
 

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from kafka_assignors.rebalance.member import OutOfOrderError
 from tests.rebalance_model.explore import BITS, MASK, Broken, Exploration, Found, Result, check_rest
-from tests.rebalance_model.world import Model, Violation
+from tests.rebalance_model.model import Model
+from tests.rebalance_model.world import Violation
 
 Ints: TypeAlias = NDArray[np.int64]
 Bytes: TypeAlias = NDArray[np.int8]

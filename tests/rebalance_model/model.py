@@ -1,0 +1,503 @@
+"""The steps that lead out of a state of `world.py`.
+
+Time is a tick: it ages all that has an age, up to the longest timeout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, TypeAlias
+
+from kafka_assignors.rebalance.member import Member, Phase, Settings
+from kafka_assignors.rebalance.values import (
+    AboutToJoin,
+    Action,
+    Announce,
+    Answer,
+    Assigned,
+    Checked,
+    CloseRequested,
+    CommitAnswered,
+    CommitRequested,
+    Event,
+    HeartbeatAnswered,
+    Install,
+    Joined,
+    JoinFailed,
+    ListenerReturned,
+    Partitions,
+    Polled,
+    Revoke,
+    SendCommit,
+    SendJoin,
+    SendLeave,
+    SendSync,
+    SubscriptionChanged,
+    SyncFailed,
+)
+from kafka_assignors.strategies.contract import RebalanceProtocol
+from tests.rebalance_model.coordinator import Claim, Coordinator, Entry, GroupState, Leading, Replies
+from tests.rebalance_model.world import (
+    LETTERS,
+    NAMES,
+    NOTHING,
+    NOW,
+    Commit,
+    Heartbeat,
+    JavaMember,
+    JoinAnswered,
+    JoinSent,
+    Known,
+    Process,
+    Removal,
+    Request,
+    SyncAnswered,
+    SyncSent,
+    Violation,
+    World,
+    may_send_heartbeat,
+    member_ids,
+    received,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """A process in the middle of a step. What the step does to other processes is `installed`, and what the
+    coordinator answers to the request; see `received`."""
+
+    index: int
+    process: Process
+    known: Known | None = None
+    """None where nothing of it may matter: when an answer comes, it is as old as the answer."""
+    installed: Partitions = NOTHING
+    """Partitions that the process has installed as a member of the present generation."""
+
+    @property
+    def name(self) -> str:
+        return NAMES[self.index]
+
+
+class Step(NamedTuple):
+    """What a process does, up to the request that arrives with it.
+
+    `settling` steps happen by themselves, the others come from outside. Of these, a `disturbance` is one that
+    nothing led to; the others follow from one (a session expires because time has passed, a process that
+    crashed starts again).
+    """
+
+    label: str
+    here: Here
+    settling: bool
+    request: Request | None = None
+    disturbance: bool = False
+
+
+class Told(NamedTuple):
+    """An answer that the coordinator gives at once, and to whoever asks."""
+
+    to: Literal["heartbeat", "commit"]
+    answer: Answer
+
+
+class Arrival(NamedTuple):
+    """What the coordinator makes of a request, or does by itself. `round` says that a generation was formed,
+    `change` that the coordinator saw the group's members or subscriptions change."""
+
+    coordinator: Coordinator
+    told: Told | None = None
+    mail: Replies = ()
+    """Responses to whoever waits for them."""
+    round: bool = False
+    change: bool = False
+
+
+class OwnStep(NamedTuple):
+    """What the coordinator does by itself."""
+
+    label: str
+    arrival: Arrival
+    settling: bool
+
+
+Kind: TypeAlias = Literal["ours", "java", "eager"]
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is explored: how many members of which kind, how many partitions, which events.
+
+    Topics have one partition each, so that a subscription can name any set of partitions.
+    """
+
+    members: int = 2
+    partitions: int = 2
+    kinds: tuple[Kind, ...] = ()
+    leading: Leading = "ours"
+    events: frozenset[str] = frozenset(
+        {"crash", "close", "poll", "subscribe", "lose", "time", "timeout", "commit", "late"}
+    )
+    session_timeout: int = 1
+    rebalance_timeout: int = 1
+    late_requests: bool = False
+    """Whether JoinGroup, SyncGroup and heartbeat requests are on their way for some time too. Otherwise they
+    arrive when they are sent and only their answers are late. Commits are late in any case."""
+    machine: type[Member] = Member
+
+    @property
+    def topics(self) -> frozenset[str]:
+        return frozenset("pqrstu"[: self.partitions])
+
+    def kind(self, index: int) -> Kind:
+        return self.kinds[index] if self.kinds else "ours"
+
+    def protocol(self, index: int) -> RebalanceProtocol:
+        eager = self.kind(index) == "eager"
+        return RebalanceProtocol.EAGER if eager else RebalanceProtocol.COOPERATIVE
+
+    @property
+    def late_answers(self) -> bool:
+        """Whether answers to heartbeats are on their way for some time."""
+        return self.late_requests or "late" in self.events
+
+    @property
+    def oldest(self) -> int:
+        return max(self.session_timeout, self.rebalance_timeout)
+
+    # ------------------------------------------------------------------------------------------- states
+
+    def start(self) -> World:
+        return World(Coordinator(leading=self.leading), (Process(),) * self.members)
+
+    def _new_member(self, index: int) -> Member:
+        machine = JavaMember if self.kind(index) == "java" else self.machine
+        settings = Settings(self.session_timeout, self.rebalance_timeout, max_poll_interval=1)
+        return machine(settings, heard_at=-self.oldest, stable_at=-self.oldest)
+
+    # ------------------------------------------------------------------------------------------- steps
+
+    def known(self, group: Coordinator, index: int) -> Known:
+        entries = [(name, entry) for name, entry in group.entries if name[0] == LETTERS[index]]
+        ids = tuple((name, self._is_silent(entry)) for name, entry in entries)
+        return Known(index, ids, group.generation, group.state is GroupState.PREPARING)
+
+    def process_steps(self, known: Known, process: Process) -> Iterator[Step]:
+        """The steps of one process, and of the coordinator with that process."""
+        here = Here(known.index, process, known)
+        yield from self._user_steps(here)
+        yield from self._network_steps(here)
+        yield from self._expiries(here)
+
+    def coordinator_steps(self, group: Coordinator) -> Iterator[OwnStep]:
+        """The steps of the coordinator that look at no process."""
+        if group.initial and all(entry.joining for _, entry in group.entries):
+            after, mail = group.complete()
+            yield OwnStep("the initial delay is over", Arrival(after, mail=mail, round=True), True)
+        if "timeout" in self.events and group.began >= self.rebalance_timeout and (late := group.late()):
+            label = f"the rebalance times out without {', '.join(late)}"
+            yield OwnStep(label, self.arrive(group, Removal(tuple(late))), False)
+
+    def arrive(self, group: Coordinator, request: Request) -> Arrival:
+        """A request arrives."""
+        match request:
+            case JoinSent(_, membership, claim):
+                entry = group.get(membership.member_id)
+                after, mail = group.join(membership.member_id, claim, new=membership.generation == -1)
+                change = after.get(membership.member_id) is not None and (
+                    entry is None or entry.claim.topics != claim.topics
+                )
+                return Arrival(after, None, mail, after.generation != group.generation, change)
+            case SyncSent(membership):
+                after, mail = group.sync(membership.member_id, membership.generation)
+                return Arrival(after, mail=mail)
+            case Heartbeat(membership):
+                after, answer = group.heartbeat(membership.member_id, membership.generation)
+                return Arrival(after, Told("heartbeat", answer))
+            case Commit(membership):
+                after, answer = group.commit(membership.member_id, membership.generation)
+                return Arrival(after, Told("commit", answer))
+            case Removal(member_ids):
+                after, mail = group.remove(*member_ids)
+                return Arrival(after, None, mail, after.generation != group.generation, after != group)
+
+    def told(self, index: int, process: Process, told: Told) -> Process:
+        """The process after the answer to its heartbeat or commit has been given."""
+        here = Here(index, process)
+        if told.to == "heartbeat":
+            assert process.heartbeat is not None
+            here = self._put(here, heartbeat=process.heartbeat._replace(answer=told.answer))
+            return here.process if self.late_answers else self._heartbeat_learned(here).here.process
+        sent = process.commit
+        assert sent is not None
+        if told.answer is Answer.OK and (overtaken := sent.partitions & process.overtaken):
+            raise Violation(
+                f"{here.name}'s commit of {_names(overtaken)} is accepted after somebody else installed it"
+            )
+        if self.late_requests:
+            return self._put(here, commit=sent._replace(answer=told.answer)).process
+        return self._tell(
+            self._put(here, commit=None), CommitAnswered(0, sent.membership, told.answer)
+        ).process
+
+    def _user_steps(self, here: Here) -> Iterator[Step]:
+        process, name = here.process, here.name
+        member = process.member
+        if member is None:
+            if not process.leaving:
+                started = self._put(here, member=self._new_member(here.index))
+                yield Step(f"{name} starts", self._tell(started, SubscriptionChanged(self.topics)), False)
+            return
+        if member.call is not None:
+            asked = type(member.call.asked).__name__
+            after = self._tell(here, ListenerReturned())
+            yield self._at_once(Step(f"{name}'s listener returns from {asked}", after, True))
+        if member.must_join and process.join is None:
+            after = self._tell(here, AboutToJoin(self.protocol(here.index)))
+            yield self._at_once(Step(f"{name} is about to join", after, True))
+        if member.stalled:
+            yield Step(f"{name} polls again", self._tell(here, Polled()), True)
+        if "commit" in self.events and not member.commits and process.commit is None:
+            wanted = member.deliverable
+            if member.call is not None:
+                wanted |= member.call.asked.partitions & member.owned
+            if wanted and not (self.kind(here.index) == "java" and member.phase is not Phase.IDLE):
+                after = self._tell(here, CommitRequested(0, wanted))
+                yield _disturbance(f"{name} commits {_names(wanted)}", after)
+        if member.closing:
+            return
+        if "crash" in self.events and not self._ghosts(here):
+            yield _disturbance(f"{name} crashes", replace(here, process=Process(leaving=process.leaving)))
+        if "close" in self.events and not self._ghosts(here):
+            yield _disturbance(f"{name} closes", self._tell(here, CloseRequested()))
+        if "poll" in self.events and not self._ghosts(here):
+            after = self._tell(here, Checked(polled_at=-2))
+            if after != here:
+                yield _disturbance(f"{name} exceeds the poll interval", after)
+        if "subscribe" in self.events:
+            topics = self.topics if member.topics != self.topics else frozenset({"p"})
+            after = self._tell(here, SubscriptionChanged(topics))
+            yield _disturbance(f"{name} subscribes to {'+'.join(sorted(topics))}", after)
+
+    def _network_steps(self, here: Here) -> Iterator[Step]:
+        yield from self._join_steps(here)
+        process, name = here.process, here.name
+        member, heartbeat = process.member, process.heartbeat
+        if heartbeat is None:
+            if member is not None and self._should_heartbeat(here):
+                sent = Heartbeat(member.membership, NOW, None)
+                after = self._put(here, heartbeat=sent)
+                yield Step(f"{name} sends a heartbeat", after, True, None if self.late_requests else sent)
+        elif heartbeat.answer is None:
+            yield Step(f"{name}'s heartbeat arrives", here, True, heartbeat)
+        else:
+            yield self._heartbeat_learned(here)
+        yield from self._commit_steps(here)
+        for member_id in process.leaving:
+            left = tuple(one for one in process.leaving if one != member_id)
+            after = self._put(here, leaving=left)
+            yield Step(f"{name}'s LeaveGroup of {member_id} arrives", after, True, Removal((member_id,)))
+
+    def _heartbeat_learned(self, here: Here) -> Step:
+        heartbeat = here.process.heartbeat
+        assert heartbeat is not None
+        assert heartbeat.answer is not None
+        event = HeartbeatAnswered(heartbeat.membership, heartbeat.answer, heartbeat.sent_at)
+        after = self._tell(self._put(here, heartbeat=None), event)
+        return Step(f"{here.name} learns of its heartbeat: {heartbeat.answer.name}", after, True)
+
+    def _join_steps(self, here: Here) -> Iterator[Step]:
+        name, sent = here.name, here.process.join
+        if sent is None:
+            return
+        empty = self._put(here, join=None)
+        if isinstance(sent, JoinAnswered):
+            event: Event = Joined(sent.attempt, sent.reply.membership)
+            if sent.reply.answer is not Answer.OK:
+                event = JoinFailed(sent.attempt, sent.reply.answer)
+            yield self._at_once(Step(f"{name} gets its JoinGroup answer", self._tell(empty, event), True))
+        elif isinstance(sent, SyncAnswered):
+            event = Assigned(sent.membership, sent.reply.partitions, sent.sent_at)
+            if sent.reply.answer is not Answer.OK:
+                event = SyncFailed(sent.membership, sent.reply.answer)
+            got = _names(sent.reply.partitions) if sent.reply.answer is Answer.OK else sent.reply.answer.name
+            yield Step(f"{name} gets its SyncGroup answer: {got}", self._tell(empty, event), True)
+        elif not sent.arrived:
+            yield self._arriving(here, sent)
+        if "lose" in self.events:
+            if isinstance(sent, (JoinSent, JoinAnswered)):
+                failed: Event = JoinFailed(sent.attempt, Answer.OTHER)
+            else:
+                failed = SyncFailed(sent.membership, Answer.OTHER)
+            what = "JoinGroup" if isinstance(failed, JoinFailed) else "SyncGroup"
+            how = "answer" if not isinstance(sent, (JoinSent, SyncSent)) or sent.arrived else "request"
+            yield _disturbance(f"{name}'s {what} {how} is lost", self._tell(empty, failed))
+
+    def _at_once(self, step: Step) -> Step:
+        """The step, and the arrival of the JoinGroup or SyncGroup request that it sends."""
+        sent = step.here.process.join
+        if self.late_requests or not isinstance(sent, (JoinSent, SyncSent)) or sent.arrived:
+            return step
+        arriving = self._arriving(step.here, sent)
+        return arriving._replace(label=f"{step.label}; {arriving.label}")
+
+    def _arriving(self, here: Here, sent: JoinSent | SyncSent) -> Step:
+        label = f"{here.name}'s SyncGroup arrives"
+        if isinstance(sent, JoinSent):
+            claim = f"{_names(sent.claim.owned)} of {sent.claim.generation}"
+            label = f"{here.name}'s JoinGroup arrives, claiming {claim}"
+        return Step(label, self._put(here, join=sent._replace(arrived=True)), True, sent)
+
+    def _commit_steps(self, here: Here) -> Iterator[Step]:
+        process, name = here.process, here.name
+        sent = process.commit
+        if sent is None:
+            return
+        empty = self._put(here, commit=None)
+        if sent.answer is None:
+            yield Step(f"{name}'s commit arrives", here, True, sent)
+        else:
+            after = self._tell(empty, CommitAnswered(0, sent.membership, sent.answer))
+            yield Step(f"{name} learns of its commit: {sent.answer.name}", after, True)
+        if "lose" in self.events:
+            after = self._tell(empty, CommitAnswered(0, sent.membership, Answer.OTHER))
+            yield _disturbance(f"{name}'s commit is lost", after)
+
+    def _expiries(self, here: Here) -> Iterator[Step]:
+        member = here.process.member
+        own = member.membership.member_id if member is not None else ""
+        for member_id, silent in _seen(here).ids:
+            if member_id != own:
+                if member_id not in here.process.leaving:
+                    yield Step(f"{member_id}, who is dead, expires", here, True, Removal((member_id,)))
+            elif silent:
+                yield Step(f"{member_id}'s session expires", here, False, Removal((member_id,)))
+
+    def _is_silent(self, entry: Entry) -> bool:
+        # The coordinator does not count the time of members that wait for its answer.
+        waiting = entry.joining or entry.syncing
+        return "time" in self.events and not waiting and entry.heard >= self.session_timeout
+
+    # ------------------------------------------------------------------------------------------- parts
+
+    def _tell(self, here: Here, event: Event) -> Here:
+        """The member hears of an event; its actions are carried out at once."""
+        before = here.process.member
+        assert before is not None
+        member, actions = before.handle(event, NOW)
+        if isinstance(event, CommitRequested):
+            here = self._put(here, overtaken=NOTHING)
+        here = self._put(here, member=member)
+        for action in actions:
+            here = self._act(here, action, before.owned)
+        if actions and isinstance(actions[-1], Announce) and "late" not in self.events:
+            return self._tell(here, ListenerReturned())
+        if member.phase is Phase.CLOSED:
+            here = replace(here, process=Process(leaving=here.process.leaving))
+        return here
+
+    def _act(self, here: Here, action: Action, owned: Partitions) -> Here:
+        member = here.process.member
+        assert member is not None
+        match action:
+            case SendJoin(attempt, membership, claimed, _):
+                if not membership.member_id:
+                    # MEMBER_ID_REQUIRED: the coordinator gives an id out, in one step with the request.
+                    failed = JoinFailed(attempt, Answer.OTHER, self._unused_id(here))
+                    return self._tell(self._tell(here, failed), AboutToJoin(self.protocol(here.index)))
+                claim = Claim(member.topics, claimed, membership.generation)
+                return self._put(here, join=JoinSent(attempt, membership, claim, False))
+            case Revoke() if not member.in_group:
+                raise Violation(f"{here.name} calls revoked what was lost")
+            case SendSync(membership):
+                return self._put(here, join=SyncSent(membership, NOW, False))
+            case SendCommit(_, membership, partitions):
+                return self._put(here, commit=Commit(membership, partitions, None))
+            case SendLeave(member_id):
+                return self._put(here, leaving=tuple(sorted({*here.process.leaving, member_id})))
+            case Install(partitions) if (added := partitions - owned) and self._is_current(here):
+                mine = received(here.process, here.index, (), added)
+                return replace(here, process=mine, installed=here.installed | added)
+            case _:
+                return here
+
+    @staticmethod
+    def _unused_id(here: Here) -> str:
+        """One after the highest in use: `canonical.py` makes them small again."""
+        used = {name for name, _ in _seen(here).ids} | set(member_ids(here.process)) - {""}
+        return f"{LETTERS[here.index]}{max((int(name[1:]) for name in used), default=-1) + 1}"
+
+    @staticmethod
+    def _ghosts(here: Here) -> bool:
+        """Whether the coordinator still knows an earlier id of the process: one at a time is enough."""
+        process = here.process
+        own = process.member.membership.member_id if process.member else ""
+        return bool(process.leaving) or any(name != own for name, _ in _seen(here).ids)
+
+    def _should_heartbeat(self, here: Here) -> bool:
+        """Whether a heartbeat could make a difference: all others leave the state as it is."""
+        member = here.process.member
+        if member is None or not may_send_heartbeat(member):
+            return False
+        answer = _seen(here).answer(member.membership)
+        if answer is Answer.OK:
+            return member.heard_at < NOW or member.stable_at < NOW
+        if answer is Answer.REBALANCE_IN_PROGRESS:
+            return member.heard_at < NOW or (
+                member.phase is Phase.IDLE and not member.rejoin_reason and not member.closing
+            )
+        return answer is not Answer.ILLEGAL_GENERATION or not member.outdated
+
+    @staticmethod
+    def _is_current(here: Here) -> bool:
+        """Whether the coordinator would accept a commit of the member: a late assignment makes no owner."""
+        member, seen = here.process.member, _seen(here)
+        return (
+            member is not None
+            and seen.knows(member.membership.member_id)
+            and member.membership.generation == seen.generation
+        )
+
+    @staticmethod
+    def _put(here: Here, **changes: object) -> Here:
+        return replace(here, process=replace(here.process, **changes))  # type: ignore[arg-type]
+
+    # ------------------------------------------------------------------------------------------- time
+
+    def older_coordinator(self, group: Coordinator) -> Coordinator:
+        """After a tick."""
+        entries = tuple(
+            (name, replace(entry, heard=min(entry.heard + 1, self.session_timeout)))
+            for name, entry in group.entries
+        )
+        began = min(group.began + 1, self.rebalance_timeout) if "timeout" in self.events else 0
+        return replace(group, entries=entries, began=began)
+
+    def older_process(self, process: Process) -> Process:
+        """After a tick."""
+        member, join, heartbeat = process.member, process.join, process.heartbeat
+        if member is not None:
+            heard, stable = self._older(member.heard_at), self._older(member.stable_at)
+            member = replace(member, heard_at=heard, stable_at=stable)
+        if isinstance(join, (SyncSent, SyncAnswered)):
+            join = join._replace(sent_at=self._older(join.sent_at))
+        if heartbeat is not None:
+            heartbeat = heartbeat._replace(sent_at=self._older(heartbeat.sent_at))
+        return replace(process, member=member, join=join, heartbeat=heartbeat)
+
+    def _older(self, at: float) -> float:
+        return max(at - 1, -self.oldest)
+
+
+def _seen(here: Here) -> Known:
+    if here.known is None:
+        raise AssertionError("what an answer leads to depends on the answer alone")
+    return here.known
+
+
+def _disturbance(label: str, here: Here) -> Step:
+    return Step(label, here, settling=False, disturbance=True)
+
+
+def _names(partitions: Partitions) -> str:
+    return "+".join(topic for topic, _ in sorted(partitions)) or "nothing"
