@@ -8,10 +8,10 @@ reads them there.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from compat_tests.kafka_cluster import Kafka
 from kafka_assignors.group import Assignment, Group, Member, Topic
@@ -31,6 +31,8 @@ __all__ = ["Change", "CommittedOffset", "Generation", "RecordedGroup", "changes"
 
 _OFFSETS = "__consumer_offsets"
 _TIMEOUT_S = 30.0
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,20 +136,12 @@ class RecordedGroup:
 
     def _have_topic_made(self) -> None:
         """A new cluster makes the topic when the first group is looked up, and has no coordinator before."""
-        from confluent_kafka import KafkaException, TopicPartition
+        from confluent_kafka import TopicPartition
 
-        deadline = time.monotonic() + _TIMEOUT_S
-        while True:
-            try:
-                self._consumer.committed([TopicPartition("any", 0)], timeout=_TIMEOUT_S)
-                return
-            except KafkaException:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.1)
+        _answer(lambda: self._consumer.committed([TopicPartition("any", 0)], timeout=_TIMEOUT_S))
 
     def _end(self) -> int:
-        _, end = self._consumer.get_watermark_offsets(self._partition, timeout=_TIMEOUT_S)
+        _, end = _answer(lambda: self._consumer.get_watermark_offsets(self._partition, timeout=_TIMEOUT_S))
         return int(end)
 
     def _partitions(self) -> int:
@@ -195,6 +189,20 @@ class RecordedGroup:
                 # All versions of the value begin with two bytes that say which, and the offset.
                 offset = int.from_bytes(value[2:10], "big", signed=True)
                 self._commits.append(CommittedOffset(position, at_ms, topic, partition, offset))
+
+
+def _answer(ask: Callable[[], _T]) -> _T:
+    """What a cluster answers, in which leaders and coordinators move, or are not there yet."""
+    from confluent_kafka import KafkaException
+
+    deadline = time.monotonic() + _TIMEOUT_S
+    while True:
+        try:
+            return ask()
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
 
 
 def changes(generations: Iterable[Generation], topics: Mapping[str, int]) -> list[Change]:
