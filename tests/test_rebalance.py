@@ -266,11 +266,37 @@ class TestLease:
         driver.heartbeat(Answer.OK, sent_at)
         assert not driver.member.has_lease(driver.now)
 
-    def test_it_returns_when_the_coordinator_accepts_the_generation(self) -> None:
+    def test_it_returns_with_an_answer_that_only_a_coordinator_gives_which_knows_the_member(self) -> None:
         driver = Driver().owning(0)
         driver.now += 60
         assert not driver.member.has_lease(driver.now)
+        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
+        assert driver.member.may_deliver(("orders", 0), driver.now)
+
+    def test_once_over_it_does_not_return_with_a_heartbeat_that_is_answered_ok(self) -> None:
+        driver = Driver().owning(0)
+        driver.now += 60
         driver.heartbeat(Answer.OK)
+        assert not driver.member.has_lease(driver.now)
+        assert driver.member.must_join
+
+    def test_a_heartbeat_answered_ok_that_comes_too_late_to_say_anything_costs_no_rebalance(self) -> None:
+        driver = Driver().owning(0)
+        sent_at, driver.now = driver.now + 3, driver.now + 60
+        driver.heartbeat(Answer.OK, sent_at)
+        assert not driver.member.must_join
+
+    def test_joining_again_brings_it_back_and_moves_nothing(self) -> None:
+        driver = Driver().owning(0)
+        driver.now += 60
+        driver.heartbeat(Answer.OK)
+        (join,) = driver.tell(AboutToJoin(COOPERATIVE))
+        assert isinstance(join, SendJoin)
+        assert join.owned == orders(0)
+        driver.tell(Joined(join.attempt, Membership("a", 2)))
+        driver.heartbeat(Answer.OK)
+        assert not driver.member.must_join
+        driver.tell(Assigned(Membership("a", 2), orders(0), driver.now))
         assert driver.member.may_deliver(("orders", 0), driver.now)
 
     def test_a_rebalance_that_may_end_without_the_member_ends_it(self) -> None:

@@ -24,7 +24,9 @@ def explore(model: Model, max_states: int | None = None) -> Result:
     return result
 
 
-@pytest.mark.parametrize("events", [(), ("close",), ("subscribe",), ("time", "timeout")], ids="+".join)
+@pytest.mark.parametrize(
+    "events", [(), ("close",), ("subscribe",), ("time", "load"), ("time", "timeout")], ids="+".join
+)
 def test_every_rule_holds_to_the_fixpoint_and_two_rounds_are_enough(events: tuple[str, ...]) -> None:
     result = explore(Model(events=frozenset(events)))
     assert result.complete
@@ -38,7 +40,7 @@ def test_a_message_lost_after_the_last_change_may_cost_one_round_more() -> None:
 
 
 @pytest.mark.parametrize(
-    "events", ["close,commit", "late,close", "late,commit", "lose", "poll", "time,timeout"]
+    "events", ["close,commit", "late,close", "late,commit", "lose", "poll", "time,load", "time,timeout"]
 )
 def test_reduced_forms_stand_for_exactly_the_states_that_plain_ones_reach(events: str) -> None:
     model = Model(events=frozenset(events.split(",")))
@@ -50,7 +52,7 @@ def test_reduced_forms_stand_for_exactly_the_states_that_plain_ones_reach(events
     assert max(few.rounds) == max(many.rounds)
 
 
-@pytest.mark.parametrize("events", ["commit,lose", "late,poll", "late,time,timeout"])
+@pytest.mark.parametrize("events", ["commit,lose", "late,poll", "late,time,load", "late,time,timeout"])
 def test_no_state_that_plain_forms_reach_is_missing_among_the_reduced_ones(events: str) -> None:
     model = Model(events=frozenset(events.split(",")))
     reduced, plain = Exploration(model), Exploration(model, reduce=False)
@@ -108,7 +110,7 @@ def test_a_leader_that_drops_older_claims_does_no_harm_while_no_response_is_lost
 
 @pytest.mark.parametrize("model", MUTATIONS, ids=lambda model: model.machine.__name__)
 def test_a_broken_rule_is_caught(model: Model) -> None:
-    found = Exploration(model).run(max_states=30_000).found
+    found = Exploration(model).run(max_states=40_000).found
     assert found is not None
     assert found.what.startswith("Violation")
 
@@ -120,7 +122,7 @@ def test_the_compiled_exploration_catches_a_broken_rule(model: Model) -> None:
 
 @pytest.mark.parametrize("model", LEADER_MUTATIONS, ids=lambda model: model.leading)
 def test_a_leader_that_does_not_withhold_is_caught(model: Model) -> None:
-    found = Exploration(model).run(max_states=30_000).found
+    found = Exploration(model).run(max_states=40_000).found
     assert found is not None
     assert "both deliver" in found.what
 

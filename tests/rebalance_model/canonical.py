@@ -14,6 +14,8 @@ more, and which may as well have arrived. So what can go wrong from one of them 
   that is not the present one, and neither ever comes again, since both only go up. Likewise the answer to a
   heartbeat that brings no news: what it would prove has been proved by a later request, or it would have the
   member join, which will anyway. When a request was sent matters only if it was accepted.
+- *When the coordinator was heard of* is not kept once a lease has ended with the rebalance timeout: only the
+  answer to SyncGroup begins another. (Where the timeouts are a tick; longer ones may have begun before it.)
 - *A commit that can only be refused*, because its generation is over or its member id removed, is not told
   from another one: what is sent again depends on what the member still owns. If it is not of the present
   membership either, it is refused with no consequences, and dropped if nothing of it will be sent again.
@@ -55,6 +57,7 @@ from tests.rebalance_model.world import (
     SyncAnswered,
     SyncSent,
     may_send_heartbeat,
+    waits_for_sync,
 )
 
 __all__ = [
@@ -165,6 +168,8 @@ def reduced_process(process: Process) -> Process:
     member, join, heartbeat, commit = process.member, process.join, process.heartbeat, process.commit
     if member is None:
         return process
+    if waits_for_sync(member):
+        member = replace(member, heard_at=member.stable_at)
     if isinstance(join, JoinAnswered):
         join = join if join.attempt and member.phase is Phase.JOINING else None
     elif isinstance(join, SyncAnswered):
@@ -204,7 +209,7 @@ def _is_old_news(member: Member, heartbeat: Heartbeat) -> bool:
             return min(member.heard_at, member.stable_at) >= heartbeat.sent_at
         case Answer.REBALANCE_IN_PROGRESS:
             joins = member.phase is Phase.JOINING or bool(member.rejoin_reason) or member.closing
-            return joins and member.heard_at >= heartbeat.sent_at
+            return joins and (member.heard_at >= heartbeat.sent_at or waits_for_sync(member))
         case Answer.ILLEGAL_GENERATION:
             return member.outdated
     return False
@@ -236,7 +241,7 @@ def heartbeat_refused(process: Process) -> Process:
 
 
 def canonical_coordinator(
-    group: Coordinator, views: tuple[View, ...], reduce: bool, late_answers: bool
+    group: Coordinator, views: tuple[View, ...], reduce: bool, late_refusals: bool
 ) -> tuple[Coordinator, tuple[Names, ...]]:
     """The coordinator's form, and how each process has to be written beside it."""
     entries = group.entries
@@ -260,7 +265,7 @@ def canonical_coordinator(
         used = {name for name, _ in entries if name[0] == letter} | set(seen.ids)
         used.update(one.member_id for one in kept if one.member_id[0] == letter)
         ids = tuple((old, f"{letter}{new}") for new, old in enumerate(sorted(used)))
-        unknown = reduce and late_answers and seen.heartbeat and group.get(seen.membership.member_id) is None
+        unknown = reduce and late_refusals and seen.heartbeat and group.get(seen.membership.member_id) is None
         names.append(replace(_changes(ids, ranks), commit_refused=gone, heartbeat_refused=unknown))
     every = Names(tuple(pair for one in names for pair in one.ids), _changes((), ranks).generations)
     return _rename_coordinator(group, every), tuple(names)

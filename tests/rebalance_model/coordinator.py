@@ -200,6 +200,10 @@ class Coordinator:
         group, more = group._complete_if_all_joined()
         return group, replies + more
 
+    def loaded(self) -> Coordinator:
+        """Another broker has taken over, and begins to count the time of everybody anew."""
+        return replace(self, began=0)._each(heard=0)
+
     # ------------------------------------------------------------------------------------------- inside
 
     def _refusal(self, entry: Entry | None, generation: int) -> Answer | None:

@@ -449,7 +449,7 @@ class Exploration:
     def _compute_form(self, seen: Parts) -> tuple[int, Parts]:
         views = tuple(self._views.values[one] for one in seen[1:])
         group, names = canonical_coordinator(
-            self._coordinators.values[seen[0]], views, self.reduce, self.model.late_answers
+            self._coordinators.values[seen[0]], views, self.reduce, self.model.late_refusals
         )
         return self._coordinators.number(group), tuple(map(self._names.number, names))
 

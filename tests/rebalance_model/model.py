@@ -49,6 +49,7 @@ from tests.rebalance_model.world import (
     JoinAnswered,
     JoinSent,
     Known,
+    Loading,
     Process,
     Removal,
     Request,
@@ -59,6 +60,7 @@ from tests.rebalance_model.world import (
     may_send_heartbeat,
     member_ids,
     received,
+    waits_for_sync,
 )
 
 
@@ -136,7 +138,7 @@ class Model:
     kinds: tuple[Kind, ...] = ()
     leading: Leading = "ours"
     events: frozenset[str] = frozenset(
-        {"crash", "close", "poll", "subscribe", "lose", "time", "timeout", "commit", "late"}
+        {"crash", "close", "poll", "subscribe", "lose", "time", "timeout", "load", "commit", "late"}
     )
     session_timeout: int = 1
     rebalance_timeout: int = 1
@@ -160,6 +162,11 @@ class Model:
     def late_answers(self) -> bool:
         """Whether answers to heartbeats are on their way for some time."""
         return self.late_requests or "late" in self.events
+
+    @property
+    def late_refusals(self) -> bool:
+        """Whether a heartbeat that can only be refused is on its way for some time, and refused for sure."""
+        return self.late_answers and "load" not in self.events
 
     @property
     def oldest(self) -> int:
@@ -214,6 +221,8 @@ class Model:
             case Heartbeat(membership):
                 after, answer = group.heartbeat(membership.member_id, membership.generation)
                 return Arrival(after, Told("heartbeat", answer))
+            case Loading():
+                return Arrival(group.loaded(), Told("heartbeat", Answer.OK))
             case Commit(membership):
                 after, answer = group.commit(membership.member_id, membership.generation)
                 return Arrival(after, Told("commit", answer))
@@ -281,22 +290,32 @@ class Model:
 
     def _network_steps(self, here: Here) -> Iterator[Step]:
         yield from self._join_steps(here)
-        process, name = here.process, here.name
-        member, heartbeat = process.member, process.heartbeat
-        if heartbeat is None:
-            if member is not None and self._should_heartbeat(here):
-                sent = Heartbeat(member.membership, NOW, None)
-                after = self._put(here, heartbeat=sent)
-                yield Step(f"{name} sends a heartbeat", after, True, None if self.late_requests else sent)
-        elif heartbeat.answer is None:
-            yield Step(f"{name}'s heartbeat arrives", here, True, heartbeat)
-        else:
-            yield self._heartbeat_learned(here)
+        yield from self._heartbeat_steps(here)
         yield from self._commit_steps(here)
+        process, name = here.process, here.name
         for member_id in process.leaving:
             left = tuple(one for one in process.leaving if one != member_id)
             after = self._put(here, leaving=left)
             yield Step(f"{name}'s LeaveGroup of {member_id} arrives", after, True, Removal((member_id,)))
+
+    def _heartbeat_steps(self, here: Here) -> Iterator[Step]:
+        process, name = here.process, here.name
+        member, heartbeat = process.member, process.heartbeat
+        if heartbeat is not None and heartbeat.answer is not None:
+            yield self._heartbeat_learned(here)
+            return
+        if heartbeat is not None:
+            yield Step(f"{name}'s heartbeat arrives", here, True, heartbeat)
+        elif member is None or not may_send_heartbeat(member):
+            return
+        else:
+            heartbeat = Heartbeat(member.membership, NOW, None)
+            here = self._put(here, heartbeat=heartbeat)
+            if self._should_heartbeat(here):
+                yield Step(f"{name} sends a heartbeat", here, True, None if self.late_requests else heartbeat)
+        if "load" in self.events:
+            label = f"{name}'s heartbeat comes to a coordinator that loads the group"
+            yield _disturbance(label, here)._replace(request=Loading(heartbeat.membership))
 
     def _heartbeat_learned(self, here: Here) -> Step:
         heartbeat = here.process.heartbeat
@@ -436,17 +455,17 @@ class Model:
 
     def _should_heartbeat(self, here: Here) -> bool:
         """Whether a heartbeat could make a difference: all others leave the state as it is."""
-        member = here.process.member
-        if member is None or not may_send_heartbeat(member):
-            return False
-        answer = _seen(here).answer(member.membership)
-        if answer is Answer.OK:
+        member, seen = here.process.member, _seen(here)
+        assert member is not None
+        answer = seen.answer(member.membership)
+        if answer not in (Answer.OK, Answer.REBALANCE_IN_PROGRESS):
+            return answer is not Answer.ILLEGAL_GENERATION or not member.outdated
+        if answer is Answer.OK and member.has_lease(NOW):
             return member.heard_at < NOW or member.stable_at < NOW
-        if answer is Answer.REBALANCE_IN_PROGRESS:
-            return member.heard_at < NOW or (
-                member.phase is Phase.IDLE and not member.rejoin_reason and not member.closing
-            )
-        return answer is not Answer.ILLEGAL_GENERATION or not member.outdated
+        if answer is Answer.REBALANCE_IN_PROGRESS and not waits_for_sync(member) and member.heard_at < NOW:
+            return True
+        joins = member.phase is Phase.IDLE and not member.rejoin_reason and not member.closing
+        return joins or dict(seen.ids)[member.membership.member_id]
 
     @staticmethod
     def _is_current(here: Here) -> bool:

@@ -82,6 +82,13 @@ class CountsTheLeaseFromTheAnswer(Member):
         return Member._accepted(self, NOW, rebalancing)
 
 
+class TrustsACoordinatorThatLoads(Member):
+    """Takes every heartbeat that is answered OK for a sign that it is counted in."""
+
+    def _heartbeat_accepted(self, sent_at: float, now: float) -> Member:
+        return self._accepted(sent_at, rebalancing=False)
+
+
 class ForgetsTheRebalanceTimeout(Member):
     """Takes answered heartbeats for a lease while the group may rebalance without it."""
 
@@ -161,12 +168,13 @@ def _model(machine: type[Member], *events: str, **settings: object) -> Model:
 
 
 MUTATIONS: tuple[Model, ...] = (
-    _model(AnnouncesOwnershipAfterALoss, "poll"),
+    _model(AnnouncesOwnershipAfterALoss, "lose", "poll"),
     _model(InstallsBeforeRevoking),
     _model(RejoinsBeforeTheListenerIsDone, "commit"),
     _model(DoesNotRejoinAfterRevoking),
     _model(IgnoresTheLease, "time"),
     _model(CountsTheLeaseFromTheAnswer, "time", "late"),
+    _model(TrustsACoordinatorThatLoads, "time", "load"),
     _model(ForgetsTheRebalanceTimeout, "time", "timeout"),
     _model(DeliversAfterThePollInterval, "poll"),
     _model(ResendsCommitsOfWhatItGaveUp, "commit", "lose"),

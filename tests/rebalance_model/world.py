@@ -95,7 +95,13 @@ class Removal(NamedTuple):
     member_ids: tuple[str, ...]
 
 
-Request: TypeAlias = JoinSent | SyncSent | Heartbeat | Commit | Removal
+class Loading(NamedTuple):
+    """A heartbeat that comes to a coordinator which has taken over and has not loaded the group yet."""
+
+    membership: Membership
+
+
+Request: TypeAlias = JoinSent | SyncSent | Heartbeat | Loading | Commit | Removal
 """What comes to the coordinator."""
 
 
@@ -130,6 +136,12 @@ class JavaMember(Member):
 
 def may_send_heartbeat(member: Member) -> bool:
     return member.in_group and not (isinstance(member, JavaMember) and member.phase is Phase.JOINING)
+
+
+def waits_for_sync(member: Member) -> bool:
+    """Whether nothing but SyncGroup's answer brings the lease back, whose time is then all that counts."""
+    longest = max(member.settings.session_timeout, member.settings.rebalance_timeout)
+    return longest == 1 and member.stable_at + longest <= NOW and not member.has_lease(NOW)
 
 
 def received(process: Process, index: int, mail: Replies, installed: Partitions) -> Process:

@@ -41,8 +41,11 @@ partition: the earlier one is then done when the later one is, and refused with 
       lain in the socket of a frozen process;
     - within the rebalance timeout after it sent the last request that was accepted and *not* answered
       REBALANCE_IN_PROGRESS: a rebalance may have begun right after, and may end without us.
-When the lease is over nothing is delivered until the coordinator has accepted the present generation again
-or the member has rejoined. Nothing is lost by that alone: only the coordinator can say so.
+When it is over nothing is delivered, and a heartbeat that is answered OK does not bring it back: while a
+coordinator that took over from another broker loads the group, it says OK to all heartbeats, also to those
+of members that were removed long ago (`GroupCoordinatorService.heartbeat` of Kafka). The member joins again.
+What brings the lease back is SyncGroup's answer, or a heartbeat's REBALANCE_IN_PROGRESS: these come only from
+a coordinator that knows the member. The end of a lease alone loses nothing: only the coordinator can say so.
 
 **Poll interval.** A user who has not polled for `max_poll_interval` is stuck: the member leaves the group and
 loses its partitions, and does not join again until the user polls.
@@ -233,7 +236,7 @@ class Member:
     outdated: bool = False
     """The coordinator has refused the present generation while JoinGroup was under way."""
     heard_at: float = NEVER
-    """When the last request was sent that the coordinator accepted."""
+    """When the last request was sent that shows that the coordinator counts this member in."""
     stable_at: float = NEVER
     """The same, of those that were not answered REBALANCE_IN_PROGRESS."""
     call: _Call | None = None
@@ -312,7 +315,7 @@ class Member:
             case SyncFailed():
                 return self._sync_failed(event)
             case HeartbeatAnswered():
-                return self._heartbeat_answered(event)
+                return self._heartbeat_answered(event, now)
             case CommitRequested():
                 return self._commit_requested(event)
             case CommitAnswered():
@@ -481,17 +484,26 @@ class Member:
         )
         return member._finish_empty_commits()
 
-    def _heartbeat_answered(self, event: HeartbeatAnswered) -> Step:
+    def _heartbeat_answered(self, event: HeartbeatAnswered, now: float) -> Step:
         if event.membership != self.membership or not self.in_group:
             return self, ()
         if event.answer is Answer.OK:
-            return self._accepted(event.sent_at, rebalancing=False), ()
+            return self._heartbeat_accepted(event.sent_at, now), ()
         if event.answer is Answer.REBALANCE_IN_PROGRESS:
             member = self._accepted(event.sent_at, rebalancing=True)
             return (
                 member if self.phase is Phase.JOINING else member._rejoining("the group is rebalancing")
             ), ()
         return self._refused(event.answer)
+
+    def _heartbeat_accepted(self, sent_at: float, now: float) -> Member:
+        """Of a coordinator that may not know who is in the group."""
+        member = self._accepted(sent_at, rebalancing=False)
+        if self.has_lease(now):
+            return member  # It cannot have been removed before.
+        if self.phase is Phase.IDLE and member.has_lease(now):
+            return self._rejoining("the coordinator was not heard of for too long")
+        return self
 
     def _refused(self, answer: Answer) -> Step:
         if answer is Answer.OTHER:
