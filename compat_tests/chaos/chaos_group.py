@@ -15,7 +15,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,7 @@ from compat_tests.chaos.ledger import (
     Generation,
     Happening,
     Ledger,
+    Outage,
     Partition,
 )
 from compat_tests.chaos.members.application import TELL_WHERE
@@ -85,6 +86,7 @@ class ChaosGroup(MixedGroup):
     def __init__(self, kafka: KafkaCluster) -> None:
         super().__init__(kafka, "cooperative-sticky", plan.PARTITIONS, replication_factor=3)
         self._happenings: list[Happening] = []
+        self._outages: list[Outage] = []
         self._brokers = threading.Lock()
         self._ended_at: dict[str, float] = {}
         self._past: list[_Life] = []
@@ -188,13 +190,11 @@ class ChaosGroup(MixedGroup):
                 self.add_partitions(topic, total)
                 self._writer.grow(self.topic(topic), total)
             case plan.RestartBroker(broker, seconds):
-                self.kafka.stop(broker)
-                self._start_broker(broker, seconds)
+                self._replace_broker(broker, self.kafka.stop, seconds)
             case plan.KillCoordinator(seconds):
                 broker = self._coordinator()
                 self._note(f"broker {broker} is killed")
-                self.kafka.kill(broker)
-                self._start_broker(broker, seconds)
+                self._replace_broker(broker, self.kafka.kill, seconds)
 
     def _note(self, what: str, member: str = "") -> None:
         self._happenings.append(Happening(time.monotonic(), what, member))
@@ -245,9 +245,12 @@ class ChaosGroup(MixedGroup):
         leaders = self.kafka.leaders("__consumer_offsets")
         return leaders[group_partition(self.id, len(leaders))]
 
-    def _start_broker(self, broker: int, seconds: float) -> None:
+    def _replace_broker(self, broker: int, end: Callable[[int], object], seconds: float) -> None:
+        since = time.monotonic()
+        end(broker)
         time.sleep(seconds)
         self.kafka.start(broker)
+        self._outages.append(Outage(since, time.monotonic()))
         self._note(f"broker {broker} is back")
 
     # ---- rest
@@ -360,6 +363,7 @@ class ChaosGroup(MixedGroup):
             failures=_in_order(one for name, reports, _ in lives for one in failures_of(name, reports)),
             generations=list(self._generations),
             happenings=_in_order(self._happenings),
+            outages=list(self._outages),
             written=self._writer.confirmed(),
             without_lease=frozenset(name for name in self.members if not self._kinds[name].ours),
         )

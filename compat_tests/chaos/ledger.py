@@ -12,6 +12,7 @@ ownerships, failed commits), the brokers' log of the group (accepted commits, ge
 from __future__ import annotations
 
 import bisect
+import dataclasses
 import enum
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -27,6 +28,7 @@ __all__ = [
     "Generation",
     "Happening",
     "Ledger",
+    "Outage",
     "Ownership",
     "Partition",
     "around",
@@ -134,6 +136,14 @@ class Happening:
         return f"**** {self.what}"
 
 
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """A broker was not there, until it served again or, if it was the coordinator, another one did."""
+
+    since: float
+    until: float
+
+
 @dataclass(frozen=True)
 class Ledger:
     """All of it. The sequences are in the order of time; commits in that of the log."""
@@ -144,6 +154,7 @@ class Ledger:
     failures: Sequence[CommitFailure] = ()
     generations: Sequence[Generation] = ()
     happenings: Sequence[Happening] = ()
+    outages: Sequence[Outage] = ()
     written: Mapping[Partition, int] = field(default_factory=dict)
     """How many records brokers have confirmed, by partition; their offsets begin with 0."""
     without_lease: frozenset[str] = frozenset()
@@ -164,15 +175,13 @@ class Ledger:
 
     def of(self, partition: Partition) -> Ledger:
         """What concerns this partition."""
-        return Ledger(
-            [one for one in self.deliveries if one.partition == partition],
-            [one for one in self.ownerships if one.partition == partition],
-            [one for one in self.commits if one.partition == partition],
-            [one for one in self.failures if partition in one.partitions],
-            self.generations,
-            self.happenings,
-            {partition: self.written[partition]} if partition in self.written else {},
-            self.without_lease,
+        return dataclasses.replace(
+            self,
+            deliveries=[one for one in self.deliveries if one.partition == partition],
+            ownerships=[one for one in self.ownerships if one.partition == partition],
+            commits=[one for one in self.commits if one.partition == partition],
+            failures=[one for one in self.failures if partition in one.partitions],
+            written={partition: self.written[partition]} if partition in self.written else {},
         )
 
     def by_partition(self) -> Iterator[tuple[Partition, Ledger]]:
@@ -182,8 +191,8 @@ class Ledger:
         def part(partition: Partition) -> Ledger:
             if partition not in parts:
                 written = {partition: self.written[partition]} if partition in self.written else {}
-                parts[partition] = Ledger(
-                    [], [], [], [], self.generations, self.happenings, written, self.without_lease
+                parts[partition] = dataclasses.replace(
+                    self, deliveries=[], ownerships=[], commits=[], failures=[], written=written
                 )
             return parts[partition]
 

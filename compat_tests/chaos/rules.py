@@ -13,8 +13,9 @@ coordinator has removed and that was not told yet (frozen, cut off, busy) is no 
 
 **Duplicates.** A record may be handed out again only if the ownership in which it was handed out before ended
 without a chance to commit: the process died, the partitions were lost, or the coordinator had removed the
-member. A member of another client may also have been told that its commit failed. A record below the offset
-that was committed when a partition was announced is never handed out again by its new owner.
+member. Or the member tried in vain: one of another client was told that its commit failed, one of ours that
+it took too long, while a broker was away that may have been the coordinator. A record below the offset that
+was committed when a partition was announced is never handed out again by its new owner.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from dataclasses import dataclass
 
 from compat_tests.chaos.ledger import (
     CLOCK_SLACK_S,
+    CommitFailure,
     Delivery,
     Ending,
     Generation,
@@ -278,8 +280,22 @@ def _could_not_commit(part: Ledger, before: Ownership, after: Ownership) -> bool
     if is_removed and giving is not None and before.until > giving.at - CLOCK_SLACK_S:
         return True
     # One that left in peace is not in the next generation either, but has committed.
-    return (is_removed or before.member in part.without_lease) and any(
-        failure.member == before.member and before.covers(failure.at) for failure in part.failures
+    excused = is_removed or before.member in part.without_lease
+    return any(
+        failure.member == before.member
+        and before.covers(failure.at)
+        and (excused or _waited_for_a_broker(part, failure))
+        for failure in part.failures
+    )
+
+
+_TAKING_OVER_S = 3.0
+"""What another coordinator, or the one that came back, needs until it answers commits."""
+
+
+def _waited_for_a_broker(part: Ledger, failure: CommitFailure) -> bool:
+    return "Timeout" in failure.error and any(
+        outage.since <= failure.at <= outage.until + _TAKING_OVER_S for outage in part.outages
     )
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from compat_tests.chaos import chaos_group, plan
 from compat_tests.chaos.chaos_group import KINDS, ChaosGroup
-from compat_tests.chaos.plan import Action, Freeze, Join, SlowListener, Step
+from compat_tests.chaos.plan import Action, Freeze, Join, KillCoordinator, SlowListener, Step
 from compat_tests.chaos.rules import judge
 from compat_tests.chaos.run import BROKER_SETTINGS, run
 from compat_tests.interop.mixed_group import Kind
@@ -88,6 +88,38 @@ def test_a_member_with_a_fault_is_found_out(
 
     # It shows if the member has records in hand when it is frozen, and is given them before it is told.
     assert any(broken in broken_rules() for _ in range(4))
+
+
+@pytest.mark.timeout(420)
+def test_zombies_that_wake_while_another_broker_takes_the_group_over_deliver_nothing(
+    brokers: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Beside one that does: a coordinator answers OK to everybody while it loads the group.
+    trusting = Kind("trusting", "compat_tests.chaos.members.trusting_member", ours=True)
+    monkeypatch.setattr(chaos_group, "KINDS", {**KINDS, "trusting": trusting})
+    zombies = {"trusting": "trusting", "b": "kafka-python", "c": "aiokafka"}
+    removed_s = plan.SESSION_TIMEOUT_S + 2
+
+    def those_that_deliver() -> set[str]:
+        with ChaosGroup(brokers) as group:
+            group.carry_out([Step(0, Join(name, kind, BOTH)) for name, kind in zombies.items()])
+            group.carry_out([Step(0, Join("d", "aiokafka", BOTH))])
+            group.come_to_rest_in_time()
+            freezes = [Step(0, Freeze(name, removed_s + 4)) for name in zombies]
+            group.carry_out([*freezes, Step(removed_s, KillCoordinator(3.0))])
+            group.come_to_rest_in_time()
+            group.stop_writing()
+            violations = judge(group.ledger())
+        assert {one.rule for one in violations} <= {"zombies with a lease deliver nothing"}
+        return {one.text.split()[0] for one in violations}
+
+    # It shows if a heartbeat comes while the group is being loaded.
+    for _ in range(4):
+        found = those_that_deliver()
+        assert found <= {"trusting"}
+        if found:
+            return
+    pytest.fail("no heartbeat came to a coordinator that was loading the group")
 
 
 def test_java_members_report_on_the_clock_of_the_others() -> None:

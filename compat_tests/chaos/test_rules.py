@@ -15,6 +15,7 @@ from compat_tests.chaos.ledger import (
     Generation,
     Happening,
     Ledger,
+    Outage,
     Ownership,
     Partition,
     around,
@@ -205,6 +206,28 @@ def test_a_failed_commit_excuses_a_member_of_another_client_alone() -> None:
     )
     assert broken(ledger) == {"nothing is delivered twice without need"}
     assert judge(dataclasses.replace(ledger, without_lease=frozenset({"a"}))) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "outage", "is_excused"),
+    [
+        ("KafkaTimeoutError: Timed out", Outage(2, 3.4), True),
+        ("KafkaTimeoutError: Timed out", Outage(-2, 0), False),
+        ("KafkaTimeoutError: Timed out", Outage(3.6, 5), False),
+        ("CommitFailedError: not committed", Outage(2, 3.4), False),
+    ],
+)
+def test_a_commit_that_waited_for_a_broker_which_was_not_there_could_not_be_made(
+    error: str, outage: Outage, is_excused: bool
+) -> None:
+    ledger = dataclasses.replace(
+        HANDED_OVER,
+        deliveries=[*HANDED_OVER.deliveries[:2], Delivery(6, "b", P, 9, 19)],
+        commits=HANDED_OVER.commits[:1],
+        failures=[CommitFailure(3.5, "a", frozenset({P}), error)],
+        outages=[outage],
+    )
+    assert (judge(ledger) == []) == is_excused
 
 
 @pytest.mark.parametrize("ending", [Ending.LOST, Ending.DIED])

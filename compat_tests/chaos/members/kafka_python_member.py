@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import faulthandler
+import signal
+import sys
 import time
+import traceback
 from collections.abc import Collection
 from typing import Any
 
@@ -35,7 +37,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
         self._freeze_before = 0.0
         self._orders = ChaosOrders(self._reporter, self._freeze_soon)
         self._stopping = sigterms()
-        faulthandler.register(TELL_WHERE)
+        signal.signal(TELL_WHERE, _tell_where_threads_are)
         self._consumer = CooperativeKafkaConsumer(
             bootstrap_servers=spec.bootstrap,
             group_id=spec.group,
@@ -133,6 +135,12 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
         self._reporter.report("added", partitions=by_topic(assigned))
         self._reporter.assigned(group.member_id, group.generation_id, self._consumer.assignment())
         time.sleep(self._orders.pause_s)
+
+
+def _tell_where_threads_are(*_: object) -> None:
+    # Not by `faulthandler`: it reads the stacks of threads that go on meanwhile, which can crash the process.
+    for frame in sys._current_frames().values():
+        print(*traceback.format_stack(frame), sep="", file=sys.stderr, flush=True)
 
 
 def _for_client(offsets: dict[Partition, int]) -> dict[TopicPartition, OffsetAndMetadata]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from compat_tests.chaos.members.application import COMMIT_EVERY_S, Application, Partition
 from compat_tests.librdkafka import leave
@@ -24,24 +24,11 @@ class Member:
         self._orders = Orders(self._reporter)
         self._owned: set[Partition] = set()
         self._stopping = sigterms()
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": spec.bootstrap,
-                "group.id": spec.group,
-                "client.id": spec.name,
-                **({"group.instance.id": spec.instance_id} if spec.instance_id else {}),
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                "partition.assignment.strategy": ",".join(spec.assignors),
-                "session.timeout.ms": spec.session_timeout_ms,
-                "heartbeat.interval.ms": 300,
-                "max.poll.interval.ms": spec.max_poll_interval_ms,
-                "topic.metadata.refresh.interval.ms": spec.metadata_max_age_ms,
-            }
-        )
+        self._topics = spec.topics
+        self._consumer = _consumer(spec)
 
     def run(self) -> None:
-        self._subscribe(self._spec.topics)
+        self._subscribe(self._topics)
         commit_at = time.monotonic() + COMMIT_EVERY_S
         try:
             while not self._stopping:
@@ -56,6 +43,8 @@ class Member:
                     self._application.process(message.topic(), message.partition(), [message.offset()])
                 elif message is not None:
                     self._reporter.report("raised", error=str(message.error()))
+                    if message.error().code() == KafkaError._FATAL:
+                        self._begin_again()
                 if time.monotonic() > commit_at:
                     self._commit()
                     commit_at = time.monotonic() + COMMIT_EVERY_S
@@ -65,7 +54,15 @@ class Member:
             leave(self._consumer)
             self._reporter.report("closed")
 
-    def _subscribe(self, topics: Collection[str]) -> None:
+    def _begin_again(self) -> None:
+        # Of librdkafka 2.16 a static member that exceeded the poll interval and commits then takes itself for
+        # fenced, and that consumer can do nothing any more.
+        leave(self._consumer)
+        self._consumer = _consumer(self._spec)
+        self._subscribe(self._topics)
+
+    def _subscribe(self, topics: Sequence[str]) -> None:
+        self._topics = topics
         self._consumer.subscribe(
             list(topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
         )
@@ -116,6 +113,24 @@ class Member:
     def _give_up(self, gone: set[Partition]) -> None:
         self._owned -= gone
         self._application.forget(gone)
+
+
+def _consumer(spec: MemberSpec) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": spec.bootstrap,
+            "group.id": spec.group,
+            "client.id": spec.name,
+            **({"group.instance.id": spec.instance_id} if spec.instance_id else {}),
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "partition.assignment.strategy": ",".join(spec.assignors),
+            "session.timeout.ms": spec.session_timeout_ms,
+            "heartbeat.interval.ms": 300,
+            "max.poll.interval.ms": spec.max_poll_interval_ms,
+            "topic.metadata.refresh.interval.ms": spec.metadata_max_age_ms,
+        }
+    )
 
 
 if __name__ == "__main__":
