@@ -16,7 +16,7 @@ import pytest
 
 from compat_tests.chaos import chaos_group, plan
 from compat_tests.chaos.chaos_group import KINDS, ChaosGroup
-from compat_tests.chaos.plan import Action, Freeze, Join, KillCoordinator, SlowListener, Step
+from compat_tests.chaos.plan import Action, Freeze, Join, KillCoordinator, SlowListener, Stall, Step
 from compat_tests.chaos.rules import judge
 from compat_tests.chaos.run import BROKER_SETTINGS, run
 from compat_tests.interop.mixed_group import Kind
@@ -120,6 +120,23 @@ def test_zombies_that_wake_while_another_broker_takes_the_group_over_deliver_not
         if found:
             return
     pytest.fail("no heartbeat came to a coordinator that was loading the group")
+
+
+@pytest.mark.timeout(240)
+def test_a_static_member_of_librdkafka_that_had_to_begin_again_forgets_what_it_had(
+    brokers: KafkaCluster,
+) -> None:
+    with ChaosGroup(brokers) as group:
+        group.carry_out(
+            [Step(0, Join("a", "librdkafka", BOTH, static=True)), Step(0, Join("b", "aiokafka", BOTH))]
+        )
+        group.come_to_rest_in_time()
+        # Its commit after that ends the consumer for good, if it still has records in hand.
+        too_long_s = plan.MAX_POLL_INTERVAL_S + 4
+        group.carry_out([Step(0, Stall("a", too_long_s)), Step(9, Join("c", "aiokafka", BOTH))])
+        group.come_to_rest_in_time()
+        group.stop_writing()
+        assert judge(group.ledger()) == []
 
 
 def test_java_members_report_on_the_clock_of_the_others() -> None:

@@ -56,8 +56,10 @@ class Member:
 
     def _begin_again(self) -> None:
         # Of librdkafka 2.16 a static member that exceeded the poll interval and commits then takes itself for
-        # fenced, and that consumer can do nothing any more.
+        # fenced, and that consumer can do nothing any more. Nor does it call the listener for what it had.
         leave(self._consumer)
+        if self._owned:
+            self._lose(set(self._owned))
         self._consumer = _consumer(self._spec)
         self._subscribe(self._topics)
 
@@ -106,9 +108,12 @@ class Member:
     def _lost(self, _: Consumer, partitions: list[Any]) -> None:
         gone = {(tp.topic, tp.partition) for tp in partitions}
         self._consumer.incremental_unassign(partitions)
+        self._lose(gone)
+        time.sleep(self._orders.pause_s)
+
+    def _lose(self, gone: set[Partition]) -> None:
         self._give_up(gone)
         self._reporter.report("lost", partitions=by_topic(gone))
-        time.sleep(self._orders.pause_s)
 
     def _give_up(self, gone: set[Partition]) -> None:
         self._owned -= gone
