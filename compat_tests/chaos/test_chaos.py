@@ -17,7 +17,7 @@ import pytest
 from compat_tests.chaos import chaos_group, plan
 from compat_tests.chaos.chaos_group import KINDS, ChaosGroup
 from compat_tests.chaos.plan import Action, Freeze, Join, KillCoordinator, SlowListener, Stall, Step
-from compat_tests.chaos.rules import judge
+from compat_tests.chaos.rules import Violation, judge
 from compat_tests.chaos.run import BROKER_SETTINGS, run
 from compat_tests.interop.mixed_group import Kind
 from compat_tests.jvm import compile_java, java_command
@@ -54,6 +54,16 @@ def test_two_minutes_of_chaos_break_no_rule(
 BOTH = ("orders", "payments")
 
 
+def violations(brokers: KafkaCluster, *rounds: Sequence[Step]) -> list[Violation]:
+    """What these rounds break, after each of which the group comes to rest."""
+    with ChaosGroup(brokers) as group:
+        for steps in rounds:
+            group.carry_out(steps)
+            group.come_to_rest_in_time()
+        group.stop_writing()
+        return judge(group.ledger())
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("fault", "steps", "broken"),
@@ -78,13 +88,7 @@ def test_a_member_with_a_fault_is_found_out(
     monkeypatch.setattr(chaos_group, "KINDS", {**KINDS, fault: faulty})
 
     def broken_rules() -> set[str]:
-        with ChaosGroup(brokers) as group:
-            group.carry_out([Step(0, Join("a", fault, BOTH))])
-            group.come_to_rest_in_time()
-            group.carry_out(steps)
-            group.come_to_rest_in_time()
-            group.stop_writing()
-            return {violation.rule for violation in judge(group.ledger())}
+        return {one.rule for one in violations(brokers, [Step(0, Join("a", fault, BOTH))], steps)}
 
     # It shows if the member has records in hand when it is frozen, and is given them before it is told.
     assert any(broken in broken_rules() for _ in range(4))
@@ -98,20 +102,14 @@ def test_zombies_that_wake_while_another_broker_takes_the_group_over_deliver_not
     trusting = Kind("trusting", "compat_tests.chaos.members.trusting_member", ours=True)
     monkeypatch.setattr(chaos_group, "KINDS", {**KINDS, "trusting": trusting})
     zombies = {"trusting": "trusting", "b": "kafka-python", "c": "aiokafka"}
+    joins = [Step(0, Join(name, kind, BOTH)) for name, kind in (zombies | {"d": "aiokafka"}).items()]
     removed_s = plan.SESSION_TIMEOUT_S + 2
+    freezes = [Step(0, Freeze(name, removed_s + 4)) for name in zombies]
 
     def those_that_deliver() -> set[str]:
-        with ChaosGroup(brokers) as group:
-            group.carry_out([Step(0, Join(name, kind, BOTH)) for name, kind in zombies.items()])
-            group.carry_out([Step(0, Join("d", "aiokafka", BOTH))])
-            group.come_to_rest_in_time()
-            freezes = [Step(0, Freeze(name, removed_s + 4)) for name in zombies]
-            group.carry_out([*freezes, Step(removed_s, KillCoordinator(3.0))])
-            group.come_to_rest_in_time()
-            group.stop_writing()
-            violations = judge(group.ledger())
-        assert {one.rule for one in violations} <= {"zombies with a lease deliver nothing"}
-        return {one.text.split()[0] for one in violations}
+        found = violations(brokers, joins, [*freezes, Step(removed_s, KillCoordinator(3.0))])
+        assert {one.rule for one in found} <= {"zombies with a lease deliver nothing"}
+        return {one.text.split()[0] for one in found}
 
     # It shows if a heartbeat comes while the group is being loaded.
     for _ in range(4):
@@ -126,17 +124,10 @@ def test_zombies_that_wake_while_another_broker_takes_the_group_over_deliver_not
 def test_a_static_member_of_librdkafka_that_had_to_begin_again_forgets_what_it_had(
     brokers: KafkaCluster,
 ) -> None:
-    with ChaosGroup(brokers) as group:
-        group.carry_out(
-            [Step(0, Join("a", "librdkafka", BOTH, static=True)), Step(0, Join("b", "aiokafka", BOTH))]
-        )
-        group.come_to_rest_in_time()
-        # Its commit after that ends the consumer for good, if it still has records in hand.
-        too_long_s = plan.MAX_POLL_INTERVAL_S + 4
-        group.carry_out([Step(0, Stall("a", too_long_s)), Step(9, Join("c", "aiokafka", BOTH))])
-        group.come_to_rest_in_time()
-        group.stop_writing()
-        assert judge(group.ledger()) == []
+    joins = [Step(0, Join("a", "librdkafka", BOTH, static=True)), Step(0, Join("b", "aiokafka", BOTH))]
+    # Its commit after that ends the consumer for good, if it still has records in hand.
+    too_long = Stall("a", plan.MAX_POLL_INTERVAL_S + 4)
+    assert violations(brokers, joins, [Step(0, too_long), Step(9, Join("c", "aiokafka", BOTH))]) == []
 
 
 def test_java_members_report_on_the_clock_of_the_others() -> None:
