@@ -92,7 +92,7 @@ def test_without_the_admin_extra_it_says_what_to_install() -> None:
         "sys.exit(main(['groups', '--bootstrap-server', 'b:1']))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 2
     assert 'pip install "kafka-assignors[cli,admin]"' in done.stderr
@@ -107,7 +107,7 @@ def test_help_and_version_on_a_full_disk_are_one_line(arguments: tuple[str, ...]
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
     assert done.returncode == 2

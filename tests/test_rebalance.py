@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_assignors.rebalance import Member, OutOfOrderError, Settings, common_protocol
+from kafka_assignors.rebalance import OutOfOrderError, Settings, common_protocol
 from kafka_assignors.rebalance.values import (
     NOBODY,
     AboutToJoin,
-    Action,
     Announce,
     Answer,
     Assigned,
     Checked,
     CloseRequested,
-    CommitAbandoned,
     CommitAnswered,
     CommitDone,
     CommitRefused,
     CommitRequested,
-    Event,
     Fail,
     HeartbeatAnswered,
     Install,
@@ -28,7 +25,6 @@ from kafka_assignors.rebalance.values import (
     ListenerReturned,
     Lose,
     Membership,
-    Partitions,
     Polled,
     RejoinRequested,
     Revoke,
@@ -40,54 +36,7 @@ from kafka_assignors.rebalance.values import (
     SyncFailed,
 )
 from kafka_assignors.strategies import CooperativeSticky, Range
-from kafka_assignors.strategies.contract import RebalanceProtocol
-
-COOPERATIVE, EAGER = RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER
-SETTINGS = Settings(session_timeout=45, rebalance_timeout=300, max_poll_interval=300)
-
-
-def orders(*partitions: int) -> Partitions:
-    return frozenset(("orders", partition) for partition in partitions)
-
-
-class Driver:
-    """What an adapter is to the machine: it keeps the member and collects what there is to do."""
-
-    def __init__(self, settings: Settings = SETTINGS, protocol: RebalanceProtocol = COOPERATIVE) -> None:
-        self.member = Member(settings)
-        self.protocol = protocol
-        self.now = 1000.0
-        self.tell(SubscriptionChanged(frozenset({"orders"})))
-
-    def tell(self, event: Event) -> tuple[Action, ...]:
-        self.member, actions = self.member.handle(event, self.now)
-        return actions
-
-    def join(self) -> SendJoin:
-        """Go to JoinGroup; no listener call may be due before."""
-        (request,) = self.tell(AboutToJoin(self.protocol))
-        assert isinstance(request, SendJoin)
-        return request
-
-    def joined(self, generation: int, member_id: str = "a") -> Membership:
-        """Through JoinGroup to SyncGroup."""
-        request = self.join()
-        membership = Membership(member_id, generation)
-        assert self.tell(Joined(request.attempt, membership)) == (SendSync(membership),)
-        return membership
-
-    def assigned(self, *partitions: int) -> tuple[Action, ...]:
-        return self.tell(Assigned(self.member.membership, orders(*partitions), self.now))
-
-    def owning(self, *partitions: int, generation: int = 1) -> Driver:
-        self.joined(generation)
-        self.assigned(*partitions)
-        self.tell(ListenerReturned())
-        return self
-
-    def heartbeat(self, answer: Answer, sent_at: float | None = None) -> tuple[Action, ...]:
-        at = self.now if sent_at is None else sent_at
-        return self.tell(HeartbeatAnswered(self.member.membership, answer, at))
+from tests.rebalance_driver import COOPERATIVE, EAGER, Driver, orders
 
 
 class TestJoining:
@@ -306,6 +255,19 @@ class TestLease:
             driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
         assert not driver.member.has_lease(driver.now)
 
+    def test_heartbeats_answered_ok_do_not_extend_it_past_the_time_for_sync_group(self) -> None:
+        # The coordinator says OK until it removes a member whose SyncGroup does not come in time.
+        driver = Driver().owning(0)
+        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
+        driver.joined(2)
+        for _ in range(99):
+            driver.now += 3
+            driver.heartbeat(Answer.OK)
+            assert driver.member.has_lease(driver.now)
+        driver.now += 3
+        driver.heartbeat(Answer.OK)
+        assert not driver.member.has_lease(driver.now)
+
 
 class TestPollInterval:
     def test_exceeding_it_leaves_the_group_and_loses_the_partitions(self) -> None:
@@ -411,153 +373,6 @@ class TestClose:
         assert not driver.member.must_join
         driver.tell(SubscriptionChanged(frozenset({"orders"})))
         assert driver.join().membership == NOBODY
-
-
-class TestCommits:
-    def crossing(self, *kept: int) -> Driver:
-        """A commit of 0 and 1 was sent in generation 1; in generation 2 the member has `kept`."""
-        driver = Driver().owning(0, 1)
-        assert driver.tell(CommitRequested(1, orders(0, 1))) == (
-            SendCommit(1, Membership("a", 1), orders(0, 1)),
-        )
-        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
-        driver.joined(2)
-        if driver.assigned(*kept) and driver.member.owned != orders(*kept):
-            driver.tell(ListenerReturned())
-        driver.tell(ListenerReturned())
-        return driver
-
-    def revoking(self, *owned: int) -> Driver:
-        """In generation 2 the member is to give up the last of what it owns; the listener is at it."""
-        driver = Driver().owning(*owned)
-        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
-        driver.joined(2)
-        assert driver.assigned(*owned[:-1]) == (Revoke(orders(owned[-1])),)
-        return driver
-
-    def answered(self, driver: Driver, answer: Answer, generation: int = 1) -> tuple[Action, ...]:
-        return driver.tell(CommitAnswered(1, Membership("a", generation), answer))
-
-    def test_one_that_crossed_a_rebalance_is_sent_again_for_what_was_kept(self) -> None:
-        driver = self.crossing(0)
-        assert self.answered(driver, Answer.ILLEGAL_GENERATION) == (
-            SendCommit(1, Membership("a", 2), orders(0)),
-        )
-        (refused,) = self.answered(driver, Answer.OK, generation=2)
-        assert isinstance(refused, CommitRefused)
-        assert refused.partitions == orders(1)
-
-    def test_one_that_the_coordinator_took_in_time_is_done(self) -> None:
-        assert self.answered(self.crossing(0), Answer.OK) == (CommitDone(1),)
-
-    def test_one_that_lost_all_its_partitions_is_refused(self) -> None:
-        driver = Driver().owning(0)
-        driver.tell(CommitRequested(1, orders(0)))
-        driver.heartbeat(Answer.UNKNOWN_MEMBER_ID)
-        (refused,) = self.answered(driver, Answer.UNKNOWN_MEMBER_ID)
-        assert isinstance(refused, CommitRefused)
-
-    def test_one_is_never_sent_for_a_partition_lost_and_got_back(self) -> None:
-        driver = Driver().owning(0)
-        driver.tell(CommitRequested(1, orders(0)))
-        driver.heartbeat(Answer.ILLEGAL_GENERATION)
-        driver.tell(AboutToJoin(COOPERATIVE))
-        (_, request) = driver.tell(ListenerReturned())
-        assert isinstance(request, SendJoin)
-        driver.tell(Joined(request.attempt, Membership("a", 3)))
-        driver.assigned(0)
-        driver.tell(ListenerReturned())
-        (refused,) = self.answered(driver, Answer.OTHER)
-        assert isinstance(refused, CommitRefused)
-
-    def test_one_asked_for_during_the_sync_waits_for_its_end(self) -> None:
-        driver = Driver().owning(0)
-        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
-        driver.joined(2)
-        assert driver.tell(CommitRequested(1, orders(0))) == ()
-        assert driver.assigned(0)[0] == SendCommit(1, Membership("a", 2), orders(0))
-
-    def test_one_refused_while_the_join_is_answered_waits_for_its_end(self) -> None:
-        driver = Driver().owning(0)
-        driver.tell(CommitRequested(1, orders(0)))
-        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
-        driver.join()
-        assert self.answered(driver, Answer.ILLEGAL_GENERATION) == ()
-
-    def test_one_that_the_listener_makes_before_a_join_does_not_wait_for_that_join(self) -> None:
-        driver = Driver(protocol=EAGER).owning(0)
-        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
-        assert driver.tell(AboutToJoin(EAGER)) == (Revoke(orders(0)),)
-        sent = driver.tell(CommitRequested(1, orders(0)))
-        assert self.answered(driver, Answer.REBALANCE_IN_PROGRESS) == sent
-        assert self.answered(driver, Answer.OK) == (CommitDone(1),)
-
-    def test_one_whose_response_is_lost_is_sent_again(self) -> None:
-        driver = Driver().owning(0)
-        sent = driver.tell(CommitRequested(1, orders(0)))
-        assert self.answered(driver, Answer.OTHER) == sent
-
-    def test_a_retry_never_follows_a_later_commit_of_the_partition(self) -> None:
-        driver = Driver().owning(0)
-        driver.tell(CommitRequested(1, orders(0)))
-        driver.tell(CommitRequested(2, orders(0)))
-        assert self.answered(driver, Answer.OTHER) == ()
-        done = driver.tell(CommitAnswered(2, Membership("a", 1), Answer.OK))
-        assert done == (CommitDone(1), CommitDone(2))
-
-    def test_one_that_a_later_one_takes_over_is_not_done_before_that(self) -> None:
-        """Else the listener returns in good faith, and what it committed is struck from the later commit."""
-        driver = self.revoking(0, 1)
-        driver.tell(CommitRequested(1, orders(1)))
-        driver.tell(CommitRequested(2, orders(0, 1)))
-        assert self.answered(driver, Answer.OTHER, generation=2) == ()
-        again = driver.tell(CommitAnswered(2, Membership("a", 2), Answer.OTHER))
-        assert again == (SendCommit(2, Membership("a", 2), orders(0, 1)),)
-        done = driver.tell(CommitAnswered(2, Membership("a", 2), Answer.OK))
-        assert done == (CommitDone(1), CommitDone(2))
-
-    def test_one_that_a_later_one_takes_over_in_part_waits_for_both_parts(self) -> None:
-        driver = Driver().owning(0, 1)
-        driver.tell(CommitRequested(1, orders(0, 1)))
-        driver.tell(CommitRequested(2, orders(0)))
-        assert self.answered(driver, Answer.OTHER) == (SendCommit(1, Membership("a", 1), orders(1)),)
-        assert driver.tell(CommitAnswered(2, Membership("a", 1), Answer.OK)) == (CommitDone(2),)
-        assert self.answered(driver, Answer.OK) == (CommitDone(1),)
-
-    def test_one_that_a_later_one_takes_over_is_refused_with_it(self) -> None:
-        driver = Driver().owning(0)
-        for number in (1, 2, 3):
-            driver.tell(CommitRequested(number, orders(0)))
-        assert self.answered(driver, Answer.OTHER) == ()
-        assert driver.tell(CommitAnswered(2, Membership("a", 1), Answer.OTHER)) == ()
-        refused = driver.heartbeat(Answer.UNKNOWN_MEMBER_ID)
-        refused += driver.tell(CommitAnswered(3, Membership("a", 1), Answer.UNKNOWN_MEMBER_ID))
-        assert [(type(one), one.commit) for one in refused if isinstance(one, CommitRefused)] == [
-            (CommitRefused, 1),
-            (CommitRefused, 2),
-            (CommitRefused, 3),
-        ]
-
-    def test_one_that_a_later_one_takes_over_does_not_wait_for_it_when_nobody_else_does(self) -> None:
-        driver = Driver().owning(0)
-        for number in (1, 2, 3):
-            driver.tell(CommitRequested(number, orders(0)))
-        self.answered(driver, Answer.OTHER)
-        assert driver.tell(CommitAbandoned(2)) == ()
-        (refused,) = driver.tell(CommitAbandoned(3))
-        assert isinstance(refused, CommitRefused)
-        assert (refused.commit, refused.partitions) == (1, orders(0))
-
-    def test_one_of_a_partition_that_is_not_owned_is_refused(self) -> None:
-        (refused,) = Driver().owning(0).tell(CommitRequested(1, orders(7)))
-        assert isinstance(refused, CommitRefused)
-        assert refused.partitions == orders(7)
-
-    def test_one_that_is_abandoned_is_forgotten(self) -> None:
-        driver = Driver().owning(0)
-        driver.tell(CommitRequested(1, orders(0)))
-        driver.tell(CommitAbandoned(1))
-        assert self.answered(driver, Answer.OTHER) == ()
 
 
 class TestMisuse:

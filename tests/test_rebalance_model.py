@@ -25,12 +25,27 @@ def explore(model: Model, max_states: int | None = None) -> Result:
 
 
 @pytest.mark.parametrize(
-    "events", [(), ("close",), ("subscribe",), ("time", "load"), ("time", "timeout")], ids="+".join
+    "events",
+    [(), ("close",), ("commit", "partly"), ("subscribe",), ("time", "load"), ("time", "timeout")],
+    ids="+".join,
 )
 def test_every_rule_holds_to_the_fixpoint_and_two_rounds_are_enough(events: tuple[str, ...]) -> None:
     result = explore(Model(events=frozenset(events)))
     assert result.complete
     assert max(result.rounds) == 2
+
+
+@pytest.mark.exhaustive
+def test_every_rule_holds_while_members_are_late_with_what_a_rebalance_waits_for() -> None:
+    # Timeouts of several ticks: heartbeats are answered while JoinGroup or SyncGroup is late.
+    model = Model(
+        partitions=1,
+        events=frozenset({"time", "timeout"}),
+        late_requests=True,
+        session_timeout=2,
+        rebalance_timeout=2,
+    )
+    assert explore(model).fixpoint
 
 
 def test_a_message_lost_after_the_last_change_may_cost_one_round_more() -> None:
@@ -40,7 +55,17 @@ def test_a_message_lost_after_the_last_change_may_cost_one_round_more() -> None:
 
 
 @pytest.mark.parametrize(
-    "events", ["close,commit", "late,close", "late,commit", "lose", "poll", "time,load", "time,timeout"]
+    "events",
+    [
+        "close,commit",
+        "commit,partly",
+        "late,close",
+        "late,commit",
+        "lose",
+        "poll",
+        "time,load",
+        "time,timeout",
+    ],
 )
 def test_reduced_forms_stand_for_exactly_the_states_that_plain_ones_reach(events: str) -> None:
     model = Model(events=frozenset(events.split(",")))
@@ -52,7 +77,7 @@ def test_reduced_forms_stand_for_exactly_the_states_that_plain_ones_reach(events
     assert max(few.rounds) == max(many.rounds)
 
 
-@pytest.mark.parametrize("events", ["commit,lose", "late,poll", "late,time,load", "late,time,timeout"])
+@pytest.mark.parametrize("events", ["commit,lose,partly", "late,poll", "late,time,load", "late,time,timeout"])
 def test_no_state_that_plain_forms_reach_is_missing_among_the_reduced_ones(events: str) -> None:
     model = Model(events=frozenset(events.split(",")))
     reduced, plain = Exploration(model), Exploration(model, reduce=False)

@@ -121,7 +121,7 @@ class TestAsking:
         answered = threading.Event()
 
         def slow(topics: Any) -> Any:
-            assert answered.wait(30)
+            assert answered.wait(120)
             return {"orders": [len(topics)] * 3}
 
         assignor, consumer = Assignor(Weighted(), weights=slow), Coordinator()

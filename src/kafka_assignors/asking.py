@@ -10,7 +10,9 @@ from typing import Any
 __all__ = ["ask_in_thread"]
 
 
-def ask_in_thread(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+def ask_in_thread(
+    function: Callable[..., Any], *arguments: Any, name: str = "kafka-assignors-weights"
+) -> Future[Any]:
     """Call it in a thread of its own: not one of a pool, whose threads it might occupy for good.
 
     The thread does not keep the process from ending, and cancelling the future does not stop it.
@@ -24,5 +26,5 @@ def ask_in_thread(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         except BaseException as error:  # Whatever it is: somebody waits for it.
             answer.set_exception(error)
 
-    threading.Thread(target=call, name="kafka-assignors-weights", daemon=True).start()
+    threading.Thread(target=call, name=name, daemon=True).start()
     return answer

@@ -196,7 +196,7 @@ def reduced_process(process: Process) -> Process:
     for one in member.commits:
         wanted |= one.resendable | one.sent
     reduced = Process(member, join, heartbeat, commit, process.leaving, process.overtaken & wanted)
-    if commit is None or commit.answer is Answer.OK:
+    if commit is None or commit.answer in (Answer.OK, Answer.OTHER):  # OTHER: some of it was accepted.
         return reduced
     # NOBODY: it was found before that it can only be refused.
     return commit_refused(reduced) if commit.answer or commit.membership == NOBODY else reduced

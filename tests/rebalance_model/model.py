@@ -38,6 +38,7 @@ from kafka_assignors.rebalance.values import (
 )
 from kafka_assignors.strategies.contract import RebalanceProtocol
 from tests.rebalance_model.coordinator import Claim, Coordinator, Entry, GroupState, Leading, Replies
+from tests.rebalance_model.parts import check_parts, names_of, parts_of
 from tests.rebalance_model.world import (
     LETTERS,
     NAMES,
@@ -55,6 +56,7 @@ from tests.rebalance_model.world import (
     Request,
     SyncAnswered,
     SyncSent,
+    TakenInPart,
     Violation,
     World,
     may_send_heartbeat,
@@ -101,6 +103,8 @@ class Told(NamedTuple):
 
     to: Literal["heartbeat", "commit"]
     answer: Answer
+    accepted: Partitions = NOTHING
+    failed: Partitions = NOTHING
 
 
 class Arrival(NamedTuple):
@@ -138,7 +142,7 @@ class Model:
     kinds: tuple[Kind, ...] = ()
     leading: Leading = "ours"
     events: frozenset[str] = frozenset(
-        {"crash", "close", "poll", "subscribe", "lose", "time", "timeout", "load", "commit", "late"}
+        {"crash", "close", "poll", "subscribe", "lose", "time", "timeout", "load", "commit", "late", "partly"}
     )
     session_timeout: int = 1
     rebalance_timeout: int = 1
@@ -226,6 +230,11 @@ class Model:
             case Commit(membership):
                 after, answer = group.commit(membership.member_id, membership.generation)
                 return Arrival(after, Told("commit", answer))
+            case TakenInPart(membership, accepted, failed):
+                after, answer = group.commit(membership.member_id, membership.generation)
+                if answer is not Answer.OK:
+                    return Arrival(after, Told("commit", answer))
+                return Arrival(after, Told("commit", Answer.OTHER, accepted, failed))
             case Removal(member_ids):
                 after, mail = group.remove(*member_ids)
                 return Arrival(after, None, mail, after.generation != group.generation, after != group)
@@ -239,15 +248,15 @@ class Model:
             return here.process if self.late_answers else self._heartbeat_learned(here).here.process
         sent = process.commit
         assert sent is not None
-        if told.answer is Answer.OK and (overtaken := sent.partitions & process.overtaken):
+        accepted = sent.partitions if told.answer is Answer.OK else told.accepted
+        if overtaken := accepted & process.overtaken:
             raise Violation(
-                f"{here.name}'s commit of {_names(overtaken)} is accepted after somebody else installed it"
+                f"{here.name}'s commit of {names_of(overtaken)} is accepted after somebody else installed it"
             )
+        answered = sent._replace(answer=told.answer, accepted=told.accepted, failed=told.failed)
         if self.late_requests:
-            return self._put(here, commit=sent._replace(answer=told.answer)).process
-        return self._tell(
-            self._put(here, commit=None), CommitAnswered(0, sent.membership, told.answer)
-        ).process
+            return self._put(here, commit=answered).process
+        return self._commit_learned(here, answered).process
 
     def _user_steps(self, here: Here) -> Iterator[Step]:
         process, name = here.process, here.name
@@ -272,7 +281,7 @@ class Model:
                 wanted |= member.call.asked.partitions & member.owned
             if wanted and not (self.kind(here.index) == "java" and member.phase is not Phase.IDLE):
                 after = self._tell(here, CommitRequested(0, wanted))
-                yield _disturbance(f"{name} commits {_names(wanted)}", after)
+                yield _disturbance(f"{name} commits {names_of(wanted)}", after)
         if member.closing:
             return
         if "crash" in self.events and not self._ghosts(here):
@@ -339,7 +348,9 @@ class Model:
             event = Assigned(sent.membership, sent.reply.partitions, sent.sent_at)
             if sent.reply.answer is not Answer.OK:
                 event = SyncFailed(sent.membership, sent.reply.answer)
-            got = _names(sent.reply.partitions) if sent.reply.answer is Answer.OK else sent.reply.answer.name
+            got = (
+                names_of(sent.reply.partitions) if sent.reply.answer is Answer.OK else sent.reply.answer.name
+            )
             yield Step(f"{name} gets its SyncGroup answer: {got}", self._tell(empty, event), True)
         elif not sent.arrived:
             yield self._arriving(here, sent)
@@ -363,7 +374,7 @@ class Model:
     def _arriving(self, here: Here, sent: JoinSent | SyncSent) -> Step:
         label = f"{here.name}'s SyncGroup arrives"
         if isinstance(sent, JoinSent):
-            claim = f"{_names(sent.claim.owned)} of {sent.claim.generation}"
+            claim = f"{names_of(sent.claim.owned)} of {sent.claim.generation}"
             label = f"{here.name}'s JoinGroup arrives, claiming {claim}"
         return Step(label, self._put(here, join=sent._replace(arrived=True)), True, sent)
 
@@ -375,12 +386,26 @@ class Model:
         empty = self._put(here, commit=None)
         if sent.answer is None:
             yield Step(f"{name}'s commit arrives", here, True, sent)
+            if "partly" in self.events:
+                for label, taken_in_part in parts_of(sent):
+                    yield _disturbance(f"{name}'s commit arrives: {label}", here)._replace(
+                        request=taken_in_part
+                    )
         else:
-            after = self._tell(empty, CommitAnswered(0, sent.membership, sent.answer))
+            after = self._commit_learned(here, sent)
             yield Step(f"{name} learns of its commit: {sent.answer.name}", after, True)
         if "lose" in self.events:
             after = self._tell(empty, CommitAnswered(0, sent.membership, Answer.OTHER))
             yield _disturbance(f"{name}'s commit is lost", after)
+
+    def _commit_learned(self, here: Here, sent: Commit) -> Here:
+        assert sent.answer is not None
+        before = here.process.member
+        event = CommitAnswered(0, sent.membership, sent.answer, sent.accepted, sent.failed)
+        here = self._tell(self._put(here, commit=None), event)
+        if before is not None and here.process.member is not None and sent.answer is Answer.OTHER:
+            check_parts(here.name, before, event, here.process.member)
+        return here
 
     def _expiries(self, here: Here) -> Iterator[Step]:
         member = here.process.member
@@ -404,6 +429,8 @@ class Model:
         before = here.process.member
         assert before is not None
         member, actions = before.handle(event, NOW)
+        if not before.owned <= member.owned and Install(member.owned) not in actions:
+            raise Violation(f"{here.name} gives a partition up without saying what it has left")
         if isinstance(event, CommitRequested):
             here = self._put(here, overtaken=NOTHING)
         here = self._put(here, member=member)
@@ -461,7 +488,7 @@ class Model:
         if answer not in (Answer.OK, Answer.REBALANCE_IN_PROGRESS):
             return answer is not Answer.ILLEGAL_GENERATION or not member.outdated
         if answer is Answer.OK and member.has_lease(NOW):
-            return member.heard_at < NOW or member.stable_at < NOW
+            return member.heard_at < NOW or (member.stable_at < NOW and member.phase is not Phase.SYNCING)
         if answer is Answer.REBALANCE_IN_PROGRESS and not waits_for_sync(member) and member.heard_at < NOW:
             return True
         joins = member.phase is Phase.IDLE and not member.rejoin_reason and not member.closing
@@ -516,7 +543,3 @@ def _seen(here: Here) -> Known:
 
 def _disturbance(label: str, here: Here) -> Step:
     return Step(label, here, settling=False, disturbance=True)
-
-
-def _names(partitions: Partitions) -> str:
-    return "+".join(topic for topic, _ in sorted(partitions)) or "nothing"

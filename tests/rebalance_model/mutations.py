@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from kafka_assignors.rebalance.commits import Commit
 from kafka_assignors.rebalance.member import Member, Phase, Step, _Call, _Then
 from kafka_assignors.rebalance.values import (
     NOBODY,
@@ -19,7 +20,7 @@ from kafka_assignors.rebalance.values import (
 )
 from kafka_assignors.strategies.contract import RebalanceProtocol
 from tests.rebalance_model.model import Model
-from tests.rebalance_model.world import NOW
+from tests.rebalance_model.world import NOTHING, NOW
 
 __all__ = ["LEADER_MUTATIONS", "MUTATIONS"]
 
@@ -127,6 +128,22 @@ class ResendsCommitsAfterALoss(Member):
         return replace(self, owned=self.owned - partitions), ()
 
 
+class TriesAgainWhatIsSettled(Member):
+    """Sends all of a commit again of which a part was accepted or has failed for good."""
+
+    def _settled(self, commit: Commit, accepted: Partitions, failed: Partitions) -> Step:
+        if accepted == commit.sent:
+            return Member._settled(self, commit, accepted, failed)
+        return Member._settled(self, commit, NOTHING, NOTHING)
+
+
+class TakesAPartForAll(Member):
+    """Takes a commit for done as soon as some of it is."""
+
+    def _settled(self, commit: Commit, accepted: Partitions, failed: Partitions) -> Step:
+        return Member._settled(self, commit, commit.sent if accepted else accepted, failed)
+
+
 @dataclass(frozen=True)
 class ClaimsTheOldGeneration(Member):
     """Claims the generation of its last assignment instead of that of its last JoinGroup response."""
@@ -179,6 +196,8 @@ MUTATIONS: tuple[Model, ...] = (
     _model(DeliversAfterThePollInterval, "poll"),
     _model(ResendsCommitsOfWhatItGaveUp, "commit", "lose"),
     _model(ResendsCommitsAfterALoss, "commit", "poll"),
+    _model(TriesAgainWhatIsSettled, "commit", "partly"),
+    _model(TakesAPartForAll, "commit", "partly"),
     _model(ClaimsTheOldGeneration, "subscribe", leading="older"),
     _model(EagerKeepsItsPartitions, leading="eager", kinds=("eager", "eager")),
     _model(RevokesOnCloseAfterALoss, "close", "time"),

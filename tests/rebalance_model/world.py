@@ -67,6 +67,9 @@ class Commit(NamedTuple):
     membership: Membership
     partitions: Partitions
     answer: Answer | None
+    accepted: Partitions = NOTHING
+    """With an answer that takes a part of it."""
+    failed: Partitions = NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,15 @@ class Loading(NamedTuple):
     membership: Membership
 
 
-Request: TypeAlias = JoinSent | SyncSent | Heartbeat | Loading | Commit | Removal
+class TakenInPart(NamedTuple):
+    """A commit whose partitions have errors of their own, at a coordinator that knows the member."""
+
+    membership: Membership
+    accepted: Partitions
+    failed: Partitions
+
+
+Request: TypeAlias = JoinSent | SyncSent | Heartbeat | Loading | Commit | TakenInPart | Removal
 """What comes to the coordinator."""
 
 

@@ -33,14 +33,17 @@ offset sent again under a new generation can overwrite what the new owner commit
 strikes it from every open commit. A commit that crossed a change of generation is sent again for the
 partitions that were owned all the while, and is refused for the rest. Between JoinGroup's response and
 SyncGroup's the coordinator takes no commit: it is held. A retry never follows a later commit of the same
-partition: the earlier one is then done when the later one is, and refused with it.
+partition: the earlier one is then done when the later one is, and refused with it. An answer that takes some
+partitions of a commit settles those: only what neither was accepted nor failed for good is tried again.
 
 **Lease.** A member may deliver only while the coordinator cannot have given its partitions away:
     - within the session timeout after it *sent* the last request that was accepted: the coordinator's own
       timer starts later, when the request arrives. The arrival of the response proves nothing, it may have
       lain in the socket of a frozen process;
     - within the rebalance timeout after it sent the last request that was accepted and *not* answered
-      REBALANCE_IN_PROGRESS: a rebalance may have begun right after, and may end without us.
+      REBALANCE_IN_PROGRESS: a rebalance may have begun right after, and may end without us. From JoinGroup's
+      response to SyncGroup's heartbeats are answered OK, and do not count here: the coordinator removes a
+      member whose SyncGroup does not come within the rebalance timeout.
 When it is over nothing is delivered, and a heartbeat that is answered OK does not bring it back: while a
 coordinator that took over from another broker loads the group, it says OK to all heartbeats, also to those
 of members that were removed long ago (`GroupCoordinatorService.heartbeat` of Kafka). The member joins again.
@@ -75,6 +78,8 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from kafka_assignors.group import NO_GENERATION
+from kafka_assignors.rebalance import commits as open_commits
+from kafka_assignors.rebalance.commits import Commit, Commits
 from kafka_assignors.rebalance.values import (
     NOBODY,
     AboutToJoin,
@@ -86,8 +91,6 @@ from kafka_assignors.rebalance.values import (
     CloseRequested,
     CommitAbandoned,
     CommitAnswered,
-    CommitDone,
-    CommitRefused,
     CommitRequested,
     Event,
     Fail,
@@ -117,11 +120,6 @@ __all__ = ["Member", "OutOfOrderError", "Phase", "Settings", "common_protocol"]
 NOTHING: Partitions = frozenset()
 NO_ACTIONS: tuple[Action, ...] = ()
 NEVER = -math.inf
-
-GAVE_UP = (
-    "the partitions were revoked or lost after the commit was requested, or not owned at all, "
-    "or nobody waited any more for a later commit of them"
-)
 
 
 class OutOfOrderError(RuntimeError):
@@ -168,47 +166,6 @@ class _Call:
     assigned: Partitions = NOTHING
 
 
-@dataclass(frozen=True, slots=True)
-class _Commit:
-    """A commit that has not come to its end.
-
-    `resendable` may go out once more; `refused` never again. `superseded` is what a later commit carries now:
-    what becomes of that becomes of this. `sent` is what the request under way carries, empty while the commit
-    is held.
-    """
-
-    number: int
-    resendable: Partitions
-    refused: Partitions = NOTHING
-    sent: Partitions = NOTHING
-    superseded: Partitions = NOTHING
-
-    @property
-    def undecided(self) -> Partitions:
-        return self.resendable | self.superseded
-
-    @property
-    def is_over(self) -> bool:
-        return not (self.sent or self.undecided)
-
-    def without(self, partitions: Partitions) -> _Commit:
-        struck = self.undecided & partitions
-        if not struck:
-            return self
-        return replace(
-            self,
-            resendable=self.resendable - struck,
-            superseded=self.superseded - struck,
-            refused=self.refused | struck,
-        )
-
-    def superseded_by(self, later: Partitions) -> _Commit:
-        taken = self.resendable & later
-        if not taken:
-            return self
-        return replace(self, resendable=self.resendable - taken, superseded=self.superseded | taken)
-
-
 def common_protocol(strategies: Iterable[Strategy]) -> RebalanceProtocol:
     """What members that offer all of these strategies follow: cooperative only if each of them can."""
     if all(RebalanceProtocol.COOPERATIVE in strategy.protocols for strategy in strategies):
@@ -240,7 +197,7 @@ class Member:
     stable_at: float = NEVER
     """The same, of those that were not answered REBALANCE_IN_PROGRESS."""
     call: _Call | None = None
-    commits: tuple[_Commit, ...] = ()
+    commits: Commits = ()
     closing: bool = False
 
     # -------------------------------------------------------------------------------- what an adapter asks
@@ -261,6 +218,11 @@ class Member:
             and not self.stalled
             and not self.closing
         )
+
+    @property
+    def committable(self) -> Partitions:
+        """The partitions that a commit requested at this moment may carry."""
+        return self.owned if self.in_group else NOTHING
 
     @property
     def deliverable(self) -> Partitions:
@@ -455,7 +417,7 @@ class Member:
     def _given_up(self, partitions: Partitions) -> Step:
         """The partitions leave the assignment and every open commit."""
         owned = self.owned - partitions
-        commits = tuple(commit.without(partitions) for commit in self.commits)
+        commits = open_commits.strike(self.commits, partitions)
         return replace(self, owned=owned, commits=commits)._finish_empty_commits()
 
     # -------------------------------------------------------------------------------------------- loss
@@ -480,7 +442,7 @@ class Member:
             outdated=False,
             heard_at=NEVER,
             stable_at=NEVER,
-            commits=tuple(commit.without(commit.undecided) for commit in self.commits),
+            commits=open_commits.strike_all(self.commits),
         )
         return member._finish_empty_commits()
 
@@ -498,7 +460,8 @@ class Member:
 
     def _heartbeat_accepted(self, sent_at: float, now: float) -> Member:
         """Of a coordinator that may not know who is in the group."""
-        member = self._accepted(sent_at, rebalancing=False)
+        # While it waits for SyncGroup it says OK, and it removes members that are late with theirs.
+        member = self._accepted(sent_at, rebalancing=self.phase is Phase.SYNCING)
         if self.has_lease(now):
             return member  # It cannot have been removed before.
         if self.phase is Phase.IDLE and member.has_lease(now):
@@ -552,70 +515,56 @@ class Member:
     # -------------------------------------------------------------------------------------------- commits
 
     def _commit_requested(self, event: CommitRequested) -> Step:
-        if any(commit.number == event.commit for commit in self.commits):
+        if open_commits.find(self.commits, event.commit) is not None:
             raise OutOfOrderError(f"commit {event.commit} was requested before and is not at its end")
-        mine = event.partitions & self.owned if self.in_group else NOTHING
+        mine = (event.partitions - event.given_up) & self.committable
         # A retry of an older commit must not come after this one.
-        earlier = (commit.superseded_by(mine) for commit in self.commits)
-        commit = _Commit(event.commit, mine, event.partitions - mine)
+        earlier = open_commits.supersede(self.commits, mine)
+        commit = Commit(event.commit, mine, event.partitions - mine)
         member = replace(self, commits=(*earlier, commit))
         if mine and self.phase is Phase.SYNCING:
             return member, ()
         return member._send(commit)
 
     def _commit_answered(self, event: CommitAnswered) -> Step:
-        commit = next((commit for commit in self.commits if commit.number == event.commit), None)
+        commit = open_commits.find(self.commits, event.commit)
         if commit is None:
             return self, ()  # abandoned
         if not commit.sent:
             raise OutOfOrderError(f"commit {event.commit} was answered but not sent")
-        if event.answer is Answer.OK:
-            # What went into the accepted request is committed, whatever has become of the partition since.
-            refused = commit.refused - commit.sent
-            member, earlier = self._accepted_commit(commit)
-            return member, (*earlier, _outcome(replace(commit, refused=refused)))
-        held = replace(commit, sent=NOTHING)
-        member, actions = self._with_commit(held), NO_ACTIONS
+        accepted = commit.sent if event.answer is Answer.OK else event.accepted
+        member, actions = self._settled(commit, accepted, event.failed)
         waits = self.phase is Phase.SYNCING
         if event.membership == self.membership and self.in_group:
             if event.answer is Answer.REBALANCE_IN_PROGRESS:
                 # The next join settles it, unless that waits for the listener, and the listener for this.
                 member, waits = member._rejoining("a commit met a rebalance"), self.call is None
-            elif event.answer is not Answer.OTHER:
-                member, actions = member._refused(event.answer)
+            elif event.answer not in (Answer.OK, Answer.OTHER):
+                member, refused = member._refused(event.answer)
+                actions += refused
                 waits = waits or self.phase is Phase.JOINING
-        still_open = next((commit for commit in member.commits if commit.number == event.commit), None)
+        still_open = open_commits.find(member.commits, event.commit)
         if still_open is None or (waits and still_open.resendable):
             return member, actions
         member, more = member._send(still_open)
         return member, actions + more
 
-    def _accepted_commit(self, accepted: _Commit) -> Step:
-        """Without it, and without what earlier ones waited for."""
-        before = self.commits.index(accepted)
-        commits = (
-            *(replace(one, superseded=one.superseded - accepted.sent) for one in self.commits[:before]),
-            *self.commits[before + 1 :],
-        )
-        return replace(self, commits=commits)._finish_empty_commits()
+    def _settled(self, commit: Commit, accepted: Partitions, failed: Partitions) -> Step:
+        """The member once some of what a commit had sent needs no other try."""
+        return replace(
+            self, commits=open_commits.settle(self.commits, commit, accepted, failed)
+        )._finish_empty_commits()
 
     def _commit_abandoned(self, number: int) -> Step:
-        """Whether it is accepted will not be known, nor then of earlier ones what it had taken over."""
-        kept: list[_Commit] = []
-        carried = NOTHING
-        for commit in reversed(self._without_commit(number).commits):
-            kept.insert(0, commit.without(commit.superseded - carried))
-            carried |= commit.undecided
-        return replace(self, commits=tuple(kept))._finish_empty_commits()
+        return replace(self, commits=open_commits.remove(self.commits, number))._finish_empty_commits()
 
-    def _send(self, commit: _Commit) -> Step:
+    def _send(self, commit: Commit) -> Step:
         """Send what may still be sent of a commit, or say how it ended if that is known."""
         if commit.resendable:
             sent = replace(commit, sent=commit.resendable)
-            return self._with_commit(sent), (SendCommit(commit.number, self.membership, sent.sent),)
-        if commit.superseded:
-            return self, ()
-        return self._without_commit(commit.number), (_outcome(commit),)
+            member = replace(self, commits=open_commits.put(self.commits, sent))
+            return member, (SendCommit(commit.number, self.membership, sent.sent),)
+        return self._finish_empty_commits()
 
     def _send_held_commits(self) -> Step:
         member, actions = self, NO_ACTIONS
@@ -626,25 +575,9 @@ class Member:
         return member, actions
 
     def _finish_empty_commits(self) -> Step:
-        """End the held commits of which nothing is left to send."""
-        ended = [commit for commit in self.commits if commit.is_over]
-        if not ended:
-            return self, ()
-        commits = tuple(commit for commit in self.commits if commit not in ended)
-        return replace(self, commits=commits), tuple(map(_outcome, ended))
-
-    def _with_commit(self, changed: _Commit) -> Member:
-        commits = tuple(changed if one.number == changed.number else one for one in self.commits)
-        return replace(self, commits=commits)
-
-    def _without_commit(self, number: int) -> Member:
-        return replace(self, commits=tuple(one for one in self.commits if one.number != number))
+        """End the commits of which nothing is left to send or to wait for."""
+        commits, outcomes = open_commits.finish(self.commits)
+        return replace(self, commits=commits), outcomes
 
 
 Step: TypeAlias = tuple[Member, tuple[Action, ...]]
-
-
-def _outcome(commit: _Commit) -> Action:
-    if commit.refused:
-        return CommitRefused(commit.number, commit.refused, GAVE_UP)
-    return CommitDone(commit.number)

@@ -1,7 +1,8 @@
 """The words of a rebalance: what an adapter tells the machine (events) and what it is told to do (actions).
 
-All of them are frozen values. Times are seconds of one monotonic clock of the client's process; the machine
-only compares them. A partition is a `(topic, partition)` tuple: the clients' own `TopicPartition` is one.
+All of them are frozen values. Times are seconds of one clock of the client's process
+(`clock.including_suspend`); the machine only compares them. A partition is a `(topic, partition)` tuple: the
+clients' own `TopicPartition` is one.
 """
 
 from __future__ import annotations
@@ -155,28 +156,37 @@ class HeartbeatAnswered:
 
 @dataclass(frozen=True, slots=True)
 class CommitRequested:
-    """Somebody wants offsets of these partitions committed. `commit` is a number nobody else uses."""
+    """Offsets of these partitions are to be committed. `commit` is a number that no other open commit has.
+
+    `given_up` are those of them that the member did not own all the time since the user asked for the commit:
+    see `CommitQueue`.
+    """
 
     commit: int
     partitions: Partitions
+    given_up: Partitions = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class CommitAnswered:
     """An OffsetCommit request was answered; `membership` is what it was sent with.
 
-    OTHER asks for another try, so errors that no retry helps (too large, not authorized) are the caller's:
-    report `CommitAbandoned`.
+    OK says that all partitions were accepted. With any other answer some of them may be `accepted`, and some
+    `failed` for good, by an error that no retry helps (deleted, metadata too large, not authorized): the
+    caller is told of these by the adapter when the commit is over. The others are tried again.
+    `kafka_assignors.rebalance.answers.commit_answer` reads the error codes.
     """
 
     commit: int
     membership: Membership
     answer: Answer
+    accepted: Partitions = frozenset()
+    failed: Partitions = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class CommitAbandoned:
-    """Who asked for the commit waits no longer, or it failed for a reason of its own."""
+    """Who asked for the commit waits no longer, or it failed before it was sent."""
 
     commit: int
 
@@ -296,7 +306,8 @@ class SendCommit:
 
 @dataclass(frozen=True, slots=True)
 class CommitDone:
-    """Tell who asked that the commit succeeded (or that a later one stands in for it)."""
+    """Tell who asked that the commit succeeded (or that a later one stands in for it), but for what failed
+    for good."""
 
     commit: int
 

@@ -1,0 +1,70 @@
+"""What an adapter is to the machine, for tests that go through it event by event."""
+
+from __future__ import annotations
+
+from kafka_assignors.rebalance import Member, Settings
+from kafka_assignors.rebalance.values import (
+    AboutToJoin,
+    Action,
+    Answer,
+    Assigned,
+    Event,
+    HeartbeatAnswered,
+    Joined,
+    ListenerReturned,
+    Membership,
+    Partitions,
+    SendJoin,
+    SendSync,
+    SubscriptionChanged,
+)
+from kafka_assignors.strategies.contract import RebalanceProtocol
+
+__all__ = ["COOPERATIVE", "EAGER", "SETTINGS", "Driver", "orders"]
+
+COOPERATIVE, EAGER = RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER
+SETTINGS = Settings(session_timeout=45, rebalance_timeout=300, max_poll_interval=300)
+
+
+def orders(*partitions: int) -> Partitions:
+    return frozenset(("orders", partition) for partition in partitions)
+
+
+class Driver:
+    """What an adapter is to the machine: it keeps the member and collects what there is to do."""
+
+    def __init__(self, settings: Settings = SETTINGS, protocol: RebalanceProtocol = COOPERATIVE) -> None:
+        self.member = Member(settings)
+        self.protocol = protocol
+        self.now = 1000.0
+        self.tell(SubscriptionChanged(frozenset({"orders"})))
+
+    def tell(self, event: Event) -> tuple[Action, ...]:
+        self.member, actions = self.member.handle(event, self.now)
+        return actions
+
+    def join(self) -> SendJoin:
+        """Go to JoinGroup; no listener call may be due before."""
+        (request,) = self.tell(AboutToJoin(self.protocol))
+        assert isinstance(request, SendJoin)
+        return request
+
+    def joined(self, generation: int, member_id: str = "a") -> Membership:
+        """Through JoinGroup to SyncGroup."""
+        request = self.join()
+        membership = Membership(member_id, generation)
+        assert self.tell(Joined(request.attempt, membership)) == (SendSync(membership),)
+        return membership
+
+    def assigned(self, *partitions: int) -> tuple[Action, ...]:
+        return self.tell(Assigned(self.member.membership, orders(*partitions), self.now))
+
+    def owning(self, *partitions: int, generation: int = 1) -> Driver:
+        self.joined(generation)
+        self.assigned(*partitions)
+        self.tell(ListenerReturned())
+        return self
+
+    def heartbeat(self, answer: Answer, sent_at: float | None = None) -> tuple[Action, ...]:
+        at = self.now if sent_at is None else sent_at
+        return self.tell(HeartbeatAnswered(self.member.membership, answer, at))

@@ -1,0 +1,43 @@
+"""Commits whose partitions have errors of their own: some are accepted, some fail for good, the others may be
+tried again.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from kafka_assignors.rebalance.member import Member
+from kafka_assignors.rebalance.values import CommitAnswered, Partitions
+from tests.rebalance_model.world import Commit, TakenInPart, Violation
+
+
+def parts_of(sent: Commit) -> Iterator[tuple[str, TakenInPart]]:
+    """All that a coordinator that knows the member can make of a commit, but for accepting the whole."""
+    partitions = sorted(sent.partitions)
+    for fates in itertools.product(("accepted", "failed", "again"), repeat=len(partitions)):
+        fate_of = dict(zip(partitions, fates, strict=True))
+        accepted, failed, again = (
+            frozenset(partition for partition in partitions if fate_of[partition] == fate)
+            for fate in ("accepted", "failed", "again")
+        )
+        if accepted != sent.partitions:
+            label = f"{names_of(failed)} fails, {names_of(again)} may be tried again"
+            yield label, TakenInPart(sent.membership, accepted, failed)
+
+
+def check_parts(name: str, before: Member, event: CommitAnswered, after: Member) -> None:
+    """What is settled is not sent again, and what may be tried again is not forgotten."""
+    settled, undecided = event.accepted | event.failed, _undecided(after)
+    if again := settled & undecided:
+        raise Violation(f"{name} commits {names_of(again)} again, which is settled")
+    if forgotten := (_undecided(before) - settled) & after.committable - undecided:
+        raise Violation(f"{name} forgets to commit {names_of(forgotten)}")
+
+
+def names_of(partitions: Partitions) -> str:
+    return "+".join(topic for topic, _ in sorted(partitions)) or "nothing"
+
+
+def _undecided(member: Member) -> Partitions:
+    return frozenset().union(*(commit.undecided for commit in member.commits))
