@@ -11,6 +11,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer
 
 from compat_tests.group_of_members import GroupOfMembers
+from compat_tests.hang_limit import HANG_S
 
 __all__ = ["consumer_of", "settle", "stopping"]
 
@@ -46,7 +47,7 @@ async def settle(group: GroupOfMembers, *consumers: AIOKafkaConsumer) -> None:
         return [len(consumer.assignment()) for consumer in consumers]
 
     fair = sum(group.topics.values()) // len(consumers)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANG_S
     while shares() != [fair] * len(consumers):
         assert time.monotonic() < deadline, shares()
         await asyncio.sleep(0.05)

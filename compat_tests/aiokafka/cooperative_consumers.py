@@ -11,6 +11,7 @@ from typing import Any
 from aiokafka import ConsumerRebalanceListener, TopicPartition
 
 from compat_tests.group_of_members import GroupOfMembers
+from compat_tests.hang_limit import HANG_S
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 
 __all__ = ["Listener", "consuming", "of", "until"]
@@ -56,14 +57,14 @@ async def consuming(
     )
     consumer.subscribe(list(group.topics), listener=listener)
     try:
-        await asyncio.wait_for(consumer.start(), 30)
+        await asyncio.wait_for(consumer.start(), HANG_S)
         yield consumer
     finally:
         await consumer.stop()
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + HANG_S
     while not condition():
         assert time.monotonic() < deadline
         await asyncio.sleep(0.02)

@@ -6,6 +6,7 @@ import collections
 import time
 
 from compat_tests.group_of_members import GroupOfMembers
+from compat_tests.hang_limit import HANG_S
 from compat_tests.kafka_cluster import Kafka
 
 PROGRAM = "compat_tests.aiokafka.copying_member"
@@ -25,7 +26,7 @@ def copies(group: GroupOfMembers, expected: int) -> collections.Counter[str]:
         }
     )
     found: collections.Counter[str] = collections.Counter()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANG_S
     try:
         consumer.subscribe([f"copies-of-{group.topic('orders')}"])
         while len(found) < expected:

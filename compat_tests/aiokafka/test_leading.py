@@ -15,6 +15,7 @@ from aiokafka import AIOKafkaConsumer
 
 from compat_tests.aiokafka.consumers import consumer_of, settle, stopping
 from compat_tests.group_of_members import GroupOfMembers
+from compat_tests.hang_limit import HANG_S
 from compat_tests.kafka_cluster import Kafka
 from compat_tests.leader_scenarios import ONE_HOUR_MS
 from compat_tests.strategies_of_others import Reversed, Witness
@@ -39,7 +40,7 @@ class StuckOnce:
     def assign(self, group: Group) -> Assignment:
         if len(group.members) == self.members and not self.stuck.is_set():
             self.stuck.set()
-            assert self.released.wait(60)
+            assert self.released.wait(HANG_S)
         return Reversed().assign(group)
 
     @contextlib.contextmanager
@@ -59,7 +60,7 @@ def test_a_leader_whose_strategy_does_not_come_back_is_replaced_and_says_so(
         consumer = consumer_of(group, assignor(strategy), session_timeout_ms=6000, rebalance_timeout_ms=2000)
         with strategy.released_in_the_end():
             async with stopping(consumer):
-                await asyncio.wait_for(consumer.start(), 30)
+                await asyncio.wait_for(consumer.start(), HANG_S)
                 assert strategy.stuck.is_set()
                 assert not strategy.released.is_set()
                 await settle(group, consumer)
@@ -81,10 +82,10 @@ def test_a_follower_whose_request_times_out_waits_on_in_the_same_generation(kafk
                 await leader.start()
                 before = leader._coordinator.generation
                 starting = asyncio.create_task(follower.start())
-                assert await asyncio.to_thread(strategy.stuck.wait, 60)
+                assert await asyncio.to_thread(strategy.stuck.wait, HANG_S)
                 await asyncio.sleep(2.5)
                 strategy.released.set()
-                await asyncio.wait_for(starting, 30)
+                await asyncio.wait_for(starting, HANG_S)
                 await settle(group, leader, follower)
                 return before, leader._coordinator.generation
 
@@ -103,7 +104,7 @@ def test_a_leader_that_is_stopped_while_it_thinks_leaves_at_once(kafka: Kafka) -
         with strategy.released_in_the_end():
             async with stopping(leader, successor):
                 starting = asyncio.create_task(leader.start())
-                assert await asyncio.to_thread(strategy.stuck.wait, 60)
+                assert await asyncio.to_thread(strategy.stuck.wait, HANG_S)
                 starting.cancel()
                 await asyncio.wait_for(leader.stop(), 20)
                 await asyncio.wait_for(successor.start(), 20)
@@ -122,11 +123,11 @@ def test_partitions_that_are_added_while_the_leader_thinks_are_assigned_right_af
         with strategy.released_in_the_end():
             async with stopping(consumer):
                 starting = asyncio.create_task(consumer.start())
-                assert await asyncio.to_thread(strategy.stuck.wait, 60)
+                assert await asyncio.to_thread(strategy.stuck.wait, HANG_S)
                 await asyncio.to_thread(group.add_partitions, "orders", 7)
                 await consumer._client.force_metadata_update()
                 strategy.released.set()
-                await asyncio.wait_for(starting, 30)
+                await asyncio.wait_for(starting, HANG_S)
                 await settle(group, consumer)
 
     with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:

@@ -16,6 +16,7 @@ from aiokafka import AIOKafkaConsumer
 from compat_tests.aiokafka.consumers import consumer_of, stopping
 from compat_tests.aiokafka.cooperative_consumers import consuming
 from compat_tests.group_of_members import GroupOfMembers
+from compat_tests.hang_limit import HANG_S
 from compat_tests.kafka_cluster import Kafka
 from compat_tests.weights import lag, member_ids, silent_server
 from kafka_assignors.group import Topic
@@ -27,7 +28,7 @@ PROGRAM = "compat_tests.aiokafka.member"
 
 async def until_shares(expected: list[set[int]], *consumers: Any) -> None:
     """Wait until the consumers have these partitions, whoever has which."""
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + HANG_S
     while True:
         shares = [{tp.partition for tp in consumer.assignment()} for consumer in consumers]
         if sorted(map(sorted, shares)) == sorted(map(sorted, expected)):
@@ -42,7 +43,7 @@ def test_eager_members_share_the_lag_and_not_the_number(kafka: Kafka) -> None:
         consumers = [
             consumer_of(
                 group,
-                WeightedAssignor(weights, weights_timeout_s=60),
+                WeightedAssignor(weights, weights_timeout_s=HANG_S),
                 enable_auto_commit=False,
                 session_timeout_ms=45_000,
             )
@@ -77,7 +78,7 @@ def test_cooperative_members_move_when_the_file_says_so(kafka: Kafka, tmp_path: 
             await until_shares_even(first, second)
 
     async def until_shares_even(*consumers: AIOKafkaConsumer) -> None:
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + HANG_S
         while [len(consumer.assignment()) for consumer in consumers] != [2, 2]:
             assert time.monotonic() < deadline
             await asyncio.sleep(0.1)
@@ -98,7 +99,7 @@ def test_a_plain_function_that_does_not_come_back_is_asked_once(caplog: pytest.L
     def weights(topics: Mapping[str, int]) -> Any:
         nonlocal asked
         asked += 1
-        assert released.wait(30)
+        assert released.wait(HANG_S)
         return {"orders": [1, 2]}
 
     async def run() -> None:
@@ -109,7 +110,7 @@ def test_a_plain_function_that_does_not_come_back_is_asked_once(caplog: pytest.L
         while (await weighed_topics(leader, assignor, topics))[0].weights != (1, 2):
             await asyncio.sleep(0.05)
 
-    asyncio.run(asyncio.wait_for(run(), 30))
+    asyncio.run(asyncio.wait_for(run(), HANG_S))
     assert "it did not answer within 0.1 s" in caplog.messages[0]
     assert "it has not answered the last question yet" in caplog.messages[1]
     assert asked == 2
@@ -131,11 +132,11 @@ def test_the_group_does_not_wait_for_brokers_that_do_not_answer(
                 return await silent(topics)
 
             # A minute was asked for; the session allows for two seconds.
-            assignor = WeightedAssignor(weights, weights_timeout_s=60)
+            assignor = WeightedAssignor(weights, weights_timeout_s=HANG_S)
             consumer = consumer_of(group, assignor, session_timeout_ms=6000, rebalance_timeout_ms=60_000)
             async with stopping(consumer):
                 began = time.monotonic()
-                await asyncio.wait_for(consumer.start(), 60)
+                await asyncio.wait_for(consumer.start(), HANG_S)
                 await until_shares([{0, 1, 2, 3}], consumer)
                 took = time.monotonic() - began
                 await asyncio.sleep(1)

@@ -14,9 +14,14 @@ member that awaits the answer to it is never expelled: `hasSatisfiedHeartbeat` i
 
 Heartbeats do not buy time without end. After the longest `rebalance_timeout_ms` of all members the
 coordinator expels whoever has not sent its SyncGroup (`expirePendingSync` in Kafka's
-`GroupMetadataManager`). A leader that is told so drops what it computes and joins again. A follower that
-waits for longer than its `request_timeout_ms` is no bound: it joins again with the same bytes, and is sent
-back to wait in the same generation.
+`GroupMetadataManager`). A leader that is told so drops what it computes and joins again.
+
+A follower that waits for longer than its `request_timeout_ms` joins again. While the leader assigns, the
+coordinator sends it back to wait in the same generation if it joins with the same bytes; if they differ, it
+begins another rebalance (`classicGroupJoinExistingMember` in Kafka's `GroupMetadataManager`), and what the
+leader computes is refused. Members of the stock consumer send the same bytes, unless the strategy's
+`member_data` has changed. A cooperative member does not: it claims what it owns with the generation of the
+last JoinGroup response, as in Java. So it waits for longer than `rebalance_timeout_ms`.
 """
 
 from __future__ import annotations
@@ -32,6 +37,7 @@ from kafka_assignors.assignor import EagerAssignor
 from kafka_assignors.group import Topic
 from kafka_assignors.joining import JoinedMember
 from kafka_assignors.leader import InvalidAssignmentError
+from kafka_assignors_aiokafka._threads import in_thread
 from kafka_assignors_aiokafka._topics import assign_by_what_is_known, follow_racks, known_topics, refresh
 from kafka_assignors_aiokafka._weights import weighed_topics
 
@@ -88,7 +94,7 @@ async def lead(
 async def _assign(
     coordinator: Any, assignor: EagerAssignor, response: Any, refresh_topics: Refresh
 ) -> Mapping[str, bytes]:
-    joined = await asyncio.to_thread(assignor.read_members, _joined_members(response))
+    joined = await in_thread(coordinator, assignor.read_members, _joined_members(response))
     racks = (member.rack for member in joined.members)
     watch = follow_racks(coordinator, assignor.must_follow_racks(racks))
     await refresh_topics(coordinator, joined.topics)
@@ -110,7 +116,7 @@ async def _assign(
             assignor.log.exception("strategy %r failed in group %r", assignor.name, coordinator.group_id)
             raise
 
-    return await asyncio.to_thread(answer)
+    return await in_thread(coordinator, answer)
 
 
 def _joined_members(response: Any) -> list[JoinedMember]:

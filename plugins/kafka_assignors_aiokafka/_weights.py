@@ -20,6 +20,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from kafka_assignors.assignor import EagerAssignor
 from kafka_assignors.group import Topic
 from kafka_assignors.weighing import GivenWeights, lag_weights, parse_weights, require_base
+from kafka_assignors_aiokafka._threads import in_thread
 
 __all__ = ["LagWeights", "WeightsFile", "weighed_topics"]
 
@@ -96,7 +97,7 @@ async def weighed_topics(coordinator: Any, assignor: EagerAssignor, topics: list
         if late:
             why = f"it did not answer within {patience_s:g} s"
             return assignor.weigh_without_answer(coordinator, topics, why)
-    return await asyncio.to_thread(assignor.weigh_by, coordinator, topics, asked, patience_s)
+    return await in_thread(coordinator, assignor.weigh_by, coordinator, topics, asked, patience_s)
 
 
 def _ask(coordinator: Any, assignor: EagerAssignor, topics: list[Topic]) -> asyncio.Future[Any] | None:

@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import aiokafka.errors as Errors
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from aiokafka.util import wait_for
 
+from kafka_assignors.rebalance.answers import read_commit_response
+from kafka_assignors.rebalance.commit_queue import CommitQueue
 from kafka_assignors.rebalance.values import (
     Answer,
     CommitAbandoned,
     CommitAnswered,
     CommitDone,
     CommitRefused,
-    CommitRequested,
+    Partition,
+    Partitions,
     SendCommit,
 )
 from kafka_assignors_aiokafka.cooperative import requests
@@ -31,6 +34,8 @@ class _Open:
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
     ended: asyncio.Future[None]
     refused_by_rebalance: bool = False
+    failed: dict[Partition, int] = field(default_factory=dict)
+    """The error codes of partitions that no retry helps."""
 
 
 class Commits:
@@ -40,6 +45,7 @@ class Commits:
         self._coordinator = coordinator
         self._numbers = itertools.count()
         self._open: dict[int, _Open] = {}
+        self._queue = CommitQueue()
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Commit, however often that has to be tried.
@@ -53,27 +59,41 @@ class Commits:
         coordinator, number = self._coordinator, next(self._numbers)
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._open[number] = _Open(offsets, ended)
-        coordinator.handle(CommitRequested(number, frozenset(offsets)))
+        self._queue.add(number, frozenset(offsets), coordinator.committable)
         patience_s = coordinator._session_timeout_ms / 1000 if coordinator.is_closing else None
         try:
+            self._request_next()
             await wait_for(ended, patience_s)
         except asyncio.TimeoutError:
             raise Errors.KafkaTimeoutError(f"not committed within {patience_s:g} s") from None
         finally:
             del self._open[number]
-            if ended.cancelled() or ended.exception() is not None:
-                # Nobody waits for it any more; the machine does not mind if it knows.
+            is_known = ended.done() and not ended.cancelled() and ended.exception() is None
+            if self._queue.end(number) and not is_known:
+                # Its caller waits no longer; the machine does not mind if it knows.
                 coordinator.handle(CommitAbandoned(number))
+            self._request_next()
+
+    def _request_next(self) -> None:
+        while (request := self._queue.next()) is not None:
+            self._coordinator.handle(request)
+
+    def installed(self, owned: Partitions) -> None:
+        """The machine said `Install`."""
+        self._queue.installed(owned)
 
     def finish(self, outcome: CommitDone | CommitRefused) -> None:
         """Tell who waits for a commit how it ended."""
         found = self._open.get(outcome.commit)
         if found is None or found.ended.done():
             return
+        if found.failed:
+            found.ended.set_exception(requests.commit_error(found.failed, self._coordinator.group_id))
+            return
         if isinstance(outcome, CommitDone):
             found.ended.set_result(None)
             return
-        refused = ", ".join(f"{topic}-{number}" for topic, number in sorted(outcome.partitions))
+        refused = ", ".join(f"{topic}-{number}" for topic, number in sorted(outcome.partitions, key=str))
         found.ended.set_exception(Errors.CommitFailedError(f"not committed for {refused}: {outcome.reason}"))
 
     async def send(self, sending: SendCommit) -> None:
@@ -84,8 +104,8 @@ class Commits:
             return
         if found.refused_by_rebalance:
             await coordinator.back_off()
-        answer = Answer.OTHER
         offsets = {tp: offset for tp, offset in found.offsets.items() if tp in sending.partitions}
+        answered = CommitAnswered(sending.commit, sending.membership, Answer.OTHER)
         try:
             if coordinator.coordinator_id is None:
                 # A consumer that is being stopped waits for its coordinator for so long only.
@@ -99,28 +119,28 @@ class Commits:
             if coordinator.is_closing or not getattr(error, "retriable", True):
                 self._fail(sending.commit, error)
                 return
+        except Exception as error:  # Of the arguments: what cannot be encoded, for one.
+            self._fail(sending.commit, error)
+            return
         else:
-            code = _first_error(response)
-            answer = coordinator.settle(code)
-            if answer is Answer.OTHER and not requests.is_transient(code):
-                self._fail(sending.commit, requests.error_of(code, coordinator.group_id))
-                return
-        if answer is Answer.OTHER:
+            codes = {
+                (topic, number): code for topic, partitions in response.topics for number, code in partitions
+            }
+            read = read_commit_response(sending.partitions, codes)
+            if read.coordinator_moved:
+                coordinator.coordinator_dead()
+            found.failed.update(read.failed)
+            answered = replace(
+                answered, answer=read.answer, accepted=read.accepted, failed=frozenset(read.failed)
+            )
+        if not sending.partitions <= answered.accepted | answered.failed and answered.answer is Answer.OTHER:
             await coordinator.back_off()
-        found.refused_by_rebalance = answer is Answer.REBALANCE_IN_PROGRESS
-        coordinator.handle(CommitAnswered(sending.commit, sending.membership, answer))
+        found.refused_by_rebalance = answered.answer is Answer.REBALANCE_IN_PROGRESS
+        coordinator.handle(answered)
 
     def _fail(self, number: int, error: Exception) -> None:
         found = self._open.get(number)
         if found is not None and not found.ended.done():
-            if not isinstance(error, Errors.KafkaError):
+            if isinstance(error, asyncio.TimeoutError):
                 error = Errors.GroupCoordinatorNotAvailableError()
             found.ended.set_exception(error)
-
-
-def _first_error(response: Any) -> int:
-    """The error of the partitions: those about the membership are the same for all of them."""
-    codes = [code for _, partitions in response.topics for _, code in partitions if code]
-    return next(
-        (code for code in codes if requests.answer_of(code) is not Answer.OTHER), min(codes, default=0)
-    )

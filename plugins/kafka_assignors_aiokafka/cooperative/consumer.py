@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer
+from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.consumer.subscription_state import SubscriptionState
+from aiokafka.errors import ConsumerStoppedError, IllegalStateError
+from aiokafka.util import wait_for
 
 from kafka_assignors.assignor import EagerAssignor, require_cooperative
 from kafka_assignors.joining import optional_name
 from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
 from kafka_assignors_aiokafka._assignor import assignor
 from kafka_assignors_aiokafka.cooperative.coordinator import CooperativeCoordinator
-from kafka_assignors_aiokafka.cooperative.inside import require_inside
+from kafka_assignors_aiokafka.cooperative.inside import end_stock, require_inside, require_ours
 from kafka_assignors_aiokafka.cooperative.partitions import CooperativeSubscriptionState
 
 __all__ = ["CooperativeAIOKafkaConsumer"]
@@ -35,6 +39,9 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
     `getone` or `getmany`, as a KafkaError. See docs/aiokafka.md.
     """
 
+    _closed: bool | None
+    _subscription: Any
+
     def __init__(
         self,
         *topics: str,
@@ -50,7 +57,8 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
         first step of an upgrade. `client_rack` is told to the group with every aiokafka, and the fetcher
         looks for it with those that know it (from 0.14 on).
 
-        TypeError or ValueError for anything that could only fail later.
+        TypeError or ValueError for anything that could only fail later; RuntimeError for a release of
+        aiokafka that this class does not work with.
         """
         if not isinstance(group_id, str) or not group_id:
             raise TypeError(
@@ -59,24 +67,136 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
         if partition_assignment_strategy is None:
             partition_assignment_strategy = (assignor(CooperativeSticky()),)
         require_cooperative(partition_assignment_strategy, "kafka_assignors_aiokafka", "AIOKafkaConsumer")
-        self._rack_of_member = optional_name("client_rack", client_rack)
+        # aiokafka takes "" for none.
+        self._rack_of_member = optional_name("client_rack", None if client_rack == "" else client_rack)
         if _HAS_RACK:
             settings["client_rack"] = client_rack
+        self._stopping: asyncio.Future[None] | None = None
         super().__init__(
             *topics,
             group_id=group_id,
             partition_assignment_strategy=partition_assignment_strategy,
             **settings,
         )
+        require_ours(getattr(self, "_subscription", None), CooperativeSubscriptionState)
 
     def __setattr__(self, name: str, value: Any) -> None:
         # aiokafka makes these two by itself, where no argument leads. They are exchanged as soon as they are
-        # assigned, when nobody has used them.
+        # assigned, before anything has used them.
         if type(value) is SubscriptionState:
             value = CooperativeSubscriptionState()
         elif type(value) is GroupCoordinator:
             value = self._cooperative(value)
+        elif name == "_fetcher" and value is not None and self._closed:
+            value.error_future.cancel()  # `stop` came while `start` was under way.
+            raise ConsumerStoppedError
+        elif isinstance(value, SubscriptionState) or name == "_subscription":
+            require_ours(value, CooperativeSubscriptionState)
+        elif isinstance(value, GroupCoordinator) or (name == "_coordinator" and value is not None):
+            end_stock(value)
+            require_ours(value, CooperativeCoordinator)
         super().__setattr__(name, value)
+
+    async def start(self) -> None:
+        """Connect and join the group; return with the first assignment, which may be empty.
+
+        See `wait_for_assignment`.
+        """
+        try:
+            await super().start()
+            if self._subscription.subscribed_pattern is not None:
+                # aiokafka knows no topics yet, and takes that for all that match.
+                while not await self._client.force_metadata_update():
+                    await asyncio.sleep(self._retry_backoff_ms / 1000)
+                await self._subscription.wait_for_assignment()
+        except ConsumerStoppedError:
+            if self._coordinator is None:  # `stop` came before it, and there was nothing but the client.
+                await self._client.close()
+            raise
+
+    async def wait_for_assignment(self, *, timeout_ms: float | None = None) -> set[TopicPartition]:
+        """Wait until this consumer has a partition; returns what it has, nothing if the time is over.
+
+        A new member has to wait until others have given up what it gets, so `start` often returns before
+        that. In a group with more members than partitions there may be nothing for it at all. The wait is a
+        call for records: it counts for `max_poll_interval_ms`, and raises what `getone` would.
+        """
+        if self._closed:
+            raise ConsumerStoppedError
+        if self._coordinator is None:
+            raise IllegalStateError("wait_for_assignment() comes after start()")
+        self._coordinator.check_errors()
+        with suppress(asyncio.TimeoutError):
+            await wait_for(self._until_assigned(), None if timeout_ms is None else timeout_ms / 1000)
+        return set(self.assignment())
+
+    async def _until_assigned(self) -> None:
+        with self._subscription.fetch_context():
+            while not self.assignment():
+                await self._subscription.wait_for_change()
+
+    async def getmany(
+        self, *partitions: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[Any]]:
+        """As in AIOKafkaConsumer."""
+        was_stopped = self._closed
+        try:
+            records: dict[TopicPartition, list[Any]] = await super().getmany(
+                *partitions, timeout_ms=timeout_ms, max_records=max_records
+            )
+        except ConsumerStoppedError:
+            if was_stopped:
+                raise
+            return {}  # As if it had waited for records, not for an assignment.
+        return records
+
+    async def commit(self, offsets: Mapping[TopicPartition, Any] | None = None) -> None:
+        """As in AIOKafkaConsumer."""
+        state = self._subscription
+        if state.partitions_auto_assigned() and not state.was_assigned:
+            raise IllegalStateError("No partitions assigned")
+        await super().commit(offsets)
+
+    async def stop(self) -> None:
+        """Commit, have the listener give up what is owned, leave the group, and close all connections.
+
+        A listener may take `max_poll_interval_ms`. If a call is cancelled, the consumer goes on stopping, and
+        another call waits for the end.
+        """
+        if self._stopping is None:
+            if self._closed:
+                return
+            self._closed = True
+        if self._stopping is None or self._stopping.cancelled():
+            self._stopping = asyncio.ensure_future(self._stop())
+        await asyncio.shield(self._stopping)
+
+    async def _stop(self) -> None:
+        failure: Exception | None = None
+        for close in (self._close_coordinator, self._close_fetcher, self._client.close):
+            try:
+                await close()
+            except Exception as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+    async def _close_coordinator(self) -> None:
+        if self._coordinator is not None:
+            await self._coordinator.close()
+
+    async def _close_fetcher(self) -> None:
+        """aiokafka's own stops at the first of its tasks that is cancelled before it has begun."""
+        fetcher = self._fetcher
+        if fetcher is None:
+            return
+        fetcher._fetch_task.cancel()
+        await asyncio.wait([fetcher._fetch_task])
+        for task in fetcher._pending_tasks:
+            task.cancel()
+        await asyncio.gather(*fetcher._pending_tasks, return_exceptions=True)
+        fetcher._pending_tasks.clear()
+        await fetcher.close()
 
     def enforce_rebalance(self, reason: str | None = None) -> None:
         """Have this member join again, so that the group learns what its strategy announces by now (KIP-568).
@@ -88,10 +208,8 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
             self._coordinator.enforce_rebalance(reason or "the application asked for it")
 
     def _cooperative(self, stock: GroupCoordinator) -> CooperativeCoordinator:
+        end_stock(stock)
         require_inside(stock, self._fetcher)
-        # Its task has not run yet.
-        stock._coordination_task.cancel()
-        stock._cluster.remove_listener(stock._handle_metadata_update)
         return CooperativeCoordinator(
             self._client,
             self._subscription,

@@ -15,21 +15,19 @@ The consumer goes on fetching meanwhile; joins have a connection of their own (`
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import math
-import time
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
 import aiokafka.errors as Errors
-from aiokafka.client import ConnectionGroup
-from aiokafka.consumer.group_coordinator import GroupCoordinator
+from aiokafka.consumer.group_coordinator import UNKNOWN_OFFSET
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from aiokafka.util import wait_for
 
-from kafka_assignors.rebalance import HeartbeatPace, Member, Phase, Settings
+from kafka_assignors.rebalance import HeartbeatPace, Member, Phase, Settings, clock
+from kafka_assignors.rebalance.answers import LOOKUP_BEFORE_LEAVING_S
 from kafka_assignors.rebalance.values import (
     AboutToJoin,
     Action,
@@ -43,7 +41,6 @@ from kafka_assignors.rebalance.values import (
     Fail,
     HeartbeatAnswered,
     Install,
-    ListenerReturned,
     Lose,
     Partitions,
     Polled,
@@ -56,9 +53,11 @@ from kafka_assignors.rebalance.values import (
     SubscriptionChanged,
 )
 from kafka_assignors_aiokafka.cooperative import requests
+from kafka_assignors_aiokafka.cooperative.asking import AskingCoordinator
 from kafka_assignors_aiokafka.cooperative.commits import Commits
 from kafka_assignors_aiokafka.cooperative.joins import Joins
-from kafka_assignors_aiokafka.cooperative.partitions import CooperativeAssignment, again
+from kafka_assignors_aiokafka.cooperative.listening import Listening
+from kafka_assignors_aiokafka.cooperative.partitions import CooperativeAssignment
 
 __all__ = ["CooperativeCoordinator", "FencedInstanceIdError"]
 
@@ -69,7 +68,7 @@ class FencedInstanceIdError(Errors.KafkaError):  # type: ignore[misc]  # aiokafk
     """Another process joined with the same `group_instance_id`; this consumer is out for good."""
 
 
-class CooperativeCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka has no types
+class CooperativeCoordinator(AskingCoordinator):
     """One member of one group."""
 
     _commit_refresh_task: Any
@@ -93,16 +92,17 @@ class CooperativeCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafk
         self._changed = asyncio.Event()
         self._was_assigned: asyncio.Future[None] | None = None
         self._actions_under_way: set[asyncio.Task[None]] = set()
-        self._fatal_error: Errors.KafkaError | None = None
-        self._error_for_user: Errors.KafkaError | None = None
         self._user_called: asyncio.Future[None] | None = None
         self._is_installed = False
         self._is_broken = False
         self._leaving: asyncio.Future[None] | None = None
         super().__init__(client, subscription, **settings)
         self._commits = Commits(self)
+        self._listening = Listening(self)
         self._joins = Joins(self, settings["assignors"], rack)
+        subscription.serve(fetcher)
         subscription.on_change = self._on_subscription_change
+        subscription.on_listener = self._on_listener_change
         if subscription.partitions_auto_assigned() and subscription.subscription is not None:
             self._on_subscription_change(subscription.subscription.topics)
 
@@ -110,7 +110,7 @@ class CooperativeCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafk
 
     def handle(self, event: Event) -> None:
         """Tell the machine what happened, and carry out what it says."""
-        self._member, actions = self._member.handle(event, time.monotonic())
+        self._member, actions = self._member.handle(event, clock.including_suspend())
         # aiokafka's names, for `_leading` and for those who look.
         self.generation = self._member.membership.generation
         self.member_id = self._member.membership.member_id
@@ -129,6 +129,11 @@ class CooperativeCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafk
             self._changed.set()
 
     @property
+    def committable(self) -> Partitions:
+        """The partitions that a commit requested at this moment may carry."""
+        return self._member.committable
+
+    @property
     def is_closing(self) -> bool:
         """Whether the consumer is being stopped: nothing is waited for that need not come."""
         return self._member.closing
@@ -138,7 +143,7 @@ class CooperativeCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafk
             case Install(partitions):
                 self._install(partitions)
             case Revoke() | Lose() | Announce():
-                self._start(self._tell(action))
+                self._start(self._listening.tell(action))
             case SendJoin():
                 self._joins.under_way = self._start(self._joins.join(action, self._member.topics))
             case SendSync(membership):
@@ -165,21 +170,19 @@ class CooperativeCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafk
             self._break(error)
 
     def _break(self, error: BaseException) -> None:
-        """Something has failed that never should."""
-        log.error("group %r: the consumer cannot go on", self.group_id, exc_info=error)
+        """Something has failed that never should. Only `close` is possible now."""
         self._is_broken = True
-        failure = Errors.KafkaError(f"Unexpected error during coordination {error!r}")
-        failure.__cause__ = error
-        self._fail(failure)
+        self._fail(self.unexpected("the consumer cannot go on, close it", error))
         self._changed.set()
 
     def _fail(self, error: Errors.KafkaError) -> None:
         """Raise this in every call for records from now on."""
-        self._fatal_error = error
-        self._subscription.abort(error)
+        self._subscription.fail(error)
 
     def _install(self, partitions: Partitions) -> None:
         self._is_installed = True
+        self._subscription.was_assigned = bool(self._member.topics)
+        self._commits.installed(partitions)
         for tp in self._assignment.become(TopicPartition(*partition) for partition in partitions):
             self._fetcher._records.pop(tp, None)
         self._fetcher._notify(self._fetcher._wait_consume_future)
@@ -193,6 +196,17 @@ class CooperativeCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafk
             self.start_commit_offsets_refresh_task(assignment)
         self.handle(SubscriptionChanged(frozenset(topics)))
         self._changed.set()
+
+    def _on_listener_change(self) -> None:
+        if self._member.owned and self._listening.must_learn_what_is_owned:
+            # At the end of a join, as with aiokafka, which joins after each `subscribe`.
+            self.handle(RejoinRequested("subscribe() was called with another listener"))
+
+    def _handle_metadata_update(self, cluster: Any) -> None:
+        try:
+            super()._handle_metadata_update(cluster)
+        except Exception as error:  # Otherwise it would end the client's task.
+            self.tell_user(self.unexpected("the metadata of its topics could not be read", error))
 
     def _on_metadata_change(self) -> None:
         # What a leader learns before its SyncGroup, `rejoin_if_topics_changed` holds against its assignment.
@@ -229,21 +243,24 @@ class CooperativeCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafk
 
     def check_errors(self) -> None:
         """Raise what the user has to know, at the begin of each call for records."""
-        if self._fatal_error is not None:
-            raise again(self._fatal_error)
         if self._member.stalled:
             self.handle(Polled())
         if self._user_called is not None:
             self._user_called.set_result(None)
             self._user_called = None
-        if self._error_for_user is not None:
-            error, self._error_for_user = self._error_for_user, None
+        if (error := self._subscription.take_error()) is not None:
             raise error
 
     def tell_user(self, error: Errors.KafkaError) -> None:
         """Raise this in the call for records that waits, or else in the next."""
-        if not self._subscription.abort(error) and self._error_for_user is None:
-            self._error_for_user = error
+        self._subscription.tell(error)
+
+    def unexpected(self, what: str, error: BaseException) -> Errors.KafkaError:
+        """The error for the user about an exception that is none of Kafka's. It is logged here."""
+        log.error("group %r: %s", self.group_id, what, exc_info=error)
+        failure = Errors.KafkaError(f"group {self.group_id!r}: {what}: {error!r}")
+        failure.__cause__ = error
+        return failure
 
     async def _push_error_to_user(self, error: Errors.KafkaError) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The same, and wait until the user has made another call: may be it has mended what was wrong."""
@@ -259,14 +276,16 @@ class CooperativeCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafk
     async def _coordination_routine(self) -> None:
         self._start(self._heartbeat_routine())
         self._start(self._autocommit_routine())
-        try:
-            while not self._closing.done():
-                self._changed.clear()
+        while not self._closing.done():
+            self._changed.clear()
+            try:
                 await self._begin_join_if_due()
                 await self._raise_from_refresh_task()
-                await self._changed.wait()
-        except Exception as error:
-            self._break(error)
+            except Exception as error:
+                await self._push_error_to_user(self.unexpected("a join could not begin", error))
+                await self.back_off()
+                self._changed.set()
+            await self._changed.wait()
 
     def coordinator_dead(self) -> None:
         """Look for the coordinator again."""
@@ -309,33 +328,56 @@ class CooperativeCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafk
         super().start_commit_offsets_refresh_task(assignment)
         self._commit_refresh_task.add_done_callback(lambda _: self._changed.set())
 
+    async def _maybe_refresh_commit_offsets(self, assignment: Any) -> bool:
+        """Look up the committed offsets that the states of partitions have asked for.
+
+        A partition that went and came back meanwhile has another state. The answer lacks what the owner in
+        between has committed, so the new state does not get it: it asks again.
+        """
+        asking = {tp: assignment.state_value(tp) for tp in assignment.requesting_committed()}
+        if not asking:
+            return True
+        try:
+            offsets = await self._do_fetch_commit_offsets(list(asking))
+        except Errors.KafkaError as error:
+            if not error.retriable:
+                raise
+            log.debug("group %r: committed offsets: %r", self.group_id, error)
+            return False
+        for tp, state in asking.items():
+            if assignment.state_value(tp) is state:
+                state.update_committed(offsets.get(tp, OffsetAndMetadata(UNKNOWN_OFFSET, "")))
+        return True
+
     async def _heartbeat_routine(self) -> None:
         pace = HeartbeatPace(self._heartbeat_interval_ms / 1000, self._max_poll_interval)
         while True:
             self._was_assigned = asyncio.get_running_loop().create_future()
-            since_poll = time.monotonic() - self._polled_at()
-            await asyncio.wait([self._was_assigned], timeout=pace.wait_s(since_poll))
+            since_poll_s = float(self._subscription.fetcher_idle_time)
+            await asyncio.wait([self._was_assigned], timeout=pace.wait_s(since_poll_s))
             if self._was_assigned.done():
                 pace.assigned()
                 continue
             pace.waited()
-            self.handle(Checked(self._polled_at()))
-            if self._member.in_group and not await self._do_heartbeat():
+            try:
+                self.handle(Checked(self._polled_at()))
+                is_answered = not self._member.in_group or await self._do_heartbeat()
+            except Exception as error:
+                self.tell_user(self.unexpected("a heartbeat could not be sent", error))
+                is_answered = False
+            if not is_answered:
                 pace.failed(self._retry_backoff_ms / 1000)
 
     def _polled_at(self) -> float:
-        return time.monotonic() - float(self._subscription.fetcher_idle_time)
+        # aiokafka's idle time does not count the time of a suspended computer.
+        return clock.including_suspend() - float(self._subscription.fetcher_idle_time)
 
     async def _do_heartbeat(self) -> bool:
         try:
             await self.ensure_coordinator_known()
-            membership, sent_at = self._member.membership, time.monotonic()
-            response = await wait_for(
-                self._send_req(requests.heartbeat(self.group_id, membership, self._group_instance_id)),
-                self._session_timeout_ms / 1000,
-            )
+            membership, sent_at = self._member.membership, clock.including_suspend()
+            response = await self._ask(requests.heartbeat(self.group_id, membership, self._group_instance_id))
         except asyncio.TimeoutError:
-            self.coordinator_dead()
             return False
         except Errors.KafkaError as error:
             if not error.retriable:
@@ -355,8 +397,8 @@ class CooperativeCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafk
                 await self._autocommit(subscription.assignment, subscription.assignment.tps)
 
     async def _autocommit(self, assignment: Any, partitions: Iterable[TopicPartition]) -> None:
-        offsets: Mapping[TopicPartition, OffsetAndMetadata] = assignment.all_consumed_offsets()
         try:
+            offsets: Mapping[TopicPartition, OffsetAndMetadata] = assignment.all_consumed_offsets()
             await self.commit_offsets(assignment, {tp: offsets[tp] for tp in partitions if tp in offsets})
         except Errors.CommitFailedError as error:
             log.info("group %r: automatic commit: %s", self.group_id, error)
@@ -364,109 +406,80 @@ class CooperativeCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafk
             log.warning("group %r: automatic commit failed: %s", self.group_id, error)
             if not error.retriable:
                 self.tell_user(error)
+        except Exception as error:
+            self.tell_user(self.unexpected("the automatic commit failed", error))
 
     def expect_another_round(self) -> None:
         """Send heartbeats sooner: an assignment is often followed by a second round."""
         if self._was_assigned is not None and not self._was_assigned.done():
             self._was_assigned.set_result(None)
 
-    # ---- the listener
-
-    async def _tell(self, asked: Revoke | Lose | Announce) -> None:
-        partitions = {TopicPartition(*partition) for partition in asked.partitions}
-        listener = self._subscription.listener
-        match asked:
-            case Announce():
-                name, verb = "on_partitions_assigned", "assigned"
-            case Revoke():
-                name, verb = "on_partitions_revoked", "revoked"
-            case Lose():
-                # Java's default for listeners that do not care for the difference.
-                name = (
-                    "on_partitions_lost"
-                    if hasattr(listener, "on_partitions_lost")
-                    else "on_partitions_revoked"
-                )
-                verb = "lost"
-        log.info("group %r: %s: %s", self.group_id, verb, sorted(partitions))
-        if isinstance(asked, Revoke) and self._enable_auto_commit:
-            await self._autocommit(self._assignment, partitions)
-        try:
-            if listener is not None:
-                returned = getattr(listener, name)(partitions)
-                if inspect.isawaitable(returned):
-                    await returned
-        except (Exception, asyncio.CancelledError) as error:
-            if self._closing.done():
-                raise
-            log.exception("group %r: %s of %r failed", self.group_id, name, listener)
-            raised = Errors.KafkaError(f"{name} of {listener!r} failed: {error!r}")
-            raised.__cause__ = error
-            self.tell_user(raised)
-        self.handle(ListenerReturned())
-
-    # ---- requests
-
-    def settle(self, error_code: int) -> Answer:
-        """What an error code says, the coordinator looked for elsewhere if it is not there any more."""
-        if requests.coordinator_moved(error_code):
-            self.coordinator_dead()
-        return requests.answer_of(error_code)
-
-    async def back_off(self) -> None:
-        """Wait before the next try."""
-        await asyncio.sleep(self._retry_backoff_ms / 1000)
-
-    async def _send_req(self, request: Any) -> Any:
-        if self.coordinator_id is None:
-            raise Errors.GroupCoordinatorNotAvailableError()
-        connection = requests.connection_of(request, ConnectionGroup.COORDINATION)
-        try:
-            response = await self._client.send(self.coordinator_id, request, group=connection)
-        except Errors.KafkaError as error:
-            log.warning("group %r: its coordinator does not answer: %r", self.group_id, error)
-            self.coordinator_dead()
-            raise
-        if code := requests.offset_fetch_error(response):
-            # aiokafka sends this request, and takes the answer for "nothing is committed".
-            self.settle(code)
-            raise Errors.for_code(code)()
-        return response
-
     # ---- leaving
 
     async def _leave(self, member_id: str, reason: str, join: asyncio.Future[None] | None) -> None:
         log.info("group %r: leaving: %s", self.group_id, reason)
-        with suppress(Errors.KafkaError, asyncio.TimeoutError):
-            await wait_for(
-                self._send_req(requests.leave_group(self.group_id, member_id)),
-                self._session_timeout_ms / 1000,
-            )
+        try:
+            await wait_for(self.ensure_coordinator_known(), LOOKUP_BEFORE_LEAVING_S)
+            await self._ask(requests.leave_group(self.group_id, member_id))
+        except (Errors.KafkaError, asyncio.TimeoutError) as error:
+            log.info("group %r: could not leave, the session will end by itself: %r", self.group_id, error)
+        except Exception as error:
+            self.unexpected("could not leave, the session will end by itself", error)
         if join is not None and join is self._joins.under_way:  # The next one may be under way already.
             self._joins.give_up()
 
+    async def _lose_everything(self) -> None:
+        """Tell the listener, and leave, where the machine cannot say so any more."""
+        member = self._member
+        if member.owned:
+            with suppress(Exception):  # Of the machine, which hears that the listener has returned.
+                await self._listening.tell(Lose(member.owned))
+        if self._leaving is None and member.membership.member_id and not member.settings.static:
+            self._leaving = self._start(self._leave(member.membership.member_id, "an error", None))
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            self._changed.clear()
+            await self._changed.wait()
+
     async def close(self) -> None:
-        """Commit if commits are automatic, revoke what is owned (or lose it), and leave the group."""
-        if self._closing.done() or self._member.closing:
-            return
+        """Commit if commits are automatic, revoke what is owned (or lose it), and leave the group.
+
+        If this is cancelled, another call goes on where it ended. The member leaves after any failure.
+        """
+        if not self._closing.done():
+            try:
+                if not self._member.closing:
+                    await self._commit_what_is_never_revoked()
+                    self._listening.close()
+                    self.handle(CloseRequested())
+                await self._until(lambda: self._is_broken or self._member.phase is Phase.CLOSED)
+                # After an error of ours what it has to wait for may never come.
+                closed = self._until(lambda: self._member.phase is Phase.CLOSED)
+                await wait_for(closed, self._session_timeout_ms / 1000)
+            except Exception as error:
+                self.unexpected("it is closed without regard to what is under way", error)
+                await self._lose_everything()
+        self._enable_auto_commit = False
+        self._subscription.stop()
+        if self._leaving is not None:
+            await asyncio.wait([self._leaving])
+        # Not before: afterwards aiokafka does not look for the coordinator, which has to be told.
+        if not self._closing.done():
+            self._closing.set_result(None)
+        self._changed.set()
+        tasks = [*self._actions_under_way, self._coordination_task]
+        if self._commit_refresh_task is not None:
+            tasks.append(self._commit_refresh_task)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._cluster.remove_listener(self._handle_metadata_update)
+
+    async def _commit_what_is_never_revoked(self) -> None:
+        """What the user has assigned himself; what is revoked is committed then."""
         subscription = self._subscription.subscription
         assignment = None if subscription is None else subscription.assignment
         if self._enable_auto_commit and not isinstance(assignment, CooperativeAssignment | None):
-            # The user has assigned it himself, so it is never revoked. What is, is committed then.
             with suppress(asyncio.TimeoutError):
                 await wait_for(self._autocommit(assignment, assignment.tps), self._session_timeout_ms / 1000)
-        self.handle(CloseRequested())
-        while self._member.phase is not Phase.CLOSED and not self._is_broken:
-            self._changed.clear()
-            await self._changed.wait()
-        self._enable_auto_commit = False
-        self._closing.set_result(None)
-        self._changed.set()
-        self._subscription.abort(Errors.ConsumerStoppedError())
-        if self._leaving is not None:
-            await self._leaving
-        for task in (*self._actions_under_way, self._coordination_task):
-            task.cancel()
-        await asyncio.gather(*self._actions_under_way, self._coordination_task, return_exceptions=True)
-        await self._stop_commit_offsets_refresh_task()
-        self._cluster.remove_listener(self._handle_metadata_update)

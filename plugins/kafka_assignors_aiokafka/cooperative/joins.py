@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ import aiokafka.errors as Errors
 from kafka_assignors.assignor import EagerAssignor
 from kafka_assignors.joining import NEVER_ASSIGNED, LastAssignment, broker_assigns
 from kafka_assignors.protocol import ProtocolError, decode_assignment
-from kafka_assignors.rebalance import common_protocol
+from kafka_assignors.rebalance import clock, common_protocol
 from kafka_assignors.rebalance.values import (
     Answer,
     Assigned,
@@ -72,7 +71,18 @@ class Joins:
             connection.close()
 
     async def join(self, join: SendJoin, topics: frozenset[str]) -> None:
-        """Send JoinGroup, with all strategies at once."""
+        """Send JoinGroup, with all strategies at once.
+
+        The user is told of any exception, such as one of a strategy's `member_data`; then the join is tried
+        again.
+        """
+        try:
+            await self._join(join, topics)
+        except Exception as error:
+            await self._tell_user("the request to join could not be made", error)
+            self._coordinator.handle(JoinFailed(join.attempt, Answer.OTHER))
+
+    async def _join(self, join: SendJoin, topics: frozenset[str]) -> None:
         coordinator = self._coordinator
         log.info("group %r: joining: %s", coordinator.group_id, join.reason)
         coordinator._group_subscription = None
@@ -107,7 +117,14 @@ class Joins:
         return assignor.subscription_with(last, topics, instance_id, self._rack, held=held)
 
     async def sync(self, membership: Membership) -> None:
-        """Send SyncGroup, as the leader after having assigned."""
+        """Send SyncGroup, as the leader after having assigned. The user is told of any exception."""
+        try:
+            await self._sync(membership)
+        except Exception as error:
+            await self._tell_user("its assignment could not be had", error)
+            self._coordinator.handle(SyncFailed(membership, Answer.OTHER))
+
+    async def _sync(self, membership: Membership) -> None:
         coordinator, joined = self._coordinator, self._joined
         log.info(
             "group %r: joined generation %d as %s",
@@ -126,7 +143,7 @@ class Joins:
             if not assignments:
                 coordinator.handle(SyncFailed(membership, Answer.OTHER))
                 return
-        sent_at = time.monotonic()
+        sent_at = clock.including_suspend()
         try:
             response = await coordinator._send_req(
                 requests.sync_group(
@@ -156,6 +173,12 @@ class Joins:
         racks = strategy is not None and strategy.must_follow_racks([self._rack])
         watch_topics_if_static(coordinator, racks=racks)
         rejoin_if_topics_changed(coordinator)
+
+    async def _tell_user(self, what: str, error: Exception) -> None:
+        """Tell the user what should not have failed, and wait until it makes sense to join again."""
+        coordinator = self._coordinator
+        await coordinator._push_error_to_user(coordinator.unexpected(what, error))
+        await coordinator.back_off()
 
     async def _fail(self, membership: Membership, error: Errors.KafkaError) -> None:
         await self._coordinator._push_error_to_user(error)

@@ -18,6 +18,7 @@ import contextlib
 import copy
 import math
 from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -25,16 +26,20 @@ from aiokafka.consumer.subscription_state import (
     Assignment,
     Subscription,
     SubscriptionState,
+    SubscriptionType,
     TopicPartitionState,
 )
-from aiokafka.errors import IllegalStateError
+from aiokafka.errors import ConsumerStoppedError, IllegalStateError
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
+from kafka_assignors.rebalance import clock
 from kafka_assignors.rebalance.values import Partitions
 
 __all__ = ["CooperativeAssignment", "CooperativeSubscriptionState", "again"]
 
 Error = TypeVar("Error", bound=Exception)
+
+_LISTENER_CALL: ContextVar[object] = ContextVar("kafka_assignors_listener_call", default=None)
 
 
 class _PartitionState(TopicPartitionState):  # type: ignore[misc]  # aiokafka has no types
@@ -132,9 +137,14 @@ class CooperativeAssignment(Assignment):  # type: ignore[misc]  # aiokafka has n
 class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # aiokafka has no types
     """Changes of the subscription leave the assignment alone: that is for the machine to change.
 
+    After `unsubscribe` the partitions are still owned until the listener has been told that they go. Only the
+    listener still sees them then, to commit them; for every other caller there is no subscription any more.
+
     Attributes:
         on_change: called with the topics whenever the user, or a pattern, wants others.
-        lease_until: when the machine's lease ends, in seconds of the monotonic clock.
+        on_listener: called whenever the user has named a listener, or none.
+        lease_until: when the machine's lease ends, in seconds of `clock.including_suspend`.
+        was_assigned: whether the present subscription has had an assignment, an empty one included.
     """
 
     _subscription: Any
@@ -144,45 +154,179 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
         super().__init__(loop=loop)
         self.lease_until = -math.inf
         self.on_change: Callable[[frozenset[str]], None] | None = None
+        self.on_listener: Callable[[], None] | None = None
+        self.was_assigned = False
         self._needs_lease = False
+        self._listener_call: object = None
+        self._fetch_waiters: set[asyncio.Future[None]] = set()
+        self._fetch_task: asyncio.Future[None] | None = None
+        self._fetch_task_waiters: list[asyncio.Future[None]] = []
+        self._fatal_error: Exception | None = None
+        self._error: Exception | None = None
+        self._is_stopped = False
+
+    # ---- what is subscribed and assigned
+
+    @property
+    def subscription(self) -> Any:
+        """The subscription, None after `unsubscribe`, but for the listener that is told of it."""
+        if self._subscription_type is SubscriptionType.NONE and not self._is_called_by_listener:
+            return None
+        return self._subscription
+
+    def assigned_partitions(self) -> set[TopicPartition]:
+        """The partitions of the subscription."""
+        return set() if self.subscription is None else super().assigned_partitions()
+
+    def is_assigned(self, tp: TopicPartition) -> bool:
+        """Whether the subscription has this partition."""
+        return self.subscription is not None and bool(super().is_assigned(tp))
+
+    @contextlib.contextmanager
+    def listener_call(self) -> Iterator[None]:
+        """What runs in this context, and what it starts, is the listener until the context ends."""
+        call = object()
+        self._listener_call = call
+        token = _LISTENER_CALL.set(call)
+        try:
+            yield
+        finally:
+            _LISTENER_CALL.reset(token)
+            self._listener_call = None
+
+    @property
+    def _is_called_by_listener(self) -> bool:
+        return self._listener_call is not None and _LISTENER_CALL.get() is self._listener_call
+
+    # ---- who waits
 
     @property
     def reassignment_in_progress(self) -> bool:
         """Whether nothing at all may be delivered at this moment."""
         if self._subscription is None:
             return True
-        return self._needs_lease and monotonic() >= self.lease_until
+        return self._needs_lease and clock.including_suspend() >= self.lease_until
 
     async def wait_for_assignment(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
     ) -> None:
         """Wait until something may be delivered. Raises what the coordinator has to tell the user."""
+        if self._fetch_task is not None and asyncio.current_task() is self._fetch_task:
+            await self._wait_as_fetcher()
+            return
         with self.fetch_context():  # Who waits in `start` is not stuck either.
             while self.reassignment_in_progress:
-                await super().wait_for_assignment()
+                await self.wait_for_change()
+
+    async def wait_for_change(self) -> None:
+        """Wait until the assignment may have changed. Raises what the coordinator has to tell the user."""
+        if self._is_stopped:
+            raise ConsumerStoppedError
+        if (error := self.take_error()) is not None:
+            raise error
+        waiter = super().wait_for_assignment()
+        try:
+            await waiter
+        except asyncio.CancelledError:  # Or else they pile up for as long as nothing may be delivered.
+            with contextlib.suppress(ValueError):
+                self._assignment_waiters.remove(waiter)
+            raise
+
+    async def _wait_as_fetcher(self) -> None:
+        """The same for aiokafka's fetcher, which hears of no error: it would end, or lose it for the user."""
+        while self.reassignment_in_progress or self.subscription is None:
+            waiter: asyncio.Future[None] = self._loop.create_future()
+            self._fetch_task_waiters.append(waiter)
+            await waiter
 
     def wake(self) -> None:
         """Let those look again who wait for an assignment."""
-        if self._assignment_waiters and not self.reassignment_in_progress:
+        if (self._assignment_waiters or self._fetch_task_waiters) and not self.reassignment_in_progress:
             self._notify_assignment_waiters()
 
-    def abort(self, error: Exception) -> bool:
-        """Raise an error in the calls that wait for records; whether there was any."""
-        waiting = [each for each in (*self._assignment_waiters, *self._fetch_waiters) if not each.done()]
-        for waiter in waiting:
-            waiter.set_exception(again(error))
-        self._assignment_waiters.clear()
-        return bool(waiting)
+    def _notify_assignment_waiters(self) -> None:
+        super()._notify_assignment_waiters()
+        _notify(self._fetch_task_waiters)
+        self._fetch_task_waiters.clear()
+
+    def serve(self, fetcher: Any) -> None:
+        """Have each call that begins to wait for records in this fetcher hear of an error that is there."""
+        self._fetch_task = fetcher.error_future
+        create_waiter = fetcher._create_fetch_waiter
+
+        def create_fetch_waiter() -> asyncio.Future[None]:
+            waiter: asyncio.Future[None] = create_waiter()
+            if (error := self.take_error()) is not None:
+                waiter.set_exception(error)
+            return waiter
+
+        fetcher._create_fetch_waiter = create_fetch_waiter
 
     @contextlib.contextmanager
     def fetch_context(self) -> Iterator[None]:
-        """A call for records. aiokafka's never ends if the call raises or is cancelled."""
+        """A call for records. aiokafka's never ends if the call raises or is cancelled.
+
+        A cancelled `getmany` leaves its waiter behind, where an error for the user would be lost. So all
+        waiters end with it: the calls that go on look again, and wait with another.
+        """
         self._fetch_count += 1
         try:
             yield
+        except BaseException:
+            _notify(self._fetch_waiters)
+            raise
         finally:
             self._fetch_count -= 1
             self._last_fetch_ended = monotonic()
+
+    # ---- what the user has to know
+
+    def tell(self, error: Exception) -> None:
+        """Raise an error once, in the calls that wait for records, or else in the next.
+
+        One error waits for the next call at most.
+        """
+        if not self._abort(error) and self._error is None:
+            self._error = error
+
+    def fail(self, error: Exception) -> None:
+        """Raise an error in every call for records from now on."""
+        self._fatal_error = error
+        self._abort(error)
+
+    def take_error(self) -> Exception | None:
+        """What a call for records has to raise, if anything."""
+        if self._fatal_error is not None:
+            return again(self._fatal_error)
+        error, self._error = self._error, None
+        return error
+
+    def stop(self) -> None:
+        """End the calls that wait for an assignment; those that wait for records the fetcher ends itself."""
+        self._is_stopped = True
+        _fail(self._assignment_waiters, ConsumerStoppedError())
+        self._assignment_waiters.clear()
+
+    def _abort(self, error: Exception) -> bool:
+        raised = _fail((*self._assignment_waiters, *self._fetch_waiters), error)
+        self._assignment_waiters.clear()
+        return raised
+
+    # ---- what the user does
+
+    def subscribe(self, topics: set[str], listener: Any = None) -> None:
+        """Want these topics."""
+        super().subscribe(topics, listener)
+        self._named_listener()
+
+    def subscribe_pattern(self, pattern: Any, listener: Any = None) -> None:
+        """Want the topics that match."""
+        super().subscribe_pattern(pattern, listener)
+        self._named_listener()
+
+    def _named_listener(self) -> None:
+        if self.on_listener is not None:
+            self.on_listener()
 
     def paused_partitions(self) -> set[TopicPartition]:
         """Those that the user has paused."""
@@ -197,6 +341,7 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
             super().unsubscribe()
             return
         listener = self._listener
+        self.was_assigned = False
         self._change_subscription(Subscription(()))
         emptied = self._subscription
         self._subscription = None
@@ -222,6 +367,20 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
         if not self.is_assigned(tp):
             raise IllegalStateError(f"No current assignment for partition {tp}")
         return super()._assigned_state(tp)
+
+
+def _notify(waiters: Iterable[asyncio.Future[None]]) -> None:
+    for waiter in tuple(waiters):
+        if not waiter.done():
+            waiter.set_result(None)
+
+
+def _fail(waiters: Iterable[asyncio.Future[None]], error: Exception) -> bool:
+    """Raise an error in those that wait; whether there are any."""
+    waiting = [waiter for waiter in waiters if not waiter.done()]
+    for waiter in waiting:
+        waiter.set_exception(again(error))
+    return bool(waiting)
 
 
 def again(error: Error) -> Error:

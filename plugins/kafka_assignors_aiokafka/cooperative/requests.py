@@ -17,17 +17,19 @@ from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
 from kafka_assignors.rebalance.answers import (
     MEMBER_ID_REQUIRED,
-    UNKNOWN_TOPIC_OR_PARTITION,
     answer_of,
     coordinator_moved,
+    decisive_error,
+    is_transient,
 )
-from kafka_assignors.rebalance.values import Membership
+from kafka_assignors.rebalance.values import Membership, Partition
 from kafka_assignors_aiokafka.cooperative.structs import HeartbeatRequest_v3, OffsetCommitRequest_v7
 
 __all__ = [
     "JOINING",
     "MEMBER_ID_REQUIRED",
     "answer_of",
+    "commit_error",
     "connection_of",
     "coordinator_moved",
     "error_of",
@@ -49,17 +51,7 @@ is sent after it on the same connection, heartbeats and commits, waits for as lo
 
 _GROUP_MAX_SIZE_REACHED = 81
 _UNKNOWN_LEADER_EPOCH = -1
-_COORDINATOR_LOADING = 14
 _OFFSET_FETCH = 9
-
-
-def is_transient(error_code: int) -> bool:
-    """Whether the same request may succeed in a moment."""
-    if error_code == UNKNOWN_TOPIC_OR_PARTITION:
-        return False
-    if error_code == _COORDINATOR_LOADING or coordinator_moved(error_code):
-        return True
-    return bool(Errors.for_code(error_code).retriable)
 
 
 def error_of(error_code: int, group_id: str) -> Errors.KafkaError:
@@ -70,6 +62,19 @@ def error_of(error_code: int, group_id: str) -> Errors.KafkaError:
     if error_code == _GROUP_MAX_SIZE_REACHED:
         return Errors.KafkaError(f"group {group_id!r} has group.max.size members already")
     return kind(f"the coordinator of group {group_id!r} answered error {error_code}")
+
+
+def commit_error(failed: Mapping[Partition, int], group_id: str) -> Errors.KafkaError:
+    """The exception for a commit of which some partitions failed for good, with these error codes."""
+    code = decisive_error(failed)
+    alike = sorted(partition for partition, other in failed.items() if other == code)
+    if Errors.for_code(code) is Errors.TopicAuthorizationFailedError:
+        return Errors.TopicAuthorizationFailedError({topic for topic, _ in alike})
+    error = error_of(code, group_id)
+    if not isinstance(error, Errors.GroupAuthorizationFailedError):
+        names = ", ".join(f"{topic}-{number}" for topic, number in alike)
+        error.args = (f"{error.args[0]} to the commit of {names}",)
+    return error
 
 
 def connection_of(request: Any, usual: int) -> int:

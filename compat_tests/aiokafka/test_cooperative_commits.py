@@ -1,0 +1,128 @@
+"""Commits of CooperativeAIOKafkaConsumers: answers in part, bad arguments, thousands at once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import UnknownTopicOrPartitionError
+from aiokafka.structs import OffsetAndMetadata
+
+from compat_tests.aiokafka.cooperative_consumers import consuming, of
+from compat_tests.group_of_members import GroupOfMembers
+from compat_tests.kafka_cluster import Kafka
+from kafka_assignors.rebalance.commit_queue import MOST_IN_MACHINE
+from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
+
+PROGRAM = "compat_tests.aiokafka.cooperative_member"
+OFFSET_COMMIT, UNKNOWN_TOPIC, NOT_COORDINATOR = 8, 3, 16
+
+
+@pytest.mark.parametrize("passing", [14, 15, NOT_COORDINATOR, 7])
+def test_beside_a_partition_that_failed_for_good_the_others_are_tried_again(
+    kafka: Kafka, passing: int
+) -> None:
+    async def consume() -> None:
+        async with consuming(group) as consumer:
+            gone, busy, fine = sorted(of(group, 0, 1, 2))
+            requested: list[set[int]] = []
+            answers = {gone: UNKNOWN_TOPIC, busy: passing}
+            coordinator = consumer._coordinator
+            send = coordinator._send_req
+
+            async def answer(request: Any) -> Any:
+                response = await send(request)
+                if request.API_KEY == OFFSET_COMMIT:
+                    (topic,) = response.topics
+                    requested.append({number for number, _ in topic[1]})
+                    changed = [(n, answers.pop(TopicPartition(topic[0], n), code)) for n, code in topic[1]]
+                    response.topics = [(topic[0], changed)]
+                return response
+
+            coordinator._send_req = answer
+            with pytest.raises(UnknownTopicOrPartitionError, match=f"{gone.topic}-0"):
+                await asyncio.wait_for(consumer.commit({gone: 1, busy: 2, fine: 3}), 60)
+            assert requested == [{0, 1, 2}, {1}]
+            assert await consumer.committed(busy) == 2
+            await consumer.commit({gone: 4})
+
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 3}) as group:
+        asyncio.run(consume())
+
+
+BAD_OFFSETS = [
+    OffsetAndMetadata(1, "x" * 40_000),
+    OffsetAndMetadata(1, "x" * 5_000),
+    OffsetAndMetadata(None, ""),
+    OffsetAndMetadata("7", ""),
+    OffsetAndMetadata(2**70, ""),
+    OffsetAndMetadata(1, None),
+    -5,
+    None,
+    1.5,
+]
+
+
+def test_an_argument_that_the_client_cannot_send_fails_as_in_stock_and_the_consumer_goes_on(
+    kafka: Kafka,
+) -> None:
+    async def outcomes(consumer: AIOKafkaConsumer) -> list[str]:
+        (tp,) = of(group, 0)
+        kinds = []
+        for bad in BAD_OFFSETS:
+            try:
+                await asyncio.wait_for(consumer.commit({tp: bad}), 60)
+            except Exception as error:
+                kinds.append(type(error).__name__)
+            else:
+                kinds.append("committed")
+        return kinds
+
+    async def consume() -> None:
+        stock = AIOKafkaConsumer(
+            group.topic("orders"), group_id=f"stock-{group.id}", bootstrap_servers=group.kafka.bootstrap
+        )
+        await stock.start()
+        expected = await outcomes(stock)
+        await stock.stop()
+        async with consuming(group) as consumer:
+            assert await outcomes(consumer) == expected
+            (tp,) = of(group, 0)
+            await asyncio.wait_for(consumer.commit({tp: 4}), 60)
+            assert await consumer.committed(tp) == 4
+            await asyncio.wait_for(consumer.getone(), 60)
+        async with consuming(group, session_timeout_ms=30_000) as next_one:
+            assert next_one.assignment()  # The first has left.
+
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 1}) as group:
+        group.produce(10)
+        asyncio.run(asyncio.wait_for(consume(), 240))
+
+
+def test_thousands_of_commits_at_once_are_all_accepted_in_order_and_few_are_in_the_machine(
+    kafka: Kafka,
+) -> None:
+    async def consume(consumer: CooperativeAIOKafkaConsumer) -> None:
+        (tp,) = of(group, 0)
+        most = 0
+        handle = consumer._coordinator.handle
+
+        def watch(event: Any) -> None:
+            nonlocal most
+            handle(event)
+            most = max(most, len(consumer._coordinator._member.commits))
+
+        consumer._coordinator.handle = watch
+        await asyncio.gather(*(consumer.commit({tp: offset}) for offset in range(2_000)))
+        assert await consumer.committed(tp) == 1_999
+        assert most == MOST_IN_MACHINE
+        assert not consumer._coordinator._commits._open
+
+    async def run() -> None:
+        async with consuming(group) as consumer:
+            await asyncio.wait_for(consume(consumer), 240)
+
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 1}) as group:
+        asyncio.run(run())

@@ -1,0 +1,102 @@
+"""What a CooperativeAIOKafkaConsumer has to tell its user is raised once, and in a call that hears it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError
+
+from compat_tests.aiokafka.cooperative_consumers import Listener, consuming, until
+from compat_tests.group_of_members import GroupOfMembers
+from compat_tests.hang_limit import HANG_S
+from compat_tests.kafka_cluster import Kafka
+from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
+
+PROGRAM = "compat_tests.aiokafka.cooperative_member"
+REFUSED = "on_partitions_revoked of .* failed: .*I will not"
+
+
+def refuse(_: set[TopicPartition]) -> None:
+    raise ValueError("I will not")
+
+
+def test_an_error_after_a_cancelled_call_is_raised_in_the_next(kafka: Kafka) -> None:
+    async def run() -> None:
+        listener = Listener(revoked=refuse)
+        async with consuming(group, listener) as consumer:
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(consumer.getmany(timeout_ms=60_000), 0.1)
+            async with consuming(group) as other:
+                await until(lambda: len(other.assignment()) == 2)
+                with pytest.raises(KafkaError, match=REFUSED):
+                    await consumer.getmany()
+            assert await consumer.getmany() == {}
+
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
+        asyncio.run(run())
+
+
+def test_a_cancelled_call_takes_nothing_from_those_that_go_on(kafka: Kafka) -> None:
+    async def run() -> None:
+        listener = Listener(revoked=refuse)
+        async with consuming(group, listener) as consumer:
+            cancelled = asyncio.create_task(consumer.getmany(timeout_ms=60_000))
+            waiting = asyncio.create_task(consumer.getone())
+            await until(lambda: len(consumer._fetcher._fetch_waiters) == 2)
+            cancelled.cancel()
+            await asyncio.wait([cancelled])
+            async with consuming(group):
+                with pytest.raises(KafkaError, match=REFUSED):
+                    await asyncio.wait_for(waiting, HANG_S)
+
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
+        asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda consumer: consumer.getone(),
+        lambda consumer: consumer.getmany(timeout_ms=60_000),
+        lambda consumer: consumer.wait_for_assignment(),
+    ],
+    ids=["getone", "getmany", "wait_for_assignment"],
+)
+def test_an_error_that_comes_while_a_call_looks_for_records_is_raised_in_it(
+    kafka: Kafka, call: Callable[[CooperativeAIOKafkaConsumer], Any]
+) -> None:
+    async def run() -> None:
+        async with consuming(group), consuming(group) as consumer:
+            waiting = asyncio.create_task(call(consumer))
+            state = consumer._subscription
+            await until(lambda: state._fetch_waiters or state._assignment_waiters)
+            # It has been woken, and is about to look.
+            for waiter in (*state._fetch_waiters, *state._assignment_waiters):
+                waiter.set_result(None)
+            consumer._coordinator.tell_user(KafkaError("what it has to know"))
+            with pytest.raises(KafkaError, match="what it has to know"):
+                await asyncio.wait_for(waiting, 10)
+            assert await consumer.getmany() == {}
+
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 1}) as group:
+        asyncio.run(run())
+
+
+def test_an_error_before_the_first_subscription_is_not_lost(kafka: Kafka) -> None:
+    async def run() -> None:
+        consumer = CooperativeAIOKafkaConsumer(bootstrap_servers=kafka.bootstrap, group_id=group.id)
+        await asyncio.wait_for(consumer.start(), HANG_S)
+        try:
+            await asyncio.sleep(0)  # The fetcher waits for an assignment.
+            consumer._coordinator.tell_user(KafkaError("what it has to know"))
+            with pytest.raises(KafkaError, match="what it has to know"):
+                await asyncio.wait_for(consumer.getmany(), 10)
+        finally:
+            await consumer.stop()
+
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 1}) as group:
+        asyncio.run(run())

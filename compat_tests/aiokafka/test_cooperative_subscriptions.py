@@ -1,0 +1,166 @@
+"""What a CooperativeAIOKafkaConsumer says of its assignment as its subscription begins, changes and ends."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from aiokafka import TopicPartition
+from aiokafka.errors import IllegalStateError
+
+from compat_tests.aiokafka.cooperative_consumers import Listener, consuming, of, until
+from compat_tests.group_of_members import GroupOfMembers
+from compat_tests.hang_limit import HANG_S
+from compat_tests.kafka_cluster import Kafka
+from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
+
+PROGRAM = "compat_tests.aiokafka.cooperative_member"
+
+
+def consumer_of(group: GroupOfMembers, **settings: Any) -> CooperativeAIOKafkaConsumer:
+    return CooperativeAIOKafkaConsumer(
+        bootstrap_servers=group.kafka.bootstrap, group_id=group.id, enable_auto_commit=False, **settings
+    )
+
+
+def test_with_a_pattern_start_returns_with_the_first_assignment(kafka: Kafka) -> None:
+    async def run() -> None:
+        consumer = consumer_of(group)
+        consumer.subscribe(pattern=f"^orders-{group.run}$")
+        try:
+            await asyncio.wait_for(consumer.start(), HANG_S)
+            assert consumer.assignment() == of(group, 0, 1, 2, 3)
+            assert await asyncio.wait_for(consumer.seek_to_beginning(), HANG_S)
+            assert {await consumer.position(tp) for tp in consumer.assignment()} == {0}
+        finally:
+            await consumer.stop()
+
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
+        group.produce(10)
+        asyncio.run(run())
+
+
+def test_with_a_pattern_that_matches_nothing_start_returns_with_nothing(kafka: Kafka) -> None:
+    async def run() -> None:
+        consumer = consumer_of(group)
+        consumer.subscribe(pattern=f"^nothing-{group.run}$")
+        try:
+            await asyncio.wait_for(consumer.start(), HANG_S)
+            assert consumer.assignment() == set()
+        finally:
+            await consumer.stop()
+
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
+        asyncio.run(run())
+
+
+def test_start_returns_after_the_listener_was_called(kafka: Kafka) -> None:
+    async def run() -> None:
+        async with consuming(group, listener := Listener()) as consumer:
+            assert listener.calls == [("assigned", of(group, 0, 1, 2, 3))]
+            assert consumer.assignment() == of(group, 0, 1, 2, 3)
+
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
+        asyncio.run(run())
+
+
+def test_after_unsubscribing_there_is_nothing_to_commit_but_for_the_listener(kafka: Kafka) -> None:
+    async def run() -> None:
+        async def commit(revoked: set[TopicPartition]) -> None:
+            assert consumer.assignment() == revoked
+            await released.wait()
+            await asyncio.create_task(consumer.commit(dict.fromkeys(revoked, 7)))
+
+        released = asyncio.Event()
+        listener = Listener(revoked=commit)
+        async with consuming(group, listener) as consumer:
+            (tp, *_) = consumer.assignment()
+            await consumer.commit({tp: 3})
+            consumer.unsubscribe()
+            for _ in range(2):  # While the listener is told, and after that.
+                assert consumer.assignment() == set()
+                assert consumer.subscription() == set()
+                for offsets in ({tp: 4}, None):
+                    with pytest.raises(IllegalStateError, match="Not subscribed"):
+                        await consumer.commit(offsets)
+                with pytest.raises(IllegalStateError):
+                    await consumer.position(tp)
+                with pytest.raises(IllegalStateError):
+                    consumer.seek(tp, 0)
+                await until(lambda: listener.told("revoked"))
+                released.set()
+                await until(lambda: not consumer._coordinator._member.in_group)
+            assert await consumer.committed(tp) == 7
+            assert await consumer.getmany() == {}
+
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
+        asyncio.run(run())
+
+
+def test_another_listener_is_told_what_is_owned(kafka: Kafka) -> None:
+    async def run() -> None:
+        first, second = Listener(), Listener()
+        async with consuming(group, first) as consumer:
+            consumer.subscribe(list(group.topics), listener=second)
+            await until(lambda: second.told("assigned") == [of(group, 0, 1, 2, 3)])
+            assert consumer.assignment() == of(group, 0, 1, 2, 3)
+            consumer.subscribe(list(group.topics), listener=second)
+            consumer.enforce_rebalance()
+            await until(lambda: len(second.calls) == 2)
+            assert second.calls[-1] == ("assigned", set())
+        assert first.calls == [("assigned", of(group, 0, 1, 2, 3))]
+        assert second.calls[-1] == ("revoked", of(group, 0, 1, 2, 3))
+
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
+        asyncio.run(run())
+
+
+def test_an_empty_rack_is_no_rack_as_in_the_stock_consumer() -> None:
+    async def construct() -> None:
+        consumer = CooperativeAIOKafkaConsumer(group_id="g", client_rack="")
+        assert consumer._rack_of_member is None
+        await consumer.stop()
+
+    asyncio.run(construct())
+
+
+def test_nothing_is_committed_before_the_first_assignment_or_of_what_is_not_assigned(kafka: Kafka) -> None:
+    async def run() -> None:
+        async with consumer_of(group) as consumer:
+            (tp,) = of(group, 0)
+            for _ in range(2):
+                with pytest.raises(IllegalStateError, match="Not subscribed"):
+                    await consumer.commit()
+                consumer.subscribe(list(group.topics))
+                for offsets in ({tp: 4}, None):
+                    with pytest.raises(IllegalStateError, match="No partitions assigned"):
+                        await consumer.commit(offsets)
+                assert await consumer.wait_for_assignment(timeout_ms=HANG_S * 1000) == of(group, 0, 1, 2, 3)
+                with pytest.raises(IllegalStateError, match="is not assigned"):
+                    await consumer.commit({TopicPartition(tp.topic, 9): 4})
+                await consumer.commit({tp: 4})
+                consumer.unsubscribe()
+                await until(lambda: not consumer._coordinator._member.in_group)
+
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
+        asyncio.run(run())
+
+
+def test_a_member_that_joins_later_can_wait_for_its_first_partition(kafka: Kafka) -> None:
+    async def run() -> None:
+        async with consuming(group) as first, consuming(group) as second:
+            found = await second.wait_for_assignment(timeout_ms=HANG_S * 1000)
+            assert found == second.assignment()
+            assert len(found) == 1
+            assert await first.wait_for_assignment() == first.assignment()
+            async with consuming(group) as standby:
+                assert await standby.wait_for_assignment(timeout_ms=100) == set()
+                waiting = asyncio.create_task(standby.wait_for_assignment())
+                await first.stop()
+                assert len(await asyncio.wait_for(waiting, HANG_S)) == 1
+        with pytest.raises(IllegalStateError, match="after start"):
+            await consumer_of(group).wait_for_assignment()
+
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group:
+        asyncio.run(run())

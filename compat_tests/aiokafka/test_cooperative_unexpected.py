@@ -1,0 +1,188 @@
+"""Each task of a CooperativeAIOKafkaConsumer raises, once, what it never should. And the computer sleeps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aiokafka.consumer.group_coordinator import GroupCoordinator
+from aiokafka.errors import KafkaError
+from confluent_kafka.admin import AdminClient  # type: ignore[attr-defined]
+
+from compat_tests.aiokafka.cooperative_consumers import Listener, consuming, of, until
+from compat_tests.group_of_members import GroupOfMembers
+from compat_tests.kafka_cluster import Kafka
+from kafka_assignors.rebalance import clock
+from kafka_assignors.strategies import CooperativeSticky
+from kafka_assignors.strategies.contract import MemberContext
+from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, assignor
+from kafka_assignors_aiokafka.cooperative import joins, requests
+from kafka_assignors_aiokafka.cooperative.partitions import CooperativeAssignment
+
+PROGRAM = "compat_tests.aiokafka.cooperative_member"
+
+
+class InjectedError(Exception):
+    """Not one of Kafka's."""
+
+
+class Once:
+    """In the place of a function: the first call raises."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.has_raised = False
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        if not self.has_raised:
+            self.has_raised = True
+            raise InjectedError("injected")
+        return self.function(*arguments, **options)
+
+    def __get__(self, owner: Any, kind: Any) -> Callable[..., Any]:
+        return lambda *arguments, **options: self(owner, *arguments, **options)
+
+
+class Announcing(CooperativeSticky):
+    """A strategy that tells the leader something."""
+
+    name = "announcing"
+
+    def member_data(self, member: MemberContext) -> bytes:
+        return b"something"
+
+
+FAULTS: dict[str, tuple[Any, str]] = {
+    "member_data": (Announcing, "member_data"),
+    "join": (requests, "join_group"),
+    "lead": (joins, "lead"),
+    "sync": (requests, "sync_group"),
+    "assigned": (joins, "decode_assignment"),
+    "heartbeat": (requests, "heartbeat"),
+    "commit": (requests, "offset_commit"),
+    "auto commit": (CooperativeAssignment, "all_consumed_offsets"),
+    "metadata": (GroupCoordinator, "_handle_metadata_update"),
+}
+
+
+def members_of(kafka: Kafka, group_id: str) -> int:
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    return len(admin.describe_consumer_groups([group_id])[group_id].result(30).members)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_an_unexpected_error_is_told_and_the_consumer_goes_on_and_leaves(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    owner, name = FAULTS[fault]
+    told: list[str] = []
+    read: list[Any] = []
+
+    async def read_until(consumer: CooperativeAIOKafkaConsumer, condition: Callable[[], bool]) -> None:
+        while not condition():
+            try:
+                found = await consumer.getmany(timeout_ms=50)
+                read.extend(record for records in found.values() for record in records)
+            except KafkaError as error:
+                told.append(str(error))
+
+    async def consume() -> None:
+        async with consuming(
+            group,
+            listener,
+            session_timeout_ms=45_000,
+            enable_auto_commit=True,
+            auto_commit_interval_ms=200,
+            partition_assignment_strategy=[assignor(Announcing())],
+        ) as consumer:
+            await read_until(consumer, lambda: bool(read))
+            once = Once(getattr(owner, name))
+            monkeypatch.setattr(owner, name, once)
+            consumer.enforce_rebalance()
+            if fault == "metadata":
+                await consumer._client.force_metadata_update()
+            await read_until(consumer, lambda: once.has_raised)
+            await read_until(consumer, lambda: bool(told))
+            assigned = len(listener.calls)
+            consumer.enforce_rebalance()
+            await read_until(consumer, lambda: len(listener.calls) > assigned)
+            read.clear()
+            group.produce(10)
+            await read_until(consumer, lambda: bool(read))
+        assert listener.calls[-1] == ("revoked", of(group, 0, 1))
+        assert members_of(kafka, group.id) == 0
+
+    listener = Listener()
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group:
+        group.produce(10)
+        asyncio.run(asyncio.wait_for(consume(), 240))
+    assert all("injected" in error for error in told)
+
+
+def test_a_machine_that_fails_is_told_and_the_consumer_still_tells_its_listener_and_leaves(
+    kafka: Kafka,
+) -> None:
+    async def consume() -> None:
+        async with consuming(group, listener, session_timeout_ms=5_000) as consumer:
+            await until(lambda: listener.calls)
+            coordinator = consumer._coordinator
+
+            def fail(event: Any) -> None:
+                raise InjectedError("injected")
+
+            coordinator.handle = fail
+            await until(lambda: coordinator._subscription._error or coordinator._subscription._fatal_error)
+            with pytest.raises(KafkaError, match="injected"):
+                await consumer.getmany(timeout_ms=50)
+        assert listener.calls[-1] == ("lost", of(group, 0, 1))
+        assert members_of(kafka, group.id) == 0
+
+    listener = Listener()
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group:
+        asyncio.run(asyncio.wait_for(consume(), 240))
+
+
+def test_a_leave_request_that_cannot_be_made_keeps_the_consumer_from_nothing_else(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def consume() -> None:
+        once = Once(requests.leave_group)
+        async with consuming(group, listener) as consumer:
+            monkeypatch.setattr(requests, "leave_group", once)
+        assert once.has_raised
+        assert listener.calls[-1] == ("revoked", of(group, 0, 1))
+        assert not any(connection.connected() for connection in consumer._client._conns.values())
+
+    listener = Listener()
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group:
+        asyncio.run(asyncio.wait_for(consume(), 240))
+
+
+def test_after_the_computer_has_slept_nothing_is_delivered_until_the_coordinator_has_answered(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def consume() -> None:
+        async with consuming(group, max_poll_records=1) as consumer:
+            await asyncio.wait_for(consumer.getone(), 60)  # There are more in its buffer.
+            coordinator, awake = consumer._coordinator, clock.including_suspend
+            send, answering = coordinator._send_req, asyncio.Event()
+
+            async def send_when_awake(request: Any) -> Any:
+                await answering.wait()
+                return await send(request)
+
+            coordinator._send_req = send_when_awake
+            slept_s = coordinator._session_timeout_ms / 1000 + 60
+            monkeypatch.setattr(clock, "including_suspend", lambda: awake() + slept_s)
+            generation = coordinator.generation
+            with pytest.raises(asyncio.TimeoutError):  # Without this, they are delivered at once.
+                await asyncio.wait_for(consumer.getone(), 2)
+            answering.set()
+            await asyncio.wait_for(consumer.getone(), 60)
+            assert coordinator.generation > generation  # It has joined again.
+
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 1}) as group:
+        group.produce(10)
+        asyncio.run(asyncio.wait_for(consume(), 240))
