@@ -16,6 +16,7 @@ from kafka.errors import CommitFailedError, KafkaError
 from kafka.structs import MemberState
 
 from compat_tests.group_of_members import GroupOfMembers
+from compat_tests.hang_limit import HANG_S
 from compat_tests.kafka_cluster import Kafka
 from kafka_assignors_kafka_python import (
     CooperativeKafkaConsumer,
@@ -90,14 +91,14 @@ def consuming(
 
 
 def until(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + HANG_S
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
 def polling_until(condition: Callable[[], Any], *consumers: CooperativeKafkaConsumer) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + HANG_S
     while not condition():
         assert time.monotonic() < deadline
         for consumer in consumers:
@@ -116,7 +117,8 @@ def share(group: GroupOfMembers, *consumers: CooperativeKafkaConsumer) -> None:
 
 
 def state_of(consumer: CooperativeKafkaConsumer) -> str:
-    state: str = consumer.group_metadata().state
+    # Not by `group_metadata`, after which joins wait for the next poll.
+    state: str = consumer._coordinator.state
     return state
 
 
@@ -425,7 +427,7 @@ def test_poll_does_not_miss_records_that_come_while_it_sends_fetches(kafka: Kafk
     ):
 
         def produce() -> None:
-            producer.send(group.topic("orders"), b"a record", partition=0).get(timeout=30)
+            producer.send(group.topic("orders"), b"a record", partition=0).get(timeout=HANG_S)
 
         produce()
         consumer.unsubscribe()

@@ -21,6 +21,7 @@ from compat_tests.kafka_python.test_cooperative_consumer import (
 )
 from compat_tests.strategies_of_others import StuckWithThree
 from kafka_assignors.rebalance import Phase
+from kafka_assignors.rebalance.values import AboutToJoin, RejoinRequested
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer, assignor
 
 
@@ -63,6 +64,22 @@ def test_who_leaves_while_it_waits_for_its_assignment_can_join_again(
         finally:
             strategy.released.set()
         share(group, leader, follower, third)
+
+
+def test_a_join_that_begins_while_the_user_unsubscribes_is_no_error(kafka: Kafka) -> None:
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 6}) as group, consuming(group) as consumer:
+        share(group, consumer)
+        coordinator, topics = consumer._coordinator, sorted(consumer.subscription())
+
+        def begin_a_join_too_late() -> None:
+            # The machine asks for the join, which is sent when this function has returned.
+            coordinator.handle(RejoinRequested("the test wants it"))
+            coordinator.handle(AboutToJoin(coordinator._joins.protocol))
+            consumer._subscription.unsubscribe()
+
+        coordinator.on_io_thread(begin_a_join_too_late)
+        consumer.subscribe(topics)
+        share(group, consumer)
 
 
 @pytest.mark.parametrize("role", ["leader", "follower"])

@@ -15,6 +15,7 @@ from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAs
 
 from compat_tests.eager_scenarios import EagerScenarios, StaticMemberScenarios
 from compat_tests.group_of_members import GroupOfMembers
+from compat_tests.hang_limit import HANG_S
 from compat_tests.hostile.raw_member import RawMember, int16, int32, string
 from compat_tests.hostile.request_counter import METADATA, counted_kafka
 from compat_tests.kafka_cluster import Kafka
@@ -100,7 +101,7 @@ def polling(group: GroupOfMembers, assignor: Any) -> Iterator[KafkaConsumer]:
 def settled(group: GroupOfMembers, consumers: Sequence[KafkaConsumer]) -> list[set[Any]]:
     """Wait until the consumers have everything between them, in equal shares."""
     fair = sum(group.topics.values()) // len(consumers)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANG_S
     while True:
         owned = [set(consumer.assignment()) for consumer in consumers]
         if [len(share) for share in owned] == [fair] * len(consumers) and len(set().union(*owned)) == sum(

@@ -13,6 +13,7 @@ import pytest
 from kafka import KafkaConsumer
 
 from compat_tests.group_of_members import GroupOfMembers
+from compat_tests.hang_limit import HANG_S
 from compat_tests.kafka_cluster import Kafka
 from compat_tests.weights import lag, member_ids, silent_server
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer, LagWeights, WeightedAssignor
@@ -35,7 +36,7 @@ def polling(
             group_id=group.id,
             enable_auto_commit=False,
             heartbeat_interval_ms=200,
-            partition_assignment_strategy=[WeightedAssignor(weights, weights_timeout_s=60)],
+            partition_assignment_strategy=[WeightedAssignor(weights, weights_timeout_s=HANG_S)],
             **settings,
         )
         for _ in range(count)
@@ -60,7 +61,7 @@ def polling(
 
 def until_shares(expected: list[set[int]], consumers: list[Any]) -> None:
     """Wait until the consumers have these partitions, whoever has which."""
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + HANG_S
     while True:
         shares = [{tp.partition for tp in consumer.assignment()} for consumer in consumers]
         if sorted(map(sorted, shares)) == sorted(map(sorted, expected)):

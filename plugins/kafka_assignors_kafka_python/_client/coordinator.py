@@ -108,9 +108,16 @@ def watch_topics_if_static(coordinator: Any, assigned: Collection[str], *, racks
 
     # A process that has just started gets its partitions back sooner than the metadata of its topics. That
     # this arrives is no change, and must not cost the rebalance that static membership is there to save.
+    is_waiting = getattr(coordinator, "_kafka_assignors_awaited", None) is not None
+    coordinator._kafka_assignors_awaited = frozenset(assigned)
+    if is_waiting:
+        return
+
     def start_watching(cluster: Any) -> None:
         snapshot = coordinator._build_metadata_snapshot(coordinator._subscription, cluster)
-        if coordinator._assignment_snapshot is None and all(snapshot.get(topic) for topic in assigned):
+        awaited = coordinator._kafka_assignors_awaited
+        if coordinator._assignment_snapshot is None and all(snapshot.get(topic) for topic in awaited):
             coordinator._metadata_snapshot = coordinator._assignment_snapshot = snapshot
 
+    # Once for each consumer: kafka-python calls its listeners one by one, and none may be removed meanwhile.
     coordinator._cluster.add_listener(start_watching)

@@ -18,17 +18,17 @@ group that waits for its leader. kafka-python has switched its own off.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from kafka_assignors.assignor import EagerAssignor
 from kafka_assignors.group import Topic
-from kafka_assignors.joining import broker_assigns
+from kafka_assignors.joining import Joined, broker_assigns
 from kafka_assignors_kafka_python._client.following import follow_racks
 from kafka_assignors_kafka_python._client.version import interface
 from kafka_assignors_kafka_python._weights import weighed_topics
 
-__all__ = ["Leadership", "Leading"]
+__all__ = ["Leadership", "Leading", "read_members", "run_in_background"]
 
 _MOST_MISSING_TOPICS = 1000
 """A topic that does not exist yet is watched, so that it has a consumer as soon as it does. But for what is
@@ -37,12 +37,15 @@ missing names than this wait for the next rebalance."""
 
 
 class Leading:
-    """One generation that our consumer leads with an assignor of ours."""
+    """One generation that our consumer leads with an assignor of ours.
+
+    `read_members` comes before it, and may run in any thread: to decode a large group takes time.
+    """
 
     metadata_timeout_s: ClassVar = 5.0
     """After this time a leader assigns what it knows of, and once more when it knows more."""
 
-    def __init__(self, coordinator: Any, assignor: EagerAssignor, members: Any, generation: int) -> None:
+    def __init__(self, coordinator: Any, assignor: EagerAssignor, joined: Joined, generation: int) -> None:
         self.generation = generation
         config = coordinator.config
         # A third is what Kafka recommends, for those who have set something else.
@@ -50,7 +53,7 @@ class Leading:
         self.heartbeat_pause_s = pause_ms / 1000
         self._coordinator = coordinator
         self._assignor = assignor
-        self._joined = assignor.read_members(interface.joined_members(members))
+        self._joined = joined
         racks = (member.rack for member in self._joined.members)
         self._watch = follow_racks(coordinator, assignor.must_follow_racks(racks))
         self._topics: list[Topic] = []
@@ -90,8 +93,7 @@ class Leading:
             self.think()
             then()
 
-        # A strategy that never ends must not keep the process from ending.
-        threading.Thread(target=run, name="kafka-assignors-leader", daemon=True).start()
+        run_in_background(run)
 
     def finish(self) -> Mapping[str, bytes]:
         """The assignment of each member; raises what the strategy raised."""
@@ -106,6 +108,17 @@ class Leading:
         if self._error is not None:
             raise self._error
         return self._assignments
+
+
+def run_in_background(function: Callable[[], None]) -> None:
+    """Run something of a leader, which takes as long as it takes, in a thread of its own."""
+    # A strategy that never ends must not keep the process from ending.
+    threading.Thread(target=function, name="kafka-assignors-leader", daemon=True).start()
+
+
+def read_members(assignor: EagerAssignor, members: Any) -> Joined:
+    """Decode what the members of the answer to JoinGroup sent."""
+    return assignor.read_members(interface.joined_members(members))
 
 
 class Leadership:
@@ -133,7 +146,8 @@ class Leadership:
         assignor = self._coordinator._lookup_assignor(protocol_name)
         if not isinstance(assignor, EagerAssignor):
             return None
-        self._leading = Leading(self._coordinator, assignor, members, generation)
+        joined = read_members(assignor, members)
+        self._leading = Leading(self._coordinator, assignor, joined, generation)
         return self._leading
 
     def perform_assignment(self, leader_id: str, protocol_name: str, members: Any) -> Mapping[str, Any]:

@@ -6,7 +6,11 @@ joins           JoinGroup and SyncGroup
 commits         commits under way
 errors          what the user has to hear of
 listening       calls of the user's listener
+transactions    joins wait while a transaction may be open
 positions       where to begin with added partitions
+group_requests  where the coordinator is, and what is sent to it
+heartbeats      heartbeats
+latencies       kafka-python's metrics of all this
 requests        requests and what their answers mean
 partitions      subscription, assignment, and what the fetcher may touch
 fetching        the fetcher, which can be woken up

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import metadata
 from operator import attrgetter
 from typing import Any
 
@@ -28,6 +29,13 @@ def _exchanged(stored_as: str, exchange: Callable[[Any, Any], Any]) -> Any:
         setattr(self, stored_as, exchange(self, stock))
 
     return property(attrgetter(stored_as), assign)
+
+
+_PARTS = {
+    "_subscription": CooperativeSubscriptionState,
+    "_fetcher": CooperativeFetcher,
+    "_coordinator": CooperativeCoordinator,
+}
 
 
 class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
@@ -73,6 +81,7 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
             client_rack=client_rack or "",
             **settings,
         )
+        self._require_own_parts()
 
     # kafka-python makes these by itself, where no argument leads. They are exchanged as soon as they are
     # assigned, before anybody has used them.
@@ -97,6 +106,19 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
     _subscription = _exchanged("_cooperative_subscription", _own_subscription)
     _fetcher = _exchanged("_cooperative_fetcher", _own_fetcher)
     _coordinator = _exchanged("_cooperative_coordinator", _own_coordinator)
+
+    def _require_own_parts(self) -> None:
+        """RuntimeError, and the consumer is closed, if a part is not the one that was exchanged."""
+        for name, kind in _PARTS.items():
+            if type(getattr(self, name, None)) is not kind:
+                self._closed = True  # For `__del__`, which would close what has not been begun.
+                self._client.close()
+                release = metadata.version("kafka-python")
+                raise RuntimeError(
+                    f"{type(self).__name__}.{name} is not the {kind.__name__} that makes the consumer "
+                    f"cooperative: kafka-python {release} or a subclass assigns it otherwise. "
+                    "Use a release that is checked, and leave this attribute to CooperativeKafkaConsumer"
+                )
 
     # ---- what is different for the user
 
@@ -125,6 +147,12 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
         super()._refresh_committed_offsets(timeout_ms)
         position: int | None = super().position(partition, timeout_ms)
         return position
+
+    def _poll_once(self, *arguments: Any, **options: Any) -> Any:
+        records = super()._poll_once(*arguments, **options)
+        if records:
+            self._coordinator.hold.has_returned_records = True
+        return records
 
     def _refresh_committed_offsets(self, timeout_ms: float | None = None) -> bool:
         # For `poll`, which must not stop the partitions that have a position for those that have none.

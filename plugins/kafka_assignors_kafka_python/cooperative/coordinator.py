@@ -7,7 +7,7 @@ this file asks whether something is allowed.
 There are two threads. On kafka-python's *I/O thread* live the machine, all requests and the assignment:
 
     the joining task    begins a join when the machine wants one and the coordinator is known
-    heartbeats          all the time, joins included, with the membership that the machine has
+    heartbeats          all the time, joins included
     a task per action   a join, a sync, a commit
 
 So a join goes on between two polls, and a poll never waits for one. On the *user's thread*, inside `poll`,
@@ -38,23 +38,22 @@ from kafka.net.wakeup_notifier import (  # pyright: ignore[reportMissingImports]
 from kafka.structs import OffsetAndMetadata, TopicPartition
 from kafka.util import WeakMethod
 
-from kafka_assignors.rebalance import HeartbeatPace, Member, Phase, Settings
-from kafka_assignors.rebalance.answers import answer_of, coordinator_moved
+from kafka_assignors.rebalance import Member, Phase, Settings, clock
+from kafka_assignors.rebalance.answers import LOOKUP_BEFORE_LEAVING_S
 from kafka_assignors.rebalance.values import (
     AboutToJoin,
     Action,
     Announce,
-    Answer,
-    Checked,
     CloseRequested,
     CommitDone,
     CommitRefused,
     Event,
     Fail,
-    HeartbeatAnswered,
     Install,
     Lose,
+    Membership,
     Partition,
+    Partitions,
     Polled,
     RejoinRequested,
     Revoke,
@@ -65,12 +64,15 @@ from kafka_assignors.rebalance.values import (
     SubscriptionChanged,
 )
 from kafka_assignors_kafka_python.cooperative import requests
-from kafka_assignors_kafka_python.cooperative.commits import Commits
-from kafka_assignors_kafka_python.cooperative.errors import ErrorsOfUser
-from kafka_assignors_kafka_python.cooperative.inside import ConsumerCoordinator, joining_node
+from kafka_assignors_kafka_python.cooperative.commits import Commits, require_offsets
+from kafka_assignors_kafka_python.cooperative.errors import ErrorsOfUser, Source
+from kafka_assignors_kafka_python.cooperative.group_requests import GroupRequests
+from kafka_assignors_kafka_python.cooperative.heartbeats import Heartbeats
 from kafka_assignors_kafka_python.cooperative.joins import Joins
+from kafka_assignors_kafka_python.cooperative.latencies import Latencies
 from kafka_assignors_kafka_python.cooperative.listening import Listening
 from kafka_assignors_kafka_python.cooperative.positions import Positions
+from kafka_assignors_kafka_python.cooperative.transactions import JoinHold
 
 __all__ = ["CooperativeCoordinator"]
 
@@ -79,7 +81,7 @@ log = logging.getLogger("kafka_assignors_kafka_python")
 _NEVER = float("-inf")
 
 
-class CooperativeCoordinator(ConsumerCoordinator):  # type: ignore[misc]
+class CooperativeCoordinator(GroupRequests):
     """One member of one group."""
 
     _is_built = False
@@ -110,11 +112,13 @@ class CooperativeCoordinator(ConsumerCoordinator):  # type: ignore[misc]
         self._positions = Positions(self, self._subscription)
         self.listening = Listening(self, self._subscription, commit=self.config["enable_auto_commit"])
         self._join_wanted = WakeupNotifier(self._net)
-        self._pulse = WakeupNotifier(self._net)
-        self._expects_another_round = False
+        self._heartbeats = Heartbeats(self)
+        self._latencies = Latencies(self._sensors, self._consumer_sensors)
+        self.hold = JoinHold(self)
         self._subscribed: object = None
-        self._polled_at = _NEVER
+        self.polled_at = _NEVER
         self._leaving: Any = None
+        self._is_calling_back = False
         self._joining_id = ""
         self._is_built = True
 
@@ -122,7 +126,7 @@ class CooperativeCoordinator(ConsumerCoordinator):  # type: ignore[misc]
 
     def handle(self, event: Event) -> None:
         """Tell the machine what happened, and carry out what it says."""
-        now = time.monotonic()
+        now = clock.including_suspend()
         had_lease = self._member.has_lease(now)
         self._member, actions = self._member.handle(event, now)
         self._show_membership()
@@ -137,6 +141,7 @@ class CooperativeCoordinator(ConsumerCoordinator):  # type: ignore[misc]
         match action:
             case Install(partitions):
                 self._subscription.install(partitions)
+                self.commits.installed(partitions)
                 # What was asked about partitions that leave must not answer for them when they come back.
                 self._offset_fetch_futures.clear()
                 self._fetcher.knock()
@@ -163,6 +168,33 @@ class CooperativeCoordinator(ConsumerCoordinator):  # type: ignore[misc]
         """Whether the coordinator counts this member in, as far as we know."""
         return self._member.in_group
 
+    @property
+    def membership(self) -> Membership:
+        """What requests say of this member."""
+        return self._member.membership
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether this member has left for good."""
+        return self._member.phase is Phase.CLOSED
+
+    @property
+    def join_under_way(self) -> Any:
+        """Done when the JoinGroup or SyncGroup that the machine waits for is answered; None without one."""
+        if self._member.phase not in (Phase.JOINING, Phase.SYNCING) or self._joins.are_answered:
+            return None
+        return self._joins.under_way
+
+    def join_may_be_due(self) -> None:
+        """Look whether the machine wants a join. From any thread."""
+        if not self._member.closing:  # Afterwards there is nothing left that could be notified.
+            self._join_wanted.notify()
+
+    @property
+    def committable(self) -> Partitions:
+        """The partitions that a commit requested at this moment may carry."""
+        return self._member.committable
+
     def start(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Run something on the I/O thread, from any thread; a future."""
         return self._manager.call_soon(function, *arguments)
@@ -176,13 +208,18 @@ class CooperativeCoordinator(ConsumerCoordinator):  # type: ignore[misc]
         return self.start(task, *arguments).add_errback(self._broken)
 
     def _join_ended(self, _: object) -> None:
-        if not self._member.closing:  # Afterwards there is nothing left that could be notified.
-            self._join_wanted.notify()
+        self.join_may_be_due()
 
     def _broken(self, error: BaseException) -> None:
         if not self._member.closing:
-            log.error("group %r: the consumer cannot go on", self.group_id, exc_info=error)
-            self.errors.raise_for_ever(Errors.KafkaError(f"unexpected error in the coordinator: {error!r}"))
+            self.errors.raise_for_ever(self.unexpected("the consumer cannot go on, close it", error))
+
+    def unexpected(self, what: str, error: BaseException) -> Errors.KafkaError:
+        """The error for the user about an exception that is none of Kafka's. It is logged here."""
+        log.error("group %r: %s", self.group_id, what, exc_info=error)
+        failure = Errors.KafkaError(f"group {self.group_id!r}: {what}: {error!r}")
+        failure.__cause__ = error
+        return failure
 
     def _show_membership(self) -> None:
         # kafka-python's names, for `group_metadata`, for its metrics and for those who look.
@@ -200,7 +237,7 @@ class CooperativeCoordinator(ConsumerCoordinator):  # type: ignore[misc]
 
     def _may_deliver(self, partition: Partition) -> bool:
         # `_member` is replaced as a whole, so any thread may look.
-        return self._member.may_deliver(partition, time.monotonic())
+        return self._member.may_deliver(partition, clock.including_suspend())
 
     # ---- the user's thread
 
@@ -213,16 +250,19 @@ class CooperativeCoordinator(ConsumerCoordinator):  # type: ignore[misc]
         if not self._subscription.partitions_auto_assigned() and self.listening.asked is None:
             by_hand: bool = super().poll(timeout_ms)
             return by_hand
-        is_first = self._polled_at == _NEVER
-        self._polled_at = time.monotonic()
+        is_first = self.polled_at == _NEVER
+        self.polled_at = time.monotonic()
+        self.heartbeat.poll()
+        self.hold.end()
         if is_first:
-            self._begin(self._heartbeat_task)
+            self._begin(self._heartbeats.run)
             self._begin(self._joining_task)
         self.errors.raise_next()
         self.subscription_may_have_changed()
         if self._member.stalled:
             self.on_io_thread(self.handle, Polled())
         self.listening.call()
+        self.hold.end()  # A transaction that the listener began has ended with its call.
         self.listening.raise_error()
         self._invoke_completed_offset_commit_callbacks()
         self._maybe_auto_commit_offsets_async()
@@ -260,6 +300,7 @@ class CooperativeCoordinator(ConsumerCoordinator):  # type: ignore[misc]
         self._subscribed = None
         self.on_io_thread(self.handle, SubscriptionChanged(frozenset()))
         self.listening.call(is_committed=True)
+        self.hold.end()
 
     def maybe_leave_group(self, reason: str | None = None, timeout_ms: float | None = None) -> None:
         """The machine leaves as soon as what the user does not want any more is revoked."""
@@ -269,6 +310,12 @@ class CooperativeCoordinator(ConsumerCoordinator):  # type: ignore[misc]
         if not self._subscription.has_all_fetch_positions():
             self._positions.look_up(self._member.deliverable)
         return bool(self._subscription.has_all_fetch_positions())
+
+    def group_metadata(self) -> Any:
+        """As kafka-python's, but good until the next `poll` begins: see `transactions`."""
+        if self._subscription.partitions_auto_assigned() and not self._member.closing:
+            self.hold.begin()
+        return super().group_metadata()
 
     def on_io_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Run something there and wait for it."""
@@ -285,7 +332,7 @@ class CooperativeCoordinator(ConsumerCoordinator):  # type: ignore[misc]
         if not self._subscription.partitions_auto_assigned():
             super().commit_offsets_sync(offsets, timeout_ms=timeout_ms)
             return
-        _require_offsets(offsets)
+        require_offsets(offsets)
         self._invoke_completed_offset_commit_callbacks()
         if timeout_ms is None:
             timeout_ms = self.config["request_timeout_ms"]
@@ -297,11 +344,17 @@ class CooperativeCoordinator(ConsumerCoordinator):  # type: ignore[misc]
         """The same without waiting: a future, and `callback(offsets, None or error)` in a later poll."""
         if not self._subscription.partitions_auto_assigned():
             return super().commit_offsets_async(offsets, callback)
-        _require_offsets(offsets)
-        callback = callback or self.config["default_offset_commit_callback"]
-        committing = self.start(self.commits.commit, offsets, self.config["request_timeout_ms"])
-        ended = self.completed_offset_commits.append
-        return committing.add_both(lambda outcome: ended((callback, offsets, outcome)))
+        if threading.current_thread() is not self._net._io_thread:
+            self._invoke_completed_offset_commit_callbacks()  # So that these cannot pile up either.
+        return self.commits.start(offsets, callback or self.config["default_offset_commit_callback"])
+
+    def _invoke_completed_offset_commit_callbacks(self) -> None:
+        if not self._is_calling_back:  # A callback may commit again.
+            self._is_calling_back = True
+            try:
+                super()._invoke_completed_offset_commit_callbacks()
+            finally:
+                self._is_calling_back = False
 
     def _commit_offsets_async_on_complete(self, offsets: object, outcome: object) -> None:
         # An automatic one: kafka-python tells the user's callback, and by default nobody.
@@ -322,6 +375,10 @@ class CooperativeCoordinator(ConsumerCoordinator):  # type: ignore[misc]
                 else:
                     await self.errors.raise_in_poll(error)
                 self._join_wanted.notify()
+            except Exception as error:
+                await self.errors.raise_in_poll(self.unexpected("a join could not begin", error))
+                await self.back_off()
+                self._join_wanted.notify()
 
     async def _begin_join_if_due(self) -> None:
         if not self._is_join_due:
@@ -335,60 +392,36 @@ class CooperativeCoordinator(ConsumerCoordinator):  # type: ignore[misc]
     @property
     def _is_join_due(self) -> bool:
         # An earlier join may still be unanswered, given up by the machine: a broker has to see the end of it.
-        return self._member.must_join and self._joins.are_answered
+        return self._member.must_join and self._joins.are_answered and not self.hold.is_held
 
     def was_assigned(self) -> None:
         """Look whether topics have changed meanwhile, and send heartbeats sooner for a second round."""
         self._rejoin_if_topics_changed()
-        self._expects_another_round = True
-        self._pulse.notify()
-
-    async def _heartbeat_task(self) -> None:
-        interval_s = self.config["heartbeat_interval_ms"] / 1000
-        pace = HeartbeatPace(interval_s, self.config["max_poll_interval_ms"] / 1000)
-        while self._member.phase is not Phase.CLOSED:
-            await self._pulse(pace.wait_s(time.monotonic() - self._polled_at))
-            if self._expects_another_round:
-                self._expects_another_round = False
-                pace.assigned()
-                continue
-            pace.waited()
-            self.handle(Checked(self._polled_at))
-            if self._member.in_group and not await self._send_heartbeat():
-                pace.failed(self.config["retry_backoff_ms"] / 1000)
-
-    async def _send_heartbeat(self) -> bool:
-        patience_ms = self.config["session_timeout_ms"]
-        try:
-            if not await self.ensure_coordinator_ready_async(timeout_ms=patience_ms):
-                return False
-            membership, sent_at = self._member.membership, time.monotonic()
-            self.heartbeat.sent_heartbeat()
-            sending = self.start(
-                self.send, requests.heartbeat(self.group_id, membership, self.group_instance_id)
-            )
-            response = await self.wait_for(sending, patience_ms)
-        except Errors.KafkaTimeoutError as error:
-            self.coordinator_dead(error)
-            return False
-        except Errors.KafkaError as error:
-            if not error.retriable:
-                self.errors.raise_in_poll(error)
-            return False
-        answer = self.settle(response.error_code)
-        self.handle(HeartbeatAnswered(membership, answer, sent_at))
-        if answer is Answer.OTHER and not requests.is_transient(response.error_code):
-            self.errors.raise_in_poll(requests.error_of(response.error_code, self.group_id))
-        return answer is not Answer.OTHER
+        self._heartbeats.expect_another_round()
 
     def _handle_metadata_update(self, cluster: Any) -> None:
         if not self._is_built:  # The I/O thread is faster than the constructor.
             super()._handle_metadata_update(cluster)
             return
         try:
-            super()._handle_metadata_update(cluster)  # Resolves a pattern.
+            self._follow_metadata(cluster)
+        except Exception as error:  # Otherwise it would end the client's task.
+            self.errors.raise_in_poll(
+                self.unexpected("its metadata could not be read", error), Source.METADATA
+            )
+
+    def _follow_metadata(self, cluster: Any) -> None:
+        # A leader watches topics of others too. Those that it may not describe do not concern its user.
+        own = cluster.unauthorized_topics & (self._subscription.subscription or frozenset())
+        unauthorized, cluster.unauthorized_topics = cluster.unauthorized_topics, own
+        try:
+            super()._handle_metadata_update(cluster)  # Resolves a pattern. Raises what is not authorized.
         except Errors.KafkaError as error:
-            self.errors.raise_in_poll(error)
+            self.errors.raise_in_poll(error, Source.METADATA)
+        else:
+            self.errors.withdraw(Source.METADATA)
+        finally:
+            cluster.unauthorized_topics = unauthorized
         if self._subscription.subscribed_pattern:
             self.subscription_may_have_changed(resolved=True)
         # What a leader learns before its SyncGroup is held against its assignment when that is there.
@@ -418,93 +451,45 @@ class CooperativeCoordinator(ConsumerCoordinator):  # type: ignore[misc]
         self._assignment_snapshot = None
         self._subscription.reset_group_subscription()
 
-    # ---- requests, on the I/O thread
-
-    async def ensure_coordinator_ready_async(self, timeout_ms: float | None = None) -> bool:
-        """Wait until the coordinator is known; whether it is. KafkaError if waiting is of no use.
-
-        kafka-python does the same, but asks again at once, and again, while brokers name a coordinator that
-        cannot be reached.
-        """
-        deadline = float("inf") if timeout_ms is None else time.monotonic() + timeout_ms / 1000
-        while self.coordinator_unknown():
-            if time.monotonic() >= deadline:
-                return False
-            left_ms = None if timeout_ms is None else (deadline - time.monotonic()) * 1000
-            try:
-                await self.wait_for(self.lookup_coordinator(), left_ms)
-            except Errors.KafkaError as error:
-                if not error.retriable:
-                    raise
-                # Perhaps all brokers that are known have gone.
-                self._cluster.request_update()
-            if self.coordinator_unknown():
-                await self.back_off()
-        return True
-
-    async def send(self, request: Any, *, joining: bool = False) -> Any:
-        """The answer of the coordinator. KafkaError if there is none."""
-        if self.coordinator_unknown():
-            raise Errors.CoordinatorNotAvailableError(self.group_id)
-        node_id, timeout_ms = self.coordinator_id, None
-        if joining:
-            node_id = self._joining_id = joining_node(self._cluster, node_id)
-            # The broker holds it until all have joined, or the leader has assigned.
-            timeout_ms = max(self.config["request_timeout_ms"], self.config["max_poll_interval_ms"] + 5000)
-        try:
-            return await self._manager.send(request, node_id=node_id, request_timeout_ms=timeout_ms)
-        except Errors.KafkaError as error:
-            if not isinstance(error, Errors.Cancelled):  # That is ours, see `_leave`.
-                self._failed_request(node_id, request, error)
-            raise
-
-    def settle(self, error_code: int) -> Answer:
-        """What an error code says, the coordinator looked for elsewhere if it is not there any more."""
-        if coordinator_moved(error_code):
-            self.coordinator_dead(Errors.for_code(error_code)())
-        return answer_of(error_code)
-
-    async def back_off(self) -> None:
-        """Wait before the next try."""
-        await self._net.sleep(self.config["retry_backoff_ms"] / 1000)
-
-    async def wait_for(self, future: Any, timeout_ms: float | None) -> Any:
-        """Its value; KafkaTimeoutError if that takes longer."""
-        return await self._manager.wait_for(future, timeout_ms)
-
     # ---- leaving
 
     async def _leave(self, member_id: str, reason: str) -> None:
         log.info("group %r: leaving: %s", self.group_id, reason)
         join_given_up = self._joins.under_way
         try:
+            await self.ensure_coordinator_ready_async(timeout_ms=LOOKUP_BEFORE_LEAVING_S * 1000)
             await self.send(requests.leave_group(self.group_id, member_id, self.group_instance_id, reason))
         except Errors.KafkaError as error:
             log.info("group %r: could not leave, the session will end by itself: %s", self.group_id, error)
+        except Exception as error:
+            self.unexpected("could not leave, the session will end by itself", error)
         if self._joins.under_way is join_given_up and not self._joins.are_answered:
             # Kafka 4.4 never answers the SyncGroup of a member that leaves while it waits for it.
             self._manager.close(node_id=self._joining_id)
+
+    def _leave_in_any_case(self) -> None:
+        """Leave where the machine cannot say so any more."""
+        member_id = self._member.membership.member_id
+        if self._leaving is None and member_id and not self._member.settings.static:
+            self._leaving = self._begin(self._leave, member_id, "an error")
 
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
         """Commit if commits are automatic, revoke what is owned (or lose it), and leave the group."""
         if autocommit:
             self._maybe_auto_commit_offsets_sync(timeout_ms=timeout_ms)
         self.on_io_thread(self.errors.expect_no_poll)
-        self.on_io_thread(self.handle, CloseRequested())
-        self.listening.call(is_committed=True)
+        try:
+            self.on_io_thread(self.handle, CloseRequested())
+            self.listening.call(is_committed=True)
+        except Exception as error:
+            self.unexpected("it is closed without regard to what is under way", error)
+            self.listening.tell_lost(self._member.owned)
+            self.on_io_thread(self._leave_in_any_case)
         if self._leaving is not None:
             try:
                 self._net.run(self.wait_for, self._leaving, timeout_ms)
             except Errors.KafkaTimeoutError as error:
                 log.info("group %r: leaving was not answered: %s", self.group_id, error)
         self._join_wanted.notify()
-        self._pulse.notify()
+        self._heartbeats.stop()
         self._cluster.remove_listener(WeakMethod(self._handle_metadata_update))
-
-
-def _require_offsets(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-    for tp, offset in offsets.items():
-        if not isinstance(tp, TopicPartition) or not isinstance(offset, OffsetAndMetadata):
-            raise TypeError(
-                f"offsets must be {{TopicPartition: OffsetAndMetadata}}, not {{{tp!r}: {offset!r}}}"
-            )

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import copy
-from collections import deque
+import enum
 from collections.abc import Callable
 from typing import Any
 
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, RetriableError  # pyright: ignore[reportAttributeAccessIssue]
 from kafka.future import Future
 
-__all__ = ["ErrorsOfUser"]
+__all__ = ["ErrorsOfUser", "Source", "TooManyCommitsError"]
+
+
+class TooManyCommitsError(RetriableError):  # type: ignore[misc]  # kafka-python has no types
+    """So many commits are open that no other is taken: try again after a `poll`."""
+
+
+class Source(enum.Enum):
+    """What an error comes from. Of each there is one error at most that waits to be raised, the last."""
+
+    JOIN = "joins"
+    HEARTBEAT = "heartbeats"
+    METADATA = "metadata"
 
 
 class ErrorsOfUser:
@@ -20,28 +32,35 @@ class ErrorsOfUser:
         """`knock` has the user's thread look; `start` runs a function on the I/O thread."""
         self._knock = knock
         self._start = start
-        self._waiting: deque[tuple[KafkaError, Any]] = deque()
+        self._waiting: dict[Source, tuple[KafkaError, Any]] = {}
         self._fatal: KafkaError | None = None
         self._is_closing = False
 
-    def raise_in_poll(self, error: KafkaError) -> Any:
+    def raise_in_poll(self, error: KafkaError, source: Source = Source.JOIN) -> Any:
         """Raise it in the poll that waits, or else in the next. Returns a future: done once it was raised.
 
-        Until then the user may not have had a chance to mend what is wrong.
+        Until then the user may not have had a chance to mend what is wrong. An error of the same source that
+        has not been raised is out of date: this one takes its place.
         """
-        raised = Future()
+        _, raised = self._waiting.pop(source, (None, None))
+        raised = raised or Future()
         if self._is_closing:
             return raised.success(None)
-        self._waiting.append((error, raised))
+        self._waiting[source] = (error, raised)
         self._knock()
         return raised
 
-    def expect_no_poll(self) -> None:
-        """The consumer is being closed: nobody has to wait for the user. On the I/O thread."""
-        self._is_closing = True
-        while self._waiting:
-            _, raised = self._waiting.popleft()
+    def withdraw(self, source: Source) -> None:
+        """All is well there again: what has not been raised is not raised any more. On the I/O thread."""
+        _, raised = self._waiting.pop(source, (None, None))
+        if raised is not None:
             raised.success(None)
+
+    def expect_no_poll(self) -> None:
+        """The consumer is being closed: nothing has to wait for the user. On the I/O thread."""
+        self._is_closing = True
+        for source in Source:
+            self.withdraw(source)
 
     def raise_for_ever(self, error: KafkaError) -> None:
         """The consumer cannot go on."""
@@ -49,10 +68,12 @@ class ErrorsOfUser:
         self._knock()
 
     def raise_next(self) -> None:
-        """Raise what is to be raised. On the user's thread."""
+        """Raise what is to be raised, the oldest first. On the user's thread."""
         if self._fatal is not None:
             raise copy.copy(self._fatal)
-        if self._waiting:
-            error, raised = self._waiting.popleft()
-            self._start(raised.success, None)
-            raise error
+        for source in tuple(self._waiting):
+            waiting = self._waiting.pop(source, None)
+            if waiting is not None:  # The I/O thread may have been faster.
+                error, raised = waiting
+                self._start(raised.success, None)
+                raise error

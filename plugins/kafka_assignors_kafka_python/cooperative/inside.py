@@ -10,6 +10,8 @@ Checked with kafka-python 3.0.12. What is touched beside the public interface:
     KafkaConsumer
         _subscription, _fetcher, _coordinator   assigned in its constructor, in this order
         _refresh_committed_offsets      replaced, but for `position`
+        _poll_once                      extended: whether records were returned
+        _client, _closed                to close one that is refused
     ConsumerCoordinator
         _client, _manager, _net, _cluster, _subscription, _assignors, _lock
         _sensors, _consumer_sensors, heartbeat  taken over from the one that is replaced
@@ -24,6 +26,7 @@ Checked with kafka-python 3.0.12. What is touched beside the public interface:
         _offset_fetch_futures           {partitions: committed offsets that were asked for}
         ensure_coordinator_ready_async, _commit_offsets_async_on_complete
                                         replaced
+        group_metadata                  extended: joins wait until the next `poll`
         poll, time_to_next_poll, commit_offsets_sync, commit_offsets_async, maybe_leave_group, close
                                         replaced; kafka-python's for partitions assigned by hand
     SubscriptionState
@@ -31,13 +34,18 @@ Checked with kafka-python 3.0.12. What is touched beside the public interface:
         _lock
         set_reset_pending, reset_failed, set_validation_pending, validation_failed
                                         extended: partitions may have left meanwhile
+        partitions_needing_validation   those whose positions may be validated now
     TopicPartitionState
         is_fetchable                    extended: asked before each fetch and each delivery
+        position, awaiting_validation
     Fetcher
         _fetch_futures                  what `fetch_records` waits for; changed on the I/O thread alone
         _send_fetches_async             extended: puts there what wakes the user's thread up
-        _completed_fetches              what has come and nobody has looked at
+        in_flight_fetches               replaced
         _next_partition_records         the records that are handed out next, or none, or no more
+        maybe_validate_positions        extended: against the newest leaders
+        _validate_offsets_async         replaced: asks each leader by itself
+        _group_offset_for_leader_epoch_requests, _validate_offsets_for_node
         _reset_task, _validation_task, _sensors
     KafkaConnectionManager (`_manager`)
         call_soon, wait_for, send(node_id=…, request_timeout_ms=…), close(node_id=…)
@@ -45,7 +53,11 @@ Checked with kafka-python 3.0.12. What is touched beside the public interface:
         run, sleep, _io_thread
     ClusterMetadata
         _coordinator_brokers            {node id: broker}: a node id has a connection of its own
+        topic_id, leader_for_partition, leader_epoch_for_partition, update_partition_leader
         broker_metadata, request_update, partitions_for_topic, add_listener, remove_listener
+        unauthorized_topics             those of the user alone while `_handle_metadata_update` runs
+    GroupCoordinatorMetrics, ConsumerCoordinatorMetrics
+        heartbeat_latency, join_latency, sync_latency, commit_latency
     WakeupNotifier, Generation, MemberState, requests and responses of the group protocol
 """
 
@@ -108,10 +120,14 @@ _OF_COORDINATOR = (
 _OF_FETCHER = (
     "_fetch_futures",
     "_send_fetches_async",
-    "_completed_fetches",
     "_next_partition_records",
     "_reset_task",
     "_validation_task",
+    "_validate_offsets_async",
+    "_validate_offsets_for_node",
+    "_group_offset_for_leader_epoch_requests",
+    "_manager.cluster.topic_id",
+    "_manager.cluster.update_partition_leader",
     "_sensors",
 )
 

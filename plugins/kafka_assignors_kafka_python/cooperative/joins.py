@@ -1,15 +1,15 @@
 """JoinGroup and SyncGroup: what is sent when the machine says so, and what it is told of the answers.
 
-All of it runs on kafka-python's I/O thread, but for the strategy of a leader, which has a thread of its own.
+All of it runs on kafka-python's I/O thread, but for two things of a leader, which have threads of their own:
+its strategy, and to decode what members sent.
 """
 
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from kafka import errors as Errors
 from kafka.future import Future
@@ -17,7 +17,7 @@ from kafka.future import Future
 from kafka_assignors.assignor import EagerAssignor
 from kafka_assignors.joining import NEVER_ASSIGNED, LastAssignment, broker_assigns
 from kafka_assignors.protocol import ProtocolError, decode_assignment
-from kafka_assignors.rebalance import common_protocol
+from kafka_assignors.rebalance import clock, common_protocol
 from kafka_assignors.rebalance.answers import MEMBER_ID_REQUIRED
 from kafka_assignors.rebalance.values import (
     Answer,
@@ -31,11 +31,13 @@ from kafka_assignors.rebalance.values import (
 )
 from kafka_assignors.strategies.contract import RebalanceProtocol
 from kafka_assignors_kafka_python._client import watch_topics_if_static
-from kafka_assignors_kafka_python._client.leading import Leading
+from kafka_assignors_kafka_python._client.leading import Leading, read_members, run_in_background
 from kafka_assignors_kafka_python._client.v3 import refresh_metadata
 from kafka_assignors_kafka_python.cooperative import requests
 
 __all__ = ["Joins"]
+
+T = TypeVar("T")
 
 log = logging.getLogger("kafka_assignors_kafka_python")
 
@@ -66,7 +68,18 @@ class Joins:
         return self.under_way is None or bool(self.under_way.is_done)
 
     async def join(self, join: SendJoin, topics: frozenset[str]) -> None:
-        """Send JoinGroup, with all strategies at once."""
+        """Send JoinGroup, with all strategies at once.
+
+        The user is told of any exception, such as one of a strategy's `member_data`; then the join is tried
+        again.
+        """
+        try:
+            await self._join(join, topics)
+        except Exception as error:
+            await self._tell_user("the request to join could not be made", error)
+            self._coordinator.handle(JoinFailed(join.attempt, Answer.OTHER))
+
+    async def _join(self, join: SendJoin, topics: frozenset[str]) -> None:
         coordinator = self._coordinator
         log.info("group %r: joining: %s", coordinator.group_id, join.reason)
         coordinator.stop_leading()
@@ -102,7 +115,14 @@ class Joins:
         return assignor.subscription_with(last, topics, instance_id, self._rack, held=held)
 
     async def sync(self, membership: Membership) -> None:
-        """Send SyncGroup, as the leader after having assigned."""
+        """Send SyncGroup, as the leader after having assigned. The user is told of any exception."""
+        try:
+            await self._sync(membership)
+        except Exception as error:
+            await self._tell_user("its assignment could not be had", error)
+            self._coordinator.handle(SyncFailed(membership, Answer.OTHER))
+
+    async def _sync(self, membership: Membership) -> None:
         coordinator, joined = self._coordinator, self._joined
         log.info(
             "group %r: joined generation %d as %s",
@@ -117,7 +137,7 @@ class Joins:
             except Exception as error:
                 await self._fail(membership, Errors.KafkaError(repr(error)), error)
                 return
-        sent_at = time.monotonic()
+        sent_at = clock.including_suspend()
         try:
             response = await coordinator.send(
                 requests.sync_group(
@@ -156,7 +176,8 @@ class Joins:
         """What every member gets. Raises what the strategy raises."""
         coordinator = self._coordinator
         assignor = self._assignors[joined.protocol_name]
-        leading = Leading(coordinator, assignor, joined.members, joined.generation_id)
+        decoded = await self._in_background(lambda: read_members(assignor, joined.members))
+        leading = Leading(coordinator, assignor, decoded, joined.generation_id)
         # While everybody goes on consuming, newer metadata of known topics need not be waited for: their
         # request comes after a fetch, which may take `fetch_max_wait_ms`. If they differ, the leader rejoins.
         refreshed = coordinator.start(refresh_metadata, coordinator._cluster)
@@ -164,14 +185,32 @@ class Joins:
             with suppress(Errors.KafkaError):
                 await coordinator.wait_for(refreshed, leading.metadata_timeout_s * 1000)
         leading.read_metadata()
-        thought: Any = Future()
-        leading.think_in_background(lambda: self._tell(thought))
-        await thought
+        await self._in_background(leading.think)
         return leading.finish()
 
-    def _tell(self, thought: Any) -> None:
-        with suppress(Exception):  # The I/O thread has ended: the consumer was closed, and nobody waits.
-            self._coordinator.start(thought.success, None)
+    async def _in_background(self, function: Callable[[], T]) -> T:
+        """Run something of the leader's in a thread of its own, while the I/O thread goes on."""
+        done: Any = Future()
+
+        def run() -> None:
+            tell: Any
+            outcome: Any
+            try:
+                tell, outcome = done.success, function()
+            except Exception as error:
+                tell, outcome = done.failure, error
+            with suppress(Exception):  # The I/O thread has ended: the consumer was closed, and nothing waits.
+                self._coordinator.start(tell, outcome)
+
+        run_in_background(run)
+        outcome: T = await done
+        return outcome
+
+    async def _tell_user(self, what: str, error: Exception) -> None:
+        """Tell the user what should not have failed, and wait until it makes sense to join again."""
+        coordinator = self._coordinator
+        await coordinator.errors.raise_in_poll(coordinator.unexpected(what, error))
+        await coordinator.back_off()
 
     async def _fail(self, membership: Membership, error: Errors.KafkaError, cause: Exception) -> None:
         error.__cause__ = cause

@@ -79,7 +79,12 @@ class Listening:
                 self._tell_if_of_interest(asked)
             finally:
                 self._is_under_way = False
+                self._committing = None  # That of this call, if it was not waited for.
                 self._coordinator.on_io_thread(self._returned)
+
+    def tell_lost(self, partitions: Partitions) -> None:
+        """Call `on_partitions_lost` where the machine cannot ask for it any more."""
+        self._tell_if_of_interest(Lose(partitions))
 
     def raise_error(self) -> None:
         """Raise what the listener has raised."""
@@ -94,10 +99,7 @@ class Listening:
             consumed = self._subscription.all_consumed_offsets()
             going = {tp: offset for tp, offset in consumed.items() if tp in asked.partitions}
             self._committing = self._coordinator.start_and_knock(self._commit_what_goes, going)
-        if not self._committing.is_done:
-            return False
-        self._committing = None
-        return True
+        return bool(self._committing.is_done)
 
     async def _commit_what_goes(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         try:

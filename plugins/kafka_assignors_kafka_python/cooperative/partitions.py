@@ -62,6 +62,23 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]
         with self._lock:
             return {tp: state for tp, state in self.assignment.items() if state.is_missing_position()}
 
+    def partitions_in_validation(self) -> set[TopicPartition]:
+        """The partitions that are not fetched until their leader has confirmed the position (KIP-320)."""
+        with self._lock:
+            return {tp for tp, state in self.assignment.items() if state.awaiting_validation}
+
+    # A join begins or ends on the I/O thread, when the user's thread may have unsubscribed already.
+
+    def reset_group_subscription(self) -> None:
+        with self._lock:
+            if self.partitions_auto_assigned():
+                super().reset_group_subscription()
+
+    def group_subscribe(self, topics: Iterable[str]) -> None:
+        with self._lock:
+            if self.partitions_auto_assigned():
+                super().group_subscribe(topics)
+
     # kafka-python calls these when an answer has come, with partitions that were assigned before.
 
     def set_reset_pending(self, partitions: Iterable[TopicPartition], next_allowed_reset_time: float) -> None:

@@ -23,10 +23,11 @@ from kafka.protocol.consumer.metadata import (  # pyright: ignore[reportMissingI
 )
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from kafka_assignors.rebalance.answers import UNKNOWN_TOPIC_OR_PARTITION
-from kafka_assignors.rebalance.values import Membership, SendJoin
+from kafka_assignors.rebalance.answers import decisive_error, is_transient
+from kafka_assignors.rebalance.values import Membership, Partition, SendJoin
 
 __all__ = [
+    "commit_error",
     "error_of",
     "heartbeat",
     "is_transient",
@@ -39,17 +40,25 @@ __all__ = [
 _LONGEST_REASON = 255
 
 
-def is_transient(error_code: int) -> bool:
-    """Whether the same request may succeed in a moment."""
-    return error_code != UNKNOWN_TOPIC_OR_PARTITION and bool(Errors.for_code(error_code).retriable)
-
-
 def error_of(error_code: int, group_id: str) -> Errors.KafkaError:
     """The exception for an error code that no waiting mends."""
     kind = Errors.for_code(error_code)
     if kind in (Errors.GroupAuthorizationFailedError, Errors.GroupMaxSizeReachedError):
         return kind(group_id)
     return kind(f"the coordinator of group {group_id!r} answered error {error_code}")
+
+
+def commit_error(failed: Mapping[Partition, int], group_id: str) -> Errors.KafkaError:
+    """The exception for a commit of which some partitions failed for good, with these error codes."""
+    code = decisive_error(failed)
+    alike = sorted(partition for partition, other in failed.items() if other == code)
+    if Errors.for_code(code) is Errors.TopicAuthorizationFailedError:
+        return Errors.TopicAuthorizationFailedError({topic for topic, _ in alike})
+    error = error_of(code, group_id)
+    if not isinstance(error, Errors.GroupAuthorizationFailedError):
+        names = ", ".join(f"{topic}-{number}" for topic, number in alike)
+        error.args = (f"{error.args[0]} to the commit of {names}",)
+    return error
 
 
 def join_group(

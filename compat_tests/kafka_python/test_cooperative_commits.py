@@ -1,0 +1,160 @@
+"""Commits of CooperativeKafkaConsumers: answers in part, bad arguments, thousands at once."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
+from kafka.errors import UnknownTopicOrPartitionError
+
+from compat_tests.group_of_members import GroupOfMembers
+from compat_tests.kafka_cluster import Kafka
+from compat_tests.kafka_python.test_cooperative_consumer import consuming, polling_until
+from kafka_assignors.rebalance.commit_queue import MOST_IN_MACHINE
+from kafka_assignors_kafka_python import CooperativeKafkaConsumer
+from kafka_assignors_kafka_python.cooperative import commits
+from kafka_assignors_kafka_python.cooperative.errors import TooManyCommitsError
+
+PROGRAM = "compat_tests.kafka_python.cooperative_member"
+UNKNOWN_TOPIC, NOT_COORDINATOR = 3, 16
+MOST_OPEN = 50
+"""Instead of 5,000."""
+
+
+def at(offset: Any, metadata: Any = "") -> OffsetAndMetadata:
+    return OffsetAndMetadata(offset, metadata, -1)
+
+
+def partitions_of(group: GroupOfMembers) -> list[TopicPartition]:
+    return [TopicPartition(name, number) for name, count in group.topics.items() for number in range(count)]
+
+
+@pytest.mark.parametrize("passing", [14, 15, NOT_COORDINATOR, 7])
+def test_beside_a_partition_that_failed_for_good_the_others_are_tried_again(
+    kafka: Kafka, passing: int
+) -> None:
+    requested: list[set[int]] = []
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 3}) as group, consuming(group) as consumer:
+        polling_until(lambda: len(consumer.assignment()) == 3, consumer)
+        gone, busy, fine = partitions_of(group)
+        answers = {0: UNKNOWN_TOPIC, 1: passing}
+        coordinator = consumer._coordinator
+        send = coordinator.send
+
+        async def answer(request: Any, **options: Any) -> Any:
+            response = await send(request, **options)
+            if type(request).__name__.startswith("OffsetCommit"):
+                (topic,) = response.topics
+                requested.append({partition.partition_index for partition in topic.partitions})
+                for partition in topic.partitions:
+                    partition.error_code = answers.pop(partition.partition_index, partition.error_code)
+            return response
+
+        coordinator.send = answer
+        with pytest.raises(UnknownTopicOrPartitionError, match=f"{gone.topic}-0"):
+            consumer.commit({gone: at(1), busy: at(2), fine: at(3)}, timeout_ms=60_000)
+        assert requested == [{0, 1, 2}, {1}]
+        assert consumer.committed(busy) == 2
+        consumer.commit({gone: at(4)})
+
+
+BAD_OFFSETS = [
+    at(1, "x" * 40_000),
+    at(1, "x" * 5_000),
+    at(None),
+    at("7"),
+    at(2**70),
+    at(1, 5),
+    at(-5),
+    None,
+    3,
+]
+
+
+def outcomes(consumer: KafkaConsumer, tp: TopicPartition) -> list[str]:
+    kinds = []
+    for bad in BAD_OFFSETS:
+        try:
+            consumer.commit({tp: bad}, timeout_ms=20_000)
+        except Exception as error:
+            kinds.append(type(error).__name__)
+        else:
+            kinds.append("committed")
+    return kinds
+
+
+def test_an_argument_that_the_client_cannot_send_fails_as_in_stock_and_the_consumer_goes_on(
+    kafka: Kafka,
+) -> None:
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 1}) as group:
+        group.produce(10)
+        (tp,) = partitions_of(group)
+        stock = KafkaConsumer(group_id=f"stock-{group.id}", bootstrap_servers=kafka.bootstrap)
+        # By hand: the stock leader assigns nothing of a new topic that its metadata lack.
+        stock.assign([tp])
+        expected = outcomes(stock, tp)
+        stock.close()
+        with consuming(group) as consumer:
+            polling_until(lambda: consumer.assignment(), consumer)
+            assert outcomes(consumer, tp) == expected
+            consumer.commit({tp: at(4)})
+            assert consumer.committed(tp) == 4
+            polling_until(lambda: (consumer.position(tp) or 0) > 4, consumer)
+
+
+def ask_for_commits(consumer: CooperativeKafkaConsumer, tp: TopicPartition, count: int) -> list[Any]:
+    return [consumer.commit_async({tp: at(offset)}, lambda *outcome: None) for offset in range(count)]
+
+
+def test_thousands_of_commits_at_once_are_all_accepted_in_order_and_few_are_in_the_machine(
+    kafka: Kafka,
+) -> None:
+    most = 0
+    with (
+        GroupOfMembers(kafka, PROGRAM, {"orders": 1}) as group,
+        consuming(group, request_timeout_ms=200_000) as consumer,
+    ):
+        polling_until(lambda: consumer.assignment(), consumer)
+        (tp,) = partitions_of(group)
+        handle = consumer._coordinator.handle
+
+        def watch(event: Any) -> None:
+            nonlocal most
+            handle(event)
+            most = max(most, len(consumer._coordinator._member.commits))
+
+        consumer._coordinator.handle = watch
+        futures = ask_for_commits(consumer, tp, 2_000)
+        polling_until(lambda: all(future.is_done for future in futures), consumer)
+        assert all(future.succeeded() for future in futures)
+        assert consumer.committed(tp) == 1_999
+        assert 1 < most <= MOST_IN_MACHINE
+        assert not consumer._coordinator.commits._open
+
+
+def test_more_commits_than_may_be_open_are_refused_until_some_have_ended(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commits, "MOST_OPEN", MOST_OPEN)
+    answered: list[object] = []
+    with (
+        GroupOfMembers(kafka, PROGRAM, {"orders": 1}) as group,
+        consuming(group, request_timeout_ms=200_000) as consumer,
+    ):
+        polling_until(lambda: consumer.assignment(), consumer)
+        (tp,) = partitions_of(group)
+        may_go_on = threading.Event()
+        consumer._coordinator._manager.call_soon(may_go_on.wait)  # The I/O thread takes none meanwhile.
+        futures = ask_for_commits(consumer, tp, MOST_OPEN)
+        refused = consumer.commit_async({tp: at(7)}, lambda offsets, outcome: answered.append(outcome))
+        assert isinstance(refused.exception, TooManyCommitsError)
+        assert refused.retriable()
+        may_go_on.set()
+        polling_until(lambda: all(future.is_done for future in futures), consumer)
+        assert all(future.succeeded() for future in futures)
+        assert answered == [refused.exception]
+        assert consumer.committed(tp) == MOST_OPEN - 1
+        consumer.commit_async({tp: at(8)})
+        polling_until(lambda: consumer.committed(tp) == 8, consumer)

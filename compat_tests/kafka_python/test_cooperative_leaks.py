@@ -1,0 +1,117 @@
+"""What polls of a quiet CooperativeKafkaConsumer leave behind: nothing."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+
+import pytest
+from kafka.future import Future
+
+from compat_tests.group_of_members import GroupOfMembers
+from compat_tests.kafka_cluster import Kafka
+from compat_tests.kafka_python.test_cooperative_consumer import PROGRAM, consuming, share
+from kafka_assignors_kafka_python import CooperativeKafkaConsumer, StandbyAssignor
+from kafka_assignors_kafka_python._client import watch_topics_if_static
+
+POLLS = 100
+POLL_MS = 20
+"""With a `retry_backoff_ms` of 1 each poll starts several waits, also on a slow machine."""
+
+
+def pause_everything(consumer: CooperativeKafkaConsumer) -> None:
+    consumer.pause(*consumer.assignment())
+
+
+def do_nothing(consumer: CooperativeKafkaConsumer) -> None:
+    pass
+
+
+def held() -> tuple[int, int]:
+    """How many callbacks wait in futures, and how many objects there are."""
+    gc.collect()
+    objects = gc.get_objects()
+    futures = [one for one in objects if type(one) is Future]
+    callbacks = sum(len(one._callbacks or ()) + len(one._errbacks or ()) for one in futures)
+    return callbacks, len(objects)
+
+
+def poll_often(consumer: CooperativeKafkaConsumer) -> None:
+    for _ in range(POLLS):
+        consumer.poll(timeout_ms=POLL_MS)
+
+
+def assert_flat(consumer: CooperativeKafkaConsumer) -> None:
+    """Polls leave neither callbacks nor objects, but for a few of what goes on at the same time."""
+    poll_often(consumer)
+    callbacks, objects = held()
+    poll_often(consumer)
+    more_callbacks, more_objects = held()
+    assert more_callbacks - callbacks < POLLS / 10
+    assert more_objects - objects < POLLS
+
+
+@pytest.mark.parametrize("make_quiet", [do_nothing, pause_everything])
+def test_polls_of_a_consumer_without_records_leave_nothing_behind(
+    kafka: Kafka, make_quiet: Callable[[CooperativeKafkaConsumer], None]
+) -> None:
+    with (
+        GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group,
+        consuming(group, retry_backoff_ms=1) as consumer,
+    ):
+        share(group, consumer)
+        make_quiet(consumer)
+        assert_flat(consumer)
+
+
+def test_polls_of_a_member_without_partitions_leave_nothing_behind(kafka: Kafka) -> None:
+    with (
+        GroupOfMembers(kafka, PROGRAM, {"orders": 1}) as group,
+        consuming(group, retry_backoff_ms=1) as first,
+        consuming(group, retry_backoff_ms=1) as second,
+    ):
+        settle(first, second, owned=1)
+        assert_flat(next(one for one in (first, second) if not one.assignment()))
+
+
+def test_polls_of_a_standby_member_leave_nothing_behind(kafka: Kafka) -> None:
+    def strategies(standby: bool) -> list[StandbyAssignor]:
+        return [StandbyAssignor(standby=standby)]
+
+    with (
+        GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group,
+        consuming(group, partition_assignment_strategy=strategies(standby=False)) as active,
+        consuming(group, retry_backoff_ms=1, partition_assignment_strategy=strategies(True)) as standby,
+    ):
+        settle(active, standby, owned=4)
+        assert len(active.assignment()) == 4
+        assert_flat(standby)
+
+
+def test_a_static_member_that_waits_for_metadata_again_and_again_listens_for_them_once(kafka: Kafka) -> None:
+    with (
+        GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group,
+        consuming(group) as leader,
+        consuming(group, group_instance_id="static") as follower,
+    ):
+        share(group, leader)
+        share(group, leader, follower)
+        coordinator, before = follower._coordinator, len(follower._coordinator._cluster._listeners)
+        for number in range(5):
+            watch_topics_if_static(coordinator, [f"unknown-{number}"], racks=False)
+        assert len(coordinator._cluster._listeners) == before + 1
+
+
+def settle(*consumers: CooperativeKafkaConsumer, owned: int) -> None:
+    """Poll until all are in one generation, and own that many partitions together."""
+    deadline = time.monotonic() + 60
+    while True:
+        for consumer in consumers:
+            consumer.poll(timeout_ms=20)
+        metadata = [consumer.group_metadata() for consumer in consumers]
+        together = {one.generation_id for one in metadata} | {one.state for one in metadata}
+        is_settled = all(one._coordinator.listening.asked is None for one in consumers)
+        if is_settled and len(together) == 2 and sum(len(one.assignment()) for one in consumers) == owned:
+            return
+        assert time.monotonic() < deadline

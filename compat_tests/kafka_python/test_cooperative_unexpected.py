@@ -1,0 +1,193 @@
+"""Each task of a CooperativeKafkaConsumer raises, once, what it never should. And the computer sleeps."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient  # type: ignore[attr-defined]
+from kafka.errors import KafkaError
+
+from compat_tests.group_of_members import GroupOfMembers
+from compat_tests.kafka_cluster import Kafka
+from compat_tests.kafka_python.test_cooperative_consumer import Listener, consuming, polling_until
+from kafka_assignors.rebalance import clock
+from kafka_assignors.strategies import CooperativeSticky
+from kafka_assignors.strategies.contract import MemberContext
+from kafka_assignors_kafka_python import CooperativeKafkaConsumer, assignor
+from kafka_assignors_kafka_python._client.leading import Leading
+from kafka_assignors_kafka_python.cooperative import joins, requests
+from kafka_assignors_kafka_python.cooperative.inside import ConsumerCoordinator
+
+PROGRAM = "compat_tests.kafka_python.cooperative_member"
+HANG_S = 120
+
+
+class InjectedError(Exception):
+    """Not one of Kafka's."""
+
+
+class Once:
+    """In the place of a function: the first call raises."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.has_raised = False
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        if not self.has_raised:
+            self.has_raised = True
+            raise InjectedError("injected")
+        return self.function(*arguments, **options)
+
+    def __get__(self, owner: Any, kind: Any) -> Callable[..., Any]:
+        return lambda *arguments, **options: self(owner, *arguments, **options)
+
+
+class Announcing(CooperativeSticky):
+    """A strategy that tells the leader something."""
+
+    name = "announcing"
+
+    def member_data(self, member: MemberContext) -> bytes:
+        return b"something"
+
+
+FAULTS: dict[str, tuple[Any, str]] = {
+    "member_data": (Announcing, "member_data"),
+    "join": (requests, "join_group"),
+    "lead": (Leading, "read_metadata"),
+    "sync": (requests, "sync_group"),
+    "assigned": (joins, "decode_assignment"),
+    "heartbeat": (requests, "heartbeat"),
+    "metadata": (ConsumerCoordinator, "_handle_metadata_update"),
+}
+
+
+def members_of(kafka: Kafka, group_id: str) -> int:
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    return len(admin.describe_consumer_groups([group_id])[group_id].result(30).members)
+
+
+class Reader:
+    """Polls, and remembers records and errors."""
+
+    def __init__(self, consumer: CooperativeKafkaConsumer) -> None:
+        self.consumer = consumer
+        self.read = 0
+        self.told: list[str] = []
+
+    def until(self, condition: Callable[[], Any]) -> None:
+        deadline = time.monotonic() + HANG_S
+        while not condition():
+            assert time.monotonic() < deadline
+            try:
+                self.read += sum(map(len, self.consumer.poll(timeout_ms=50).values()))
+            except KafkaError as error:
+                self.told.append(str(error))
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_an_unexpected_error_is_told_and_the_consumer_goes_on_and_leaves(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    owner, name = FAULTS[fault]
+    listener = Listener()
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group:
+        group.produce(10)
+        with consuming(
+            group,
+            listener,
+            session_timeout_ms=45_000,
+            partition_assignment_strategy=[assignor(Announcing())],
+        ) as consumer:
+            reader = Reader(consumer)
+            reader.until(lambda: reader.read)
+            once = Once(getattr(owner, name))
+            monkeypatch.setattr(owner, name, once)
+            consumer.enforce_rebalance()
+            if fault == "metadata":
+                consumer._client.cluster.request_update()
+            reader.until(lambda: once.has_raised)
+            reader.until(lambda: reader.told)
+            assigned = len(listener.calls)
+            consumer.enforce_rebalance()
+            reader.until(lambda: len(listener.calls) > assigned)
+            before = reader.read
+            group.produce(10)
+            reader.until(lambda: reader.read > before)
+        assert listener.calls[-1][0] == "revoked"
+        assert len(listener.calls[-1][1]) == 2
+        assert members_of(kafka, group.id) == 0
+    assert all("injected" in error for error in reader.told)
+
+
+@pytest.mark.parametrize("name", ["offset_commit", "leave_group"])
+def test_a_request_that_cannot_be_made_fails_alone(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    listener, once = Listener(), Once(getattr(requests, name))
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group:
+        group.produce(10)
+        with consuming(group, listener) as consumer:
+            reader = Reader(consumer)
+            reader.until(lambda: reader.read)
+            monkeypatch.setattr(requests, name, once)
+            if name == "offset_commit":
+                with pytest.raises(InjectedError):
+                    consumer.commit(timeout_ms=HANG_S * 1000)
+            consumer.commit()
+        assert once.has_raised
+        assert not reader.told
+        assert listener.calls[-1][0] == "revoked"
+        assert members_of(kafka, group.id) == (0 if name == "offset_commit" else 1)
+
+
+def test_a_machine_that_fails_is_told_and_the_consumer_still_tells_its_listener_and_leaves(
+    kafka: Kafka,
+) -> None:
+    listener = Listener()
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group:
+        with consuming(group, listener) as consumer:
+            polling_until(lambda: listener.told("assigned"), consumer)
+
+            def fail(event: Any) -> None:
+                raise InjectedError("injected")
+
+            consumer._coordinator.handle = fail
+            reader = Reader(consumer)
+            reader.until(lambda: reader.told)
+        assert "injected" in reader.told[0]
+        assert listener.calls[-1] == ("lost", listener.told("assigned")[-1])
+        assert members_of(kafka, group.id) == 0
+
+
+def test_after_the_computer_has_slept_nothing_is_delivered_until_the_coordinator_has_answered(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 1}) as group:
+        group.produce(100)
+        with consuming(group, max_poll_records=1) as consumer:
+            reader = Reader(consumer)
+            reader.until(lambda: reader.read)  # There are more in its buffer.
+            coordinator, awake = consumer._coordinator, clock.including_suspend
+            send, answering = coordinator.send, threading.Event()
+
+            async def send_when_awake(request: Any, **options: Any) -> Any:
+                while not answering.is_set():
+                    await coordinator._net.sleep(0.02)
+                return await send(request, **options)
+
+            coordinator.send = send_when_awake
+            slept_s = coordinator.config["session_timeout_ms"] / 1000 + 60
+            monkeypatch.setattr(clock, "including_suspend", lambda: awake() + slept_s)
+            generation = consumer.group_metadata().generation_id
+            for _ in range(20):
+                assert not consumer.poll(timeout_ms=50)
+            answering.set()
+            before = reader.read
+            reader.until(lambda: reader.read > before)
+            assert consumer.group_metadata().generation_id > generation  # It has joined again.
