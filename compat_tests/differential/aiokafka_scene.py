@@ -1,0 +1,385 @@
+"""One consumer of aiokafka in one scenario: what it sends, whom it tells, what it leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import itertools
+import time
+import warnings
+import weakref
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import GroupCoordinatorNotAvailableError
+from aiokafka.structs import OffsetAndMetadata
+
+from compat_tests.differential.holder import Holder, expel
+from compat_tests.differential.language import PARTITIONS, RECORDS, Call, Part, Scenario
+from compat_tests.differential.scene import HANG_S, HOLDERS_LEAVE_S, Play, Stage
+
+__all__ = ["AIOStage", "Scene", "enter", "scene_loop"]
+
+COORDINATOR_RETRY_S = 0.1
+
+_SCENE: contextvars.ContextVar[Scene | None] = contextvars.ContextVar("scene", default=None)
+
+
+def scene_loop() -> asyncio.AbstractEventLoop:
+    """An event loop that knows which scene began a task or a connection, be it by tasks in between."""
+    loop = asyncio.new_event_loop()
+    connect = loop.create_connection
+
+    def task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
+        made = asyncio.Task(coroutine, loop=loop, **options)
+        if (scene := _SCENE.get()) is not None:
+            scene.tasks.add(made)
+        return made
+
+    async def create_connection(*arguments: Any, **options: Any) -> Any:
+        transport, protocol = await connect(*arguments, **options)
+        if (scene := _SCENE.get()) is not None:
+            scene.transports.add(transport)
+        return transport, protocol
+
+    loop.set_task_factory(task)
+    loop.create_connection = create_connection  # type: ignore[method-assign]
+    return loop
+
+
+class AIOStage(Stage):
+    """A stage with an administrator on its event loop."""
+
+    async def __aenter__(self) -> AIOStage:
+        self._admin = AIOKafkaAdminClient(bootstrap_servers=self.kafka.bootstrap)
+        await self._admin.start()
+        # A new broker has no coordinator until a first lookup has created the topic of committed offsets.
+        await until_coordinator_is_known(self._admin)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._admin.close()
+
+    async def committed(self, group: str) -> dict[TopicPartition, int]:
+        """What a group has committed."""
+        found = await self._admin.list_consumer_group_offsets(group)
+        return {tp: offset.offset for tp, offset in found.items() if offset.offset >= 0}
+
+
+async def until_coordinator_is_known(admin: AIOKafkaAdminClient) -> None:
+    for _ in range(int(HANG_S / COORDINATOR_RETRY_S)):
+        try:
+            await admin.find_coordinator("any")
+        except GroupCoordinatorNotAvailableError:
+            await asyncio.sleep(COORDINATOR_RETRY_S)
+        else:
+            return
+    raise TimeoutError(f"the broker has no group coordinator after {HANG_S:g} s")
+
+
+class Wire:
+    """The requests of a consumer, counted, and held if the scene wants it."""
+
+    def __init__(self, consumer: AIOKafkaConsumer) -> None:
+        self.sent: Counter[str] = Counter()
+        self.answered: Counter[str] = Counter()
+        self._held: dict[str, asyncio.Event] = {}
+        self._send = consumer._client.send
+        consumer._client.send = self._count
+
+    async def _count(self, node_id: Any, request: Any, **options: Any) -> Any:
+        name = type(request).__name__.partition("Request")[0]
+        self.sent[name] += 1
+        if name in self._held:
+            await self._held[name].wait()
+        try:
+            return await self._send(node_id, request, **options)
+        finally:
+            self.answered[name] += 1
+
+    def hold(self, name: str) -> asyncio.Event:
+        """Keep requests of this kind back until the event is set."""
+        return self._held.setdefault(name, asyncio.Event())
+
+    def is_waiting(self, name: str) -> bool:
+        return self.sent[name] > self.answered[name]
+
+
+class Listener(ConsumerRebalanceListener):
+    """Says what it was told, and does what the scene wants meanwhile."""
+
+    def __init__(self, scene: Scene, name: str = "") -> None:
+        self._scene, self._name = scene, name
+        self.in_revoked: Callable[[set[TopicPartition]], Awaitable[None]] | None = None
+
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        self._told("revoked", revoked)
+        if self.in_revoked is not None and revoked:
+            action, self.in_revoked = self.in_revoked, None
+            await action(revoked)
+
+    async def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
+        self._told("lost", lost)
+
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        self._told("assigned", assigned)
+
+    def _told(self, what: str, partitions: set[TopicPartition]) -> None:
+        self._scene.told.append(f"{self._name}{what} {self._scene.names.text(partitions)}")
+
+
+class Scene(Play):
+    """A consumer from its construction to the look at what it left."""
+
+    stage: AIOStage
+    ending = ("stop", "__aexit__")
+    partition = TopicPartition
+    offset = OffsetAndMetadata
+
+    def __init__(
+        self, stage: AIOStage, kind: type[AIOKafkaConsumer], scenario: Scenario, number: int
+    ) -> None:
+        protocol = "roundrobin" if kind is AIOKafkaConsumer else "cooperative-sticky"
+        super().__init__(stage, kind, scenario, number, protocol=protocol)
+        self.tasks: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
+        self.transports: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.listener = Listener(self)
+        self.stopping: asyncio.Future[Any] | None = None
+
+    # ---- what states are made of
+
+    def construct(self, *topics: str, **settings: Any) -> None:
+        self.consumer = self.kind(
+            *topics,
+            **{
+                "bootstrap_servers": self.stage.kafka.bootstrap,
+                "group_id": self.group,
+                "client_id": "member",
+                "auto_offset_reset": "earliest",
+                "enable_auto_commit": False,
+                "heartbeat_interval_ms": 100,
+                # A call that waits in a rebalance must not cost the membership.
+                "session_timeout_ms": 120_000,
+                "rebalance_timeout_ms": 600_000,
+                "max_poll_interval_ms": 600_000,
+                "metadata_max_age_ms": 1_000,
+                "retry_backoff_ms": 20,
+                **settings,
+            },
+        )
+        self.wire = Wire(self.consumer)
+
+    async def constructed(self, call: Call) -> str:
+        """What comes of a construction."""
+
+        async def make() -> AIOKafkaConsumer:
+            return self.kind(
+                **{"bootstrap_servers": self.stage.kafka.bootstrap, "group_id": self.group, **call.options}
+            )
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            return await self.outcome(make(), only_type=True)
+
+    async def own(self, *topics: str, **settings: Any) -> None:
+        """Own all of `orders`, with everything read."""
+        self.construct(**settings)
+        self.consumer.subscribe(list(topics) or [self.orders], listener=self.listener)
+        await self.consumer.start()
+        await self.read_all()
+
+    async def read_all(self) -> None:
+        wanted = dict.fromkeys(map(self._partition, map(Part, range(PARTITIONS))), RECORDS)
+        await self.until(lambda: self.consumer.assignment() >= wanted.keys())
+        read: Counter[TopicPartition] = Counter()
+        while read != Counter(wanted):
+            for tp, records in (await self.within(self.consumer.getmany(timeout_ms=1000))).items():
+                read[tp] += len(records)
+                assert read[tp] <= RECORDS, read
+
+    def _partition(self, part: Part) -> TopicPartition:
+        return self.resolve(part)
+
+    @contextlib.asynccontextmanager
+    async def held_by(self, *holders: Holder) -> AsyncIterator[None]:
+        """These members join, one after the other; in the end they leave together."""
+        loop = asyncio.get_running_loop()
+        for holder in holders:
+            holder.__enter__()
+        try:
+            yield
+        finally:
+            leaving = [loop.run_in_executor(None, holder.__exit__, None, None, None) for holder in holders]
+            await asyncio.wait(leaving, timeout=HOLDERS_LEAVE_S)
+            for holder in holders:
+                holder.abandon()
+            await asyncio.gather(*leaving)
+
+    async def expel(self) -> None:
+        """Take the consumer out of its group."""
+        member_id = self.consumer._coordinator.member_id
+        await asyncio.get_running_loop().run_in_executor(None, expel, self.stage.kafka, self.group, member_id)
+
+    async def settled_beside(self, holder: Holder) -> None:
+        """Until both are in one generation, and each partition has a position."""
+        await asyncio.get_running_loop().run_in_executor(None, holder.wait_until_assigned)
+        await self.until(
+            lambda: (
+                self.consumer._coordinator.generation == holder.assignments[-1].generation
+                and self.told[-1].startswith("assigned")
+                and self.consumer.assignment()
+                and all(self.position(tp) is not None for tp in self.consumer.assignment())
+            )
+        )
+
+    def hold_lookups_until_join(self) -> Callable[[int], Awaitable[None]]:
+        """From now on committed offsets are looked up behind a JoinGroup, and not before it as it happens.
+
+        Returns what waits until so many have been sent.
+        """
+        sent, lookups = self.wire.sent["JoinGroup"], self.wire.hold("OffsetFetch")
+
+        async def join(count: int) -> None:
+            await self.until(lambda: self.wire.sent["JoinGroup"] >= sent + count)
+            lookups.set()
+
+        return join
+
+    async def until(self, what: Callable[[], object], hang_s: float = HANG_S) -> None:
+        deadline = time.monotonic() + hang_s
+        while not what():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{self.scenario}: {self.kind.__name__} did not get there")
+            await asyncio.sleep(0.01)
+
+    async def within(self, what: Awaitable[Any]) -> Any:
+        return await asyncio.wait_for(what, HANG_S)
+
+    # ---- calls
+
+    def given(self, name: str) -> Any:
+        return Listener(self, "another: ") if name == "another listener" else super().given(name)
+
+    async def perform(self) -> None:
+        """Make the calls, and observe each."""
+        seen = self.begin()
+        for call in self.scenario.calls:
+            told = len(self.told)
+            seen = self.note(call, await self._result(call), told, seen)
+
+    async def _result(self, call: Call) -> str:
+        arguments = [self.resolve(argument) for argument in call.arguments]
+        options = {name: self.resolve(value) for name, value in call.options.items()}
+
+        async def make() -> Any:
+            returned = getattr(self.consumer, call.method)(*arguments, **options)
+            return await returned if isinstance(returned, Awaitable) else returned
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            return await self.outcome(make(), only_type=call.only_type, ends=call.method in self.ending)
+
+    async def outcome(
+        self,
+        what: Awaitable[Any],
+        *,
+        only_type: bool = False,
+        ends: bool = False,
+        patience_s: float | None = None,
+    ) -> str:
+        """What a call returned or raised, or that it waits.
+
+        One that waits is cancelled, unless it `ends` the consumer.
+        """
+        task = asyncio.ensure_future(what)
+        done, _ = await asyncio.wait([task], timeout=patience_s or self.stage.patience_s)
+        if not done and ends:
+            self.stopping = task
+            return "waits"
+        if not done:
+            task.cancel()
+            await asyncio.wait([task])
+            return "waits"
+        return self._said(task, only_type=only_type)
+
+    def _said(self, task: asyncio.Future[Any], *, only_type: bool = False) -> str:
+        if task.cancelled():
+            return "raises CancelledError"
+        if (error := task.exception()) is not None:
+            return f"raises {type(error).__name__}"
+        return self.text_of(task.result(), only_type=only_type)
+
+    def position(self, tp: TopicPartition) -> int | None:
+        found = self.consumer._subscription.subscription.assignment.state_value(tp)._position
+        return None if found is None else int(found)
+
+    # ---- the end
+
+    async def deliver(self) -> str:
+        """Whether records come, once nothing keeps them back."""
+
+        async def any_record() -> None:
+            for doubling in itertools.count():
+                assigned = self.consumer.assignment()
+                self.consumer.resume(*assigned)
+                for tp in assigned:
+                    self.consumer.seek(tp, 0)
+                if await self.consumer.getmany(timeout_ms=100 * 2**doubling):
+                    return
+
+        self.observed.setdefault(self.scenario.end, {})
+        return (await self.outcome(any_record())).replace("returns None", "delivers")
+
+    async def close(self) -> None:
+        told = len(self.told)
+        if self.stopping is None:
+            self.observe("close", await self.outcome(self.consumer.stop(), patience_s=HANG_S))
+        else:
+            await asyncio.wait([self.stopping], timeout=HANG_S)
+            self.observe("close", self._said(self.stopping) if self.stopping.done() else "waits")
+        if self.scenario.calls[-1].method in self.ending:
+            self.observe("listener at close", self.told_since(told))
+
+    async def look_around(self) -> None:
+        """What is left, after what is ending has had a chance to."""
+        deadline = time.monotonic() + self.stage.patience_s
+        while (left := self._left()) and time.monotonic() < deadline:
+            await asyncio.sleep(0.02)
+        self.observe("left", left or "nothing")
+
+    async def clean_up(self) -> None:
+        """End what should have ended."""
+        left = [task for task in self.tasks if not task.done() and task is not asyncio.current_task()]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        for transport in self.transports:
+            transport.abort()
+
+    def _left(self) -> str:
+        mine = asyncio.current_task()
+        tasks = sorted(_name(task) for task in self.tasks if not task.done() and task is not mine)
+        open_sockets = sum(not transport.is_closing() for transport in self.transports)
+        return ", ".join([*_counted(tasks), *([f"{open_sockets} sockets"] if open_sockets else [])])
+
+    async def look_up_committed(self) -> None:
+        """The offsets of the group, read by another client."""
+        found = await self.stage.committed(self.group)
+        self.observe("committed", self.by_partition(found))
+
+
+def enter(scene: Scene) -> None:
+    """What this task begins from now on is the scene's."""
+    _SCENE.set(scene)
+
+
+def _name(task: asyncio.Task[Any]) -> str:
+    return str(getattr(task.get_coro(), "__qualname__", task.get_coro()))
+
+
+def _counted(names: Iterable[str]) -> list[str]:
+    return [f"{count} {name}" for name, count in sorted(Counter(names).items())]

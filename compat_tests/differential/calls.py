@@ -1,0 +1,245 @@
+"""The calls of the scenarios: every public method of each consumer, with good arguments and with bad ones.
+
+Calls that change nothing, and those that are refused or take effect at once, are made one after the other
+in one scenario of a state (`IN_PLACE`); each of the others has a scenario of its own (`ALONE`), since the
+consumer is in another state after it.
+"""
+
+from __future__ import annotations
+
+from compat_tests.differential.language import LONG_TEXT, Call, Given, Offset, Part, TopicName, of
+
+__all__ = ["AIOKAFKA", "CONSTRUCTING", "KAFKA_PYTHON", "Calls"]
+
+P0, P1, UNASSIGNED = Part(0), Part(1), Part(99)
+ELSEWHERE, NOWHERE = Part(0, "elsewhere"), Part(0, "nowhere")
+ORDERS = TopicName()
+HUGE = 2**63 - 1
+
+Calls = tuple[tuple[Call, ...], tuple[Call, ...]]
+"""Those made in place, and those made alone."""
+
+
+def _look(*methods: str, bad: tuple[object, ...] = (UNASSIGNED, None, "orders")) -> list[Call]:
+    return [of(method, argument) for method in methods for argument in (P0, *bad)]
+
+
+CONSTRUCTING = tuple(
+    of("__init__", only_type=True, **settings)
+    for settings in (
+        {},
+        {"client_rack": ""},
+        {"client_rack": "a"},
+        {"client_rack": None},
+        {"client_rack": 7},
+        {"group_id": None},
+        {"group_id": ""},
+        {"group_id": 7},
+        {"group_instance_id": "one"},
+        {"group_instance_id": ""},
+        {"partition_assignment_strategy": ()},
+        {"partition_assignment_strategy": None},
+        {"partition_assignment_strategy": "range"},
+        {"auto_offset_reset": "never"},
+        {"isolation_level": "none"},
+        {"max_poll_records": 0},
+        {"session_timeout_ms": "long"},
+        {"session_timeout_ms": 1000, "heartbeat_interval_ms": 2000},
+        {"bootstrap_servers": "nowhere"},
+        {"unknown_setting": 1},
+    )
+)
+"""Arguments of the constructor."""
+
+_QUERIES = [
+    of("assignment"),
+    of("subscription"),
+    of("paused"),
+    of("topics"),
+    of("partitions_for_topic", ORDERS),
+    of("partitions_for_topic", TopicName("nowhere")),
+    of("partitions_for_topic", None),
+    of("beginning_offsets", [P0]),
+    of("beginning_offsets", []),
+    of("beginning_offsets", None),
+    of("end_offsets", [P0, P1]),
+    of("end_offsets", []),
+    of("end_offsets", "orders"),
+    of("offsets_for_times", {P0: 0}),
+    of("offsets_for_times", {P0: -1}),
+    of("offsets_for_times", {P0: HUGE}),
+    of("offsets_for_times", {P0: "now"}),
+    of("offsets_for_times", {}),
+    of("offsets_for_times", None),
+]
+
+_IN_PLACE = [
+    *_QUERIES,
+    *_look("highwater", "committed", "position"),
+    of("seek", P0, 1),
+    of("seek", P0, 0),
+    of("seek", P0, HUGE),
+    of("seek", P0, 3),
+    of("seek", P0, -1),
+    of("seek", P0, "1"),
+    of("seek", P0, None),
+    of("seek", UNASSIGNED, 1),
+    of("seek", None, 1),
+    of("seek", P0, 3),
+    *(
+        of(method, *arguments)
+        for method in ("seek_to_beginning", "seek_to_end")
+        for arguments in ((P0,), (), (UNASSIGNED,), (None,), ("orders",))
+    ),
+    of("pause", P0),
+    of("pause", UNASSIGNED),
+    of("pause", None),
+    of("pause"),
+    of("resume", P0),
+    of("resume", UNASSIGNED),
+    of("resume", None),
+    of("resume"),
+    of("assign", None),
+    of("subscribe"),
+    of("subscribe", None),
+    of("subscribe", [ORDERS], listener="listener"),
+    of("subscribe", [ORDERS], pattern="^orders"),
+    of("subscribe", pattern="("),
+]
+
+_ALONE = [
+    of("seek", P0, 2**64),
+    of("assign", [P0]),
+    of("assign", []),
+    of("assign", ["orders"]),
+    of("assign", [ELSEWHERE, UNASSIGNED]),
+    of("subscribe", [ORDERS]),
+    of("subscribe", [TopicName("elsewhere")]),
+    of("subscribe", [ORDERS, TopicName("nowhere")]),
+    of("subscribe", [ORDERS], listener=Given("another listener")),
+    of("subscribe", pattern=Given("pattern")),
+    of("unsubscribe"),
+    of("subscribe", [None]),
+    of("subscribe", ORDERS),
+]
+
+
+def _commits(*offsets: object, **options: object) -> list[Call]:
+    return [of("commit", each, **options) for each in offsets]
+
+
+AIOKAFKA: Calls = (
+    (
+        *_IN_PLACE,
+        *_look("last_stable_offset", "last_poll_timestamp"),
+        *(of("seek_to_committed", *arguments) for arguments in ((P0,), (), (UNASSIGNED,), (None,))),
+        of("commit"),
+        *_commits({P0: 1}, {P0: 2, P1: 2}, {P0: (3, "mark")}, {}, {P0: -1}, {P0: "1"}, {P0: None}, "offsets"),
+        *_commits(
+            {UNASSIGNED: 1}, {NOWHERE: 1}, {ELSEWHERE: 1}, {None: 1}, {P0: (1, None)}, {P0: (None, "")}
+        ),
+        *_commits({P0: (1, LONG_TEXT)}, {P0: 2**64}, {P0: HUGE}, {P0: 1}),
+        of("committed", P0),
+        of("getmany", max_records=0),
+        of("getmany", max_records="1"),
+        of("getmany", timeout_ms="1"),
+        of("__aiter__", only_type=True),
+        of("__del__"),
+        of("start"),
+        of("__aenter__"),
+        of("enforce_rebalance"),
+    ),
+    (
+        *_ALONE,
+        of("getone"),
+        of("getone", P0),
+        of("getone", UNASSIGNED),
+        of("getone", None),
+        of("getmany"),
+        of("getmany", timeout_ms=50),
+        of("getmany", timeout_ms=-1),
+        of("getmany", P0, timeout_ms=50, max_records=1),
+        of("getmany", UNASSIGNED, timeout_ms=50),
+        of("__anext__"),
+        of("stop"),
+        of("__aexit__", None, None, None),
+    ),
+)
+
+A_WHILE = Given("a while")
+"""What kafka-python's calls are given where they take a timeout."""
+
+_OTHERWISE = ("committed", "position", "seek_to_end", "assign")
+"""With a timeout, or with an effect that lasts."""
+
+KAFKA_PYTHON: Calls = (
+    (
+        *(call for call in _IN_PLACE if call.method not in _OTHERWISE),
+        *(
+            of(method, argument, timeout_ms=A_WHILE)
+            for method in ("committed", "position")
+            for argument in (P0, UNASSIGNED, None, "orders")
+        ),
+        of("committed", P0, metadata=True, timeout_ms=A_WHILE),
+        *(
+            of("commit", each, timeout_ms=A_WHILE)
+            for each in (
+                {P0: Offset(1)},
+                {P0: Offset(2), P1: Offset(2)},
+                {P0: Offset(3, "mark")},
+                {},
+                {P0: Offset(-1)},
+                {P0: Offset(1, None)},
+                {P0: Offset(1, LONG_TEXT)},
+                {P0: Offset(HUGE)},
+                {P0: 1},
+                {P0: None},
+                "offsets",
+                {UNASSIGNED: Offset(1)},
+                {NOWHERE: Offset(1)},
+                {ELSEWHERE: Offset(1)},
+                {None: Offset(1)},
+            )
+        ),
+        of("commit", timeout_ms=A_WHILE),
+        of("commit", {P0: Offset(1)}, timeout_ms=-1),
+        of("commit_async", {P0: Offset(1)}),
+        of("commit_async", {P0: 1}),
+        of("commit_async"),
+        of("committed", P0, timeout_ms=A_WHILE),
+        of("group_metadata", only_type=True),
+        of("metrics", only_type=True),
+        of("metrics", raw=True, only_type=True),
+        of("bootstrap", timeout_ms=A_WHILE),
+        of("bootstrap_connected"),
+        of("poll", timeout_ms=-1),
+        of("poll", max_records=0),
+        of("poll", max_records="1"),
+        of("poll", timeout_ms="1"),
+        of("__iter__", only_type=True),
+        of("__enter__"),
+        of("DEFAULT_CONFIG", only_type=True),
+        of("DEFAULT_SESSION_TIMEOUT_MS_PRE_KIP_735"),
+        of("enforce_rebalance"),
+    ),
+    (
+        *_ALONE,
+        *(of("seek_to_end", *arguments) for arguments in ((P0,), (), (UNASSIGNED,), (None,))),
+        of("commit_async", {P0: Offset(2)}, callback=Given("callback")),
+        of("assign", None),
+        # These break the connection to the coordinator.
+        of("commit", {P0: Offset("1")}, timeout_ms=A_WHILE),
+        of("commit", {P0: Offset(None)}, timeout_ms=A_WHILE),
+        of("commit", {P0: Offset(2**64)}, timeout_ms=A_WHILE),
+        of("commit_async", {P0: Offset(None)}),
+        of("commit_async", {P0: Offset(1, LONG_TEXT)}),
+        of("poll"),
+        of("poll", timeout_ms=A_WHILE),
+        of("poll", timeout_ms=A_WHILE, max_records=1, only_type=True),
+        of("__next__"),
+        of("close"),
+        of("close", autocommit=False),
+        of("close", timeout_ms=0),
+        of("__exit__", None, None, None),
+    ),
+)

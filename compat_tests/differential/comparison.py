@@ -1,0 +1,174 @@
+"""Two consumers' observations beside each other, and the table of the differences that are allowed.
+
+A *cell* is a call in a state. It has several observations (`language`), each of which must be the same text
+in both consumers, or match one row of the table. A row that matches nothing is stale, and fails too, as
+does a state or a call of a row that matches nothing.
+
+A call is given a while, and else counts as one that waits. On a slow machine that may be wrong. So what is
+not as expected is performed once more, with so much time that it is right; a difference is one that
+remains.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from compat_tests.differential.language import Observations, Scenario
+
+__all__ = ["Comparison", "Difference", "Found", "anchors_of", "compare", "stale_parts"]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A row of a table: what may differ, and why.
+
+    In all texts `*` stands for anything.
+
+    Attributes:
+        states, calls, what: where it differs: each state, call and kind of observation must occur.
+        stock, ours: what is observed of each.
+        reason: for the reader of the docs.
+        anchor: the heading in the client's page of the docs that has the line about it.
+        line: words of that line.
+        sometimes: what the stock consumer does depends on the moment, so that they may not differ.
+    """
+
+    states: tuple[str, ...]
+    calls: tuple[str, ...]
+    what: tuple[str, ...]
+    stock: str
+    ours: str
+    reason: str
+    anchor: str
+    line: str
+    sometimes: bool = False
+
+
+@dataclass(frozen=True)
+class Found:
+    """An observation that differs."""
+
+    state: str
+    call: str
+    what: str
+    stock: str
+    ours: str
+
+    def __str__(self) -> str:
+        return f"{self.state} | {self.call} | {self.what} | {self.stock} | {self.ours}"
+
+    def is_of(self, row: Difference) -> bool:
+        return (
+            any(_matches(state, self.state) for state in row.states)
+            and any(_matches(call, self.call) for call in row.calls)
+            and any(_matches(what, self.what) for what in row.what)
+            and _matches(row.stock, self.stock)
+            and _matches(row.ours, self.ours)
+        )
+
+
+@dataclass
+class Comparison:
+    """The outcome of all scenarios of a client."""
+
+    cells: dict[str, set[str]] = field(default_factory=dict)
+    """Of each state, the calls that were compared."""
+    observations: int = 0
+    allowed: list[tuple[Found, Difference]] = field(default_factory=list)
+    unexpected: list[Found] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        differing = {(found.state, found.call) for found, _ in self.allowed}
+        return (
+            f"{sum(map(len, self.cells.values()))} cells (calls in {len(self.cells)} states), "
+            f"{self.observations} observations compared; {len(differing)} cells differ as the table allows, "
+            f"in {len(self.allowed)} observations; {len(self.unexpected)} differences are not in the table"
+        )
+
+
+Both = tuple[Observations, Observations]
+"""What was observed of the stock consumer, and of ours."""
+
+Perform = Callable[[Sequence[Scenario], float], Sequence[Both]]
+"""Performs scenarios, with so many seconds for what may wait."""
+
+
+def compare(
+    scenarios: Sequence[Scenario],
+    table: Sequence[Difference],
+    perform: Perform,
+    *,
+    patience_s: float,
+    certain_s: float,
+) -> Comparison:
+    """Perform all scenarios, those with unexpected outcomes twice, and judge them by the table."""
+    outcomes = list(perform(scenarios, patience_s))
+    doubtful = [
+        number
+        for number, (scenario, both) in enumerate(zip(scenarios, outcomes, strict=True))
+        if any(_row(each, table) is None for each in _found(scenario, *both))
+    ]
+    if doubtful:
+        again = perform([scenarios[number] for number in doubtful], certain_s)
+        for number, both in zip(doubtful, again, strict=True):
+            outcomes[number] = both
+    compared = Comparison()
+    for scenario, both in zip(scenarios, outcomes, strict=True):
+        compared.cells.setdefault(scenario.state, set()).update(map(str, scenario.calls))
+        compared.observations += sum(map(len, both[0].values()))
+        for each in _found(scenario, *both):
+            row = _row(each, table)
+            if row is None:
+                compared.unexpected.append(each)
+            else:
+                compared.allowed.append((each, row))
+    return compared
+
+
+def stale_parts(row: Difference, compared: Comparison) -> list[str]:
+    """The states, calls and kinds of a row at which nothing differs."""
+    if row.sometimes:
+        return []
+    of_row = [found for found, allowed in compared.allowed if allowed is row]
+    return [
+        *(state for state in row.states if not any(_matches(state, found.state) for found in of_row)),
+        *(call for call in row.calls if not any(_matches(call, found.call) for found in of_row)),
+        *(what for what in row.what if not any(_matches(what, found.what) for found in of_row)),
+    ]
+
+
+def _found(scenario: Scenario, stock: Observations, ours: Observations) -> Iterator[Found]:
+    for call in stock | ours:
+        of_stock, of_ours = stock.get(call, {}), ours.get(call, {})
+        for what in of_stock | of_ours:
+            pair = of_stock.get(what, "not observed"), of_ours.get(what, "not observed")
+            if pair[0] != pair[1]:
+                yield Found(scenario.state, call, what, *pair)
+
+
+def _row(found: Found, table: Iterable[Difference]) -> Difference | None:
+    return next((row for row in table if found.is_of(row)), None)
+
+
+def _matches(pattern: str, text: str) -> bool:
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text, re.DOTALL) is not None
+
+
+def anchors_of(page: Path) -> Mapping[str, str]:
+    """The text of each section of a page, by its anchor."""
+    sections: dict[str, str] = {}
+    anchor = ""
+    seen: Counter[str] = Counter()
+    for line in page.read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            title = line.lstrip("#").strip().lower()
+            anchor = re.sub(r"[^\w\- ]", "", title).replace(" ", "-")
+            seen[anchor] += 1
+            if seen[anchor] > 1:
+                anchor = f"{anchor}-{seen[anchor] - 1}"
+        sections[anchor] = sections.get(anchor, "") + line + "\n"
+    return {name: " ".join(text.split()) for name, text in sections.items()}

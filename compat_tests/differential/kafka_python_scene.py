@@ -1,0 +1,372 @@
+"""One consumer of kafka-python in one scenario: what it sends, whom it tells, what it leaves behind.
+
+A scene has a thread of its own, which plays the user's. A call that does not return is left to a thread
+that waits for it, while the scene goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka.admin import AdminClient
+from kafka import KafkaConsumer
+from kafka.consumer.subscription_state import ConsumerRebalanceListener
+from kafka.future import Future
+from kafka.structs import OffsetAndMetadata, TopicPartition
+
+from compat_tests.differential.holder import Holder, expel
+from compat_tests.differential.language import PARTITIONS, RECORDS, Call, Part, Scenario
+from compat_tests.differential.scene import HANG_S, HOLDERS_LEAVE_S, Play, Stage
+
+__all__ = ["Scene"]
+
+_POLL_MS, _LONG_POLL_MS = 50, 1_500
+"""The stock consumer may stop for good when a poll ends while it joins, so its polls are long."""
+
+_UNSUBSCRIBING = ("assign", "unsubscribe", "close", "__exit__")
+
+
+class Wire:
+    """The requests of a consumer, counted, and held if the scene wants it."""
+
+    def __init__(self, consumer: KafkaConsumer) -> None:
+        self.sent: Counter[str] = Counter()
+        self.answered: Counter[str] = Counter()
+        self._held: dict[str, list[Callable[[], None]]] = {}
+        self._manager = consumer._manager
+        self._send = self._manager.send
+        self._manager.send = self._count
+
+    def _count(self, request: Any, *arguments: Any, **options: Any) -> Any:
+        name = type(request).__name__.partition("Request")[0]
+        self.sent[name] += 1
+        if name not in self._held:
+            return self._send(request, *arguments, **options).add_both(lambda _: self.answered.update([name]))
+        answer = Future()
+
+        def send() -> None:
+            sending = self._send(request, *arguments, **options)
+            sending.add_callback(answer.success)
+            sending.add_errback(answer.failure)
+
+        self._held[name].append(send)
+        return answer.add_both(lambda _: self.answered.update([name]))
+
+    def hold(self, name: str) -> None:
+        """Keep requests of this kind back."""
+        self._held[name] = []
+
+    def let_go(self, name: str) -> None:
+        """Send what was kept back."""
+        for send in self._held.pop(name):
+            self._manager.call_soon(send)
+
+
+class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
+    """Says what it was told, and does what the scene wants meanwhile."""
+
+    def __init__(self, scene: Scene, name: str = "") -> None:
+        self._scene, self._name = scene, name
+        self.in_revoked: Callable[[set[TopicPartition]], None] | None = None
+
+    def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        self._told("revoked", revoked)
+        if self.in_revoked is not None and revoked:
+            action, self.in_revoked = self.in_revoked, None
+            action(revoked)
+
+    def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
+        self._told("lost", lost)
+
+    def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        self._told("assigned", assigned)
+
+    def _told(self, what: str, partitions: set[TopicPartition]) -> None:
+        self._scene.told.append(f"{self._name}{what} {self._scene.names.text(set(partitions))}")
+
+
+class Scene(Play):
+    """A consumer from its construction to the look at what it left."""
+
+    ending = ("close", "__exit__")
+    partition = TopicPartition
+
+    def __init__(self, stage: Stage, kind: type[KafkaConsumer], scenario: Scenario, number: int) -> None:
+        protocol = "range" if kind is KafkaConsumer else "cooperative-sticky"
+        super().__init__(stage, kind, scenario, number, protocol=protocol)
+        self.listener = Listener(self)
+        self.closing: tuple[threading.Thread, list[str]] | None = None
+
+    @staticmethod
+    def offset(offset: Any, metadata: Any) -> OffsetAndMetadata:
+        return OffsetAndMetadata(offset, metadata, -1)
+
+    # ---- what states are made of
+
+    def settings(self, **settings: Any) -> dict[str, Any]:
+        return {
+            "bootstrap_servers": self.stage.kafka.bootstrap,
+            "group_id": self.group,
+            "client_id": "member",
+            "auto_offset_reset": "earliest",
+            "enable_auto_commit": False,
+            "heartbeat_interval_ms": 100,
+            "session_timeout_ms": 30_000,
+            "max_poll_interval_ms": 600_000,
+            "metadata_max_age_ms": 1_000,
+            "retry_backoff_ms": 20,
+            "fetch_max_wait_ms": 100,
+            "consumer_timeout_ms": 200,
+            **settings,
+        }
+
+    def construct(self, *topics: str, **settings: Any) -> None:
+        self.consumer = self.kind(*topics, **self.settings(**settings))
+        self.wire = Wire(self.consumer)
+
+    def constructed(self, call: Call) -> str:
+        """What comes of a construction."""
+
+        def make() -> object:
+            made = self.kind(**self.settings(**call.options))
+            made.close(autocommit=False)
+            return made
+
+        return self.outcome(make, only_type=True)
+
+    def own(self, **settings: Any) -> None:
+        """Own all of `orders`, with everything read."""
+        self.construct(**settings)
+        self.consumer.subscribe([self.orders], listener=self.listener)
+        self.read_all()
+
+    def read_all(self) -> None:
+        wanted = {self.resolve(Part(number)): RECORDS for number in range(PARTITIONS)}
+        read: Counter[TopicPartition] = Counter()
+        # Otherwise the stock consumer may join twice, and stop for good ("No standstill" in the docs).
+        self.consumer.partitions_for_topic(self.orders)
+
+        def everything() -> bool:
+            for tp, records in self.consumer.poll(timeout_ms=2 * _LONG_POLL_MS).items():
+                read[tp] += len(records)
+                assert read[tp] <= RECORDS, read
+            return read == Counter(wanted)
+
+        self.until(everything)
+
+    @contextlib.contextmanager
+    def held_by(self, *holders: Holder) -> Iterator[None]:
+        """These members join, one after the other; in the end they leave together."""
+        for holder in holders:
+            holder.__enter__()
+        try:
+            yield
+        finally:
+            for holder in holders:
+                holder.ask_to_end()
+            leaving = [threading.Thread(target=holder.__exit__, args=(None,) * 3) for holder in holders]
+            for thread in leaving:
+                thread.start()
+            deadline = time.monotonic() + HOLDERS_LEAVE_S
+            while any(thread.is_alive() for thread in leaving):
+                self._poll()
+                if time.monotonic() > deadline:
+                    for holder in holders:
+                        holder.abandon()
+
+    def _poll(self) -> bool:
+        """Have the consumer take part, if it is able to."""
+        try:
+            self.consumer.poll(timeout_ms=self._poll_ms)
+        except Exception:
+            time.sleep(_POLL_MS / 1000)
+        return True
+
+    def settled_beside(self, holder: Holder) -> None:
+        """Poll until both are in one generation, and each partition has a position."""
+
+        def settled() -> bool:
+            self.consumer.poll(timeout_ms=self._poll_ms)
+            assigned = self.consumer.assignment()
+            return bool(
+                holder.assignments
+                and self.consumer._coordinator._generation.generation_id == holder.assignments[-1].generation
+                and self.told[-1].startswith("assigned")
+                and assigned
+                and all(self.position(tp) is not None for tp in assigned)
+            )
+
+        self.until(settled)
+
+    @property
+    def _poll_ms(self) -> int:
+        return _LONG_POLL_MS if self.is_stock else _POLL_MS
+
+    def poll_until(self, what: Callable[[], object]) -> None:
+        """Poll until that is so, looking before each poll."""
+        self.until(lambda: what() or not self._poll())
+
+    def expel(self) -> None:
+        """Take the consumer out of its group."""
+        expel(self.stage.kafka, self.group, self.consumer._coordinator._generation.member_id)
+
+    def until(self, what: Callable[[], object]) -> None:
+        deadline = time.monotonic() + HANG_S
+        while not what():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{self.scenario}: {self.kind.__name__} did not get there")
+            time.sleep(0.01)
+
+    # ---- calls
+
+    def given(self, name: str) -> Any:
+        match name:
+            case "another listener":
+                return Listener(self, "another: ")
+            case "a while":
+                return int(self.stage.patience_s * 500)
+            case "callback":
+                return lambda offsets, outcome: self.told.append(f"committed: {self._said(outcome)}")
+        return super().given(name)
+
+    def perform(self, *, here: bool = False) -> None:
+        """Make the calls, and observe each: on a thread that may be left waiting, or `here`."""
+        seen = self.begin()
+        for call in self.scenario.calls:
+            told = len(self.told)
+            seen = self.note(call, self._result(call, here=here), told, seen)
+
+    def _result(self, call: Call, *, here: bool) -> str:
+        arguments = [self.resolve(argument) for argument in call.arguments]
+        options = {name: self.resolve(value) for name, value in call.options.items()}
+
+        def make() -> Any:
+            attribute = getattr(self.consumer, call.method)
+            returned = attribute(*arguments, **options) if callable(attribute) else attribute
+            return self._awaited(returned) if isinstance(returned, Future) else returned
+
+        return self.outcome(make, only_type=call.only_type, here=here, ends=call.method in self.ending)
+
+    def _awaited(self, future: Any) -> str:
+        deadline = time.monotonic() + self.stage.patience_s
+        while not future.is_done and time.monotonic() < deadline:
+            time.sleep(0.005)
+        return self._said(future.exception or future.value) if future.is_done else "a future that waits"
+
+    def _said(self, outcome: Any) -> str:
+        return type(outcome).__name__ if isinstance(outcome, Exception) else "done"
+
+    def outcome(
+        self, what: Callable[[], Any], *, only_type: bool = False, here: bool = False, ends: bool = False
+    ) -> str:
+        """What a call returned or raised, or that it waits: then it goes on by itself."""
+        said: list[str] = []
+
+        def make() -> None:
+            try:
+                said.append(self.text_of(what(), only_type=only_type))
+            except Exception as error:
+                said.append(f"raises {type(error).__name__}")
+
+        if here:
+            make()
+            return said[0]
+        thread = threading.Thread(target=make, daemon=True)
+        thread.start()
+        thread.join(self.stage.patience_s)
+        if thread.is_alive() and ends:
+            self.closing = thread, said
+        return said[0] if said else "waits"
+
+    def position(self, tp: TopicPartition) -> int | None:
+        found = self.consumer._subscription.assignment[tp].position
+        return None if found is None else int(found.offset)
+
+    # ---- the end
+
+    def observe_delivery_after_join(self) -> None:
+        """Observe `then` after polls that ended during a join.
+
+        The stock consumer may stop for good there, so ours is compared with what should be.
+        """
+        if not any(call.method in _UNSUBSCRIBING or _changes_topics(call) for call in self.scenario.calls):
+            self.observe("then", "delivers" if self.is_stock else self.deliver())
+
+    def deliver(self) -> str:
+        """Whether records come, once nothing keeps them back."""
+        deadline = time.monotonic() + self.stage.patience_s
+
+        def any_record() -> bool:
+            for doubling in itertools.count():
+                if time.monotonic() > deadline:
+                    break
+                assigned = self.consumer.assignment()
+                self.consumer.resume(*assigned)
+                for tp in assigned:
+                    self.consumer.seek(tp, 0)
+                if self.consumer.poll(timeout_ms=_POLL_MS * 2**doubling):
+                    return True
+            return False
+
+        said = self.outcome(any_record)
+        return {"returns True": "delivers", "returns False": "waits"}.get(said, said)
+
+    def close(self) -> None:
+        told = len(self.told)
+        self._sockets = self._open_sockets()
+        if self.closing is None:
+            self.observe("close", self.outcome(self.consumer.close))
+        else:
+            thread, said = self.closing
+            thread.join(HANG_S)
+            self.observe("close", said[0] if said else "waits")
+        if self.scenario.calls[-1].method in self.ending:
+            self.observe("listener at close", self.told_since(told))
+
+    def look_around(self) -> None:
+        """What is left, after what is ending has had a chance to."""
+        deadline = time.monotonic() + self.stage.patience_s
+        while (left := self._left()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self.observe("left", left or "nothing")
+
+    def _open_sockets(self) -> list[Any]:
+        connections = list(self.consumer._manager._conns.values())
+        return [each.transport._sock for each in connections if each.transport is not None]
+
+    def _left(self) -> str:
+        thread = self.consumer._net._io_thread
+        is_open = sum(
+            sock.fileno() >= 0 for sock in [*self._sockets, *self._open_sockets()] if sock is not None
+        )
+        said = ["the I/O thread"] if thread is not None and thread.is_alive() else []
+        return ", ".join([*said, *([f"{is_open} sockets"] if is_open else [])])
+
+    def clean_up(self) -> None:
+        """End what should have ended."""
+        with contextlib.suppress(Exception):
+            self.consumer._client.close()
+
+    def look_up_committed(self) -> None:
+        """The offsets of the group, read by another client."""
+        admin = AdminClient({"bootstrap.servers": self.stage.kafka.bootstrap, "log_level": 0})
+        asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(self.group)])
+        found = {
+            TopicPartition(each.topic, each.partition): each.offset
+            for each in asked[self.group].result().topic_partitions
+            if each.offset >= 0
+        }
+        self.observe("committed", self.by_partition(found))
+
+
+def _changes_topics(call: Call) -> bool:
+    return len(str(call)) < 60 and (
+        "'elsewhere'" in str(call) or "[None]" in str(call) or call.method == "seek"
+    )

@@ -1,0 +1,210 @@
+"""The language of the scenarios: calls with symbolic arguments, and what one consumer makes of them.
+
+A *scenario* is a state, some calls, and what is observed of each. It is written once, and performed by the
+stock consumer and by ours, whose observations are then compared as text. So arguments and values are
+symbolic: `Part(0)` is the first partition of the topic of the scenario, and a value that names that
+partition reads `orders-0` in every run, in which the topic has a name of its own.
+
+    seek(orders-0, 1)          a call: method and arguments, which name its row in the tables
+    owning                     a state (`aiokafka_states`, `kafka_python_states`)
+    result                     what the call returned or raised, or that it waits as long as the state lasts
+    after                      assignment, subscription, paused partitions and positions right after the call
+    listener                   what the listener was told during the call
+    then                       whether the consumer delivers records when the state has ended
+    close                      what closing it returned or raised
+    left                       tasks, threads and sockets that closing it has left behind
+    committed                  the committed offsets of the group at the end
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = [
+    "LONG_TEXT",
+    "PARTITIONS",
+    "RECORDS",
+    "Call",
+    "Given",
+    "Names",
+    "Observations",
+    "Offset",
+    "Part",
+    "Scenario",
+    "TopicName",
+    "of",
+]
+
+PARTITIONS, RECORDS = 4, 3
+"""Of the topic `orders`: partitions, and records in each."""
+
+
+Observations = dict[str, dict[str, str]]
+"""By call, what was observed of it: field and text."""
+
+
+class LongText(str):
+    """A text too long to print."""
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} characters>"
+
+
+LONG_TEXT = LongText("m" * 40_000)
+
+
+@dataclass(frozen=True)
+class TopicName:
+    """A topic by its role: `orders` is the scenario's, `elsewhere` exists too, `nowhere` does not."""
+
+    role: str = "orders"
+
+    def __repr__(self) -> str:
+        return f"'{self.role}'"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A partition of a topic: there are four of `orders`; those with a greater number do not exist."""
+
+    number: int
+    role: str = "orders"
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether the consumer owns it while it owns everything."""
+        return self.role == "orders" and self.number < PARTITIONS
+
+    def __repr__(self) -> str:
+        return f"{self.role}-{self.number}"
+
+
+@dataclass(frozen=True)
+class Offset:
+    """What a client takes as offset with metadata."""
+
+    offset: Any
+    metadata: Any = ""
+
+    def __repr__(self) -> str:
+        return f"offset({self.offset!r}, {self.metadata!r})"
+
+
+@dataclass(frozen=True)
+class Given:
+    """A value that only the scene has, such as its listener or its pattern."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a method, or the reading of a property.
+
+    Attributes:
+        only_type: compare the type of the returned value alone, since the value depends on the moment.
+    """
+
+    method: str
+    arguments: tuple[Any, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    only_type: bool = False
+
+    def __str__(self) -> str:
+        options = (f"{name}={value!r}" for name, value in self.options.items())
+        return f"{self.method}({', '.join([*map(repr, self.arguments), *options])})"
+
+
+def of(method: str, *arguments: Any, only_type: bool = False, **options: Any) -> Call:
+    """The call `method(*arguments, **options)`."""
+    return Call(method, arguments, options, only_type)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Calls in one state, in their order, each observed; the end is observed of the last one.
+
+    Attributes:
+        name: of the scenario if it has several calls.
+    """
+
+    state: str
+    calls: tuple[Call, ...]
+    name: str = ""
+
+    @property
+    def end(self) -> str:
+        """What the observations of the end are filed under."""
+        return self.name or str(self.calls[0])
+
+    def __str__(self) -> str:
+        return f"{self.state}: {self.end}"
+
+
+_MEMBER_ID = re.compile(r"member-[0-9a-f-]{36}")
+_TIME_MS = re.compile(r"\b1[0-9]{12}\b")
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+
+@dataclass
+class Names:
+    """The names of one run, and the roles that stand for them in observations.
+
+    Attributes:
+        topics: each role's topic.
+        first: the partition that counts as the first of `orders`; the others follow it in a circle.
+    """
+
+    topics: Mapping[str, str]
+    group: str
+    first: int = 0
+
+    def number(self, part: Part) -> int:
+        """The number on the broker."""
+        return (part.number + self.first) % PARTITIONS if part.is_owned else part.number
+
+    def shown_number(self, number: int) -> int:
+        """The number in observations."""
+        return (number - self.first) % PARTITIONS if number < PARTITIONS else number
+
+    def text(self, value: Any) -> str:
+        """A value as text that is the same in every run."""
+        if isinstance(value, BaseException):
+            return type(value).__name__
+        if isinstance(value, set | frozenset):
+            return "{" + ", ".join(sorted(map(self.text, self._known(value)))) + "}"
+        if isinstance(value, Mapping):
+            items = sorted((self.text(key), self.text(of_key)) for key, of_key in value.items())
+            return "{" + ", ".join(f"{key}: {of_key}" for key, of_key in items) + "}"
+        if (topic := getattr(value, "topic", None)) is not None and hasattr(value, "partition"):
+            role = self._role(topic)
+            if hasattr(value, "timestamp_type"):
+                return f"a record of {role}"
+            return f"{role}-{self.shown_number(value.partition) if role == 'orders' else value.partition}"
+        if isinstance(value, list):
+            # Records come in batches whose size depends on the moment.
+            texts = [self.text(each) for each in value]
+            return (
+                "records" if value and hasattr(value[0], "timestamp_type") else "[" + ", ".join(texts) + "]"
+            )
+        return self._plain(repr(value))
+
+    def _known(self, values: Iterable[Any]) -> Iterable[Any]:
+        # Other tests have topics of their own on the broker.
+        topics = set(self.topics.values())
+        return (each for each in values if not isinstance(each, str) or each in topics)
+
+    def _role(self, topic: str) -> str:
+        return next((role for role, name in self.topics.items() if name == topic), topic)
+
+    def _plain(self, text: str) -> str:
+        for role, topic in self.topics.items():
+            text = text.replace(topic, role)
+        text = text.replace(self.group, "group")
+        return _ADDRESS.sub("", _TIME_MS.sub("<time>", _MEMBER_ID.sub("<member>", text)))
