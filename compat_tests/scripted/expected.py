@@ -1,0 +1,386 @@
+"""What a consumer does with each answer: as Java's, or else in another way for a reason that stands here.
+
+`JAVA` is taken from the response handlers of Java's `AbstractCoordinator`, `ConsumerCoordinator` and
+`OffsetFetcher`. The first line that fits counts.
+
+    retried     the request is sent again, or needs not to be; the user hears nothing
+    looked up   the coordinator is looked up again, and then the same
+    rejoined    the member joins again with the same id, and keeps what it owns
+    lost        the partitions are lost, and the member joins again
+    raised      the call for records raises it once, or the call that was under way; the consumer goes on
+    fatal       every call raises it from now on
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import aiokafka.errors
+import kafka.errors
+
+from compat_tests.scripted.broker import Answer, Closed, Code, Late, Never, Torn, Twice
+from compat_tests.scripted.error_codes import ERRORS, ErrorCode
+from compat_tests.scripted.scenes import SCENES, Scene
+
+__all__ = [
+    "BROKEN",
+    "CLIENTS",
+    "DIFFERENCES",
+    "JAVA",
+    "Cell",
+    "allowed",
+    "cells",
+    "java",
+    "kinds_of",
+    "sample",
+]
+
+CLIENTS = ("aiokafka", "kafka-python")
+
+JAVA = """
+FindCoordinator  retriable                                                          retried
+FindCoordinator  *                                                                  raised
+JoinGroup        COORDINATOR_LOAD_IN_PROGRESS REBALANCE_IN_PROGRESS                 retried
+JoinGroup        MEMBER_ID_REQUIRED                                                 retried
+JoinGroup        COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR                          looked-up
+JoinGroup        UNKNOWN_MEMBER_ID                                                  lost
+JoinGroup        *                                                                  raised
+SyncGroup        REBALANCE_IN_PROGRESS                                              retried
+SyncGroup        COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR                          looked-up
+SyncGroup        UNKNOWN_MEMBER_ID ILLEGAL_GENERATION                               lost
+SyncGroup        *                                                                  raised
+Heartbeat        COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR                          looked-up
+Heartbeat        REBALANCE_IN_PROGRESS                                              rejoined
+Heartbeat        UNKNOWN_MEMBER_ID ILLEGAL_GENERATION                               lost
+Heartbeat        FENCED_INSTANCE_ID                                                 fatal
+Heartbeat        *                                                                  retried
+LeaveGroup       *                                                                  retried
+OffsetCommit     COORDINATOR_LOAD_IN_PROGRESS UNKNOWN_TOPIC_OR_PARTITION            retried
+OffsetCommit     COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR REQUEST_TIMED_OUT        looked-up
+OffsetCommit     UNKNOWN_MEMBER_ID ILLEGAL_GENERATION                               raised,lost
+OffsetCommit     REBALANCE_IN_PROGRESS                                              raised,rejoined
+OffsetCommit     *                                                                  raised
+OffsetFetch      COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR                          looked-up
+OffsetFetch      retriable                                                          retried
+OffsetFetch      *                                                                  raised
+Partitions       UNSTABLE_OFFSET_COMMIT                                             retried
+Partitions       *                                                                  raised
+ListOffsets      TOPIC_AUTHORIZATION_FAILED                                         raised
+ListOffsets      *                                                                  retried
+Metadata         TOPIC_AUTHORIZATION_FAILED INVALID_TOPIC_EXCEPTION                 raised
+Metadata         *                                                                  retried
+"""
+"""`Partitions` are the errors of single partitions in an OffsetFetch response."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where a consumer of ours does something else. Empty fields stand for all."""
+
+    api: str
+    codes: str
+    outcome: str
+    reason: str
+    phases: tuple[str, ...] = ()
+    client: str = ""
+
+
+_THE_CLIENT_ITSELF = "The code of the client itself judges this answer, in the stock consumer too."
+
+DIFFERENCES: tuple[Difference, ...] = (
+    # ---- the phase leaves nothing to show
+    Difference(
+        "JoinGroup", "UNKNOWN_MEMBER_ID ILLEGAL_GENERATION", "retried", "Nothing is owned.", ("first join",)
+    ),
+    Difference(
+        "SyncGroup",
+        "ILLEGAL_GENERATION",
+        "retried",
+        "Nothing is owned, and the member keeps its id, as in Java.",
+        ("first join",),
+    ),
+    Difference(
+        "Heartbeat JoinGroup SyncGroup FindCoordinator",
+        "*",
+        "retried",
+        "The consumer is being closed: no call is left that could raise, and the listener is called once.",
+        ("closing",),
+    ),
+    Difference(
+        "OffsetCommit",
+        "UNKNOWN_MEMBER_ID ILLEGAL_GENERATION FENCED_INSTANCE_ID",
+        "raised",
+        "The consumer is being closed: the listener is called once, and its commit raises.",
+        ("closing",),
+    ),
+    Difference(
+        "OffsetCommit",
+        "REBALANCE_IN_PROGRESS",
+        "retried",
+        "The consumer is being closed, and joins no more. The commit is sent again for a time.",
+        ("closing",),
+    ),
+    # ---- decisions
+    Difference(
+        "JoinGroup SyncGroup OffsetCommit",
+        "FENCED_INSTANCE_ID",
+        "fatal",
+        "Another process has the instance id. Java raises whenever it is answered so; no call succeeds.",
+    ),
+    Difference(
+        "JoinGroup",
+        "ILLEGAL_GENERATION",
+        "lost",
+        "The generation is gone. Java raises: no coordinator answers JoinGroup so.",
+    ),
+    Difference(
+        "JoinGroup",
+        "MEMBER_ID_REQUIRED",
+        "lost",
+        "A coordinator that gives an id to a member that has one does not know it.",
+        ("rejoining",),
+    ),
+    Difference(
+        "Heartbeat OffsetCommit",
+        "ILLEGAL_GENERATION",
+        "retried",
+        "While JoinGroup is under way this says only that its answer is on the way.",
+        ("rejoining",),
+    ),
+    Difference(
+        "Heartbeat",
+        "unnamed-final UNKNOWN_TOPIC_OR_PARTITION",
+        "retried-or-raised",
+        "Raised as on aiokafka, unless a later heartbeat is accepted before the user polls.",
+        client="kafka-python",
+    ),
+    Difference(
+        "Heartbeat",
+        "unnamed-final UNKNOWN_TOPIC_OR_PARTITION",
+        "raised",
+        "No retry helps, so the user hears of it. Java repeats the heartbeat until the session has ended.",
+    ),
+    Difference(
+        "JoinGroup SyncGroup",
+        "UNKNOWN_TOPIC_OR_PARTITION",
+        "raised",
+        "As in Java, although the code is retriable: no coordinator answers so.",
+    ),
+    Difference(
+        "JoinGroup SyncGroup",
+        "unnamed-retriable",
+        "retried",
+        "What is retriable may succeed in a moment. Java raises all that its handler does not name.",
+    ),
+    Difference(
+        "OffsetCommit",
+        "REBALANCE_IN_PROGRESS",
+        "rejoined",
+        "The commit waits for the end of the rebalance, and is sent again for what is still owned.",
+    ),
+    Difference(
+        "OffsetCommit",
+        "UNKNOWN_TOPIC_OR_PARTITION",
+        "raised",
+        "The topic was deleted. Java repeats the commit until its timeout.",
+    ),
+    # ---- requests that the client itself sends and judges, in the stock consumer too
+    Difference(
+        "FindCoordinator",
+        "unnamed-final",
+        "retried-or-raised",
+        "Raised as on aiokafka, unless a later heartbeat is accepted before the user polls.",
+        client="kafka-python",
+    ),
+    Difference("FindCoordinator", "retriable-in-java-alone", "raised", _THE_CLIENT_ITSELF),
+    Difference("OffsetFetch", "retriable-in-java-alone", "raised", _THE_CLIENT_ITSELF),
+    Difference(
+        "OffsetFetch", "COORDINATOR_NOT_AVAILABLE", "retried", _THE_CLIENT_ITSELF, client="kafka-python"
+    ),
+    Difference(
+        "Partitions",
+        "UNKNOWN_TOPIC_OR_PARTITION COORDINATOR_LOAD_IN_PROGRESS NOT_COORDINATOR",
+        "retried",
+        _THE_CLIENT_ITSELF,
+        client="aiokafka",
+    ),
+    Difference("Partitions", "retriable-in-java-alone", "raised", _THE_CLIENT_ITSELF, client="kafka-python"),
+    Difference("Partitions", "UNSTABLE_OFFSET_COMMIT", "raised", _THE_CLIENT_ITSELF, client="aiokafka"),
+    Difference("Partitions", "retriable", "retried", _THE_CLIENT_ITSELF, client="kafka-python"),
+    Difference("ListOffsets Metadata", "*", "retried-or-raised", _THE_CLIENT_ITSELF),
+)
+"""The first that fits counts, then `JAVA`."""
+
+BROKEN: dict[str, Answer] = {
+    "late": Late(0.3),
+    "never": Never(),
+    "torn": Torn(),
+    "twice": Twice(),
+    "closed": Closed(),
+}
+"""What is no error code: the coordinator is looked up again, and the member may have to rejoin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One answer to one request in one phase of one client's consumer."""
+
+    client: str
+    scene: Scene
+    label: str
+    answer: Answer
+
+    @property
+    def name(self) -> str:
+        """Short enough for the output of pytest."""
+        return f"{self.client}, {self.scene.name}, {self.label}"
+
+
+def cells() -> Iterator[Cell]:
+    """All of them."""
+    for client in CLIENTS:
+        for scene in SCENES:
+            for error in ERRORS.values():
+                yield Cell(client, scene, error.name, Code(error.code, scene.in_partitions))
+            for label, answer in BROKEN.items():
+                yield Cell(client, scene, label, answer)
+
+
+_SAMPLED = (
+    *("COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"),
+    *("REBALANCE_IN_PROGRESS", "FENCED_INSTANCE_ID", "GROUP_AUTHORIZATION_FAILED", "(unknown)"),
+    *BROKEN,
+)
+
+
+def sample() -> Iterator[Cell]:
+    """Some of each request, phase, outcome and broken answer."""
+    seen: set[object] = set()
+    for number, cell in enumerate(cell for cell in cells() if cell.label in _SAMPLED):
+        kinds = kinds_of(cell)
+        # The number of answers is no multiple of three, so each scene has others.
+        if number % 3 == 0 or not kinds <= seen:
+            seen |= kinds
+            yield cell
+
+
+def kinds_of(cell: Cell) -> set[object]:
+    """What a sample has to have at least one cell of, for each client."""
+    kinds = {cell.scene.api, cell.scene.phase, allowed(cell).must}
+    if cell.label in BROKEN:
+        kinds.add(cell.label)
+    return {(cell.client, kind) for kind in kinds}
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """Which labels must be observed, which may be, and why that is not as in Java; empty if it is."""
+
+    must: frozenset[str]
+    may: frozenset[str]
+    reason: str = ""
+
+    def __contains__(self, labels: frozenset[str]) -> bool:
+        return self.must <= labels <= self.must | self.may
+
+
+def java(scene: Scene, error: ErrorCode) -> str:
+    """The outcome in Java's consumer."""
+    return _line_of(scene, error)[1]
+
+
+def _api(scene: Scene) -> str:
+    return "Partitions" if scene.in_partitions else scene.api
+
+
+def _line_of(scene: Scene, error: ErrorCode) -> tuple[list[str], str]:
+    for line in JAVA.strip().splitlines():
+        of, *codes, outcome = line.split()
+        named = error.name in codes or ("retriable" in codes and error.retriable)
+        if of == _api(scene) and (named or "*" in codes):
+            return codes, outcome
+    raise LookupError(f"no line of JAVA fits {scene.name}, {error.name}")
+
+
+def _fits(client: str, scene: Scene, codes: list[str], error: ErrorCode) -> bool:
+    unnamed = "*" in _line_of(scene, error)[0]
+    kinds = {
+        error.name: True,
+        "*": True,
+        "retriable": error.retriable,
+        "retriable-in-java-alone": error.retriable and not _is_retriable(client, error),
+        "unnamed-retriable": error.retriable and unnamed,
+        "unnamed-final": not error.retriable and unnamed,
+    }
+    return any(kinds.get(code, False) for code in codes)
+
+
+def _is_retriable(client: str, error: ErrorCode) -> bool:
+    errors = aiokafka.errors if client == "aiokafka" else kafka.errors
+    return bool(errors.for_code(error.code).retriable)
+
+
+def difference(client: str, scene: Scene, error: ErrorCode) -> Difference | None:
+    """The line of `DIFFERENCES` that counts."""
+    for one in DIFFERENCES:
+        if (
+            _api(scene) in one.api.split()
+            and one.client in ("", client)
+            and (not one.phases or scene.phase in one.phases)
+            and _fits(client, scene, one.codes.split(), error)
+        ):
+            return one
+    return None
+
+
+def allowed(cell: Cell) -> Allowed:
+    """What the cell may come to, beside what its scene brings about by itself."""
+    scene, by_itself = cell.scene, _by_itself(cell.scene)
+    if cell.label in BROKEN:
+        return Allowed(frozenset(), _of_broken(cell) | by_itself)
+    error = next(one for one in ERRORS.values() if one.name == cell.label)
+    found = difference(cell.client, scene, error)
+    outcome = found.outcome if found else java(scene, error)
+    reason = found.reason if found else ""
+    if outcome == "retried-or-raised":
+        return Allowed(frozenset(), by_itself | {"raised"}, reason)
+    must = frozenset() if outcome == "retried" else frozenset(outcome.replace("-", " ").split(","))
+    if "fatal" in must:
+        must |= {"raised"}
+    may = by_itself | ({"rejoined"} if "lost" in must else frozenset())
+    if scene.phase == "closing":
+        may |= {"looked up"}
+    if (scene.phase, scene.api) == ("closing", "FindCoordinator"):
+        # A heartbeat or the commit of the listener looks it up, which comes first; the commit raises.
+        may |= {"raised"}
+    return Allowed(must - by_itself, may, reason)
+
+
+def _by_itself(scene: Scene) -> frozenset[str]:
+    """What happens in a scene though the answer be the usual one."""
+    labels = set()
+    if scene.phase == "first join" or scene.api == "FindCoordinator":
+        labels.add("looked up")
+    if scene.phase not in ("stable", "closing") or scene.api in ("JoinGroup", "SyncGroup", "LeaveGroup"):
+        labels.add("rejoined")
+    if scene.phase in ("lost", "stalled") or (scene.phase, scene.api) == ("stable", "LeaveGroup"):
+        labels.add("lost")
+    return frozenset(labels)
+
+
+def _of_broken(cell: Cell) -> frozenset[str]:
+    """A connection that breaks is the end of nothing, except of what a call waits for."""
+    if cell.label == "late":
+        return frozenset()
+    labels = {"looked up", "rejoined"}
+    if cell.label == "never":
+        # The call has a timeout; and what was not answered for that long may have been given away.
+        labels |= {"raised", "lost"}
+    if cell.scene.phase == "closing" and cell.scene.api == "OffsetCommit":
+        # A consumer that is being closed does not wait for another coordinator.
+        labels.add("raised")
+    if cell.scene.api == "JoinGroup" and cell.label == "torn":
+        # The coordinator has begun a generation of which the member never heard: heartbeats are refused.
+        labels.add("lost")
+    return frozenset(labels)

@@ -1,0 +1,425 @@
+"""A model of a group with one real member (generations, assignments, offsets); other members are scripted."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import struct
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kafka.protocol import consumer, metadata
+from kafka.record.memory_records import MemoryRecordsBuilder
+
+from kafka_assignors.protocol import ConsumerAssignment, decode_assignment, encode_assignment
+
+if TYPE_CHECKING:
+    from compat_tests.scripted.broker import Answer, Request
+
+__all__ = ["LATEST_OFFSET", "NODE_ID", "Group", "Partition"]
+
+NODE_ID = 0
+LATEST_OFFSET = 1_000_000
+"""The end of each partition; every offset before it has a record."""
+
+ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED = 22, 25, 27, 79
+_PEER = "peer"
+_EARLIEST = -2
+
+Partition = tuple[str, int]
+
+
+@dataclass(slots=True)
+class _Rule:
+    api: str
+    answer: Answer
+    times: float
+    when: Callable[[Request], bool]
+
+
+@dataclass
+class Group:
+    """One group, and what its consumer sees of the cluster.
+
+    Attributes:
+        peer_leads: whether a scripted member leads. It assigns `assigned`, or all partitions if that is None.
+        loading: whether the coordinator is loading the group: it answers OK to every heartbeat, whoever
+            sends it, and COORDINATOR_LOAD_IN_PROGRESS to what needs the group.
+        fetch_wait_s: how long a fetch takes.
+        nodes: how many nodes lead the partitions, in turn. All have the address of this broker.
+        leader_epoch: what metadata say, of each partition.
+        requests: all requests of the consumer, in their order.
+    """
+
+    id: str
+    topics: dict[str, int]
+    loop: asyncio.AbstractEventLoop
+    peer_leads: bool = False
+    assigned: Iterable[Partition] | None = None
+    loading: bool = False
+    fetch_wait_s: float = 0.05
+    nodes: int = 1
+    leader_epoch: int = 0
+    generation: int = 0
+    member_id: str = ""
+    """The one real member; empty if there is none."""
+    rebalancing: bool = False
+    """Whether heartbeats are answered REBALANCE_IN_PROGRESS."""
+    syncing: bool = False
+    """Whether the generation has members but no assignment yet."""
+    committed: dict[Partition, int] = field(default_factory=dict)
+    requests: list[Request] = field(default_factory=list)
+    _rules: list[_Rule] = field(default_factory=list)
+    _waiting: list[tuple[Callable[[], Any], asyncio.Future[None]]] = field(default_factory=list)
+    _promised: str = ""
+    _members_so_far: int = 0
+
+    # ---- what a scene does
+
+    def answer(
+        self,
+        api: str,
+        answer: Answer,
+        *,
+        times: float = 1,
+        when: Callable[[Request], bool] = lambda _: True,
+    ) -> None:
+        """Give the next `times` requests of this kind, those that `when` is true of, another answer."""
+        self._rules.append(_Rule(api, answer, times, when))
+
+    def begin_rebalance(self) -> None:
+        """Another member joins: the consumer has to rejoin."""
+        self.rebalancing = True
+
+    def remove_member(self) -> None:
+        """The consumer's session has ended."""
+        self.member_id, self.generation = "", self.generation + 1
+
+    def sent(self, api: str, *, since: int = 0) -> list[Request]:
+        """The requests of this kind, from the `since`-th request of all on."""
+        return [request for request in self.requests[since:] if request.api == api]
+
+    async def until(self, condition: Callable[[], Any], timeout_s: float = 30) -> None:
+        """Wait until it is true, which is looked at whenever a request comes or was answered."""
+        if condition():
+            return
+        future: asyncio.Future[None] = self.loop.create_future()
+        self._waiting.append((condition, future))
+        async with asyncio.timeout(timeout_s):
+            await future
+
+    def wait_until(self, condition: Callable[[], Any], timeout_s: float = 30) -> None:
+        """The same from another thread than the broker's."""
+        asyncio.run_coroutine_threadsafe(self.until(condition, timeout_s), self.loop).result(timeout_s + 5)
+
+    # ---- what the broker does
+
+    def scripted(self, request: Request) -> Answer | None:
+        """What takes the place of the usual answer."""
+        for rule in self._rules:
+            if rule.api == request.api and rule.when(request):
+                rule.times -= 1
+                if rule.times <= 0:
+                    self._rules.remove(rule)
+                return rule.answer
+        return None
+
+    def record(self, request: Request) -> None:
+        """Remember it."""
+        self.requests.append(request)
+        self.changed()
+
+    def changed(self) -> None:
+        """Look again at what is waited for."""
+        for waiting in list(self._waiting):
+            condition, future = waiting
+            if future.done() or condition():
+                self._waiting.remove(waiting)
+                if not future.done():
+                    future.set_result(None)
+
+    async def answered(self, request: Request, port: int) -> Mapping[str, Any]:
+        """The usual answer; what comes of the request has happened."""
+        if request.api == "Fetch":
+            await asyncio.sleep(self.fetch_wait_s)
+        return self._values(request, port, 0, False)
+
+    def refused(self, request: Request, error_code: int, in_partitions: bool) -> Mapping[str, Any]:
+        """The answer with an error; nothing comes of the request."""
+        return self._values(request, 0, error_code, in_partitions)
+
+    def _values(self, request: Request, port: int, code: int, in_partitions: bool) -> Mapping[str, Any]:
+        body = request.body
+        match request.api:
+            case "FindCoordinator":
+                return {
+                    "throttle_time_ms": 0,
+                    "error_code": code,
+                    "error_message": None,
+                    "node_id": NODE_ID if code == 0 else -1,
+                    "host": "127.0.0.1" if code == 0 else "",
+                    "port": port if code == 0 else -1,
+                }
+            case "JoinGroup":
+                return self._join(request, code)
+            case "SyncGroup":
+                return self._sync(body, code)
+            case "Heartbeat":
+                return {"throttle_time_ms": 0, "error_code": code or self._heartbeat(body)}
+            case "LeaveGroup":
+                return self._leave(request, code)
+            case "OffsetCommit":
+                return self._commit(body, code)
+            case "OffsetFetch":
+                return self._offsets(body, code, in_partitions)
+            case "ListOffsets":
+                return self._list_offsets(body, code)
+            case "OffsetForLeaderEpoch":
+                return self._leader_epochs(body, code)
+            case "Fetch":
+                return self._fetch(body, code)
+            case "Metadata":
+                return self._metadata(body, port, code)
+        raise LookupError(f"this broker does not answer {request.api}")
+
+    # ---- membership
+
+    def _refusal(self, body: Any, *, generation: bool = True) -> int:
+        if self.loading:
+            return 14
+        if body.member_id != self.member_id or not self.member_id:
+            return UNKNOWN_MEMBER_ID
+        return ILLEGAL_GENERATION if generation and _generation(body) != self.generation else 0
+
+    def _heartbeat(self, body: Any) -> int:
+        if self.loading:
+            return 0
+        return self._refusal(body) or (REBALANCE_IN_PROGRESS if self.rebalancing else 0)
+
+    def _join(self, request: Request, code: int) -> Mapping[str, Any]:
+        body = request.body
+        member_id = body.member_id
+        instance_id = getattr(body, "group_instance_id", None)
+        if code == MEMBER_ID_REQUIRED:
+            member_id = self._promised = self._new_id()
+        elif not code and self.loading:
+            code = 14
+        elif not code and not member_id and request.version >= 4 and instance_id is None:
+            code, member_id = MEMBER_ID_REQUIRED, self._new_id()
+            self._promised = member_id
+        elif not code and not member_id:
+            member_id = self._new_id()
+        elif not code and member_id not in (self.member_id, self._promised):
+            code = UNKNOWN_MEMBER_ID
+        members: list[Any] = []
+        if not code:
+            self.member_id, self._promised = member_id, ""
+            self.generation += 1
+            self.rebalancing, self.syncing = False, True
+            if not self.peer_leads:
+                of_member = consumer.JoinGroupResponse.JoinGroupResponseMember
+                data = body.protocols[0].metadata
+                members = [of_member(member_id=member_id, group_instance_id=instance_id, metadata=data)]
+        return {
+            "throttle_time_ms": 0,
+            "error_code": code,
+            "generation_id": -1 if code else self.generation,
+            "protocol_name": "" if code else body.protocols[0].name,
+            "leader": "" if code else _PEER if self.peer_leads else member_id,
+            "member_id": member_id,
+            "members": members,
+        }
+
+    def _new_id(self) -> str:
+        self._members_so_far += 1
+        return f"{self.id}-{self._members_so_far}"
+
+    def _sync(self, body: Any, code: int) -> Mapping[str, Any]:
+        code = code or self._refusal(body) or (REBALANCE_IN_PROGRESS if self.rebalancing else 0)
+        assignment = b""
+        if not code:
+            self.syncing = False
+            for one in body.assignments:
+                if one.member_id == self.member_id:
+                    assignment = bytes(one.assignment)
+            if self.peer_leads:
+                assignment = self._of_peer()
+            else:
+                decoded = decode_assignment(assignment).partitions
+                self.assigned = [(topic, number) for topic, numbers in decoded.items() for number in numbers]
+        return {"throttle_time_ms": 0, "error_code": code, "assignment": assignment}
+
+    def _of_peer(self) -> bytes:
+        if self.assigned is None:
+            return encode_assignment(
+                ConsumerAssignment(0, {t: list(range(n)) for t, n in self.topics.items()})
+            )
+        by_topic: dict[str, list[int]] = {}
+        for topic, number in self.assigned:
+            by_topic.setdefault(topic, []).append(number)
+        return encode_assignment(ConsumerAssignment(0, by_topic))
+
+    def _leave(self, request: Request, code: int) -> Mapping[str, Any]:
+        body = request.body
+        leaving = [one.member_id for one in body.members] if request.version >= 3 else [body.member_id]
+        if not code:
+            code = 14 if self.loading else 0 if self.member_id in leaving and leaving else UNKNOWN_MEMBER_ID
+        if not code:
+            self.member_id, self.generation = "", self.generation + 1
+        of_member = consumer.LeaveGroupResponse.MemberResponse
+        members = [of_member(member_id=one, group_instance_id=None, error_code=code) for one in leaving]
+        top = 0 if code == UNKNOWN_MEMBER_ID and request.version >= 3 else code
+        return {"throttle_time_ms": 0, "error_code": top, "members": members if not top else []}
+
+    # ---- offsets
+
+    def _commit(self, body: Any, code: int) -> Mapping[str, Any]:
+        code = code or self._refusal(body) or (REBALANCE_IN_PROGRESS if self.syncing else 0)
+        topics = []
+        of_topic = consumer.OffsetCommitResponse.OffsetCommitResponseTopic
+        for topic in body.topics:
+            partitions = []
+            for one in topic.partitions:
+                if not code:
+                    self.committed[topic.name, one.partition_index] = one.committed_offset
+                of_partition = of_topic.OffsetCommitResponsePartition
+                partitions.append(of_partition(partition_index=one.partition_index, error_code=code))
+            topics.append(of_topic(name=topic.name, partitions=partitions))
+        return {"throttle_time_ms": 0, "topics": topics}
+
+    def _offsets(self, body: Any, code: int, in_partitions: bool) -> Mapping[str, Any]:
+        code = code or (14 if self.loading else 0)
+        of_topic = consumer.OffsetFetchResponse.OffsetFetchResponseTopic
+        of_partition = of_topic.OffsetFetchResponsePartition
+
+        def offset(topic: str, number: int) -> Any:
+            found = -1 if code else self.committed.get((topic, number), -1)
+            return of_partition(
+                partition_index=number,
+                committed_offset=found,
+                committed_leader_epoch=-1,
+                metadata="",
+                error_code=code if in_partitions else 0,
+            )
+
+        topics = [
+            of_topic(name=topic.name, partitions=[offset(topic.name, one) for one in topic.partition_indexes])
+            for topic in (body.topics or ())
+        ]
+        whole = 0 if in_partitions else code
+        return {"throttle_time_ms": 0, "topics": [] if whole else topics, "error_code": whole}
+
+    def _list_offsets(self, body: Any, code: int) -> Mapping[str, Any]:
+        of_topic = consumer.ListOffsetsResponse.ListOffsetsTopicResponse
+        of_partition = of_topic.ListOffsetsPartitionResponse
+        topics = []
+        for topic in body.topics:
+            partitions = []
+            for one in topic.partitions:
+                offset = 0 if one.timestamp == _EARLIEST else LATEST_OFFSET
+                partitions.append(
+                    of_partition(
+                        partition_index=one.partition_index,
+                        error_code=code,
+                        timestamp=-1,
+                        offset=-1 if code else offset,
+                    )
+                )
+            topics.append(of_topic(name=topic.name, partitions=partitions))
+        return {"throttle_time_ms": 0, "topics": topics}
+
+    def _leader_epochs(self, body: Any, code: int) -> Mapping[str, Any]:
+        of_topic = consumer.OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
+        topics = [
+            of_topic(
+                topic=topic.topic,
+                partitions=[
+                    of_topic.EpochEndOffset(
+                        error_code=code, partition=one.partition, leader_epoch=0, end_offset=LATEST_OFFSET
+                    )
+                    for one in topic.partitions
+                ],
+            )
+            for topic in body.topics
+        ]
+        return {"throttle_time_ms": 0, "topics": topics}
+
+    # ---- topics
+
+    def _fetch(self, body: Any, code: int) -> Mapping[str, Any]:
+        of_topic = consumer.FetchResponse.FetchableTopicResponse
+        responses = []
+        for topic in body.topics:
+            partitions = [
+                of_topic.PartitionData(
+                    partition_index=one.partition,
+                    error_code=code,
+                    high_watermark=LATEST_OFFSET,
+                    last_stable_offset=LATEST_OFFSET,
+                    log_start_offset=0,
+                    aborted_transactions=[],
+                    records=b"" if code else _record_at(one.fetch_offset),
+                )
+                for one in topic.partitions
+            ]
+            responses.append(of_topic(topic=topic.topic, partitions=partitions))
+        return {"throttle_time_ms": 0, "error_code": 0, "session_id": 0, "responses": responses}
+
+    def _metadata(self, body: Any, port: int, code: int) -> Mapping[str, Any]:
+        response = metadata.MetadataResponse
+        of_topic = response.MetadataResponseTopic
+        names = self.topics if body.topics is None else [topic.name for topic in body.topics]
+        topics = []
+        for name in names:
+            wrong = code or (0 if name in self.topics else 3)
+            partitions = [
+                of_topic.MetadataResponsePartition(
+                    error_code=0,
+                    partition_index=number,
+                    leader_id=NODE_ID + number % self.nodes,
+                    leader_epoch=self.leader_epoch,
+                    replica_nodes=[NODE_ID + number % self.nodes],
+                    isr_nodes=[NODE_ID + number % self.nodes],
+                    offline_replicas=[],
+                )
+                for number in range(0 if wrong else self.topics[name])
+            ]
+            topic_id = uuid.uuid5(uuid.NAMESPACE_OID, name)
+            topics.append(
+                of_topic(
+                    error_code=wrong, name=name, topic_id=topic_id, is_internal=False, partitions=partitions
+                )
+            )
+        nodes = [
+            response.MetadataResponseBroker(node_id=NODE_ID + one, host="127.0.0.1", port=port, rack=None)
+            for one in range(self.nodes)
+        ]
+        return {
+            "throttle_time_ms": 0,
+            "brokers": nodes if port else [],
+            "cluster_id": "scripted",
+            "controller_id": NODE_ID,
+            "topics": topics,
+        }
+
+
+def _generation(body: Any) -> int:
+    for name in ("generation_id", "generation_id_or_member_epoch"):
+        if hasattr(body, name):
+            return int(getattr(body, name))
+    raise AttributeError(f"{body!r} carries no generation")
+
+
+@functools.cache
+def _a_record() -> bytes:
+    builder = MemoryRecordsBuilder(magic=2, compression_type=0, batch_size=1 << 16)
+    builder.append(timestamp=0, key=None, value=b"record")
+    builder.close()
+    return bytes(builder.buffer())
+
+
+def _record_at(offset: int) -> bytes:
+    # The checksum covers neither the base offset nor the leader epoch, which is 0.
+    return struct.pack(">q", offset) + _a_record()[8:12] + bytes(4) + _a_record()[16:]

@@ -1,0 +1,145 @@
+"""kafka-python validates positions (KIP-320) when leaders change, as in the restart of a broker.
+
+What is validated is not fetched. The scenes are those in which kafka-python's own consumer validates for
+longer than the cluster takes: each is played with it, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer, TopicPartition
+
+from compat_tests.scripted.broker import VERSIONS, Code, Held, Request, ScriptedBroker, broker_in_thread
+from compat_tests.scripted.model import Group
+from kafka_assignors_kafka_python import CooperativeKafkaConsumer
+
+FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH = 74, 75
+
+# Metadata have leader epochs that kafka-python believes, and ids of topics.
+EPOCHS: Mapping[str, tuple[int, int]] = {**VERSIONS, "Metadata": (0, 10)}
+
+OURS_AND_STOCK = pytest.mark.parametrize("kind", [CooperativeKafkaConsumer, KafkaConsumer])
+
+
+@pytest.fixture
+def broker() -> Iterator[ScriptedBroker]:
+    with broker_in_thread(lambda: ScriptedBroker(EPOCHS)) as broker:
+        yield broker
+        assert broker.unexpected == []
+
+
+def consumer_of(kind: type[Any], broker: ScriptedBroker) -> Any:
+    settings = {
+        "bootstrap_servers": broker.bootstrap,
+        "client_id": "epochs",
+        "auto_offset_reset": "earliest",
+        "enable_auto_commit": False,
+        "retry_backoff_ms": 50,
+        "request_timeout_ms": 120_000,
+    }
+    if kind is CooperativeKafkaConsumer:
+        return kind("orders", group_id="epochs", **settings)
+    consumer = kind(**settings)
+    consumer.assign([TopicPartition("orders", number) for number in range(4)])
+    return consumer
+
+
+def partitions_of(request: Request) -> set[int]:
+    return {one.partition for topic in request.body.topics for one in topic.partitions}
+
+
+def epochs_of(request: Request) -> set[int]:
+    return {one.current_leader_epoch for topic in request.body.topics for one in topic.partitions}
+
+
+def poll_until(consumer: Any, condition: Callable[[set[int]], Any], within_s: float) -> bool:
+    """Whether it became true of the partitions that were delivered meanwhile."""
+    delivered: set[int] = set()
+    deadline = time.monotonic() + within_s
+    while not condition(delivered):
+        if time.monotonic() > deadline:
+            return False
+        delivered |= {tp.partition for tp in consumer.poll(timeout_ms=20)}
+    return True
+
+
+def change_leaders(consumer: Any, group: Group, epoch: int) -> None:
+    """All partitions have this leader epoch, and the consumer has heard of it."""
+    group.leader_epoch = epoch
+    consumer._client.cluster.request_update()
+
+
+@pytest.mark.timeout(120)
+@OURS_AND_STOCK
+def test_partitions_of_other_leaders_do_not_wait_for_the_one_that_is_silent(
+    kind: type[Any], broker: ScriptedBroker
+) -> None:
+    group = broker.group("epochs", {"orders": 4}, nodes=2)
+    with closing(consumer_of(kind, broker)) as consumer:
+        assert poll_until(consumer, lambda delivered: len(delivered) == 4, 60)
+        released = asyncio.Event()
+        # The partitions 1 and 3 have a leader that answers late; that of 0 and 2 has to hear of it first.
+        group.answer("OffsetForLeaderEpoch", Held(released), when=lambda one: 1 in partitions_of(one))
+        group.answer(
+            "OffsetForLeaderEpoch", Code(UNKNOWN_LEADER_EPOCH), when=lambda one: 0 in partitions_of(one)
+        )
+        change_leaders(consumer, group, 1)
+        assert poll_until(consumer, lambda _: len(group.sent("OffsetForLeaderEpoch")) >= 2, 60)
+
+        went_on = poll_until(
+            consumer, lambda delivered: {0, 2} <= delivered, 30 if kind is CooperativeKafkaConsumer else 3
+        )
+
+        group.loop.call_soon_threadsafe(released.set)
+        assert went_on is (kind is CooperativeKafkaConsumer)
+        assert poll_until(consumer, lambda delivered: len(delivered) == 4, 60)
+
+
+@pytest.mark.timeout(120)
+@OURS_AND_STOCK
+def test_metadata_of_a_broker_that_is_behind_do_not_take_a_leader_epoch_back(
+    kind: type[Any], broker: ScriptedBroker
+) -> None:
+    group = broker.group("epochs", {"orders": 4})
+    with closing(consumer_of(kind, broker)) as consumer:
+        assert poll_until(consumer, lambda delivered: len(delivered) == 4, 60)
+        hears_since: list[int] = []
+
+        def hears_of_an_older_epoch(_: Request) -> bool:
+            if not hears_since:
+                hears_since.append(len(group.requests))
+                group.leader_epoch = 1
+            return not has_heard()
+
+        def has_heard() -> bool:
+            # The first answer that is of the older epoch has been read when the client asks once more.
+            return bool(hears_since) and len(group.sent("Metadata", since=hears_since[0])) > 2
+
+        group.answer(
+            "OffsetForLeaderEpoch",
+            Code(FENCED_LEADER_EPOCH),
+            times=math.inf,
+            when=lambda one: 2 not in epochs_of(one),
+        )
+        group.answer(
+            "OffsetForLeaderEpoch", Code(UNKNOWN_LEADER_EPOCH), times=math.inf, when=hears_of_an_older_epoch
+        )
+        change_leaders(consumer, group, 2)
+        assert poll_until(consumer, lambda _: has_heard(), 60)
+
+        went_on = poll_until(
+            consumer, lambda delivered: len(delivered) == 4, 30 if kind is CooperativeKafkaConsumer else 3
+        )
+
+        assert went_on is (kind is CooperativeKafkaConsumer)
+        if not went_on:
+            assert epochs_of(group.sent("OffsetForLeaderEpoch")[-1]) == {1}
+            change_leaders(consumer, group, 2)
+            assert poll_until(consumer, lambda delivered: len(delivered) == 4, 60)

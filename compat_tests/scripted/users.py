@@ -1,0 +1,262 @@
+"""Consumers of both clients with a user who polls them all the time, behind one asynchronous interface."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+import aiokafka
+import kafka
+
+from compat_tests.scripted.broker import ScriptedBroker
+from compat_tests.scripted.model import Group
+from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
+from kafka_assignors_kafka_python import CooperativeKafkaConsumer
+
+__all__ = ["CLIENTS", "TOPIC", "User", "name_of"]
+
+TOPIC = "orders"
+_ENOUGH = 3
+"""A consumer that raises the same error this often, and delivers nothing meanwhile, goes on raising it."""
+
+
+def name_of(outcome: object) -> str:
+    """How an outcome of a call is written down."""
+    return type(outcome).__name__ if isinstance(outcome, BaseException) else "ok"
+
+
+class _Client(Protocol):
+    async def start(self) -> None: ...
+    async def poll(self) -> Mapping[Any, Any]: ...
+    async def call(self, method: str, *arguments: Any) -> Any: ...
+    async def close(self) -> None: ...
+    def leftovers(self) -> str: ...
+
+
+class User:
+    """One consumer, and the user who polls it.
+
+    Attributes:
+        raised: what the calls for records have raised, in their order.
+        delivered: how many records there were.
+        listened: the calls of the listener that named partitions: "assigned", "revoked", "lost".
+        commits: what the commits have come to that the listener made.
+        polls: whether the user polls; one who does not exceeds the poll interval.
+    """
+
+    def __init__(self, broker: ScriptedBroker, group: Group, client: str, **settings: Any) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.group = group
+        self.settings = {
+            "bootstrap_servers": broker.bootstrap,
+            "group_id": group.id,
+            "client_id": group.id,
+            "auto_offset_reset": "earliest",
+            "enable_auto_commit": False,
+            "heartbeat_interval_ms": 250,
+            "retry_backoff_ms": 20,
+            **settings,
+        }
+        self.raised: list[BaseException] = []
+        self.delivered = 0
+        self.listened: list[str] = []
+        self.commits: list[str] = []
+        self.held: set[str] = set()
+        self.commit_when: set[str] = set()
+        self.entered = asyncio.Event()
+        self.released = asyncio.Event()
+        self.polls = asyncio.Event()
+        self.polls.set()
+        self.client: _Client = CLIENTS[client](self)
+        self._polling: asyncio.Task[None] | None = None
+        self.partition = (aiokafka if client == "aiokafka" else kafka).TopicPartition
+
+    async def start(self) -> None:
+        """Start the consumer, and poll."""
+        await self.client.start()
+        self._polling = asyncio.ensure_future(self._poll())
+
+    async def _poll(self) -> None:
+        while True:
+            await self.polls.wait()
+            try:
+                records = await self.client.poll()
+            except Exception as error:
+                if self.polls.is_set():
+                    self.raised.append(error)
+                await asyncio.sleep(0.02)
+            else:
+                self.delivered += sum(map(len, records.values()))
+            self.group.changed()
+
+    @property
+    def is_fatal(self) -> bool:
+        """Whether all calls raise the same."""
+        last = self.raised[-_ENOUGH:]
+        return len(last) == _ENOUGH and len({type(one) for one in last}) == 1
+
+    async def consumes(self, more: int = 1) -> bool:
+        """Wait until it has delivered so many records more; False if it only raises."""
+        enough = self.delivered + more
+        await self.group.until(lambda: self.delivered >= enough or self.is_fatal, 60)
+        return self.delivered >= enough
+
+    async def call(self, method: str, *arguments: Any) -> str:
+        """Call a method of the consumer; "ok" or the type of what it raised."""
+        try:
+            return name_of(await self.client.call(method, *arguments))
+        except Exception as error:
+            return name_of(error)
+
+    async def close(self) -> None:
+        """Close the consumer; what a poll raises that is still waiting does not count."""
+        self.polls.clear()
+        await self.client.close()
+        if self._polling is not None:
+            self._polling.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._polling
+
+    def told(self, what: str) -> None:
+        """The listener was called."""
+        self.listened.append(what)
+        if what in self.held:
+            self.entered.set()
+        self.group.changed()
+
+
+class _AioListener(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
+    def __init__(self, user: User) -> None:
+        self._user = user
+
+    async def _told(self, what: str, partitions: Any) -> None:
+        user = self._user
+        if not partitions:
+            return
+        user.told(what)
+        if what in user.held:
+            await user.released.wait()
+        if what in user.commit_when:
+            user.commits.append(await user.call("commit", dict.fromkeys(partitions, 5)))
+
+    async def on_partitions_revoked(self, revoked: Any) -> None:
+        await self._told("revoked", revoked)
+
+    async def on_partitions_lost(self, lost: Any) -> None:
+        await self._told("lost", lost)
+
+    async def on_partitions_assigned(self, assigned: Any) -> None:
+        await self._told("assigned", assigned)
+
+
+class _AioClient:
+    def __init__(self, user: User) -> None:
+        self._user = user
+        self._consumer = CooperativeAIOKafkaConsumer(**user.settings)
+        self._before: set[Any] = set()
+
+    async def start(self) -> None:
+        await self._consumer.start()
+        self._consumer.subscribe([TOPIC], listener=_AioListener(self._user))
+
+    async def poll(self) -> Mapping[Any, Any]:
+        found: Mapping[Any, Any] = await self._consumer.getmany(timeout_ms=100)
+        return found
+
+    async def call(self, method: str, *arguments: Any) -> Any:
+        if method == "subscribe":
+            return self._consumer.subscribe([TOPIC], listener=_AioListener(self._user))
+        called = getattr(self._consumer, method)(*arguments)
+        return await called if asyncio.iscoroutine(called) else called
+
+    async def close(self) -> None:
+        await self._consumer.stop()
+
+    def leftovers(self) -> str:
+        coordinator = self._consumer._coordinator
+        tasks = [task for task in coordinator._actions_under_way if not task.done()]
+        return f"tasks: {tasks}" if tasks else ""
+
+
+class _KafkaPythonListener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]
+    def __init__(self, user: User, commit: Callable[[Any], Any]) -> None:
+        self._user = user
+        self._commit = commit
+
+    def _told(self, what: str, partitions: Any) -> None:
+        user = self._user
+        if not partitions:
+            return
+        user.loop.call_soon_threadsafe(user.told, what)
+        if what in user.held:
+            asyncio.run_coroutine_threadsafe(user.released.wait(), user.loop).result(120)
+        if what in user.commit_when:
+            try:
+                outcome = self._commit(partitions)
+            except Exception as error:
+                outcome = error
+            user.commits.append(name_of(outcome))
+
+    def on_partitions_revoked(self, revoked: Any) -> None:
+        self._told("revoked", revoked)
+
+    def on_partitions_lost(self, lost: Any) -> None:
+        self._told("lost", lost)
+
+    def on_partitions_assigned(self, assigned: Any) -> None:
+        self._told("assigned", assigned)
+
+
+class _KafkaPythonClient:
+    def __init__(self, user: User) -> None:
+        self._user = user
+        self._thread = ThreadPoolExecutor(1)
+        self._consumer: Any = None
+        self._io_thread: threading.Thread | None = None
+
+    def _run(self, function: Callable[..., Any], *arguments: Any) -> Coroutine[Any, Any, Any]:
+        async def run() -> Any:
+            return await self._user.loop.run_in_executor(self._thread, function, *arguments)
+
+        return run()
+
+    def _commit(self, partitions: Iterable[Any], offset: int = 5) -> None:
+        offsets = {tp: kafka.OffsetAndMetadata(offset, "", -1) for tp in partitions}
+        self._consumer.commit(offsets)
+
+    def _subscribe(self) -> None:
+        self._consumer.subscribe([TOPIC], listener=_KafkaPythonListener(self._user, self._commit))
+
+    async def start(self) -> None:
+        self._consumer = await self._run(lambda: CooperativeKafkaConsumer(**self._user.settings))
+        self._io_thread = self._consumer._coordinator._net._io_thread
+        await self._run(self._subscribe)
+
+    async def poll(self) -> Mapping[Any, Any]:
+        found: Mapping[Any, Any] = await self._run(lambda: self._consumer.poll(timeout_ms=100))
+        return found
+
+    async def call(self, method: str, *arguments: Any) -> Any:
+        if method == "subscribe":
+            return await self._run(self._subscribe)
+        if method == "commit":
+            return await self._run(self._commit, *arguments)
+        return await self._run(getattr(self._consumer, method), *arguments)
+
+    async def close(self) -> None:
+        await self._run(self._consumer.close)
+        self._thread.shutdown(wait=False)
+
+    def leftovers(self) -> str:
+        thread = self._io_thread
+        return f"thread: {thread.name}" if thread is not None and thread.is_alive() else ""
+
+
+CLIENTS: Mapping[str, Callable[[User], _Client]] = {
+    "aiokafka": _AioClient,
+    "kafka-python": _KafkaPythonClient,
+}
