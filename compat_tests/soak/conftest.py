@@ -1,0 +1,102 @@
+"""A broker that can be told to refuse the heartbeats of a group; its topics have records, or have none."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from compat_tests.fault_proxy import Effect, Fault, FaultProxy
+from compat_tests.kafka_cluster import KafkaCluster
+
+SETTINGS = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
+FULL, QUIET, BESIDES = "full", "quiet", "besides"
+PARTITIONS, RECORDS = 2, 50
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """One broker. Of its topics, `FULL` has `RECORDS` in each of its `PARTITIONS`, the others have none."""
+
+    bootstrap: str
+    producer: Any
+    admin: Any
+    proxy: FaultProxy
+
+    def new_group(self) -> str:
+        return uuid.uuid4().hex
+
+    def produce(self, number: int = 1) -> None:
+        """A record (or more) to each partition of `FULL`."""
+        for _ in range(number):
+            for partition in range(PARTITIONS):
+                self.producer.produce(FULL, b"x" * 100, partition=partition)
+        self.producer.flush(30)
+
+    def reset_connections(self, client: str) -> None:
+        """Reset those that this client has through the proxy."""
+        assert self.proxy.connections(client)
+        with self.proxy.fault(Fault(Effect.RESET, clients=frozenset({client}))):
+            pass
+
+    def refuse(self, group: str) -> None:
+        """Answer the heartbeats of this group with GROUP_AUTHORIZATION_FAILED, and all else it asks."""
+        for future in self.admin.create_acls([_denial(group)]).values():
+            future.result(30)
+
+    def accept(self, group: str) -> None:
+        """Take that back."""
+        for future in self.admin.delete_acls([_denial(group, in_filter=True)]).values():
+            future.result(30)
+
+
+def _denial(group: str, *, in_filter: bool = False) -> Any:
+    from confluent_kafka.admin import (
+        AclBinding,
+        AclBindingFilter,
+        AclOperation,
+        AclPermissionType,
+        ResourcePatternType,
+        ResourceType,
+    )
+
+    return (AclBindingFilter if in_filter else AclBinding)(
+        ResourceType.GROUP,
+        group,
+        ResourcePatternType.LITERAL,
+        "User:ANONYMOUS",
+        "*",
+        AclOperation.READ,
+        AclPermissionType.DENY,
+    )
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Broker]:
+    from confluent_kafka import Producer
+    from confluent_kafka.admin import AdminClient
+
+    with FaultProxy() as proxy, KafkaCluster(settings=SETTINGS, proxy=proxy) as kafka:
+        kafka.create_topic(FULL, PARTITIONS)
+        kafka.create_topic(QUIET, 1)
+        kafka.create_topic(BESIDES, 1)
+        settings = {"bootstrap.servers": kafka.bootstrap, "log_level": 0, "linger.ms": 0}
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+        found = Broker(kafka.bootstrap, Producer(settings), admin, proxy)
+        found.produce(RECORDS)
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def _without_logs() -> Iterator[None]:
+    """Pytest keeps each record of a log, and would be what grows."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)

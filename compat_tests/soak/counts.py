@@ -1,0 +1,100 @@
+"""What a process holds at one moment: futures and their callbacks, tasks, threads, descriptors, memory.
+
+Nothing of a sample is kept, so that measuring does not grow by itself: the caller writes it to a file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import concurrent.futures
+import gc
+import os
+import sys
+import threading
+import tracemalloc
+from dataclasses import asdict, dataclass
+from typing import Any
+
+__all__ = ["MEASURES", "Counts", "count"]
+
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """A sample of one process, after a full collection of garbage.
+
+    Attributes:
+        callbacks: of all futures that are not done.
+        most_callbacks: of one future.
+        futures: those of asyncio (tasks excluded), of `concurrent.futures` and of kafka-python.
+        objects: what the garbage collector tracks.
+        blocks: of memory that Python's allocator has handed out.
+        traced_bytes: what tracemalloc has seen allocated since it was started; 0 without it.
+    """
+
+    callbacks: int
+    most_callbacks: int
+    futures: int
+    tasks: int
+    threads: int
+    fds: int
+    objects: int
+    blocks: int
+    traced_bytes: int
+    rss_bytes: int
+
+    def as_dict(self) -> dict[str, int]:
+        return asdict(self)
+
+
+MEASURES = tuple(Counts.__dataclass_fields__)
+
+
+def count() -> tuple[Counts, dict[str, int]]:
+    """The counts of this process now, and how many objects of each type there are."""
+    gc.collect()
+    blocks, traced = sys.getallocatedblocks(), tracemalloc.get_traced_memory()[0]
+    objects = gc.get_objects()
+    types = collections.Counter(map(type, objects))
+    kinds = _future_types(types)
+    futures = [each for each in objects if type(each) in kinds]
+    tracked = len(objects)
+    del objects
+    callbacks = [_callbacks(each) for each in futures]
+    tasks = sum(isinstance(each, asyncio.Task) for each in futures)
+    counts = Counts(
+        callbacks=sum(callbacks),
+        most_callbacks=max(callbacks, default=0),
+        futures=len(futures) - tasks,
+        tasks=tasks,
+        threads=threading.active_count(),
+        fds=len(os.listdir("/proc/self/fd")) - 1,  # One of them is open for the listing.
+        objects=tracked,
+        blocks=blocks,
+        traced_bytes=traced,
+        rss_bytes=_rss_bytes(),
+    )
+    named: collections.Counter[str] = collections.Counter()
+    for each, number in types.items():
+        named[f"{each.__module__}.{each.__qualname__}"] += number
+    return counts, dict(named)
+
+
+def _future_types(types: collections.Counter[type]) -> set[type]:
+    bases: tuple[type, ...] = (asyncio.Future, concurrent.futures.Future)
+    kafka_future = sys.modules.get("kafka.future")
+    if kafka_future is not None:
+        bases = (*bases, kafka_future.Future)
+    return {each for each in types if issubclass(each, bases)}
+
+
+def _callbacks(future: Any) -> int:
+    lists = ("_callbacks", "_errbacks", "_done_callbacks")
+    return sum(len(getattr(future, name, None) or ()) for name in lists)
+
+
+def _rss_bytes() -> int:
+    with open("/proc/self/statm", encoding="ascii") as statm:
+        return int(statm.read().split()[1]) * _PAGE_BYTES

@@ -1,0 +1,1 @@
+"""The programs that `compat_tests.soak` measures, one consumer each."""
