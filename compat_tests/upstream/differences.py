@@ -1,0 +1,45 @@
+"""The tests that pass with the stock consumer and not with the cooperative one, by client: the id, and why.
+
+docs/upstream-suites.md has a line for each.
+"""
+
+from __future__ import annotations
+
+__all__ = ["ALLOWED"]
+
+_AIOKAFKA = "tests/test_consumer.py::TestConsumerIntegration::"
+_KAFKA_PYTHON = "test/integration/test_consumer_integration.py::"
+
+_NO_GROUP = "expects an error of a consumer without a group; the cooperative consumer requires a group"
+_NOTHING_REVOKED = (
+    "expects on_partitions_revoked(set()) when a member that owns nothing joins, "
+    "and with all partitions at each later rebalance"
+)
+_SECOND_MEMBER = (
+    "seeks as soon as the second member has started, which owns nothing until the first has revoked"
+)
+
+ALLOWED: dict[str, dict[str, str]] = {
+    "aiokafka": {
+        f"{_AIOKAFKA}test_none_group": _NO_GROUP,
+        f"{_AIOKAFKA}test_consumer_commit_no_group": _NO_GROUP,
+        f"{_AIOKAFKA}test_create_consumer_no_running_loop": (
+            "makes the consumer outside of a running loop, with aiokafka's deprecated argument loop"
+        ),
+        f"{_AIOKAFKA}test_consumer_propagates_coordinator_errors": (
+            "expects an unexpected error in a join to break the consumer; the cooperative one joins again"
+        ),
+        f"{_AIOKAFKA}test_consumer_position": (
+            "expects a partition to lose its position by a new subscription; a partition that stays keeps it"
+        ),
+        f"{_AIOKAFKA}test_consumer_rebalance_on_new_topic": (
+            "expects on_partitions_assigned with all partitions at each rebalance, not with the added"
+        ),
+        f"{_AIOKAFKA}test_offset_behavior__resuming_behavior": _SECOND_MEMBER,
+        f"{_AIOKAFKA}test_max_poll_interval_ms": _SECOND_MEMBER,
+        f"{_AIOKAFKA}test_rebalance_listener_with_coroutines": _NOTHING_REVOKED,
+        f"{_AIOKAFKA}test_kip_345_enabled": _NOTHING_REVOKED,
+        f"{_AIOKAFKA}test_kip_345_disabled": _NOTHING_REVOKED,
+    },
+    "kafka-python": {},
+}

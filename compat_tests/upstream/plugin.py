@@ -1,0 +1,128 @@
+"""A pytest plugin for a client's own tests: it sets the broker and the consumer, and reports each outcome.
+
+`suites` starts pytest with `-p compat_tests.upstream.plugin` and these environment variables: UPSTREAM_CLIENT
+(`aiokafka` or `kafka-python`), UPSTREAM_CONSUMER (`stock` or `cooperative`), UPSTREAM_BOOTSTRAP (the broker),
+UPSTREAM_KAFKA (its release) and UPSTREAM_REPORT (a file that gets one line of JSON for each test).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import sys
+import types
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CLIENT = os.environ["UPSTREAM_CLIENT"]
+BOOTSTRAP = os.environ["UPSTREAM_BOOTSTRAP"]
+REPORT = os.environ["UPSTREAM_REPORT"]
+
+
+def stand_in(cooperative: type) -> type:
+    """A subclass for tests that name no group: each of its consumers joins a group of its own."""
+
+    def init(self: Any, *topics: str, group_id: str | None = None, **settings: Any) -> None:
+        cooperative.__init__(self, *topics, group_id=group_id or f"own-{uuid.uuid4().hex}", **settings)  # type: ignore[misc]
+
+    return type(f"StandIn{cooperative.__name__}", (cooperative,), {"__init__": init})
+
+
+def replace_consumer() -> None:
+    """Replace the stock consumer in the packages from which the tests will import it."""
+    if CLIENT == "aiokafka":
+        import aiokafka.consumer
+
+        from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
+
+        aiokafka.AIOKafkaConsumer = aiokafka.consumer.AIOKafkaConsumer = stand_in(CooperativeAIOKafkaConsumer)
+    else:
+        import kafka.consumer
+
+        from kafka_assignors_kafka_python import CooperativeKafkaConsumer
+
+        kafka.KafkaConsumer = kafka.consumer.KafkaConsumer = stand_in(CooperativeKafkaConsumer)
+
+
+class ExternalService:
+    """The interface that kafka-python's fixtures expect of a running broker."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.host, self.port = host, port
+
+    def open(self) -> None:
+        pass
+
+    close = dump_logs = open
+
+
+def prepare_kafka_python() -> None:
+    if not Path("test/service.py").is_file():  # The archive on the index lacks it.
+        service: Any = types.ModuleType("test.service")
+        service.ExternalService = service.SpawnedService = ExternalService
+        sys.modules["test.service"] = service
+    # The fixtures require the folder of a Kafka, and do not use it when KAFKA_URI names a broker.
+    os.environ["KAFKA_ROOT"] = os.getcwd()
+    os.environ["KAFKA_URI"] = f"kafka://{BOOTSTRAP}"
+    os.environ["KAFKA_VERSION"] = os.environ["UPSTREAM_KAFKA"]
+
+
+if CLIENT == "kafka-python":
+    prepare_kafka_python()
+if os.environ["UPSTREAM_CONSUMER"] == "cooperative":
+    replace_consumer()
+
+
+# ---- the fixtures that aiokafka's tests use; its own start a container
+
+
+@pytest.fixture(scope="class")
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    yield loop
+    loop.close()
+    asyncio.set_event_loop(None)
+
+
+@pytest.fixture(scope="class")
+def setup_test_class(request: pytest.FixtureRequest, loop: asyncio.AbstractEventLoop) -> None:
+    tests: Any = request.cls
+    host, port = BOOTSTRAP.rsplit(":", 1)
+    tests.loop, tests.hosts = loop, [BOOTSTRAP]
+    tests.kafka_host, tests.kafka_port = host, int(port)
+    tests.kafka_version = os.environ["UPSTREAM_KAFKA"]
+
+
+@pytest.fixture(autouse=True)
+def _collect_garbage() -> Iterator[None]:
+    # Objects that a test leaves behind then warn in that test, and not in a later one.
+    yield
+    gc.collect()
+
+
+# ---- the report
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.when != "call" and report.outcome == "passed":
+        return
+    reason = "" if report.outcome == "passed" else _reason(report)
+    line = {"test": report.nodeid, "outcome": report.outcome, "reason": reason, "seconds": report.duration}
+    with open(REPORT, "a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def _reason(report: pytest.TestReport) -> str:
+    if isinstance(report.longrepr, tuple):
+        return report.longrepr[2]
+    crash = getattr(report.longrepr, "reprcrash", None)
+    said = report.longreprtext if crash is None else f"{crash.message} ({crash.path}:{crash.lineno})"
+    return said.strip()[:400]
