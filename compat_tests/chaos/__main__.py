@@ -14,10 +14,10 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from compat_tests.chaos.chaos_group import KINDS
+from compat_tests.chaos.chaos_group import COPYING_KINDS, KINDS
 from compat_tests.chaos.plan import plan
-from compat_tests.chaos.run import BROKER_SETTINGS, Totals, run
-from compat_tests.kafka_cluster import KafkaCluster, KafkaError
+from compat_tests.chaos.run import Totals, chaos_brokers, run
+from compat_tests.kafka_admin import KafkaError
 
 
 def seeds(text: str) -> list[int]:
@@ -38,41 +38,50 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--minutes", type=float, default=2.0, help="for each seed")
     parser.add_argument("--kinds", default=",".join(KINDS), help=f"of members, by default {','.join(KINDS)}")
+    parser.add_argument(
+        "--transactions",
+        action="store_true",
+        help="instead of --kinds: each seed with each of our clients, whose members copy in transactions",
+    )
     parser.add_argument("--logs", type=Path, help="keep the logs of runs with violations in this folder")
     parser.add_argument(
         "--plan", type=int, metavar="ROUNDS", help="print so many rounds of each seed, run nothing"
     )
     chosen = parser.parse_args(arguments)
-    kinds = chosen.kinds.split(",")
-    if unknown := set(kinds) - KINDS.keys():
+    groups = [[kind] for kind in COPYING_KINDS] if chosen.transactions else [chosen.kinds.split(",")]
+    if unknown := {kind for kinds in groups for kind in kinds} - KINDS.keys() - COPYING_KINDS.keys():
         parser.error(f"no such kind: {', '.join(sorted(unknown))}")
+    runs = [(seed, kinds) for seed in chosen.seeds for kinds in groups]
     if chosen.plan:
-        for seed in chosen.seeds:
+        for seed, kinds in runs:
             _print_plan(seed, kinds, chosen.plan)
         return 0
 
     totals: list[Totals] = []
     violated: list[int] = []
     unjudged: list[int] = []
-    left = iter(chosen.seeds)
-    seed = next(left, None)
-    while seed is not None:
+    left = iter(runs)
+    following = next(left, None)
+    while following is not None:
+        seed, kinds = following
         try:
-            with KafkaCluster(brokers=3, settings=BROKER_SETTINGS) as kafka:
-                while seed is not None:
+            with chaos_brokers() as kafka:
+                while following is not None:
+                    seed, kinds = following
                     logs = chosen.logs and chosen.logs / f"seed-{seed}-{time.strftime('%H%M%S')}"
                     found = run(kafka, seed, chosen.minutes, kinds, _tell, logs)
-                    print(f"== seed {seed}: {len(found.violations)} violations\n{found.totals}", flush=True)
+                    name = f"seed {seed}, {', '.join(kinds)}"
+                    print(f"== {name}: {len(found.violations)} violations\n{found.totals}", flush=True)
                     totals.append(found.totals)
                     if found.violations:
                         violated.append(seed)
                         print(found.story(), flush=True)
-                    seed = next(left, None)
+                    following = next(left, None)
         except KafkaError as error:
             # A broker did not come back, or did not do what it was asked to: the others get a new cluster.
             print(f"== seed {seed}: not judged: {error}", flush=True)
             unjudged.append(seed)
-            seed = next(left, None)
+            following = next(left, None)
     if len(totals) > 1:
         print(f"== all seeds\n{functools.reduce(operator.add, totals)}")
     print(

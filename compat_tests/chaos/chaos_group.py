@@ -22,7 +22,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from compat_tests.chaos import plan
+from compat_tests.chaos import actions, plan
+from compat_tests.chaos.copies import Copies
 from compat_tests.chaos.ledger import (
     Commit,
     CommitFailure,
@@ -33,9 +34,13 @@ from compat_tests.chaos.ledger import (
     Outage,
     Partition,
 )
-from compat_tests.chaos.members.application import TELL_WHERE
+from compat_tests.chaos.members.application import REQUEST_TIMEOUT_MS, TELL_WHERE
 from compat_tests.chaos.reading import deliveries_of, failures_of, generation_of, ownerships_of
+from compat_tests.chaos.rights import USERS, Rights
+from compat_tests.chaos.writer import WRITE_EVERY_S, Writer
+from compat_tests.fault_proxy import Effect, Fault
 from compat_tests.group_of_members import MemberProcess
+from compat_tests.hang_limit import HANG_S
 from compat_tests.interop.mixed_group import Kind, MixedGroup
 from compat_tests.jvm import compile_java, java_command
 from compat_tests.kafka_cluster import KafkaCluster
@@ -43,7 +48,7 @@ from compat_tests.member_reports import MemberSpec
 from compat_tests.processes import Child
 from kafka_assignors.protocol import group_partition
 
-__all__ = ["KINDS", "ChaosGroup", "NotSettledError"]
+__all__ = ["COPYING_KINDS", "KINDS", "ChaosGroup", "NotSettledError"]
 
 _MEMBERS = "compat_tests.chaos.members"
 _JAVA = "ReportingMember"
@@ -55,10 +60,16 @@ KINDS: Mapping[str, Kind] = {
     "librdkafka": Kind("librdkafka", f"{_MEMBERS}.librdkafka_member"),
 }
 
-_WRITE_EVERY_S = 0.1
+COPYING_KINDS: Mapping[str, Kind] = {
+    "aiokafka-copying": Kind("ours on aiokafka", f"{_MEMBERS}.aiokafka_copying_member", ours=True),
+    "kafka-python-copying": Kind(
+        "ours on kafka-python", f"{_MEMBERS}.kafka_python_copying_member", ours=True
+    ),
+}
+"""Members that copy what they consume, and commit offsets, in transactions."""
+
 _FREEZE_TIMEOUT_S = 2.0
 _STOP_TIMEOUT_S = 45.0
-_SETTLE_TIMEOUT_S = 90.0
 _QUIET_S = 2.0
 _ON_THE_WAY = 50
 """Records of a partition that may be undelivered while they are being written: those of five seconds."""
@@ -83,22 +94,30 @@ class ChaosGroup(MixedGroup):
 
     kafka: KafkaCluster
 
-    def __init__(self, kafka: KafkaCluster) -> None:
+    def __init__(self, kafka: KafkaCluster, *, copying: bool = False) -> None:
+        """`copying`: members are of `COPYING_KINDS`."""
         super().__init__(kafka, "cooperative-sticky", plan.PARTITIONS, replication_factor=3)
+        self._copies = Copies(kafka, f"copies-{self.run}") if copying else None
         self._happenings: list[Happening] = []
         self._outages: list[Outage] = []
         self._brokers = threading.Lock()
         self._ended_at: dict[str, float] = {}
         self._past: list[_Life] = []
         self._asked_to_end: set[str] = set()
-        self._writer = _Writer(kafka.bootstrap, self.topics)
+        # A transaction costs the brokers more than a commit.
+        self._writer = Writer(kafka.bootstrap, self.topics, every_s=WRITE_EVERY_S * (3 if copying else 1))
         self._generations: list[Generation] = []
         self._commits: list[Commit] = []
         self._lagging: dict[Partition, int] = {}
         self.settle_times_s: list[float] = []
+        self._rights = Rights(kafka)
+        self._users: dict[str, str] = {}
 
     def __enter__(self) -> ChaosGroup:
         compile_java()  # Takes seconds when it was not done before; events do not wait.
+        self._rights.grant_all()
+        if self._copies is not None:
+            self._copies.create_topic()
         super().__enter__()
         self._writer.start()
         return self
@@ -129,19 +148,20 @@ class ChaosGroup(MixedGroup):
             for one in running:
                 one.result()
 
-    def _do(self, action: plan.Action) -> None:
+    def _do(self, action: actions.Action) -> None:
         name = getattr(action, "member", "")
-        if name and not isinstance(action, plan.Join):
+        if name and not isinstance(action, actions.Join):
             # On a machine that has much to do, starting a process may take longer than was planned.
             self.wait_for(f"the process of {name}", lambda: name in self.members)
         self._note(str(action), name)
         match action:
-            case plan.Join(name, kind, topics, static):
-                self._kinds[name] = KINDS[kind]
+            case actions.Join(name, kind, topics, static):
+                self._kinds[name] = (KINDS | COPYING_KINDS)[kind]
                 self.start(
                     name,
                     ["cooperative-sticky"],
-                    program=KINDS[kind].program,
+                    program=self._kinds[name].program,
+                    **self._door_of(name),
                     topics=topics,
                     instance_id=name if static else None,
                     session_timeout_ms=int(plan.SESSION_TIMEOUT_S * 1000),
@@ -149,11 +169,11 @@ class ChaosGroup(MixedGroup):
                     max_poll_interval_ms=int(plan.MAX_POLL_INTERVAL_S * 1000),
                     auto_commit=False,
                 )
-            case plan.Leave(name):
+            case actions.Leave(name):
                 self._leave(name)
-            case plan.Kill(name):
+            case actions.Kill(name):
                 self._kill(name)
-            case plan.Restart(name, seconds, killed):
+            case actions.Restart(name, seconds, killed):
                 if killed:
                     self._kill(name)
                 else:
@@ -161,40 +181,91 @@ class ChaosGroup(MixedGroup):
                 time.sleep(seconds)
                 self._note(f"{name} is started again", name)
                 self._start_again(name)
-            case plan.Freeze(name, seconds):
-                self._freeze(name)
+            case actions.Freeze(name, seconds) | actions.Suspend(name, seconds):
+                self._freeze(name, suspended=isinstance(action, actions.Suspend))
                 time.sleep(seconds)
                 self._note(f"{name} goes on", name)
                 self._thaw(name)
-            case plan.Stall(name, seconds):
+            case actions.Stall(name, seconds):
                 self._tell(name, busy=True)
                 time.sleep(seconds)
                 self._note(f"{name} polls again", name)
                 self._tell(name, busy=False)
-            case plan.SlowListener(name, pause_s, seconds):
+            case actions.SlowListener(name, pause_s, seconds):
                 self._tell(name, pause_s=pause_s)
                 time.sleep(seconds)
                 self._note(f"the listener of {name} is quick again", name)
                 self._tell(name, pause_s=0.0)
-            case plan.Subscribe(name, topics):
+            case actions.HangListener(name, seconds):
+                self._tell(name, hang_until=time.monotonic() + seconds)
+                time.sleep(seconds)
+            case actions.RaiseInListener(name, seconds):
+                self._tell(name, raising=True)
+                time.sleep(seconds)
+                self._note(f"the listener of {name} raises no more", name)
+                self._tell(name, raising=False)
+            case actions.FillExecutor(name, seconds):
+                self._tell(name, fill_executor_s=seconds)
+                time.sleep(seconds)
+            case actions.TakeRight(name, right, seconds):
+                with self._outage(name), self._rights.without(self._users[name], right):
+                    time.sleep(seconds)
+                self._note(f"{name} has all rights again", name)
+            case actions.NetworkFault(name, fault, seconds):
+                self._have_fault(name, fault, seconds)
+            case actions.Subscribe(name, topics):
                 with contextlib.suppress(BrokenPipeError, ValueError):
                     self.subscribe(name, topics)
-            case plan.AddPartitions() | plan.RestartBroker() | plan.KillCoordinator():
+            case (
+                actions.AddPartitions()
+                | actions.RestartBroker()
+                | actions.KillCoordinator()
+                | actions.FillDisk()
+            ):
                 # One after the other, even if a broker takes longer to come back than was planned.
                 with self._brokers:
                     self._do_to_brokers(action)
 
-    def _do_to_brokers(self, action: plan.AddPartitions | plan.RestartBroker | plan.KillCoordinator) -> None:
+    def _do_to_brokers(
+        self,
+        action: actions.AddPartitions | actions.RestartBroker | actions.KillCoordinator | actions.FillDisk,
+    ) -> None:
         match action:
-            case plan.AddPartitions(topic, total):
+            case actions.AddPartitions(topic, total):
                 self.add_partitions(topic, total)
                 self._writer.grow(self.topic(topic), total)
-            case plan.RestartBroker(broker, seconds):
+            case actions.RestartBroker(broker, seconds):
                 self._replace_broker(broker, self.kafka.stop, seconds)
-            case plan.KillCoordinator(seconds):
+            case actions.KillCoordinator(seconds):
                 broker = self._coordinator()
                 self._note(f"broker {broker} is killed")
                 self._replace_broker(broker, self.kafka.kill, seconds)
+
+            case actions.FillDisk(broker, seconds):
+                self._replace_broker(broker, self.kafka.fill_disk, seconds)
+
+    def _door_of(self, name: str) -> dict[str, Any]:
+        """Where a member connects. Members of ours come through the proxy, each as a user of its own."""
+        if not self._kinds[name].ours:
+            return {}
+        user = self._users.setdefault(name, USERS[len(self._users) % len(USERS)])
+        door = {"bootstrap": self.kafka.proxy.bootstrap, "user": user}
+        if self._copies is None:
+            return door
+        return {**door, "copies_to": self._copies.topic, "isolation_level": "read_committed"}
+
+    def _have_fault(self, name: str, fault: Fault, seconds: float) -> None:
+        # What was swallowed makes the client wait until its request times out, also when the fault is over.
+        after_s = REQUEST_TIMEOUT_MS / 1000 if fault.effect is Effect.SWALLOW else 0.0
+        with self._outage(name, after_s), self.kafka.proxy.fault(fault):
+            time.sleep(seconds)
+        self._note(f"the network is as it was for {name or 'everybody'}", name)
+
+    @contextlib.contextmanager
+    def _outage(self, name: str, after_s: float = 0.0) -> Iterator[None]:
+        since = time.monotonic()
+        yield
+        self._outages.append(Outage(since, time.monotonic() + after_s, name))
 
     def _note(self, what: str, member: str = "") -> None:
         self._happenings.append(Happening(time.monotonic(), what, member))
@@ -223,11 +294,11 @@ class ChaosGroup(MixedGroup):
         self.start_again(name, program=self._kinds[name].program)
         self._asked_to_end.remove(name)
 
-    def _freeze(self, name: str) -> None:
+    def _freeze(self, name: str, *, suspended: bool) -> None:
         pid = self.members[name].process.pid
         if self._kinds[name].ours:
             deadline = time.monotonic() + _FREEZE_TIMEOUT_S
-            self._tell(name, freeze_before=deadline)
+            self._tell(name, freeze_before=deadline, suspended=suspended)
             while not _stands_still(pid) and time.monotonic() < deadline:
                 time.sleep(0.01)
         # Whoever does not listen is stopped from outside.
@@ -246,11 +317,10 @@ class ChaosGroup(MixedGroup):
         return leaders[group_partition(self.id, len(leaders))]
 
     def _replace_broker(self, broker: int, end: Callable[[int], object], seconds: float) -> None:
-        since = time.monotonic()
-        end(broker)
-        time.sleep(seconds)
-        self.kafka.start(broker)
-        self._outages.append(Outage(since, time.monotonic()))
+        with self._outage(""):
+            end(broker)
+            time.sleep(seconds)
+            self.kafka.start(broker)
         self._note(f"broker {broker} is back")
 
     # ---- rest
@@ -259,7 +329,7 @@ class ChaosGroup(MixedGroup):
         """Wait until the group has settled and has delivered what is written; returns how long that took."""
         begin = time.monotonic()
         try:
-            self.wait_for("the group to settle", self._is_settled, _SETTLE_TIMEOUT_S)
+            self.wait_for("the group to settle", self._is_settled, HANG_S)
         except TimeoutError as error:
             raise NotSettledError(f"{error}: {self._what_is_amiss()}") from None
         took = time.monotonic() - begin
@@ -348,6 +418,7 @@ class ChaosGroup(MixedGroup):
 
     def ledger(self) -> Ledger:
         """All that happened until now."""
+        copies = None if self._copies is None else self._copies.read(self._writer.confirmed())
         self._read_log()
         for name, member in self.members.items():
             if not member.running and name not in self._ended_at:
@@ -365,6 +436,7 @@ class ChaosGroup(MixedGroup):
             happenings=_in_order(self._happenings),
             outages=list(self._outages),
             written=self._writer.confirmed(),
+            copies=copies,
             without_lease=frozenset(name for name in self.members if not self._kinds[name].ours),
         )
 
@@ -387,62 +459,3 @@ def _stands_still(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return True  # It was killed meanwhile.
     return state in "TZ"
-
-
-class _Writer:
-    """Writes a record to every partition all the time, and counts those that brokers have confirmed."""
-
-    def __init__(self, bootstrap: str, topics: Mapping[str, int]) -> None:
-        self._bootstrap = bootstrap
-        self._topics = dict(topics)
-        self._ends: dict[Partition, int] = {}
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._write)
-        self.failed: list[str] = []
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    @property
-    def is_writing(self) -> bool:
-        return not self._stopping.is_set()
-
-    def grow(self, topic: str, partitions: int) -> None:
-        self._topics[topic] = partitions
-
-    def confirmed(self) -> dict[Partition, int]:
-        return dict(self._ends)
-
-    def _confirm(self, error: Any, message: Any) -> None:
-        if error is not None:
-            self.failed.append(str(error))
-            return
-        partition = (message.topic(), message.partition())
-        self._ends[partition] = max(self._ends.get(partition, 0), message.offset() + 1)
-
-    def _write(self) -> None:
-        from confluent_kafka import KafkaException, Producer
-
-        producer = Producer(
-            {
-                "bootstrap.servers": self._bootstrap,
-                "enable.idempotence": True,
-                "linger.ms": 5,
-                "topic.metadata.refresh.interval.ms": 1000,
-                "message.timeout.ms": 120_000,
-                "log_level": 0,
-            }
-        )
-        while not self._stopping.wait(_WRITE_EVERY_S):
-            for topic, partitions in list(self._topics.items()):
-                for partition in range(partitions):
-                    # A partition that was just added is not known yet.
-                    with contextlib.suppress(KafkaException, BufferError):
-                        producer.produce(topic, b"a record", partition=partition, on_delivery=self._confirm)
-            producer.poll(0)
-        producer.flush(120)

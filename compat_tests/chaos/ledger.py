@@ -17,7 +17,7 @@ import enum
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 __all__ = [
     "CLOCK_SLACK_S",
@@ -138,10 +138,15 @@ class Happening:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """A broker was not there, until it served again or, if it was the coordinator, another one did."""
+    """A broker was not there, until it served again or, if it was the coordinator, another one did.
+
+    Or a member could not reach brokers, or was not allowed what it needs.
+    """
 
     since: float
     until: float
+    member: str = ""
+    """Whom it concerns; empty if all."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +162,8 @@ class Ledger:
     outages: Sequence[Outage] = ()
     written: Mapping[Partition, int] = field(default_factory=dict)
     """How many records brokers have confirmed, by partition; their offsets begin with 0."""
+    copies: Mapping[Partition, Mapping[int, int]] | None = None
+    """How often the copy of each offset was committed; None if members do not copy in transactions."""
     without_lease: frozenset[str] = frozenset()
     """Members of other clients, which deliver what they have until somebody tells them."""
 
@@ -181,7 +188,8 @@ class Ledger:
             ownerships=[one for one in self.ownerships if one.partition == partition],
             commits=[one for one in self.commits if one.partition == partition],
             failures=[one for one in self.failures if partition in one.partitions],
-            written={partition: self.written[partition]} if partition in self.written else {},
+            written=_only(partition, self.written),
+            copies=None if self.copies is None else _only(partition, self.copies),
         )
 
     def by_partition(self) -> Iterator[tuple[Partition, Ledger]]:
@@ -190,9 +198,14 @@ class Ledger:
 
         def part(partition: Partition) -> Ledger:
             if partition not in parts:
-                written = {partition: self.written[partition]} if partition in self.written else {}
                 parts[partition] = dataclasses.replace(
-                    self, deliveries=[], ownerships=[], commits=[], failures=[], written=written
+                    self,
+                    deliveries=[],
+                    ownerships=[],
+                    commits=[],
+                    failures=[],
+                    written=_only(partition, self.written),
+                    copies=None if self.copies is None else _only(partition, self.copies),
                 )
             return parts[partition]
 
@@ -205,6 +218,13 @@ class Ledger:
         for partition in self.written:
             part(partition)
         yield from sorted(parts.items())
+
+
+_T = TypeVar("_T")
+
+
+def _only(partition: Partition, of: Mapping[Partition, _T]) -> Mapping[Partition, _T]:
+    return {partition: of[partition]} if partition in of else {}
 
 
 def name_of(partition: Partition) -> str:

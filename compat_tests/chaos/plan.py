@@ -7,9 +7,32 @@ fall so; then everything that was disturbed is let go, and the group has to sett
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+
+from compat_tests.chaos.actions import (
+    Action,
+    AddPartitions,
+    FillDisk,
+    FillExecutor,
+    Freeze,
+    HangListener,
+    Join,
+    Kill,
+    KillCoordinator,
+    Leave,
+    NetworkFault,
+    RaiseInListener,
+    Restart,
+    RestartBroker,
+    SlowListener,
+    Stall,
+    Subscribe,
+    Suspend,
+    TakeRight,
+)
+from compat_tests.chaos.rights import Right
+from compat_tests.fault_proxy import Direction, Effect, Fault
 
 __all__ = [
     "BROKERS",
@@ -18,19 +41,7 @@ __all__ = [
     "REBALANCE_TIMEOUT_S",
     "ROUND_S",
     "SESSION_TIMEOUT_S",
-    "Action",
-    "AddPartitions",
-    "Freeze",
-    "Join",
-    "Kill",
-    "KillCoordinator",
-    "Leave",
-    "Restart",
-    "RestartBroker",
-    "SlowListener",
-    "Stall",
     "Step",
-    "Subscribe",
     "plan",
 ]
 
@@ -56,106 +67,10 @@ _STATIC = 0.4
 
 _BROKER_RECOVERS_S = 20.0
 
+_OURS = ("aiokafka", "kafka-python", "aiokafka-copying", "kafka-python-copying")
+"""Kinds of members that connect through the proxy, have principals of their own, and know all orders."""
 
-@dataclass(frozen=True, slots=True)
-class Join:
-    """A process starts. One that is `static` has an instance id (KIP-345), its name."""
-
-    member: str
-    kind: str
-    topics: Sequence[str]
-    static: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Leave:
-    """SIGTERM. A static member closes without leaving, and the group waits for the end of its session."""
-
-    member: str
-
-
-@dataclass(frozen=True, slots=True)
-class Restart:
-    """The process of a static member ends, by SIGTERM or `killed`, and is started again under its instance id
-    after so many seconds: within the session, or past it."""
-
-    member: str
-    seconds: float
-    killed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Kill:
-    """SIGKILL."""
-
-    member: str
-
-
-@dataclass(frozen=True, slots=True)
-class Freeze:
-    """SIGSTOP, and SIGCONT after so many seconds: within the session, or past it."""
-
-    member: str
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Stall:
-    """The application does not poll for so long, which is more than the poll interval."""
-
-    member: str
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class SlowListener:
-    """For some seconds, every call of the member's listener takes `pause_s` longer."""
-
-    member: str
-    pause_s: float
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Subscribe:
-    member: str
-    topics: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
-class AddPartitions:
-    topic: str
-    total: int
-
-
-@dataclass(frozen=True, slots=True)
-class RestartBroker:
-    """SIGTERM, and a start after so many seconds."""
-
-    broker: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class KillCoordinator:
-    """SIGKILL for the broker that coordinates the group, and a start after so many seconds."""
-
-    seconds: float
-
-
-Action: TypeAlias = (
-    Join
-    | Leave
-    | Restart
-    | Kill
-    | Freeze
-    | Stall
-    | SlowListener
-    | Subscribe
-    | AddPartitions
-    | RestartBroker
-    | KillCoordinator
-)
+_ON_A_LOOP = ("aiokafka", "aiokafka-copying")
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +129,14 @@ class _Planner:
             self._add_partitions: 0.7,
             self._restart_broker: 0.7,
             self._kill_coordinator: 0.9,
+            self._suspend: 1.5,
+            self._hang_listener: 1,
+            self._raise_in_listener: 1,
+            self._fill_executor: 1,
+            self._network_fault: 3,
+            self._network_fault_of_a_broker: 1,
+            self._take_right: 2,
+            self._fill_disk: 0.5,
         }
         self.now += _START_S if steps else 0.0
         while True:
@@ -249,8 +172,12 @@ class _Planner:
     def _seconds(self, least: float, most: float) -> float:
         return round(self.random.uniform(least, most), 3)
 
-    def _free(self) -> list[str]:
-        return [name for name, member in self.members.items() if member.busy_until <= self.now]
+    def _free(self, kinds: Collection[str] | None = None) -> list[str]:
+        return [
+            name
+            for name, member in self.members.items()
+            if member.busy_until <= self.now and (kinds is None or member.kind in kinds)
+        ]
 
     def _is_covered_without(self, name: str) -> bool:
         rest = (member.topics for other, member in self.members.items() if other != name)
@@ -264,8 +191,8 @@ class _Planner:
     def _pick(self, names: Sequence[str]) -> str | None:
         return self.random.choice(names) if names else None
 
-    def _busy(self, seconds: float) -> str | None:
-        name = self._pick(self._free())
+    def _busy(self, seconds: float, kinds: Collection[str] | None = None) -> str | None:
+        name = self._pick(self._free(kinds))
         if name is not None:
             self.members[name].busy_until = self.now + seconds + 1
         return name
@@ -309,13 +236,20 @@ class _Planner:
         del self.members[name]
         return Kill(name)
 
-    def _freeze(self) -> Freeze | None:
+    def _past_the_session_or_within(self) -> float:
         if self.random.random() < 0.7:
-            seconds = self._seconds(SESSION_TIMEOUT_S + 1, SESSION_TIMEOUT_S + 7)
-        else:
-            seconds = self._seconds(0.5, SESSION_TIMEOUT_S - 2)
+            return self._seconds(SESSION_TIMEOUT_S + 1, SESSION_TIMEOUT_S + 7)
+        return self._seconds(0.5, SESSION_TIMEOUT_S - 2)
+
+    def _freeze(self) -> Freeze | None:
+        seconds = self._past_the_session_or_within()
         name = self._busy(seconds)
         return None if name is None else Freeze(name, seconds)
+
+    def _suspend(self) -> Suspend | None:
+        seconds = self._past_the_session_or_within()
+        name = self._busy(seconds, _OURS)
+        return None if name is None else Suspend(name, seconds)
 
     def _stall(self) -> Stall | None:
         seconds = self._seconds(MAX_POLL_INTERVAL_S + 1, MAX_POLL_INTERVAL_S + 4)
@@ -328,6 +262,51 @@ class _Planner:
         seconds = self._seconds(5, 15)
         name = self._busy(pause + seconds)
         return None if name is None else SlowListener(name, pause, seconds)
+
+    def _hang_listener(self) -> HangListener | None:
+        seconds = self._seconds(REBALANCE_TIMEOUT_S, 2 * REBALANCE_TIMEOUT_S)
+        name = self._busy(seconds, _OURS)
+        return None if name is None else HangListener(name, seconds)
+
+    def _raise_in_listener(self) -> RaiseInListener | None:
+        seconds = self._seconds(5, 15)
+        name = self._busy(seconds, _OURS)
+        return None if name is None else RaiseInListener(name, seconds)
+
+    def _fill_executor(self) -> FillExecutor | None:
+        seconds = self._seconds(5, 15)
+        name = self._busy(seconds, _ON_A_LOOP)
+        return None if name is None else FillExecutor(name, seconds)
+
+    def _network_fault(self) -> NetworkFault | None:
+        seconds = self._past_the_session_or_within()
+        name = self._busy(seconds, _OURS)
+        if name is None:
+            return None
+        coordinator_only = self.random.random() < 0.5
+        fault = self._fault(frozenset({name}), None, coordinator_only)
+        return NetworkFault(name, fault, seconds)
+
+    def _network_fault_of_a_broker(self) -> NetworkFault | None:
+        seconds = self._past_the_session_or_within()
+        if not any(member.kind in _OURS for member in self.members.values()) or self._brokers_are_busy(
+            seconds
+        ):
+            return None
+        return NetworkFault("", self._fault(None, self.random.choice(BROKERS), False), seconds)
+
+    def _fault(self, clients: frozenset[str] | None, broker: int | None, coordinator_only: bool) -> Fault:
+        effect = self.random.choice(list(Effect))
+        direction = self.random.choice([Direction.BOTH, Direction.TO_BROKER, Direction.TO_CLIENT])
+        if effect is not Effect.SLOW:
+            return Fault(effect, direction, clients, broker, coordinator_only)
+        latency_s, bytes_per_s = self._seconds(0.1, 1.0), self._seconds(20_000, 200_000)
+        return Fault(effect, direction, clients, broker, coordinator_only, latency_s, bytes_per_s)
+
+    def _take_right(self) -> TakeRight | None:
+        seconds = self._past_the_session_or_within()
+        name = self._busy(seconds, _OURS)
+        return None if name is None else TakeRight(name, self.random.choice(list(Right)), seconds)
 
     def _subscribe(self) -> Subscribe | None:
         name = self._pick(self._free())
@@ -364,6 +343,12 @@ class _Planner:
         if self._brokers_are_busy(seconds + _BROKER_RECOVERS_S):
             return None
         return KillCoordinator(seconds)
+
+    def _fill_disk(self) -> FillDisk | None:
+        seconds = self._seconds(0, 4)
+        if self._brokers_are_busy(seconds + _BROKER_RECOVERS_S):
+            return None
+        return FillDisk(self.random.choice(BROKERS), seconds)
 
     def _brokers_are_busy(self, seconds: float) -> bool:
         """Whether something is being done to them; if not, something is now, for so many seconds."""

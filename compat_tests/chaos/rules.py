@@ -14,7 +14,8 @@ coordinator has removed and that was not told yet (frozen, cut off, busy) is no 
 **Duplicates.** A record may be handed out again only if the ownership in which it was handed out before ended
 without a chance to commit: the process died, the partitions were lost, or the coordinator had removed the
 member. Or the member tried in vain: one of another client was told that its commit failed, one of ours that
-it took too long, while a broker was away that may have been the coordinator. A record below the offset that
+it took too long, while a broker was away that may have been the coordinator, or that it did not succeed,
+while the network of the member was broken or a right of it was missing. A record below the offset that
 was committed when a partition was announced is never handed out again by its new owner.
 """
 
@@ -294,13 +295,36 @@ _TAKING_OVER_S = 3.0
 
 
 def _waited_for_a_broker(part: Ledger, failure: CommitFailure) -> bool:
-    return "Timeout" in failure.error and any(
-        outage.since <= failure.at <= outage.until + _TAKING_OVER_S for outage in part.outages
+    return any(
+        outage.since <= failure.at <= outage.until + _TAKING_OVER_S
+        # One that was cut off, or may not commit, was told so in whatever words.
+        and (outage.member == failure.member or (not outage.member and "Timeout" in failure.error))
+        for outage in part.outages
     )
 
 
+def every_record_is_copied_once(part: Ledger) -> Found:
+    """Of members that copy in transactions, what is committed has each confirmed record once."""
+    if part.copies is None:
+        return
+    for partition, written in part.written.items():
+        copies = part.copies.get(partition, {})
+        for offset in range(max([written, *(offset + 1 for offset in copies)])):
+            times = copies.get(offset, 0)
+            if times != 1 and (offset < written or times):
+                handed = [one for one in part.deliveries if one.first <= offset <= one.last]
+                to = ", ".join(one.member for one in handed) or "nobody"
+                at = handed[-1].at if handed else 0.0
+                yield at, f"{name_of(partition)} {offset} was copied {times} times; it was handed to {to}"
+
+
 def nothing_is_delivered_twice_without_need(part: Ledger) -> Found:
-    """A record is handed out again only if its last owner had no chance to commit it."""
+    """A record is handed out again only if its last owner had no chance to commit it.
+
+    Not asked of members that copy: a transaction that fails is done again, and what counts is committed.
+    """
+    if part.copies is not None:
+        return
     for delivery, offset, before in duplicates(part).needless:
         yield (
             delivery.at,
@@ -335,6 +359,7 @@ RULES: Mapping[str, Callable[[Ledger], Iterable[tuple[float, str]]]] = {
         members_deliver_only_what_they_own,
         zombies_with_a_lease_deliver_nothing,
         nothing_is_delivered_twice_without_need,
+        every_record_is_copied_once,
         owners_begin_where_was_committed,
     )
 }

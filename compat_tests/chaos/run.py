@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from compat_tests.chaos.chaos_group import ChaosGroup, NotSettledError
+from compat_tests.chaos.chaos_group import COPYING_KINDS, ChaosGroup, NotSettledError
 from compat_tests.chaos.ledger import Ledger, around
 from compat_tests.chaos.plan import Step, plan
+from compat_tests.chaos.rights import AUTHORIZER_SETTINGS
 from compat_tests.chaos.rules import Violation, duplicates, judge, unexplained_losses
+from compat_tests.fault_proxy import FaultProxy
 from compat_tests.kafka_cluster import KafkaCluster
 
-__all__ = ["BROKER_SETTINGS", "Found", "Totals", "run"]
+__all__ = ["Found", "Totals", "chaos_brokers", "play", "run"]
 
-BROKER_SETTINGS = {"min.insync.replicas": 2}
+_BROKER_SETTINGS: Mapping[str, object] = {
+    "min.insync.replicas": 2,
+    # A transaction that its producer does not end is aborted soon after its timeout.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
+    **AUTHORIZER_SETTINGS,
+}
+
+
+@contextlib.contextmanager
+def chaos_brokers() -> Iterator[KafkaCluster]:
+    """Three brokers behind a proxy, which let members in as users whose rights can be taken away."""
+    with FaultProxy() as proxy, KafkaCluster(brokers=3, settings=_BROKER_SETTINGS, proxy=proxy) as kafka:
+        yield kafka
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +121,7 @@ def run(
     started: collections.Counter[str] = collections.Counter()
     failures: list[Violation] = []
     rounds = 0
-    with ChaosGroup(kafka) as group:
+    with ChaosGroup(kafka, copying=set(kinds) <= COPYING_KINDS.keys()) as group:
         for rounds, steps in enumerate(plan(seed, kinds), start=1):
             tell(f"seed {seed}, round {rounds}: {len(steps)} events")
             events.update(type(step.action).__name__ for step in steps)
@@ -141,6 +156,18 @@ def run(
         settled_in_s=settled_in_s,
     )
     return Found(seed, totals, violations, ledger)
+
+
+def play(kafka: KafkaCluster, *rounds: Sequence[Step], copying: bool = False) -> Ledger:
+    """What comes of these rounds, after each of which the group has to settle."""
+    with ChaosGroup(kafka, copying=copying) as group:
+        for steps in rounds:
+            group.carry_out(steps)
+            group.come_to_rest_in_time()
+        group.stop_writing()
+        # What was written last is on its way.
+        group.come_to_rest_in_time()
+        return group.ledger()
 
 
 def _round(group: ChaosGroup, steps: Sequence[Step]) -> list[Violation]:

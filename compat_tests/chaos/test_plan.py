@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compat_tests.chaos import plan as planning
-from compat_tests.chaos.plan import Join, Kill, Leave, Step, Subscribe, plan
+from compat_tests.chaos.actions import Action, Join, Kill, Leave, Subscribe
+from compat_tests.chaos.plan import Step, plan
 
 KINDS = ["aiokafka", "kafka-python", "java", "librdkafka"]
 
@@ -25,7 +26,7 @@ def test_a_seed_gives_the_same_plan_each_time_and_another_one_another() -> None:
 
 def test_every_kind_of_event_comes_up() -> None:
     seen = {type(step.action).__name__ for steps in rounds(1, 30) for step in steps}
-    assert seen == {event.__name__ for event in get_args(planning.Action)}
+    assert seen == {event.__name__ for event in get_args(Action)}
 
 
 @given(st.integers(0, 10**6))

@@ -230,6 +230,46 @@ def test_a_commit_that_waited_for_a_broker_which_was_not_there_could_not_be_made
     assert (judge(ledger) == []) == is_excused
 
 
+@pytest.mark.parametrize("member", ["a", "b"])
+def test_a_member_that_was_cut_off_or_had_no_right_could_not_commit_and_no_other_is_excused(
+    member: str,
+) -> None:
+    ledger = dataclasses.replace(
+        HANDED_OVER,
+        deliveries=[*HANDED_OVER.deliveries[:2], Delivery(6, "b", P, 9, 19)],
+        commits=HANDED_OVER.commits[:1],
+        failures=[CommitFailure(3.5, "a", frozenset({P}), "TopicAuthorizationFailedError")],
+        outages=[Outage(3, 4, member)],
+    )
+    assert (judge(ledger) == []) == (member == "a")
+
+
+COPIED = dataclasses.replace(HANDED_OVER, copies={P: dict.fromkeys(range(20), 1)})
+
+
+@pytest.mark.parametrize(
+    ("offset", "times"), [(0, 0), (19, 0), (7, 2), (25, 1)], ids=["first", "last", "twice", "not confirmed"]
+)
+def test_a_record_that_is_not_copied_or_twice_breaks_a_rule(offset: int, times: int) -> None:
+    assert judge(COPIED) == []
+    copies = dict.fromkeys(range(20), 1) | {offset: times}
+    ledger = dataclasses.replace(COPIED, copies={P: copies})
+    # A record whose confirmation the writer never saw may be there, and is copied once as well.
+    assert broken(ledger) == ({"every record is copied once"} if times != 1 else set())
+
+
+def test_without_any_copy_of_a_partition_all_its_records_are_missing() -> None:
+    found = judge(dataclasses.replace(COPIED, copies={}))
+    assert {one.rule for one in found} == {"every record is copied once"}
+    assert len(found) == 20
+
+
+def test_members_that_copy_may_be_handed_a_record_again_and_copy_it_once() -> None:
+    again = [*HANDED_OVER.deliveries, Delivery(7, "b", P, 19, 19)]
+    assert broken(dataclasses.replace(HANDED_OVER, deliveries=again))
+    assert judge(dataclasses.replace(COPIED, deliveries=again, commits=HANDED_OVER.commits[:2])) == []
+
+
 @pytest.mark.parametrize("ending", [Ending.LOST, Ending.DIED])
 def test_who_died_or_was_fenced_may_not_have_committed(ending: Ending) -> None:
     ledger = dataclasses.replace(

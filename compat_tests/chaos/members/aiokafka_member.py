@@ -6,7 +6,10 @@ import asyncio
 import contextlib
 import signal
 import sys
-from collections.abc import Collection
+import time
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from aiokafka import ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import KafkaError
@@ -14,21 +17,24 @@ from aiokafka.errors import KafkaError
 from compat_tests.aiokafka.member import settings_of
 from compat_tests.chaos.members.application import (
     COMMIT_EVERY_S,
+    REQUEST_TIMEOUT_MS,
     TELL_WHERE,
     Application,
     ChaosOrders,
     Partition,
-    stand_still,
+    login,
 )
 from compat_tests.member_reports import MemberSpec, Reporter, by_topic
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 
 _STOP_TIMEOUT_S = 5.0
+_EXECUTOR_THREADS = 2
 
 
 class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
     """The application around one consumer, and its listener."""
 
+    max_records = 100
     rest_between_polls_s = 0.0
     """What is fetched meanwhile is in hand when the process is frozen."""
 
@@ -36,15 +42,21 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         self._spec = spec
         self._reporter = Reporter()
         self._application = Application(self._reporter)
-        self._consumer = CooperativeAIOKafkaConsumer(**settings_of(spec))
+        self._consumer = CooperativeAIOKafkaConsumer(**self._settings())
         loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(_EXECUTOR_THREADS))
         # Between two steps of the loop: `getmany` does not give up the loop after it has looked at the lease.
         self._orders = ChaosOrders(
-            self._reporter, lambda until: loop.call_soon_threadsafe(stand_still, until)
+            self._reporter,
+            freeze=loop.call_soon_threadsafe,
+            fill_executor=lambda seconds: loop.call_soon_threadsafe(_fill_executor, seconds),
         )
         self._stopping = asyncio.Event()
         loop.add_signal_handler(signal.SIGTERM, self._stopping.set)
         loop.add_signal_handler(TELL_WHERE, _tell_where_tasks_wait)
+
+    def _settings(self) -> dict[str, Any]:
+        return {**settings_of(self._spec), **login(self._spec), "request_timeout_ms": REQUEST_TIMEOUT_MS}
 
     async def run(self) -> None:
         self._consumer.subscribe(self._spec.topics, listener=self)
@@ -77,14 +89,17 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
                 await asyncio.sleep(0.05)
                 continue
             try:
-                batch = await self._consumer.getmany(timeout_ms=100, max_records=100)
+                batch = await self._consumer.getmany(timeout_ms=100, max_records=self.max_records)
             except KafkaError as error:
                 self._reporter.report("raised", error=f"{type(error).__name__}: {error}")
                 await asyncio.sleep(0.1)
                 continue
-            for tp, records in batch.items():
-                self._application.process(tp.topic, tp.partition, [record.offset for record in records])
+            await self._process(batch)
             await asyncio.sleep(self.rest_between_polls_s)
+
+    async def _process(self, batch: dict[TopicPartition, Sequence[Any]]) -> None:
+        for tp, records in batch.items():
+            self._application.process(tp.topic, tp.partition, [record.offset for record in records])
 
     async def _commit_now_and_then(self) -> None:
         while True:
@@ -105,21 +120,33 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
     # ---- the listener
 
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        await asyncio.sleep(self._orders.pause_s)
+        await self._wait_as_ordered()
         await self._commit(revoked)
         self._application.forget(revoked)
         self._reporter.revoked(revoked)
+        self._orders.raise_if_ordered()
 
     async def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
         self._application.forget(lost)
         self._reporter.report("lost", partitions=by_topic(lost))
-        await asyncio.sleep(self._orders.pause_s)
+        await self._wait_as_ordered()
+        self._orders.raise_if_ordered()
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         coordinator = self._consumer._coordinator
         self._reporter.report("added", partitions=by_topic(assigned))
         self._reporter.assigned(coordinator.member_id, coordinator.generation, self._consumer.assignment())
-        await asyncio.sleep(self._orders.pause_s)
+        await self._wait_as_ordered()
+        self._orders.raise_if_ordered()
+
+    async def _wait_as_ordered(self) -> None:
+        for seconds in self._orders.delays_s():
+            await asyncio.sleep(seconds)
+
+
+def _fill_executor(seconds: float) -> None:
+    for _ in range(_EXECUTOR_THREADS):
+        asyncio.get_running_loop().run_in_executor(None, time.sleep, seconds)
 
 
 def _tell_where_tasks_wait() -> None:

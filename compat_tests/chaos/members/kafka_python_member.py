@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
@@ -14,11 +14,12 @@ from kafka.errors import KafkaError
 
 from compat_tests.chaos.members.application import (
     COMMIT_EVERY_S,
+    REQUEST_TIMEOUT_MS,
     TELL_WHERE,
     Application,
     ChaosOrders,
     Partition,
-    stand_still,
+    login,
 )
 from compat_tests.kafka_python.member import assignor_of
 from compat_tests.member_reports import MemberSpec, Reporter, by_topic, sigterms
@@ -34,28 +35,45 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
         self._spec = spec
         self._reporter = Reporter()
         self._application = Application(self._reporter)
-        self._freeze_before = 0.0
+        self._freeze: Callable[[], object] | None = None
         self._orders = ChaosOrders(self._reporter, self._freeze_soon)
         self._stopping = sigterms()
         signal.signal(TELL_WHERE, _tell_where_threads_are)
-        self._consumer = CooperativeKafkaConsumer(
-            bootstrap_servers=spec.bootstrap,
-            group_id=spec.group,
-            group_instance_id=spec.instance_id,
-            client_id=spec.name,
-            partition_assignment_strategy=[assignor_of(spec, name) for name in spec.assignors],
-            auto_offset_reset="earliest",
-            session_timeout_ms=spec.session_timeout_ms,
-            heartbeat_interval_ms=300,
-            enable_auto_commit=False,
-            max_poll_interval_ms=spec.max_poll_interval_ms,
-            max_poll_records=100,
-            metadata_max_age_ms=spec.metadata_max_age_ms,
-        )
+        self._consumer = self._made()
 
-    def _freeze_soon(self, until: float) -> None:
+    def _made(self) -> CooperativeKafkaConsumer:
+        # kafka-python gives up when the one broker that it asks first does not answer for 30 s.
+        while True:
+            try:
+                return CooperativeKafkaConsumer(**self._settings())
+            except KafkaError as error:
+                self._reporter.report("raised", error=f"{type(error).__name__}: {error}")
+                if self._stopping:
+                    raise
+
+    def _settings(self) -> dict[str, Any]:
+        spec = self._spec
+        return {
+            "bootstrap_servers": spec.bootstrap,
+            "group_id": spec.group,
+            "group_instance_id": spec.instance_id,
+            "client_id": spec.name,
+            "partition_assignment_strategy": [assignor_of(spec, name) for name in spec.assignors],
+            "auto_offset_reset": "earliest",
+            "session_timeout_ms": spec.session_timeout_ms,
+            "heartbeat_interval_ms": 300,
+            "enable_auto_commit": False,
+            "max_poll_interval_ms": spec.max_poll_interval_ms,
+            "max_poll_records": 100,
+            "metadata_max_age_ms": spec.metadata_max_age_ms,
+            "request_timeout_ms": REQUEST_TIMEOUT_MS,
+            "isolation_level": spec.isolation_level,
+            **login(spec),
+        }
+
+    def _freeze_soon(self, freeze: Callable[[], object]) -> None:
         # Between two polls, since the thread that polls hands records over.
-        self._freeze_before = until
+        self._freeze = freeze
 
     def run(self) -> None:
         self._consumer.subscribe(self._spec.topics, listener=self)
@@ -63,8 +81,9 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
         try:
             while not self._stopping:
                 # Once for each order.
-                until, self._freeze_before = self._freeze_before, 0.0
-                stand_still(until)
+                freeze, self._freeze = self._freeze, None
+                if freeze is not None:
+                    freeze()
                 if (topics := self._orders.new_topics()) is not None:
                     self._consumer.subscribe(topics, listener=self)
                 if self._orders.busy:
@@ -90,6 +109,9 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
             self._reporter.report("raised", error=f"{type(error).__name__}: {error}")
             time.sleep(0.1)
             return
+        self._process(batch)
+
+    def _process(self, batch: dict[TopicPartition, Sequence[Any]]) -> None:
         for tp, records in batch.items():
             self._application.process(tp.topic, tp.partition, [record.offset for record in records])
 
@@ -120,21 +142,28 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
     # ---- the listener
 
     def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        time.sleep(self._orders.pause_s)
+        self._wait_as_ordered()
         self._commit(revoked)
         self._application.forget(revoked)
         self._reporter.revoked(revoked)
+        self._orders.raise_if_ordered()
 
     def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
         self._application.forget(lost)
         self._reporter.report("lost", partitions=by_topic(lost))
-        time.sleep(self._orders.pause_s)
+        self._wait_as_ordered()
+        self._orders.raise_if_ordered()
 
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         group: Any = self._consumer.group_metadata()
         self._reporter.report("added", partitions=by_topic(assigned))
         self._reporter.assigned(group.member_id, group.generation_id, self._consumer.assignment())
-        time.sleep(self._orders.pause_s)
+        self._wait_as_ordered()
+        self._orders.raise_if_ordered()
+
+    def _wait_as_ordered(self) -> None:
+        for seconds in self._orders.delays_s():
+            time.sleep(seconds)
 
 
 def _tell_where_threads_are(*_: object) -> None:

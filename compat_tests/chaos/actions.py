@@ -1,0 +1,202 @@
+"""What can be done to a group, as values: each says to whom, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from compat_tests.chaos.rights import Right
+from compat_tests.fault_proxy import Fault
+
+__all__ = [
+    "Action",
+    "AddPartitions",
+    "FillDisk",
+    "FillExecutor",
+    "Freeze",
+    "HangListener",
+    "Join",
+    "Kill",
+    "KillCoordinator",
+    "Leave",
+    "NetworkFault",
+    "RaiseInListener",
+    "Restart",
+    "RestartBroker",
+    "SlowListener",
+    "Stall",
+    "Subscribe",
+    "Suspend",
+    "TakeRight",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A process starts. One that is `static` has an instance id (KIP-345), its name."""
+
+    member: str
+    kind: str
+    topics: Sequence[str]
+    static: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """SIGTERM. A static member closes without leaving, and the group waits for the end of its session."""
+
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """The process of a static member ends, by SIGTERM or `killed`, and is started again under its instance id
+    after so many seconds: within the session, or past it."""
+
+    member: str
+    seconds: float
+    killed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """SIGKILL."""
+
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class Freeze:
+    """SIGSTOP, and SIGCONT after so many seconds: within the session, or past it."""
+
+    member: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """The application does not poll for so long, which is more than the poll interval."""
+
+    member: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class SlowListener:
+    """For some seconds, every call of the member's listener takes `pause_s` longer."""
+
+    member: str
+    pause_s: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Suspend:
+    """The member's machine sleeps for so many seconds: its process stops, and its CLOCK_MONOTONIC with it."""
+
+    member: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class HangListener:
+    """Each call of the member's listener that runs in these seconds returns at their end."""
+
+    member: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RaiseInListener:
+    """Each call of the member's listener raises, after it has done what it should."""
+
+    member: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class FillExecutor:
+    """All threads of the default executor of the member's event loop are occupied."""
+
+    member: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkFault:
+    """The network between members and brokers has a fault: of one member, or, if that is empty, of all
+    members that connect through the proxy, with the broker that the fault names."""
+
+    member: str
+    fault: Fault
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"NetworkFault(member={self.member!r}, {self.fault}, seconds={self.seconds})"
+
+
+@dataclass(frozen=True, slots=True)
+class TakeRight:
+    """The member's principal may not do something, and may again after so many seconds."""
+
+    member: str
+    right: Right
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    member: str
+    topics: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitions:
+    topic: str
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class RestartBroker:
+    """SIGTERM, and a start after so many seconds."""
+
+    broker: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class KillCoordinator:
+    """SIGKILL for the broker that coordinates the group, and a start after so many seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class FillDisk:
+    """A broker cannot write to its log any more, and ends; a start after so many seconds, with room again."""
+
+    broker: int
+    seconds: float
+
+
+Action: TypeAlias = (
+    Join
+    | Leave
+    | Restart
+    | Kill
+    | Freeze
+    | Suspend
+    | Stall
+    | SlowListener
+    | HangListener
+    | RaiseInListener
+    | FillExecutor
+    | NetworkFault
+    | TakeRight
+    | Subscribe
+    | AddPartitions
+    | RestartBroker
+    | KillCoordinator
+    | FillDisk
+)

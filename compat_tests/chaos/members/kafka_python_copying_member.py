@@ -1,0 +1,156 @@
+"""A member program: it copies what it consumes, and commits its offsets, in transactions (kafka-python).
+
+One producer for the member. Offsets go with the group metadata of the time of the poll, so the broker refuses
+those of a member that was removed meanwhile.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future, TimeoutError
+from typing import Any
+
+from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
+from kafka.errors import KafkaError, KafkaTimeoutError
+
+from compat_tests.chaos.members import kafka_python_member
+from compat_tests.chaos.members.application import (
+    COMMIT_EVERY_S,
+    REQUEST_TIMEOUT_MS,
+    TRANSACTION_TIMEOUT_MS,
+    copy_of,
+    login,
+)
+from compat_tests.member_reports import MemberSpec, by_topic
+
+_CLOSE_TIMEOUT_S = 5.0
+_TRANSACTION_TIMEOUT_S = 2 * TRANSACTION_TIMEOUT_MS / 1000
+"""The broker has aborted it long before."""
+
+
+class CopyingMember(kafka_python_member.Member):
+    """The same application, with transactions in the place of commits."""
+
+    def __init__(self, spec: MemberSpec) -> None:
+        super().__init__(spec)
+        self._producer: KafkaProducer | None = None
+        self._to_begin_again: set[TopicPartition] = set()
+        """Partitions of a transaction that failed: they are read on from what is committed."""
+
+    def _settings(self) -> dict[str, Any]:
+        return {**super()._settings(), "max_poll_records": 1000}
+
+    def _process(self, batch: dict[TopicPartition, Sequence[Any]]) -> None:
+        batch = {tp: records for tp, records in batch.items() if tp not in self._to_begin_again}
+        if batch:
+            for tp, records in batch.items():
+                self._reporter.consumed(tp.topic, tp.partition, [record.offset for record in records])
+            try:
+                # Joins wait from here to the next poll.
+                self._in_time(self._copy, batch, self._consumer.group_metadata())
+            except KafkaError as error:
+                told = f"{type(error).__name__}: {error}"
+                self._reporter.report("transaction_failed", partitions=by_topic(batch), error=told)
+                self._to_begin_again.update(batch)
+                self._abort()
+        self._begin_again()
+        # Records wait for the next transaction meanwhile.
+        time.sleep(COMMIT_EVERY_S / 3)
+
+    def _copy(self, batch: dict[TopicPartition, Sequence[Any]], membership: Any) -> None:
+        producer = self._running_producer()
+        producer.begin_transaction()
+        for tp, records in batch.items():
+            for record in records:
+                producer.send(self._spec.copies_to, copy_of(tp.topic, tp.partition, record.offset))
+        offsets = {tp: OffsetAndMetadata(records[-1].offset + 1, "", -1) for tp, records in batch.items()}
+        producer.send_offsets_to_transaction(offsets, membership)
+        producer.commit_transaction()
+
+    def _running_producer(self) -> KafkaProducer:
+        if self._producer is None:
+            producer = KafkaProducer(
+                bootstrap_servers=self._spec.bootstrap,
+                client_id=self._spec.name,
+                transactional_id=f"{self._spec.group}-{self._spec.name}",
+                transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+                request_timeout_ms=REQUEST_TIMEOUT_MS,
+                delivery_timeout_ms=REQUEST_TIMEOUT_MS + 1000,
+                max_block_ms=REQUEST_TIMEOUT_MS,
+                **login(self._spec),
+            )
+            try:
+                producer.init_transactions()
+            except BaseException:
+                producer.close(_CLOSE_TIMEOUT_S)
+                raise
+            self._producer = producer
+        return self._producer
+
+    def _abort(self) -> None:
+        """End the transaction, and the producer with it: kafka-python 3.0.12 keeps the offsets of an aborted
+        transaction, and its next one would commit them."""
+        if self._producer is not None:
+            try:
+                self._in_time(self._producer.abort_transaction)
+            except KafkaError as error:
+                self._reporter.report("raised", error=f"{type(error).__name__}: {error}")
+            self._drop_producer()
+
+    def _in_time(self, call: Callable[..., object], *arguments: object) -> None:
+        """Call on another thread, and give the producer up if that takes too long.
+
+        kafka-python 3.0.12 can wait for the end of a transaction for ever.
+        """
+        done: Future[object] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(call(*arguments))
+            except BaseException as error:
+                done.set_exception(error)
+
+        threading.Thread(target=run, daemon=True).start()
+        try:
+            done.result(_TRANSACTION_TIMEOUT_S)
+        except TimeoutError:
+            self._drop_producer()
+            late = f"the transaction has not ended after {_TRANSACTION_TIMEOUT_S:g} s"
+            raise KafkaTimeoutError(late) from None
+
+    def _drop_producer(self) -> None:
+        """Another one with its transactional id fences it, and ends what it has begun."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            # Closing may take as long as what it waits for.
+            threading.Thread(target=producer.close, args=[_CLOSE_TIMEOUT_S], daemon=True).start()
+
+    def _begin_again(self) -> None:
+        """Read on from what is committed, once all transactions of this member have ended."""
+        self._to_begin_again &= self._consumer.assignment()
+        try:
+            if self._to_begin_again:
+                self._running_producer()
+            for tp in list(self._to_begin_again):
+                self._consumer.seek(tp, self._consumer.committed(tp) or 0)
+                self._to_begin_again.discard(tp)
+        except KafkaError as error:
+            self._reporter.report("raised", error=f"{type(error).__name__}: {error}")
+
+    def _commit_without_waiting(self) -> None:
+        """Offsets are committed in transactions."""
+
+    def _commit(self, partitions: Collection[Any] | None = None) -> None:
+        """Offsets are committed in transactions, of which none is open while the listener runs."""
+
+    def run(self) -> None:
+        try:
+            super().run()
+        finally:
+            self._drop_producer()
+
+
+if __name__ == "__main__":
+    CopyingMember(MemberSpec.from_arguments()).run()

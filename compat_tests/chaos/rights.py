@@ -1,0 +1,102 @@
+"""What the principals of members may do: everything, but for what is taken from one of them for a while.
+
+Brokers have an authorizer. Those that connect without a password are ANONYMOUS, which may do everything;
+members of ours log in through the proxied listener, each with a user of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from compat_tests.kafka_admin import Kafka
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AclBinding
+
+__all__ = ["AUTHORIZER_SETTINGS", "PASSWORD", "USERS", "Right", "Rights"]
+
+PASSWORD = "a-password"
+USERS = tuple(f"member-{number}" for number in range(100))
+
+_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+_TIMEOUT_S = 30.0
+
+AUTHORIZER_SETTINGS: Mapping[str, object] = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXIED:SASL_PLAINTEXT",
+    "listener.name.proxied.sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.proxied.plain.sasl.jaas.config": (
+        " ".join([_LOGIN, *(f'user_{user}="{PASSWORD}"' for user in USERS)]) + ";"
+    ),
+}
+
+
+class Right(enum.Enum):
+    """What can be taken away: an operation, and on what kind of resource."""
+
+    READ_TOPICS = ("READ", "TOPIC")
+    DESCRIBE_TOPICS = ("DESCRIBE", "TOPIC")
+    READ_GROUP = ("READ", "GROUP")
+    DESCRIBE_GROUP = ("DESCRIBE", "GROUP")
+
+
+class Rights:
+    """The access control lists of a cluster of our own."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        self._kafka = kafka
+
+    def grant_all(self) -> None:
+        """Every user may do everything."""
+        kinds = ("TOPIC", "GROUP", "TRANSACTIONAL_ID")
+        self._create([_rule(kind, "User:*", "ALL", "ALLOW") for kind in kinds])
+
+    @contextlib.contextmanager
+    def without(self, user: str, right: Right) -> Iterator[None]:
+        """Take a right from a user as long as the block runs: what is denied outweighs what is allowed."""
+        operation, kind = right.value
+        rule = _rule(kind, f"User:{user}", operation, "DENY")
+        self._create([rule])
+        try:
+            yield
+        finally:
+            self._delete(rule)
+
+    def _create(self, rules: Sequence[AclBinding]) -> None:
+        with self._kafka.admin("grant or deny rights") as admin:
+            for created in admin.create_acls(rules, request_timeout=_TIMEOUT_S).values():
+                created.result(_TIMEOUT_S)
+
+    def _delete(self, rule: AclBinding) -> None:
+        from confluent_kafka.admin import AclBindingFilter
+
+        fields = ("restype", "name", "resource_pattern_type", "principal", "host", "operation")
+        values: list[Any] = [getattr(rule, field) for field in fields]
+        chosen = AclBindingFilter(*values, rule.permission_type)
+        with self._kafka.admin("give rights back") as admin:
+            for deleted in admin.delete_acls([chosen], request_timeout=_TIMEOUT_S).values():
+                deleted.result(_TIMEOUT_S)
+
+
+def _rule(kind: str, principal: str, operation: str, permission: str) -> AclBinding:
+    from confluent_kafka.admin import (
+        AclBinding,
+        AclOperation,
+        AclPermissionType,
+        ResourcePatternType,
+        ResourceType,
+    )
+
+    return AclBinding(
+        ResourceType[kind],
+        "*",
+        ResourcePatternType.LITERAL,
+        principal,
+        "*",
+        AclOperation[operation],
+        AclPermissionType[permission],
+    )

@@ -1,0 +1,246 @@
+"""What passes through the proxy, on sockets that speak no more of Kafka than the headers of requests."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from compat_tests.chaos.rights import PASSWORD, USERS, Rights
+from compat_tests.fault_proxy import Direction, Effect, Fault, FaultProxy
+from compat_tests.hang_limit import HANG_S
+from compat_tests.kafka_cluster import KafkaCluster
+
+METADATA, HEARTBEAT = 3, 12
+
+
+def request(api_key: int, client: str, body: bytes = b"a body") -> bytes:
+    name = client.encode()
+    content = struct.pack(">hhih", api_key, 0, 1, len(name)) + name + body
+    return struct.pack(">i", len(content)) + content
+
+
+class Echo:
+    """Sends back what it is sent, and knows how much that was."""
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self.received = b""
+        self.accepted: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            self.accepted.append(connection)
+            threading.Thread(target=self._echo, args=[connection], daemon=True).start()
+
+    def _echo(self, connection: socket.socket) -> None:
+        try:
+            while data := connection.recv(4096):
+                self.received += data
+                connection.sendall(data)
+        except OSError:
+            pass
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            # Closing alone leaves it open as long as `accept` waits.
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for connection in self.accepted:
+            connection.close()
+
+
+@pytest.fixture
+def echo() -> Iterator[Echo]:
+    found = Echo()
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def proxy(echo: Echo) -> Iterator[FaultProxy]:
+    with FaultProxy() as running:
+        running.forward(1, echo.port)
+        yield running
+
+
+def connect(proxy: FaultProxy) -> socket.socket:
+    host, port = proxy.bootstrap.split(":")
+    return socket.create_connection((host, int(port)), HANG_S)
+
+
+def answers(connection: socket.socket, sent: bytes) -> bool:
+    """Whether a request comes back."""
+    connection.sendall(sent)
+    received = b""
+    while len(received) < len(sent):
+        more = connection.recv(len(sent) - len(received))
+        if not more:
+            return False
+        received += more
+    return received == sent
+
+
+def is_silent(connection: socket.socket, timeout_s: float = 0.3) -> bool:
+    """Whether neither bytes nor the end of the connection come."""
+    connection.settimeout(timeout_s)
+    try:
+        connection.recv(1)
+    except TimeoutError:
+        return True
+    finally:
+        connection.settimeout(HANG_S)
+    return False
+
+
+def wait_for(condition: object) -> None:
+    assert callable(condition)
+    deadline = time.monotonic() + HANG_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_without_a_fault_everything_passes_however_large_and_in_whatever_pieces(proxy: FaultProxy) -> None:
+    with connect(proxy) as connection:
+        large = request(METADATA, "a", bytes(300_000))
+        sender = threading.Thread(target=connection.sendall, args=[large])
+        sender.start()
+        received = 0
+        while received < len(large):
+            received += len(connection.recv(65536))
+        sender.join()
+        for byte in request(HEARTBEAT, "a"):
+            assert answers(connection, bytes([byte]))
+        assert proxy.connections("a") == 1
+
+
+def test_a_black_hole_swallows_without_a_reset_and_never_comes_back_to_life(
+    proxy: FaultProxy, echo: Echo
+) -> None:
+    with connect(proxy) as connection:
+        assert answers(connection, request(METADATA, "a"))
+        before = echo.received
+        with proxy.fault(Fault(Effect.SWALLOW)):
+            connection.sendall(request(METADATA, "a"))
+            assert is_silent(connection)
+        connection.sendall(request(METADATA, "a"))
+        assert is_silent(connection)
+        assert echo.received == before
+        assert proxy.connections(swallowed=True) == 1
+        with connect(proxy) as another:
+            assert answers(another, request(METADATA, "a"))
+    wait_for(lambda: proxy.connections(swallowed=True) == 0)
+
+
+def test_the_end_of_a_connection_is_swallowed_too(proxy: FaultProxy, echo: Echo) -> None:
+    with connect(proxy) as connection:
+        assert answers(connection, request(METADATA, "a"))
+        with proxy.fault(Fault(Effect.SWALLOW, Direction.TO_CLIENT)):
+            connection.sendall(request(METADATA, "a"))
+            wait_for(lambda: proxy.connections(swallowed=True) == 1)
+            echo.accepted[0].shutdown(socket.SHUT_RDWR)
+            assert is_silent(connection)
+        assert is_silent(connection)
+
+
+@pytest.mark.parametrize("direction", [Direction.TO_BROKER, Direction.TO_CLIENT])
+def test_one_direction_alone_is_swallowed(proxy: FaultProxy, echo: Echo, direction: Direction) -> None:
+    with connect(proxy) as connection, proxy.fault(Fault(Effect.SWALLOW, direction)):
+        connection.sendall(request(METADATA, "a"))
+        assert is_silent(connection)
+        assert bool(echo.received) == (direction is Direction.TO_CLIENT)
+
+
+def test_what_is_held_back_arrives_when_the_fault_ends(proxy: FaultProxy, echo: Echo) -> None:
+    with connect(proxy) as connection:
+        sent = request(METADATA, "a")
+        with proxy.fault(Fault(Effect.HOLD)):
+            connection.sendall(sent)
+            assert is_silent(connection)
+            assert echo.received == b""
+        received = b""
+        while len(received) < len(sent):
+            received += connection.recv(100)
+        assert received == sent
+
+
+def test_slow_bytes_come_late_and_all_of_them(proxy: FaultProxy) -> None:
+    sent = request(METADATA, "a", bytes(2000))
+    with connect(proxy) as connection, proxy.fault(Fault(Effect.SLOW, latency_s=0.1, bytes_per_s=20_000)):
+        begin = time.monotonic()
+        assert answers(connection, sent)
+        assert time.monotonic() - begin > 2 * (0.1 + len(sent) / 20_000)
+
+
+def test_a_reset_ends_open_connections_and_new_ones(proxy: FaultProxy) -> None:
+    with connect(proxy) as connection:
+        assert answers(connection, request(METADATA, "a"))
+        with proxy.fault(Fault(Effect.RESET)):
+            with pytest.raises(ConnectionResetError):
+                connection.recv(1)
+            with connect(proxy) as another:
+                another.sendall(request(METADATA, "a"))
+                with pytest.raises(ConnectionResetError):
+                    another.recv(1)
+        with connect(proxy) as another:
+            assert answers(another, request(METADATA, "a"))
+
+
+def test_a_fault_concerns_the_client_the_broker_and_the_kind_of_connection_that_it_names(
+    proxy: FaultProxy,
+) -> None:
+    with connect(proxy) as heartbeats, connect(proxy) as fetches, connect(proxy) as other:
+        assert answers(heartbeats, request(HEARTBEAT, "a"))
+        assert answers(fetches, request(METADATA, "a"))
+        assert answers(other, request(HEARTBEAT, "b"))
+        with proxy.fault(Fault(Effect.SWALLOW, clients=frozenset({"a"}), broker=2)):
+            assert answers(heartbeats, request(HEARTBEAT, "a"))
+        with proxy.fault(Fault(Effect.SWALLOW, clients=frozenset({"a"}), broker=1, coordinator_only=True)):
+            assert answers(fetches, request(METADATA, "a"))
+            assert answers(other, request(HEARTBEAT, "b"))
+            heartbeats.sendall(request(HEARTBEAT, "a"))
+            assert is_silent(heartbeats)
+
+
+def test_a_broker_that_is_away_ends_connections_at_once(proxy: FaultProxy, echo: Echo) -> None:
+    echo.close()
+    with connect(proxy) as connection:
+        assert connection.recv(1) == b""
+
+
+def test_clients_find_every_broker_through_the_proxy_and_nowhere_else(brokers: KafkaCluster) -> None:
+    from confluent_kafka import Producer
+
+    Rights(brokers).grant_all()
+    topic = f"proxied-{uuid.uuid4().hex[:8]}"
+    brokers.create_topic(topic, 6, replication_factor=3)
+    producer = Producer(
+        {
+            "bootstrap.servers": brokers.proxy.bootstrap,
+            "client.id": "writer",
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": USERS[0],
+            "sasl.password": PASSWORD,
+        }
+    )
+    metadata = producer.list_topics(timeout=30)
+    advertised = {f"{broker.host}:{broker.port}" for broker in metadata.brokers.values()}
+    assert advertised == set(brokers.proxy.bootstrap.split(","))
+    for partition in range(6):
+        producer.produce(topic, b"a record", partition=partition)
+    assert producer.flush(30) == 0
+    assert brokers.proxy.connections("writer") >= 3

@@ -1,0 +1,91 @@
+"""Faults one at a time, and what the ledger says of each: what random events can find, found for certain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from compat_tests.chaos import plan
+from compat_tests.chaos.actions import FillDisk, FillExecutor, Freeze, Join, Kill, Leave, Suspend, TakeRight
+from compat_tests.chaos.ledger import Ending, Ledger
+from compat_tests.chaos.plan import Step
+from compat_tests.chaos.rights import Right
+from compat_tests.chaos.rules import judge
+from compat_tests.chaos.run import play
+from compat_tests.kafka_cluster import KafkaCluster
+
+pytestmark = pytest.mark.timeout(900)
+
+BOTH = ("orders", "payments")
+PAST_THE_SESSION_S = plan.SESSION_TIMEOUT_S + 4
+
+
+def joins(**kinds: str) -> Sequence[Step]:
+    return [Step(0, Join(name, kind, BOTH)) for name, kind in kinds.items()]
+
+
+def assert_kept(ledger: Ledger) -> None:
+    found = [f"{one.rule}: {one.text}" for one in judge(ledger)]
+    assert found == [], "\n".join(found[:10])
+
+
+def test_a_member_whose_machine_slept_past_its_session_delivers_nothing_that_others_have(
+    brokers: KafkaCluster,
+) -> None:
+    members = joins(a="aiokafka", b="kafka-python", c="aiokafka")
+    sleeps = [Step(0, Suspend(name, PAST_THE_SESSION_S)) for name in ("a", "b")]
+    ledger = play(brokers, members, sleeps)
+    assert_kept(ledger)
+    lost = {one.member for one in ledger.ownerships if one.ending is Ending.LOST}
+    assert lost == {"a", "b"}
+
+
+def test_a_leader_whose_default_executor_is_full_leads_and_keeps_what_it_has(brokers: KafkaCluster) -> None:
+    full = Step(0, FillExecutor("a", 3 * plan.SESSION_TIMEOUT_S))
+    ledger = play(brokers, joins(a="aiokafka"), [full, Step(1, Join("b", "kafka-python", BOTH))])
+    assert_kept(ledger)
+    assert {one.leader for one in ledger.generations} == {"a"}
+    assert not [one for one in ledger.ownerships if one.ending is Ending.LOST]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("kind", ["aiokafka", "kafka-python"])
+def test_a_member_that_lost_a_right_goes_on_when_it_has_it_again(brokers: KafkaCluster, kind: str) -> None:
+    # One after the other: each member alone is without the right, and the other one owns what it had.
+    rights = [Step(0, TakeRight("a", Right.READ_GROUP, PAST_THE_SESSION_S))]
+    topics = [
+        Step(0, TakeRight("a", Right.DESCRIBE_TOPICS, 4)),
+        Step(5, TakeRight("b", Right.READ_TOPICS, 4)),
+    ]
+    ledger = play(brokers, joins(a=kind, b=kind), rights, topics)
+    assert_kept(ledger)
+    assert {one.member for one in ledger.ownerships if one.ending is Ending.OPEN} == {"a", "b"}
+
+
+@pytest.mark.exhaustive
+def test_a_broker_whose_disk_is_full_ends_and_nothing_that_it_confirmed_is_lost(
+    brokers: KafkaCluster,
+) -> None:
+    ledger = play(brokers, joins(a="aiokafka", b="kafka-python"), [Step(0, FillDisk(1, 1.0))])
+    assert_kept(ledger)
+    assert len(ledger.outages) == 1
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("kind", ["aiokafka-copying", "kafka-python-copying"])
+def test_transactions_copy_every_record_once_while_members_join_leave_die_and_stand_still(
+    brokers: KafkaCluster, kind: str
+) -> None:
+    events = [
+        Step(0, Join("c", kind, BOTH)),
+        Step(5, Leave("c")),
+        Step(6, Join("d", kind, BOTH)),
+        Step(11, Kill("d")),
+        Step(12, Freeze("a", PAST_THE_SESSION_S)),
+        Step(13, Join("e", kind, BOTH)),
+    ]
+    ledger = play(brokers, joins(a=kind, b=kind), events, copying=True)
+    assert_kept(ledger)
+    assert ledger.copies is not None
+    assert sum(map(len, ledger.copies.values())) >= sum(ledger.written.values()) > 0

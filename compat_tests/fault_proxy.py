@@ -1,0 +1,345 @@
+"""A proxy between clients and brokers that swallows, holds back, slows down or resets what passes through it.
+
+    with FaultProxy() as proxy, KafkaCluster(brokers=3, proxy=proxy) as kafka:
+        consumer = KafkaConsumer(bootstrap_servers=proxy.bootstrap, client_id="a")
+        with proxy.fault(Fault(Effect.SWALLOW, clients=frozenset({"a"}), coordinator_only=True)):
+            ...
+
+Each broker has a port of the proxy, which it advertises on a listener of its own (see `KafkaCluster`), so
+clients find every broker through the proxy, and brokers find each other without it.
+
+The proxy reads the header of each request: the client id tells whose connection it is, and the API key tells
+whether it is a connection to the group's coordinator. A fault begins to matter with the next bytes.
+
+It runs on a thread with an event loop of its own, and buffers at most `_CHUNK_BYTES` in each direction of a
+connection, besides what the kernel and the streams buffer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import math
+import socket
+import struct
+import threading
+from collections.abc import Coroutine, Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, TypeVar
+
+__all__ = ["Direction", "Effect", "Fault", "FaultProxy"]
+
+_CHUNK_BYTES = 65536
+_CALL_TIMEOUT_S = 10.0
+
+_GROUP_REQUESTS = frozenset({8, 9, 11, 12, 13, 14, 28})
+"""OffsetCommit, OffsetFetch, JoinGroup, Heartbeat, LeaveGroup, SyncGroup and TxnOffsetCommit."""
+
+_T = TypeVar("_T")
+
+
+class Direction(enum.Flag):
+    """Which way the bytes go."""
+
+    TO_BROKER = enum.auto()
+    TO_CLIENT = enum.auto()
+    BOTH = TO_BROKER | TO_CLIENT
+
+
+class Effect(enum.Enum):
+    """What happens to bytes.
+
+    A connection that has lost bytes cannot be mended, so it stays a black hole after the fault has ended,
+    until the client closes it; the client is not told when the broker closes it. A new connection works.
+    """
+
+    SWALLOW = "swallow"
+    """A black hole without a reset."""
+    HOLD = "hold"
+    """Held back until the fault ends, and delivered then, as by a network that retransmits."""
+    SLOW = "slow"
+    """Delayed by `latency_s`, and by their number at `bytes_per_s`."""
+    RESET = "reset"
+    """Answered with a reset (RST), also on connections that are open when the fault begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """An effect, and the connections that it has."""
+
+    effect: Effect
+    direction: Direction = Direction.BOTH
+    clients: frozenset[str] | None = None
+    """Client ids; None for those of all clients."""
+    broker: int | None = None
+    """None for the connections to all brokers."""
+    coordinator_only: bool = False
+    """Only connections that have carried a request to the coordinator of a group."""
+    latency_s: float = 0.0
+    bytes_per_s: float = math.inf
+
+    def __str__(self) -> str:
+        ways = {
+            Direction.BOTH: "both ways",
+            Direction.TO_BROKER: "to the broker",
+            Direction.TO_CLIENT: "back",
+        }
+        return " ".join(
+            [
+                f"{self.effect.value} {ways[self.direction]}",
+                *(["coordinator only"] if self.coordinator_only else []),
+                *([f"broker {self.broker}"] if self.broker is not None else []),
+            ]
+        )
+
+    def concerns(self, connection: _Connection) -> bool:
+        """Whether this connection has the fault."""
+        return (
+            (self.clients is None or connection.client in self.clients)
+            and self.broker in (None, connection.broker)
+            and (connection.is_to_coordinator or not self.coordinator_only)
+        )
+
+
+class _Headers:
+    """Reads the API key and the client id of each request in a stream of bytes that comes in pieces."""
+
+    _FIXED = struct.Struct(">ihhih")
+    """Size, API key, API version, correlation id and the length of the client id."""
+
+    def __init__(self) -> None:
+        self._head = b""
+        self._left = 0
+        """Bytes of the current request that are still to come and do not matter."""
+
+    def feed(self, data: bytes) -> Iterator[tuple[int, str]]:
+        while data:
+            if self._left:
+                skipped = min(self._left, len(data))
+                self._left -= skipped
+                data = data[skipped:]
+                continue
+            needed = self._needed()
+            taken = data[: needed - len(self._head)]
+            self._head += taken
+            data = data[len(taken) :]
+            if len(self._head) == self._needed():
+                size, api_key, _, _, _ = self._FIXED.unpack_from(self._head)
+                yield api_key, self._head[self._FIXED.size :].decode(errors="replace")
+                self._left = max(0, size + 4 - len(self._head))
+                self._head = b""
+
+    def _needed(self) -> int:
+        if len(self._head) < self._FIXED.size:
+            return self._FIXED.size
+        *_, length = self._FIXED.unpack_from(self._head)
+        return self._FIXED.size + max(0, int(length))
+
+
+class _Connection:
+    def __init__(
+        self, broker: int, client_writer: asyncio.StreamWriter, broker_writer: asyncio.StreamWriter
+    ) -> None:
+        self.broker = broker
+        self.client: str | None = None
+        self.is_to_coordinator = False
+        self.swallowed = Direction(0)
+        """Where bytes were lost."""
+        self._writers = (client_writer, broker_writer)
+        self._headers = _Headers()
+
+    def look_at(self, data: bytes) -> None:
+        """Learn from requests on their way to the broker."""
+        for api_key, client in self._headers.feed(data):
+            self.client = client
+            self.is_to_coordinator |= api_key in _GROUP_REQUESTS
+
+    def reset(self) -> None:
+        for writer in self._writers:
+            found = writer.get_extra_info("socket")
+            with contextlib.suppress(OSError):
+                found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.transport.abort()
+
+    def close(self) -> None:
+        for writer in self._writers:
+            writer.close()
+
+
+class FaultProxy:
+    """The proxy, from entering the context to leaving it; leaving it resets the connections."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="fault-proxy", daemon=True)
+        self._servers: dict[int, asyncio.Server] = {}
+        self._ports: dict[int, int] = {}
+        self._targets: dict[int, int] = {}
+        self._faults: list[Fault] = []
+        self._change = asyncio.Event()
+        """Set, and replaced, when a fault has ended."""
+        self._connections: set[_Connection] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __enter__(self) -> FaultProxy:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._run(self._shut_down())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_CALL_TIMEOUT_S)
+        self._loop.close()
+
+    @property
+    def bootstrap(self) -> str:
+        """`host:port` of the proxy for each broker, separated by commas."""
+        return ",".join(f"127.0.0.1:{port}" for port in self._ports.values())
+
+    def forward(self, broker: int, port: int) -> int:
+        """Pass connections for this broker on to this port on loopback; returns the port of the proxy.
+
+        The port of the proxy stays the same when a broker is forwarded to another port later.
+        """
+        self._targets[broker] = port
+        if broker not in self._ports:
+            self._ports[broker] = self._run(self._listen(broker))
+        return self._ports[broker]
+
+    @contextlib.contextmanager
+    def fault(self, fault: Fault) -> Iterator[None]:
+        """Have this fault as long as the block runs."""
+        self._run(self._begin(fault))
+        try:
+            yield
+        finally:
+            self._run(self._end(fault))
+
+    def connections(self, client: str | None = None, *, swallowed: bool = False) -> int:
+        """How many connections are open on the client's side; of one client, or only black holes."""
+
+        async def count() -> int:
+            return sum(
+                client in (None, one.client) and (bool(one.swallowed) or not swallowed)
+                for one in self._connections
+            )
+
+        return self._run(count())
+
+    def _run(self, call: Coroutine[Any, Any, _T]) -> _T:
+        return asyncio.run_coroutine_threadsafe(call, self._loop).result(_CALL_TIMEOUT_S)
+
+    # ---- on the loop
+
+    async def _listen(self, broker: int) -> int:
+        async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            self._tasks.add(task)
+            try:
+                await self._serve(broker, reader, writer)
+            except asyncio.CancelledError:
+                pass  # The proxy shuts down; an event loop complains of handlers that end so.
+            finally:
+                self._tasks.discard(task)
+
+        server = await asyncio.start_server(accepted, "127.0.0.1", 0, limit=_CHUNK_BYTES)
+        self._servers[broker] = server
+        return int(server.sockets[0].getsockname()[1])
+
+    async def _shut_down(self) -> None:
+        for server in self._servers.values():
+            server.close()
+        for connection in self._connections:
+            connection.reset()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _begin(self, fault: Fault) -> None:
+        self._faults.append(fault)
+        if fault.effect is Effect.RESET:
+            for connection in self._connections:
+                if fault.concerns(connection):
+                    connection.reset()
+
+    async def _end(self, fault: Fault) -> None:
+        self._faults.remove(fault)
+        self._change.set()
+        self._change = asyncio.Event()
+
+    async def _serve(self, broker: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            broker_reader, broker_writer = await asyncio.open_connection(
+                "127.0.0.1", self._targets[broker], limit=_CHUNK_BYTES
+            )
+        except OSError:
+            writer.transport.abort()  # As a port on which nothing listens.
+            return
+        connection = _Connection(broker, writer, broker_writer)
+        self._connections.add(connection)
+        pumps = [
+            asyncio.create_task(self._pump(connection, *ends))
+            for ends in (
+                (Direction.TO_BROKER, reader, broker_writer),
+                (Direction.TO_CLIENT, broker_reader, writer),
+            )
+        ]
+        try:
+            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+            from_client, _ = pumps
+            if connection.swallowed & Direction.TO_CLIENT:
+                # The client cannot hear that the broker has closed.
+                await asyncio.wait([from_client])
+        finally:
+            for pump in pumps:
+                pump.cancel()
+            await asyncio.gather(*pumps, return_exceptions=True)
+            self._connections.discard(connection)
+            connection.close()
+
+    async def _pump(
+        self,
+        connection: _Connection,
+        direction: Direction,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(_CHUNK_BYTES):
+                if direction is Direction.TO_BROKER:
+                    connection.look_at(data)
+                if await self._passes(connection, direction, len(data)):
+                    writer.write(data)
+                    with self._unless_swallowed(connection):
+                        await writer.drain()
+            # The end of the stream comes no earlier than the bytes before it could.
+            await self._passes(connection, direction, 0)
+
+    @contextlib.contextmanager
+    def _unless_swallowed(self, connection: _Connection) -> Iterator[None]:
+        try:
+            yield
+        except ConnectionError:
+            if not connection.swallowed & Direction.TO_CLIENT:
+                raise
+
+    async def _passes(self, connection: _Connection, direction: Direction, size: int) -> bool:
+        """Wait as long as faults want; whether the bytes go on then."""
+        while True:
+            faults = [one for one in self._faults if direction in one.direction and one.concerns(connection)]
+            effects = {one.effect for one in faults}
+            if Effect.RESET in effects:
+                connection.reset()
+                raise ConnectionResetError
+            if Effect.SWALLOW in effects or direction in connection.swallowed:
+                connection.swallowed |= direction
+                return False
+            if Effect.HOLD not in effects:
+                await asyncio.sleep(sum(one.latency_s + size / one.bytes_per_s for one in faults))
+                return True
+            await self._change.wait()
