@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 
 from compat_tests.eager_scenarios import SHORT_SESSION_MS
 from compat_tests.group_of_members import GroupOfMembers, Settled
+from compat_tests.hang_limit import HANG_S
 from compat_tests.java.member import JavaMember
 from compat_tests.kafka_cluster import Kafka, KafkaCluster
 
@@ -473,7 +474,7 @@ def wait_until_the_logs_are_consumed(group: CooperativeGroup) -> None:
     }
     written = {
         (asked.topic, asked.partition, offset)
-        for asked, end in admin.list_offsets(latest, request_timeout=30).items()
+        for asked, end in admin.list_offsets(latest, request_timeout=HANG_S).items()
         for offset in range(end.result().offset)
     }
     assert written

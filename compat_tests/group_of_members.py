@@ -26,6 +26,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from compat_tests.hang_limit import HANG_S
 from compat_tests.kafka_cluster import Kafka
 from compat_tests.member_reports import MemberSpec
 from compat_tests.processes import Child, Processes
@@ -36,7 +37,6 @@ from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy
 __all__ = ["GroupOfMembers", "MemberProcess", "Settled"]
 
 _ROOT = Path(__file__).resolve().parent.parent
-_TIMEOUT_S = 60.0
 _CONSUMED = '{"event": "consumed"'
 
 
@@ -156,11 +156,12 @@ class GroupOfMembers:
         *,
         program: str | None = None,
         topics: Sequence[str] | None = None,
+        bootstrap: str | None = None,
         **options: Any,
     ) -> MemberProcess:
         """Start a member; `topics` are names as the test gave them, all by default."""
         subscribed = list(self.topics) if topics is None else [self.topic(topic) for topic in topics]
-        spec = MemberSpec(name, self.kafka.bootstrap, self.id, subscribed, assignors, **options)
+        spec = MemberSpec(name, bootstrap or self.kafka.bootstrap, self.id, subscribed, assignors, **options)
         return self._run(spec, program)
 
     def start_again(self, name: str, *, program: str | None = None) -> MemberProcess:
@@ -208,7 +209,7 @@ class GroupOfMembers:
 
     # ---- what the test waits for
 
-    def wait_for(self, what: str, condition: Callable[[], Any], timeout_s: float = _TIMEOUT_S) -> Any:
+    def wait_for(self, what: str, condition: Callable[[], Any], timeout_s: float = HANG_S) -> Any:
         """The first true value of `condition`."""
         deadline = time.monotonic() + timeout_s
         while True:

@@ -6,235 +6,40 @@
 
 The release is the one that `java/pom.xml` names, or the one in the environment variable KAFKA_VERSION.
 Each broker is a JVM of its own that is its own controller too; the racks are a, b, c. Whatever happens to the
-owner, the brokers end with it and their folder goes (see `processes`). `Kafka` is what a test can do with any
-cluster; `KafkaCluster` adds what needs brokers of our own, such as killing one.
+owner, the brokers end with it and their folder goes (see `processes`). `KafkaCluster` adds to `Kafka` (see
+`kafka_admin`) what needs brokers of our own, such as killing one.
 """
 
 from __future__ import annotations
 
 import base64
-import concurrent.futures
 import contextlib
 import os
 import random
+import resource
 import signal
 import socket
-import struct
 import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from compat_tests.class_archive import recording, sharing
+from compat_tests.fault_proxy import FaultProxy
+from compat_tests.hang_limit import HANG_S
 from compat_tests.jvm import java_command
+from compat_tests.kafka_admin import Kafka, KafkaError, TopicDescription
 from compat_tests.processes import Processes
 
 __all__ = ["Kafka", "KafkaCluster", "KafkaError", "TopicDescription", "free_ports"]
 
 RACKS = ("a", "b", "c")
 
-_START_TIMEOUT_S = 120.0
-"""Four seconds for one broker and ten for three on two quiet cores; test machines are seldom quiet."""
-
 _START_ATTEMPTS = 5
-_ADMIN_TIMEOUT_S = 30.0
-_ATTEMPT_TIMEOUT_S = 2.0
-
-
-class KafkaError(RuntimeError):
-    """A cluster does not start or does not answer; the message quotes the broker's log if there is one."""
-
-
-@dataclass(frozen=True, slots=True)
-class TopicDescription:
-    """A topic as a broker describes it.
-
-    Attributes:
-        topic_id: as Kafka prints it, 22 characters of URL-safe base64.
-        replica_racks: of each partition, the racks of its replicas, leader first at creation; "" for none.
-    """
-
-    topic: str
-    topic_id: str
-    replica_racks: tuple[tuple[str, ...], ...]
-
-    @property
-    def partitions(self) -> int:
-        return len(self.replica_racks)
-
-
-class Kafka:
-    """A cluster that somebody runs, and the few administrative calls that tests and recordings need."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
-
-    @property
-    def bootstrap(self) -> str:
-        """`host:port` of each broker, separated by commas."""
-        return self._bootstrap
-
-    def check(self, timeout_s: float = 10.0) -> None:
-        """Raises KafkaError if no broker answers within `timeout_s` seconds."""
-        self.racks(timeout_s)
-
-    def racks(self, timeout_s: float = _ADMIN_TIMEOUT_S) -> dict[int, str | None]:
-        """The rack of each live broker, by its id."""
-        deadline = time.monotonic() + timeout_s
-        while True:
-            try:
-                with self._admin("describe the cluster") as admin:
-                    nodes = admin.describe_cluster(request_timeout=_ATTEMPT_TIMEOUT_S).result().nodes
-            except KafkaError:
-                # A client that was told of a controller that is dead by now waits for it until the timeout.
-                if time.monotonic() + _ATTEMPT_TIMEOUT_S > deadline:
-                    raise
-            else:
-                return {node.id: node.rack for node in nodes}
-
-    def create_topic(
-        self,
-        topic: str,
-        partitions: int = 1,
-        *,
-        replicas: Sequence[Sequence[int]] | None = None,
-        replication_factor: int = 1,
-    ) -> None:
-        """Create a topic and wait until each of its partitions has a leader.
-
-        Args:
-            replicas: of each partition, the ids of the brokers that hold it, instead of the two counts.
-        """
-        from confluent_kafka.cimpl import NewTopic
-
-        if replicas is None:
-            new = NewTopic(topic, num_partitions=partitions, replication_factor=replication_factor)
-        else:
-            assignment = [list(brokers) for brokers in replicas]
-            new = NewTopic(topic, num_partitions=len(assignment), replica_assignment=assignment)
-        with self._admin(f"create topic {topic}") as admin:
-            admin.create_topics([new], operation_timeout=_ADMIN_TIMEOUT_S)[topic].result(_ADMIN_TIMEOUT_S)
-        self._wait_for_leaders(topic, new.num_partitions)
-
-    def add_partitions(
-        self, topic: str, total: int, *, replicas: Sequence[Sequence[int]] | None = None
-    ) -> None:
-        """Grow a topic to `total` partitions; `replicas` names the brokers of each new one."""
-        from confluent_kafka.cimpl import NewPartitions
-
-        assignment = (
-            {} if replicas is None else {"replica_assignment": [list(brokers) for brokers in replicas]}
-        )
-        new = NewPartitions(topic, total, **assignment)
-        with self._admin(f"add partitions to topic {topic}") as admin:
-            admin.create_partitions([new], operation_timeout=_ADMIN_TIMEOUT_S)[topic].result(_ADMIN_TIMEOUT_S)
-        self._wait_for_leaders(topic, total)
-
-    def reassign(self, topic: str, replicas: Sequence[Sequence[int]]) -> None:
-        """Move the partitions of a topic to these brokers, and wait until they lie there and nowhere else."""
-        host, port = self.bootstrap.split(",")[0].rsplit(":", 1)
-        with socket.create_connection((host, int(port)), _ADMIN_TIMEOUT_S) as connection:
-            connection.sendall(_reassignment(topic, replicas))
-            answer = connection.makefile("rb")
-            error_code, *_ = struct.unpack_from(">h", answer.read(int.from_bytes(answer.read(4), "big")), 9)
-        if error_code:
-            raise KafkaError(f"cannot reassign topic {topic}: error code {error_code}")
-        racks = self.racks()
-        wanted = [{racks[broker] for broker in brokers} for brokers in replicas]
-        deadline = time.monotonic() + _ADMIN_TIMEOUT_S
-        while [set(found) for found in self.describe_topics([topic])[0].replica_racks] != wanted:
-            if time.monotonic() > deadline:
-                raise KafkaError(f"topic {topic} was not reassigned within {_ADMIN_TIMEOUT_S:g} s")
-            time.sleep(0.1)
-
-    def leaders(self, topic: str) -> list[int]:
-        """The broker that leads each partition."""
-        with self._admin(f"read the metadata of topic {topic}") as admin:
-            found = admin.list_topics(topic, timeout=_ADMIN_TIMEOUT_S).topics[topic].partitions
-        return [found[number].leader for number in sorted(found)]
-
-    def topics(self) -> list[str]:
-        """The names of all topics, internal ones among them."""
-        with self._admin("list the topics") as admin:
-            return sorted(admin.list_topics(timeout=_ADMIN_TIMEOUT_S).topics)
-
-    def delete_topic(self, topic: str) -> None:
-        with self._admin(f"delete topic {topic}") as admin:
-            admin.delete_topics([topic], operation_timeout=_ADMIN_TIMEOUT_S)[topic].result(_ADMIN_TIMEOUT_S)
-
-    def describe_topics(self, topics: Sequence[str]) -> list[TopicDescription]:
-        """What the brokers know of these topics now, in the order given."""
-        from confluent_kafka import TopicCollection
-
-        with self._admin(f"describe topics {', '.join(topics)}") as admin:
-            futures = admin.describe_topics(TopicCollection(list(topics)), request_timeout=_ADMIN_TIMEOUT_S)
-            descriptions = [futures[topic].result(_ADMIN_TIMEOUT_S) for topic in topics]
-        found = []
-        for topic, description in zip(topics, descriptions, strict=True):
-            racks = tuple(
-                tuple(node.rack or "" for node in partition.replicas)
-                for partition in sorted(description.partitions, key=lambda p: int(p.id))
-            )
-            found.append(TopicDescription(topic, _topic_id(description.topic_id), racks))
-        return found
-
-    def _wait_for_leaders(self, topic: str, partitions: int) -> None:
-        """Wait until every broker that we know of shows the topic as it is now.
-
-        A client that asks another broker right after the change may otherwise be told how it was before.
-        """
-        deadline = time.monotonic() + _ADMIN_TIMEOUT_S
-        for server in self.bootstrap.split(","):
-            with self._admin(f"read the metadata of topic {topic}", server) as admin:
-                while True:
-                    found = admin.list_topics(topic, timeout=_ADMIN_TIMEOUT_S).topics[topic].partitions
-                    if len(found) == partitions and all(p.leader >= 0 for p in found.values()):
-                        break
-                    if time.monotonic() > deadline:
-                        raise KafkaError(
-                            f"topic {topic}: not all of its {partitions} partitions have a leader at {server}"
-                        )
-                    time.sleep(0.05)
-
-    @contextlib.contextmanager
-    def _admin(self, what: str, servers: str = "") -> Iterator[Any]:
-        """An admin client for one task, which must not outlive the block: it ends its futures with it.
-
-        Such tasks are few, and a client kept over the restart of a broker backs off for long.
-        """
-        from confluent_kafka import KafkaException
-        from confluent_kafka.admin import AdminClient
-
-        servers = servers or self.bootstrap
-        admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
-        try:
-            yield admin
-        except (KafkaException, TimeoutError, concurrent.futures.TimeoutError) as error:
-            reason = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
-            raise KafkaError(f"cannot {what} at {servers}: {reason}") from None
-
-
-def _reassignment(topic: str, replicas: Sequence[Sequence[int]]) -> bytes:
-    """AlterPartitionReassignments, version 0, with its size. (confluent-kafka has no call for it.)"""
-
-    def compact(items: Sequence[bytes]) -> bytes:
-        return bytes([len(items) + 1]) + b"".join(items)
-
-    no_tags = b"\0"
-    partitions = [
-        struct.pack(">i", number) + compact([struct.pack(">i", broker) for broker in brokers]) + no_tags
-        for number, brokers in enumerate(replicas)
-    ]
-    name = topic.encode()
-    topics = compact([bytes([len(name) + 1]) + name + compact(partitions) + no_tags])
-    header = struct.pack(">hhih", 45, 0, 1, -1) + no_tags
-    request = header + struct.pack(">i", int(_ADMIN_TIMEOUT_S * 1000)) + topics + no_tags
-    return struct.pack(">i", len(request)) + request
 
 
 @dataclass(slots=True)
@@ -244,6 +49,10 @@ class _Broker:
     port: int
     controller_port: int
     folder: Path
+    proxied_port: int | None = None
+    """Where it listens for what comes through a proxy; None if there is no proxy."""
+    advertised_port: int | None = None
+    """That of the proxy."""
     process: subprocess.Popen[bytes] | None = field(default=None)
 
     @property
@@ -284,6 +93,7 @@ class KafkaCluster(Kafka):
         heap: str = "384m",
         ports: Callable[[int], Sequence[int]] | None = None,
         record_classes: Path | None = None,
+        proxy: FaultProxy | None = None,
     ) -> None:
         """
         Args:
@@ -292,6 +102,8 @@ class KafkaCluster(Kafka):
             heap: of each broker's JVM.
             ports: chooses that many free ports.
             record_classes: a file that a broker writes when it is stopped (see `class_archive`).
+            proxy: brokers have a listener PROXIED besides, without security unless `settings` says otherwise,
+                and advertise the ports of the proxy on it. Clients that begin with `proxy.bootstrap` use it.
         """
         if brokers not in (1, 3):
             raise ValueError(f"brokers: 1 or 3, not {brokers}")
@@ -302,6 +114,7 @@ class KafkaCluster(Kafka):
         self._version = os.environ.get("KAFKA_VERSION") or None
         self._choose_ports = ports or free_ports
         self._record_classes = record_classes
+        self._proxy = proxy
         self._brokers: dict[int, _Broker] = {}
         self._processes = Processes()
 
@@ -310,6 +123,13 @@ class KafkaCluster(Kafka):
         if not self._brokers:
             raise KafkaError("the cluster is not running: enter its context first")
         return ",".join(f"127.0.0.1:{broker.port}" for broker in self._brokers.values())
+
+    @property
+    def proxy(self) -> FaultProxy:
+        """The proxy before the brokers."""
+        if self._proxy is None:
+            raise KafkaError("the cluster has no proxy")
+        return self._proxy
 
     @property
     def pids(self) -> dict[int, int]:
@@ -352,13 +172,30 @@ class KafkaCluster(Kafka):
         """End a broker at once (SIGKILL)."""
         self._end(broker, signal.SIGKILL, 30.0)
 
+    def fill_disk(self, broker: int, timeout_s: float = 60.0) -> None:
+        """Let a broker write to no file any more, and wait until it has ended; one that is started again may.
+
+        Every write fails as on a full disk (with EFBIG in the place of ENOSPC), which needs neither a file
+        system of its own nor the rights to mount one. Something has to be written meanwhile.
+        """
+        process = self._broker(broker).process
+        if process is None:
+            raise KafkaError(f"broker {broker} is not running")
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, 0))
+        try:
+            process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            late = f"broker {broker} goes on for {timeout_s:g} s without room for its log"
+            raise KafkaError(late) from None
+        self._end(broker, signal.SIGKILL, timeout_s)
+
     def start(self, broker: int) -> None:
         """Start a broker that was stopped or killed, on its old port and data, and wait until it serves."""
         found = self._broker(broker)
         if broker in self.pids:
             raise KafkaError(f"broker {broker} is running already")
         self._launch(found)
-        self._wait_ready(time.monotonic() + _START_TIMEOUT_S)
+        self._wait_ready(time.monotonic() + HANG_S)
 
     def restart(self, broker: int) -> None:
         """`stop`, then `start`."""
@@ -397,10 +234,15 @@ class KafkaCluster(Kafka):
             i + 1: _Broker(i + 1, RACKS[i], ports[2 * i], ports[2 * i + 1], folder / f"broker-{i + 1}")
             for i in range(self._count)
         }
+        if self._proxy is not None:
+            proxied_ports = self._choose_ports(self._count)
+            for broker, port in zip(self._brokers.values(), proxied_ports, strict=True):
+                broker.proxied_port = port
+                broker.advertised_port = self._proxy.forward(broker.id, port)
         self._format(_random_id())
         for broker in self._brokers.values():
             self._launch(broker)
-        self._wait_ready(time.monotonic() + _START_TIMEOUT_S)
+        self._wait_ready(time.monotonic() + HANG_S)
 
     def _format(self, cluster_id: str) -> None:
         """Write the configurations, and what a KRaft broker wants to find in its data folder."""
@@ -417,7 +259,7 @@ class KafkaCluster(Kafka):
             runs.append((broker, self._processes.start(command, broker.log)))
         for broker, process in runs:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_START_TIMEOUT_S)
+                process.wait(HANG_S)
             if self._processes.stop(process, signal.SIGKILL):
                 raise KafkaError(f"broker {broker.id} cannot be formatted:\n{broker.last_words()}")
 
@@ -445,7 +287,7 @@ class KafkaCluster(Kafka):
                 for one in running.values():
                     self._check_alive(one)
                 if time.monotonic() > deadline:
-                    late = f"broker {broker.id} does not serve after {_START_TIMEOUT_S:g} s"
+                    late = f"broker {broker.id} does not serve after {HANG_S:g} s"
                     raise KafkaError(f"{late}:\n{broker.last_words()}")
                 time.sleep(0.1)
 
@@ -459,6 +301,11 @@ class KafkaCluster(Kafka):
 
     def _properties(self, broker: _Broker) -> dict[str, object]:
         copies = min(3, self._count)
+        advertised = f"PLAINTEXT://127.0.0.1:{broker.port}"
+        listeners = f"{advertised},CONTROLLER://127.0.0.1:{broker.controller_port}"
+        if broker.proxied_port is not None:
+            listeners += f",PROXIED://127.0.0.1:{broker.proxied_port}"
+            advertised += f",PROXIED://127.0.0.1:{broker.advertised_port}"
         voters = ",".join(f"{b.id}@127.0.0.1:{b.controller_port}" for b in self._brokers.values())
         return {
             "process.roles": "broker,controller",
@@ -466,9 +313,9 @@ class KafkaCluster(Kafka):
             "broker.rack": broker.rack,
             "controller.quorum.voters": voters,
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"PLAINTEXT://127.0.0.1:{broker.port},CONTROLLER://127.0.0.1:{broker.controller_port}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{broker.port}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listeners": listeners,
+            "advertised.listeners": advertised,
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXIED:PLAINTEXT",
             "inter.broker.listener.name": "PLAINTEXT",
             "log.dirs": broker.folder / "data",
             "num.network.threads": 2,
@@ -535,10 +382,3 @@ def _random_id() -> str:
         random_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         if not random_id.startswith("-"):
             return random_id
-
-
-def _topic_id(value: Any) -> str:
-    """Confluent's Uuid as Kafka prints it, whose low and high halves are signed 64-bit numbers."""
-    high, low = value.get_most_significant_bits(), value.get_least_significant_bits()
-    raw = (high % 2**64).to_bytes(8, "big") + (low % 2**64).to_bytes(8, "big")
-    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()

@@ -18,14 +18,27 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from compat_tests.hang_limit import HANG_S
 from compat_tests.received_bytes import received_by_port
 
-__all__ = ["LONG_ENOUGH_S", "STRATEGIES", "MemberSpec", "Orders", "Reporter", "by_topic", "sigterms"]
+__all__ = [
+    "LONG_ENOUGH_S",
+    "STRATEGIES",
+    "MemberSpec",
+    "Orders",
+    "Reporter",
+    "by_topic",
+    "machine_time",
+    "sigterms",
+]
 
 STRATEGIES = "compat_tests.strategies"
 """The logger of the tests' own strategies."""
 
-LONG_ENOUGH_S = 60.0
+machine_time = time.monotonic
+"""The clock of reports, also in a process whose own `time.monotonic` a test has moved."""
+
+LONG_ENOUGH_S = HANG_S
 """For an answer on however busy a machine; a leader waits for a third of its session at most."""
 
 
@@ -65,6 +78,12 @@ class MemberSpec:
 
     isolation_level: str = "read_uncommitted"
     auto_commit: bool = True
+
+    user: str | None = None
+    """Who logs in with a password (see `compat_tests.chaos.rights`), where brokers want one."""
+
+    copies_to: str | None = None
+    """The topic to which a member copies what it consumes, in transactions."""
 
     address_space_mb: int | None = None
     """No more than this many megabytes of addresses for the process: what asks for more fails at once."""
@@ -164,7 +183,7 @@ class Reporter(logging.Handler):
 
     def report(self, event: str, **fields: Any) -> None:
         # The clock of the machine, not of the process: reports of several members are compared.
-        line = json.dumps({"event": event, "at": time.monotonic(), **fields})
+        line = json.dumps({"event": event, "at": machine_time(), **fields})
         with self._writing:
             sys.stdout.write(line + "\n")
             sys.stdout.flush()

@@ -29,13 +29,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from compat_tests.hang_limit import HANG_S
+
 __all__ = ["LONGEST_ORDER_BYTES", "Nursery", "PreloadedProcess", "nursery"]
 
 LONGEST_ORDER_BYTES = 100_000
 """Program and arguments together: they have to fit into one message."""
 
 _ROOT = Path(__file__).resolve().parent.parent
-_START_TIMEOUT_S = 60.0
 _LOOK_EVERY_S = 0.01
 _PRELOADED = (
     "asyncio",
@@ -132,10 +133,10 @@ class Nursery:
         self._process.wait()
 
     def _pid_of_new(self) -> int:
-        deadline = time.monotonic() + _START_TIMEOUT_S
+        deadline = time.monotonic() + HANG_S
         while True:
             if not select.select([self._channel], [], [], max(0.0, deadline - time.monotonic()))[0]:
-                raise TimeoutError(f"no process was started within {_START_TIMEOUT_S:g} s")
+                raise TimeoutError(f"no process was started within {HANG_S:g} s")
             message = self._receive()
             if "started" in message:
                 return int(message["started"])

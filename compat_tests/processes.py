@@ -12,7 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -104,6 +104,7 @@ class Processes:
         *,
         cwd: Path | None = None,
         stdin: int = subprocess.DEVNULL,
+        environment: Mapping[str, str] | None = None,
     ) -> subprocess.Popen[bytes]:
         """Start a process whose output, standard and error, is appended to `log`."""
         with open(log, "ab") as output:
@@ -114,6 +115,7 @@ class Processes:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 cwd=cwd,
+                env=environment,
             )
         self._own(process)
         return process

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from compat_tests.hang_limit import HANG_S
 from compat_tests.member_reports import STRATEGIES
 from kafka_assignors.group import Assignment, Group, Member
 from kafka_assignors.strategies import CooperativeSticky
@@ -183,5 +184,5 @@ class StuckWithThree:
         self.asked.append(group)
         if len(group.members) == 3 and not self.stuck.is_set():
             self.stuck.set()
-            assert self.released.wait(60)
+            assert self.released.wait(HANG_S)
         return CooperativeSticky().assign(group)

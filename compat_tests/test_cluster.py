@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from compat_tests.hang_limit import HANG_S
 from compat_tests.kafka_cluster import Kafka, KafkaCluster, KafkaError, free_ports
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,7 +37,7 @@ def is_running(pid: int) -> bool:
     return state != "Z"
 
 
-def wait_until(true: Callable[[], bool], timeout_s: float = 30) -> bool:
+def wait_until(true: Callable[[], bool], timeout_s: float = HANG_S) -> bool:
     deadline = time.monotonic() + timeout_s
     while not true() and time.monotonic() < deadline:
         time.sleep(0.05)

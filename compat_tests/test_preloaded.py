@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from compat_tests.hang_limit import HANG_S
 from compat_tests.preloaded import Nursery, PreloadedProcess
 from compat_tests.processes import Processes
 
@@ -49,7 +50,7 @@ def tell(process: PreloadedProcess, line: str) -> None:
 
 
 def wait_for(log: Path, text: str) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + HANG_S
     while text not in log.read_text():
         assert time.monotonic() < deadline, log.read_text()
         time.sleep(0.01)
@@ -60,7 +61,7 @@ def test_it_has_arguments_folder_session_input_and_exit_code(a_nursery: Nursery,
     assert process.poll() is None
     tell(process, "something")
     tell(process, "end 7")
-    assert process.wait(30) == process.returncode == 7
+    assert process.wait(HANG_S) == process.returncode == 7
     assert log.read_text().splitlines() == [
         f"['one', 'two words'] {tmp_path} True __main__",
         "told something",
@@ -75,7 +76,7 @@ def test_signals_reach_it_and_show_in_its_exit_code(a_nursery: Nursery, tmp_path
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.1)
     process.kill()
-    assert process.wait(30) == -signal.SIGKILL
+    assert process.wait(HANG_S) == -signal.SIGKILL
     process.kill()
 
 
@@ -83,13 +84,13 @@ def test_it_ends_by_itself_when_its_input_ends(a_nursery: Nursery, tmp_path: Pat
     process, _ = start(a_nursery, tmp_path)
     assert process.stdin is not None
     process.stdin.close()
-    assert process.wait(30) == 0
+    assert process.wait(HANG_S) == 0
 
 
 def test_what_raises_ends_with_code_1_and_says_why_in_the_log(a_nursery: Nursery, tmp_path: Path) -> None:
     process, log = start(a_nursery, tmp_path)
     tell(process, "end with an error")
-    assert process.wait(30) == 1
+    assert process.wait(HANG_S) == 1
     assert "ValueError" in log.read_text()
 
 
@@ -97,7 +98,7 @@ def test_many_run_at_once_and_each_has_its_own_end(a_nursery: Nursery, tmp_path:
     processes = [a_nursery.start(PROGRAM, [], tmp_path / str(n), tmp_path) for n in range(20)]
     for number, process in enumerate(processes):
         tell(process, f"end {number}")
-    assert [process.wait(30) for process in reversed(processes)] == list(reversed(range(20)))
+    assert [process.wait(HANG_S) for process in reversed(processes)] == list(reversed(range(20)))
 
 
 def test_what_was_started_outlives_the_nursery(tmp_path: Path, a_nursery: Nursery) -> None:
@@ -113,7 +114,7 @@ print(started.pid)
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_S,
         check=True,
     )
     # Its input has ended with the process that held the other end.
@@ -126,7 +127,7 @@ def test_words_that_no_longer_reached_it_do_not_disturb_cleaning_up(tmp_path: Pa
         process = processes.start_preloaded(
             "compat_tests.preloaded", ["nobody"], tmp_path / "log", cwd=tmp_path
         )
-        process.wait(30)
+        process.wait(HANG_S)
         assert process.stdin is not None
         process.stdin.write(b"too late\n")
         with pytest.raises(BrokenPipeError):

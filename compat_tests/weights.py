@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from compat_tests.group_of_members import GroupOfMembers
+from compat_tests.hang_limit import HANG_S
 
 __all__ = ["lag", "member_ids", "silent_server", "write"]
 
@@ -38,7 +39,7 @@ def write(group: GroupOfMembers, records: Mapping[int, int]) -> None:
 
 def _commit(consumer: Consumer, offsets: list[TopicPartition]) -> None:
     """Commit, once the broker has its coordinator ready: this may be the first group it hears of."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANG_S
     while True:
         try:
             consumer.commit(offsets=offsets, asynchronous=False)
@@ -52,7 +53,7 @@ def _commit(consumer: Consumer, offsets: list[TopicPartition]) -> None:
 def member_ids(group: GroupOfMembers) -> list[str]:
     """The ids that the coordinator gave to the members of the group, in whatever state that is."""
     admin = AdminClient({"bootstrap.servers": group.kafka.bootstrap})
-    described = admin.describe_consumer_groups([group.id], request_timeout=10)[group.id].result()
+    described = admin.describe_consumer_groups([group.id], request_timeout=HANG_S)[group.id].result()
     return sorted(member.member_id for member in described.members)
 
 

@@ -18,7 +18,9 @@ import time
 from dataclasses import dataclass
 from types import TracebackType
 
-__all__ = ["RawMember", "RawMemberError", "int16", "int32", "string"]
+from compat_tests.hang_limit import HANG_S
+
+__all__ = ["RawConnection", "RawMember", "RawMemberError", "int16", "int32", "string"]
 
 _FIND_COORDINATOR, _JOIN_GROUP, _HEARTBEAT, _LEAVE_GROUP, _SYNC_GROUP = (
     (10, 1),
@@ -32,7 +34,6 @@ _COORDINATOR_NOT_AVAILABLE, _NOT_COORDINATOR, _COORDINATOR_LOADING = 15, 16, 14
 _ILLEGAL_GENERATION, _UNKNOWN_MEMBER, _REBALANCE_IN_PROGRESS = 22, 25, 27
 _MEMBER_ID_REQUIRED = 79
 
-_SOCKET_TIMEOUT_S = 60.0
 _HEARTBEAT_INTERVAL_S = 0.2
 _COORDINATOR_ATTEMPTS = 100
 _JOIN_ATTEMPTS = 50
@@ -92,13 +93,20 @@ class _Response:
         return taken
 
 
-class _Connection:
+class RawConnection:
+    """A socket on which one request is answered before the next is sent."""
+
     def __init__(self, host: str, port: int, client_id: str) -> None:
-        self._socket = socket.create_connection((host, port), _SOCKET_TIMEOUT_S)
+        self._socket = socket.create_connection((host, port), HANG_S)
         self._client_id = client_id
 
     def close(self) -> None:
         self._socket.close()
+
+    def shut_down(self) -> None:
+        """End it from another thread, also while something waits."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     def ask(self, api: tuple[int, int], body: bytes) -> _Response:
         key, version = api
@@ -169,7 +177,7 @@ class RawMember:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop.set()
-        self._thread.join(_SOCKET_TIMEOUT_S)
+        self._thread.join(HANG_S)
 
     @property
     def assignments(self) -> list[RawAssignment]:
@@ -199,21 +207,21 @@ class RawMember:
                 self.error = error
                 self._changed.notify_all()
 
-    def _coordinator(self) -> _Connection:
+    def _coordinator(self) -> RawConnection:
         for _ in range(_COORDINATOR_ATTEMPTS):
-            with contextlib.closing(_Connection(*self._bootstrap, self._client_id)) as connection:
+            with contextlib.closing(RawConnection(*self._bootstrap, self._client_id)) as connection:
                 response = connection.ask(_FIND_COORDINATOR, _text(self._group) + b"\0")
                 response.int32()
                 code, _, _ = response.int16(), response.text(), response.int32()
                 host, port = response.text(), response.int32()
             if code == 0:
-                return _Connection(host or "", port, self._client_id)
+                return RawConnection(host or "", port, self._client_id)
             if code not in (_COORDINATOR_NOT_AVAILABLE, _NOT_COORDINATOR, _COORDINATOR_LOADING):
                 raise RawMemberError("FindCoordinator", code)
             time.sleep(0.1)
         raise RawMemberError("FindCoordinator", _COORDINATOR_NOT_AVAILABLE)
 
-    def _join(self, connection: _Connection) -> bool:
+    def _join(self, connection: RawConnection) -> bool:
         """Join until there is an assignment; False if the test is over before."""
         for _ in range(_JOIN_ATTEMPTS):
             if self._stop.is_set():
@@ -254,7 +262,7 @@ class RawMember:
                 raise RawMemberError("SyncGroup", code)
         raise RawMemberError("SyncGroup", _REBALANCE_IN_PROGRESS)
 
-    def _stay(self, connection: _Connection) -> None:
+    def _stay(self, connection: RawConnection) -> None:
         """Heartbeats until the group rebalances or the test is over."""
         generation = self._assignments[-1].generation
         while not self._stop.wait(_HEARTBEAT_INTERVAL_S):
@@ -266,7 +274,7 @@ class RawMember:
             if code:
                 raise RawMemberError("Heartbeat", code)
 
-    def _leave(self, connection: _Connection) -> None:
+    def _leave(self, connection: RawConnection) -> None:
         connection.ask(
             _LEAVE_GROUP, _text(self._group) + int32(1) + _text(self._member_id) + _text(self._instance_id)
         )

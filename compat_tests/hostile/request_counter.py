@@ -19,14 +19,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import TracebackType
 
+from compat_tests.hang_limit import HANG_S
 from compat_tests.kafka_cluster import Kafka, KafkaCluster, free_ports
 
 __all__ = ["METADATA", "CountedRequest", "RequestCounter", "counted_kafka"]
 
 METADATA = 3
 """The api key of Metadata requests."""
-
-_START_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +52,16 @@ class RequestCounter:
         starting = asyncio.run_coroutine_threadsafe(
             asyncio.start_server(self._serve, "127.0.0.1", 0), self._loop
         )
-        self._server = starting.result(_START_TIMEOUT_S)
+        self._server = starting.result(HANG_S)
         self.port: int = self._server.sockets[0].getsockname()[1]
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(_START_TIMEOUT_S)
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(HANG_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_START_TIMEOUT_S)
+        self._thread.join(HANG_S)
         self._loop.close()
 
     def requests(self, client_id: str, api_key: int) -> list[CountedRequest]:

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from compat_tests.eager_scenarios import owned_twice
 from compat_tests.group_of_members import GroupOfMembers, Settled
+from compat_tests.hang_limit import HANG_S
 from compat_tests.hostile.raw_member import RawMember, int16, int32, string
 from compat_tests.hostile.request_counter import METADATA, counted_kafka
 from compat_tests.kafka_cluster import Kafka
@@ -221,7 +222,7 @@ class StolenInstanceScenarios:
 
 def wait_until_it_has(partitions: int, member: RawMember) -> None:
     """At once in an eager group; in a cooperative one when others have given the partitions up."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANG_S
     while (found := partitions_of(member)) != partitions:
         assert time.monotonic() < deadline, found
         time.sleep(0.1)

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import pytest
 
+from compat_tests.hang_limit import HANG_S
 from compat_tests.java.random_groups import features
 from compat_tests.java.server_groups import Change, history, server_group
 from compat_tests.java.server_oracle import ByMember, ServerOracle
@@ -32,7 +33,7 @@ HISTORIES, EPOCHS = 80, 25
 def java_release() -> int:
     """Of the JVM that the oracle runs in."""
     said = subprocess.run(
-        [java_home_binary("java"), "-version"], capture_output=True, text=True, timeout=60, check=True
+        [java_home_binary("java"), "-version"], capture_output=True, text=True, timeout=HANG_S, check=True
     ).stderr
     found = re.search(r'version "(\d+)', said)
     assert found is not None

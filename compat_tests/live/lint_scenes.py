@@ -27,6 +27,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
 from confluent_kafka import Consumer, KafkaError
 
 from compat_tests.aiokafka.member import OURS, STOCK
+from compat_tests.hang_limit import HANG_S
 from compat_tests.kafka_cluster import Kafka
 from kafka_assignors.cli import main
 from kafka_assignors.livegroup import LiveGroup
@@ -36,7 +37,6 @@ __all__ = ["AiokafkaMember", "Scene", "Settings", "first_error", "poll_until"]
 
 Settings = Mapping[str, Any]
 
-_TIMEOUT_S = 20.0
 _OF_LINT_ALONE = ("client", "client_version", "members")
 
 
@@ -99,7 +99,7 @@ def for_client(settings: Settings) -> dict[str, Any]:
 
 def poll_until(consumer: Consumer, condition: Callable[[], Any]) -> Any:
     """Polls a librdkafka consumer until the condition holds, and returns its value."""
-    deadline = time.monotonic() + _TIMEOUT_S
+    deadline = time.monotonic() + HANG_S
     while time.monotonic() < deadline:
         consumer.poll(0.1)
         value = condition()
@@ -110,7 +110,7 @@ def poll_until(consumer: Consumer, condition: Callable[[], Any]) -> Any:
 
 def first_error(consumer: Consumer) -> KafkaError:
     """Polls a librdkafka consumer until it reports an error."""
-    deadline = time.monotonic() + _TIMEOUT_S
+    deadline = time.monotonic() + HANG_S
     while time.monotonic() < deadline:
         message = consumer.poll(0.1)
         error = message.error() if message is not None else None
@@ -185,10 +185,10 @@ class AiokafkaMember(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def until(self, condition: Callable[[], Any], what: str = "it") -> None:
         """Waits until the condition holds; fails with what the member failed with, if it does."""
-        deadline = time.monotonic() + _TIMEOUT_S
+        deadline = time.monotonic() + HANG_S
         while not condition():
             if self._polling.done():
                 self._polling.result()
             if time.monotonic() > deadline:
-                raise TimeoutError(f"waited {_TIMEOUT_S:g} s for {what}")
+                raise TimeoutError(f"waited {HANG_S:g} s for {what}")
             await asyncio.sleep(0.05)

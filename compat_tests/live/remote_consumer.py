@@ -29,13 +29,13 @@ from types import TracebackType
 from typing import Any
 
 from compat_tests.group_of_members import GroupOfMembers
+from compat_tests.hang_limit import HANG_S
 from compat_tests.kafka_cluster import Kafka
 from compat_tests.processes import Processes
 
 __all__ = ["RemoteConsumer", "RemoteGroup", "Setup"]
 
 _ROOT = Path(__file__).resolve().parents[2]
-_TIMEOUT_S = 45.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class RemoteConsumer:
 
     def receive(self) -> Any:
         """The result of the oldest step that was sent; RemoteError if it raised."""
-        deadline = time.monotonic() + _TIMEOUT_S
+        deadline = time.monotonic() + HANG_S
         while True:
             answers = [
                 line for line in self.log.read_bytes().split(b"\n")[:-1] if line.startswith(b'{"answer"')
@@ -187,10 +187,10 @@ class RemoteGroup:
 
     def poll(self, *consumers: RemoteConsumer, until: Callable[[], bool], what: str) -> None:
         """Have these consumers poll, all at the same time, until the condition is true."""
-        deadline = time.monotonic() + _TIMEOUT_S
+        deadline = time.monotonic() + HANG_S
         while not until():
             if time.monotonic() > deadline:
-                raise TimeoutError(f"waited {_TIMEOUT_S:.0f} s for {what}")
+                raise TimeoutError(f"waited {HANG_S:.0f} s for {what}")
             for consumer in consumers:
                 consumer.send("poll")
             for consumer in consumers:
@@ -232,7 +232,7 @@ class RemoteGroup:
         try:
             topic = self._group.topic("orders")
             asked = [TopicPartition(topic, partition) for partition in range(self.partitions)]
-            found = consumer.committed(asked, timeout=10)
+            found = consumer.committed(asked, timeout=HANG_S)
         finally:
             consumer.close()
         return {partition.partition: partition.offset for partition in found if partition.offset >= 0}

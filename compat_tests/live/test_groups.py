@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from compat_tests.group_of_members import GroupOfMembers
+from compat_tests.hang_limit import HANG_S
 from compat_tests.kafka_cluster import Kafka
 from kafka_assignors.cli import main
 from kafka_assignors.jsonform import parse_group
@@ -217,7 +218,7 @@ def test_a_watch_on_a_terminal_ends_with_an_interrupt_and_0(scene: Scene) -> Non
         while seen.count(b"Ctrl-C ends it") < 2:
             seen += _read(terminal)
         watch.send_signal(signal.SIGINT)
-        assert watch.wait(30) == 0
+        assert watch.wait(HANG_S) == 0
     finally:
         watch.kill()
         os.close(terminal)
@@ -325,7 +326,7 @@ def test_without_a_terminal_it_does_not_delete_unasked(kafka: Kafka, empty_group
         input="y\n",
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_S,
         check=False,
     )
     assert done.returncode == 2
@@ -351,7 +352,7 @@ def test_at_a_terminal_it_lists_what_goes_and_asks(
         while b"[y/N]" not in seen:
             seen += _read(terminal)
         os.write(terminal, answer)
-        assert deletion.wait(30) == 0
+        assert deletion.wait(HANG_S) == 0
     finally:
         deletion.kill()
         os.close(terminal)

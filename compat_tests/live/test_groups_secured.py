@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from compat_tests.hang_limit import HANG_S
 from compat_tests.kafka_cluster import KafkaCluster, free_ports
 
 COMMAND = [sys.executable, "-m", "kafka_assignors.cli", "groups"]
@@ -38,7 +39,7 @@ class Secured:
             [*COMMAND, *arguments, "--bootstrap-server", f"localhost:{port}", "--command-config", str(file)],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=HANG_S,
             check=False,
         )
 
@@ -172,14 +173,14 @@ def test_a_watch_survives_a_broker_that_is_away(secured: Secured, tmp_path: Path
             secured.cluster.start(1)
             _wait(lambda: out.read_bytes().count(b"\n") > seen)
             watch.send_signal(signal.SIGINT)
-            assert watch.wait(30) == 0
+            assert watch.wait(HANG_S) == 0
         finally:
             watch.kill()
     said = err.read_text(encoding="utf-8").splitlines()
     assert [line for line in said if not line.endswith((" …", "; trying again"))] == []
 
 
-def _wait(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
+def _wait(condition: Callable[[], bool], timeout_s: float = HANG_S) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"

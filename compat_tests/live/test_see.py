@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from compat_tests.hang_limit import HANG_S
 from compat_tests.kafka_cluster import Kafka, free_ports
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -23,7 +24,7 @@ def see(kafka: Kafka, *arguments: str) -> subprocess.Popen[str]:
 
 def test_both_groups_are_shown_and_ours_gives_up_less(kafka: Kafka) -> None:
     running = see(kafka, "--seconds", "7", "--every", "2")
-    output, _ = running.communicate(timeout=120)
+    output, _ = running.communicate(timeout=HANG_S)
     assert running.returncode == 0, output
     assert re.search(r"d1 joins both groups", output), output
     assert re.search(r"d1 leaves both groups", output), output
@@ -46,7 +47,7 @@ def test_an_interrupt_ends_all_processes(kafka: Kafka) -> None:
             break
     assert members(kafka), said
     running.send_signal(signal.SIGINT)
-    output, _ = running.communicate(timeout=60)
+    output, _ = running.communicate(timeout=HANG_S)
     assert running.returncode == 130, said + output
     assert "stopped" in output
     assert "Traceback" not in output
@@ -55,7 +56,7 @@ def test_an_interrupt_ends_all_processes(kafka: Kafka) -> None:
 
 def test_a_broker_that_is_not_there_is_one_line(unused_port: int) -> None:
     running = see(Kafka(f"127.0.0.1:{unused_port}"))
-    output, _ = running.communicate(timeout=120)
+    output, _ = running.communicate(timeout=HANG_S)
     assert running.returncode == 1, output
     assert f"127.0.0.1:{unused_port}" in output
     assert "Traceback" not in output

@@ -1,0 +1,216 @@
+"""What a test can do with any cluster that runs: the few administrative calls of tests and recordings."""
+
+from __future__ import annotations
+
+import base64
+import concurrent.futures
+import contextlib
+import socket
+import struct
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Kafka", "KafkaError", "TopicDescription"]
+
+_ADMIN_TIMEOUT_S = 90.0
+_ATTEMPT_TIMEOUT_S = 5.0
+
+
+class KafkaError(RuntimeError):
+    """A cluster does not start or does not answer; the message quotes the broker's log if there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """A topic as a broker describes it.
+
+    Attributes:
+        topic_id: as Kafka prints it, 22 characters of URL-safe base64.
+        replica_racks: of each partition, the racks of its replicas, leader first at creation; "" for none.
+    """
+
+    topic: str
+    topic_id: str
+    replica_racks: tuple[tuple[str, ...], ...]
+
+    @property
+    def partitions(self) -> int:
+        return len(self.replica_racks)
+
+
+class Kafka:
+    """A running cluster, and the few administrative calls that tests and recordings need."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+
+    @property
+    def bootstrap(self) -> str:
+        """`host:port` of each broker, separated by commas."""
+        return self._bootstrap
+
+    def check(self, timeout_s: float = 10.0) -> None:
+        """Raises KafkaError if no broker answers within `timeout_s` seconds."""
+        self.racks(timeout_s)
+
+    def racks(self, timeout_s: float = _ADMIN_TIMEOUT_S) -> dict[int, str | None]:
+        """The rack of each live broker, by its id."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                with self.admin("describe the cluster") as admin:
+                    nodes = admin.describe_cluster(request_timeout=_ATTEMPT_TIMEOUT_S).result().nodes
+            except KafkaError:
+                # A client that was told of a controller that is dead by now waits for it until the timeout.
+                if time.monotonic() + _ATTEMPT_TIMEOUT_S > deadline:
+                    raise
+            else:
+                return {node.id: node.rack for node in nodes}
+
+    def create_topic(
+        self,
+        topic: str,
+        partitions: int = 1,
+        *,
+        replicas: Sequence[Sequence[int]] | None = None,
+        replication_factor: int = 1,
+    ) -> None:
+        """Create a topic and wait until each of its partitions has a leader.
+
+        Args:
+            replicas: of each partition, the ids of the brokers that hold it, instead of the two counts.
+        """
+        from confluent_kafka.cimpl import NewTopic
+
+        if replicas is None:
+            new = NewTopic(topic, num_partitions=partitions, replication_factor=replication_factor)
+        else:
+            assignment = [list(brokers) for brokers in replicas]
+            new = NewTopic(topic, num_partitions=len(assignment), replica_assignment=assignment)
+        with self.admin(f"create topic {topic}") as admin:
+            admin.create_topics([new], operation_timeout=_ADMIN_TIMEOUT_S)[topic].result(_ADMIN_TIMEOUT_S)
+        self._wait_for_leaders(topic, new.num_partitions)
+
+    def add_partitions(
+        self, topic: str, total: int, *, replicas: Sequence[Sequence[int]] | None = None
+    ) -> None:
+        """Grow a topic to `total` partitions; `replicas` names the brokers of each new one."""
+        from confluent_kafka.cimpl import NewPartitions
+
+        assignment = (
+            {} if replicas is None else {"replica_assignment": [list(brokers) for brokers in replicas]}
+        )
+        new = NewPartitions(topic, total, **assignment)
+        with self.admin(f"add partitions to topic {topic}") as admin:
+            admin.create_partitions([new], operation_timeout=_ADMIN_TIMEOUT_S)[topic].result(_ADMIN_TIMEOUT_S)
+        self._wait_for_leaders(topic, total)
+
+    def reassign(self, topic: str, replicas: Sequence[Sequence[int]]) -> None:
+        """Move the partitions of a topic to these brokers, and wait until they lie there and nowhere else."""
+        host, port = self.bootstrap.split(",")[0].rsplit(":", 1)
+        with socket.create_connection((host, int(port)), _ADMIN_TIMEOUT_S) as connection:
+            connection.sendall(_reassignment(topic, replicas))
+            answer = connection.makefile("rb")
+            error_code, *_ = struct.unpack_from(">h", answer.read(int.from_bytes(answer.read(4), "big")), 9)
+        if error_code:
+            raise KafkaError(f"cannot reassign topic {topic}: error code {error_code}")
+        racks = self.racks()
+        wanted = [{racks[broker] for broker in brokers} for brokers in replicas]
+        deadline = time.monotonic() + _ADMIN_TIMEOUT_S
+        while [set(found) for found in self.describe_topics([topic])[0].replica_racks] != wanted:
+            if time.monotonic() > deadline:
+                raise KafkaError(f"topic {topic} was not reassigned within {_ADMIN_TIMEOUT_S:g} s")
+            time.sleep(0.1)
+
+    def leaders(self, topic: str) -> list[int]:
+        """The broker that leads each partition."""
+        with self.admin(f"read the metadata of topic {topic}") as admin:
+            found = admin.list_topics(topic, timeout=_ADMIN_TIMEOUT_S).topics[topic].partitions
+        return [found[number].leader for number in sorted(found)]
+
+    def topics(self) -> list[str]:
+        """The names of all topics, internal ones among them."""
+        with self.admin("list the topics") as admin:
+            return sorted(admin.list_topics(timeout=_ADMIN_TIMEOUT_S).topics)
+
+    def delete_topic(self, topic: str) -> None:
+        with self.admin(f"delete topic {topic}") as admin:
+            admin.delete_topics([topic], operation_timeout=_ADMIN_TIMEOUT_S)[topic].result(_ADMIN_TIMEOUT_S)
+
+    def describe_topics(self, topics: Sequence[str]) -> list[TopicDescription]:
+        """What the brokers know of these topics now, in the order given."""
+        from confluent_kafka import TopicCollection
+
+        with self.admin(f"describe topics {', '.join(topics)}") as admin:
+            futures = admin.describe_topics(TopicCollection(list(topics)), request_timeout=_ADMIN_TIMEOUT_S)
+            descriptions = [futures[topic].result(_ADMIN_TIMEOUT_S) for topic in topics]
+        found = []
+        for topic, description in zip(topics, descriptions, strict=True):
+            racks = tuple(
+                tuple(node.rack or "" for node in partition.replicas)
+                for partition in sorted(description.partitions, key=lambda p: int(p.id))
+            )
+            found.append(TopicDescription(topic, _topic_id(description.topic_id), racks))
+        return found
+
+    def _wait_for_leaders(self, topic: str, partitions: int) -> None:
+        """Wait until every broker that we know of shows the topic as it is now.
+
+        A client that asks another broker right after the change may otherwise be told how it was before.
+        """
+        deadline = time.monotonic() + _ADMIN_TIMEOUT_S
+        for server in self.bootstrap.split(","):
+            with self.admin(f"read the metadata of topic {topic}", server) as admin:
+                while True:
+                    found = admin.list_topics(topic, timeout=_ADMIN_TIMEOUT_S).topics[topic].partitions
+                    if len(found) == partitions and all(p.leader >= 0 for p in found.values()):
+                        break
+                    if time.monotonic() > deadline:
+                        raise KafkaError(
+                            f"topic {topic}: not all of its {partitions} partitions have a leader at {server}"
+                        )
+                    time.sleep(0.05)
+
+    @contextlib.contextmanager
+    def admin(self, what: str, servers: str = "") -> Iterator[Any]:
+        """An admin client for one task, which must not outlive the block: it ends its futures with it.
+
+        Such tasks are few, and a client kept over the restart of a broker backs off for long.
+        """
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        servers = servers or self.bootstrap
+        admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+        try:
+            yield admin
+        except (KafkaException, TimeoutError, concurrent.futures.TimeoutError) as error:
+            reason = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
+            raise KafkaError(f"cannot {what} at {servers}: {reason}") from None
+
+
+def _reassignment(topic: str, replicas: Sequence[Sequence[int]]) -> bytes:
+    """AlterPartitionReassignments, version 0, with its size. (confluent-kafka has no call for it.)"""
+
+    def compact(items: Sequence[bytes]) -> bytes:
+        return bytes([len(items) + 1]) + b"".join(items)
+
+    no_tags = b"\0"
+    partitions = [
+        struct.pack(">i", number) + compact([struct.pack(">i", broker) for broker in brokers]) + no_tags
+        for number, brokers in enumerate(replicas)
+    ]
+    name = topic.encode()
+    topics = compact([bytes([len(name) + 1]) + name + compact(partitions) + no_tags])
+    header = struct.pack(">hhih", 45, 0, 1, -1) + no_tags
+    request = header + struct.pack(">i", int(_ADMIN_TIMEOUT_S * 1000)) + topics + no_tags
+    return struct.pack(">i", len(request)) + request
+
+
+def _topic_id(value: Any) -> str:
+    """Confluent's Uuid as Kafka prints it, whose low and high halves are signed 64-bit numbers."""
+    high, low = value.get_most_significant_bits(), value.get_least_significant_bits()
+    raw = (high % 2**64).to_bytes(8, "big") + (low % 2**64).to_bytes(8, "big")
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
