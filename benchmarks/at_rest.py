@@ -3,13 +3,16 @@
     python -m benchmarks.at_rest
     python -m benchmarks.at_rest --client kafka-python
     python -m benchmarks.at_rest --rounds 9 --seconds 20 --partitions 60 --call getmany
+    python -m benchmarks.at_rest --beside ../before/.venv/bin/python
 
-In each round two new processes, one of each class, read one topic at the same time, in groups of their own:
-what else the machine does takes the same from both. When their partitions are assigned and five seconds are
-over, they meet one after the other: no record; a record a second for each partition; a backlog of 2000
-records for each partition, which was written while they were paused. The CPU is that of the whole process,
-system calls included, but not that of the broker, which is one of our own. Shown are the medians of the
-rounds and of their ratios, and the smallest and the greatest ratio.
+In each round new processes, one of each class, read one topic at the same time, in groups of their own: what
+else the machine does takes the same from all. When their partitions are assigned and five seconds are over,
+they meet one after the other: no record; a record a second for each partition; a backlog of 2000 records for
+each partition, which was written while they were paused. The CPU is that of the whole process, system calls
+included, but not that of the broker, which is one of our own. Shown are the medians of the rounds and of
+their ratios, and the smallest and the greatest ratio.
+
+`--beside` adds our consumer as another interpreter has it installed, for instance of an earlier release.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from typing import Any
 
 from compat_tests.kafka_cluster import KafkaCluster
 
-STOCK, OURS = "stock", "ours"
+STOCK, OURS, BESIDE = "stock", "ours", "beside"
 AIOKAFKA, KAFKA_PYTHON = "aiokafka", "kafka-python"
 IDLE, STEADY, BACKLOG = "no record", "a record a second", "backlog"
 BACKLOG_PER_PARTITION = 2000
@@ -59,7 +62,7 @@ async def consume_with_aiokafka(kind: str, topic: str, bootstrap: str, partition
 
     from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 
-    made: Any = {STOCK: AIOKafkaConsumer, OURS: CooperativeAIOKafkaConsumer}[kind]
+    made: Any = AIOKafkaConsumer if kind == STOCK else CooperativeAIOKafkaConsumer
     consumer = made(topic, bootstrap_servers=bootstrap, group_id=uuid.uuid4().hex)
     records = 0
 
@@ -90,7 +93,7 @@ def consume_with_kafka_python(kind: str, topic: str, bootstrap: str, partitions:
 
     from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
-    made: Any = {STOCK: KafkaConsumer, OURS: CooperativeKafkaConsumer}[kind]
+    made: Any = KafkaConsumer if kind == STOCK else CooperativeKafkaConsumer
     consumer = made(topic, bootstrap_servers=bootstrap, group_id=uuid.uuid4().hex)
     records = 0
     order = ""
@@ -146,8 +149,8 @@ def _tell(records: int) -> None:
 class Consumer:
     """A process that consumes, seen from outside."""
 
-    def __init__(self, *arguments: str) -> None:
-        command = [sys.executable, "-m", "benchmarks.at_rest", "--consume", *arguments]
+    def __init__(self, python: str, *arguments: str) -> None:
+        command = [python, "-m", "benchmarks.at_rest", "--consume", *arguments]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def wait_until_ready(self) -> None:
@@ -180,11 +183,15 @@ class Round:
         self._seconds = options.seconds
         kafka.create_topic(self._topic, options.partitions)
         self._producer = Producer({"bootstrap.servers": kafka.bootstrap, "linger.ms": 0})
+        pythons = {STOCK: sys.executable, OURS: sys.executable}
+        if options.beside:
+            pythons[BESIDE] = options.beside
         self._consumers = {
             kind: Consumer(
-                options.client, kind, self._topic, kafka.bootstrap, str(options.partitions), options.call
+                python,
+                *(options.client, kind, self._topic, kafka.bootstrap, str(options.partitions), options.call),
             )
-            for kind in (STOCK, OURS)
+            for kind, python in pythons.items()
         }
 
     def measure(self) -> dict[str, dict[str, Usage]]:
@@ -237,20 +244,25 @@ class Round:
 
 
 def show(rounds: list[dict[str, dict[str, Usage]]], seconds: float) -> None:
-    """Medians, and the ratios ours / stock."""
+    """Medians, and the ratios ours / stock and ours / beside."""
     for load in (IDLE, STEADY, BACKLOG):
         usages = [measured[load] for measured in rounds]
 
         def cost(usage: Usage, load: str = load) -> float:
             return usage.cpu_s / usage.records * 1e6 if load == BACKLOG else usage.cpu_s / seconds * 1e3
 
-        stock, ours = (statistics.median(cost(usage[kind]) for usage in usages) for kind in (STOCK, OURS))
-        ratios = [cost(usage[OURS]) / cost(usage[STOCK]) for usage in usages]
         unit = "us a record" if load == BACKLOG else "ms a second"
-        print(
-            f"{load:18} stock {stock:6.2f}, ours {ours:6.2f} {unit}; ratio {statistics.median(ratios):.3f} "
-            f"({min(ratios):.3f} to {max(ratios):.3f} in {len(ratios)} rounds)"
-        )
+        ours = statistics.median(cost(usage[OURS]) for usage in usages)
+        for kind in (STOCK, BESIDE):
+            if kind not in usages[0]:
+                continue
+            other = statistics.median(cost(usage[kind]) for usage in usages)
+            ratios = [cost(usage[OURS]) / cost(usage[kind]) for usage in usages]
+            print(
+                f"{load:18} {kind:6} {other:6.2f}, ours {ours:6.2f} {unit}; ratio "
+                f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f} "
+                f"in {len(ratios)} rounds)"
+            )
 
 
 def main() -> None:
@@ -261,6 +273,9 @@ def main() -> None:
     parser.add_argument("--client", choices=(AIOKAFKA, KAFKA_PYTHON), default=AIOKAFKA)
     parser.add_argument(
         "--call", choices=("getone", "getmany"), default="getone", help="of aiokafka; kafka-python's is poll"
+    )
+    parser.add_argument(
+        "--beside", default="", metavar="PYTHON", help="an interpreter with another release of ours"
     )
     parser.add_argument("--consume", nargs=6, help=argparse.SUPPRESS)
     options = parser.parse_args()
