@@ -7,6 +7,7 @@ TOX_ARGS ?=
 SEE_ARGS ?=
 SEEDS ?= 1
 MINUTES ?= 10
+CHAOS_ARGS ?=
 STRATEGIES ?= range,roundrobin,sticky,cooperative-sticky,rack-aware-sticky
 export PATH := $(PATH)$(shell .ci/pythons)
 export UV_PYTHON_DOWNLOADS ?= never
@@ -17,7 +18,7 @@ PYSPARKS := 4.0 4.3
 
 SOURCES := pyproject.toml $(shell find src plugins spark_validation/kafka_assignors_spark -type f ! -name '*.pyc')
 
-.PHONY: help demo see test test-all chaos matrix-docs lint record needs-java needs-maven pysparks clean
+.PHONY: help demo see test test-all chaos soak upstream-aiokafka matrix-docs lint record needs-java needs-maven pysparks clean
 
 help:
 	@echo "make demo         replay the recorded history of real consumer groups in local Spark"
@@ -25,6 +26,8 @@ help:
 	@echo "make test         lint and every test, in the environments of tox.ini ($(JOBS) at once: JOBS=n)"
 	@echo "make test-all     the same with every supported version of the clients on every supported Python (hours)"
 	@echo "make chaos        random events on a mixed group and three brokers (SEEDS=1-20 MINUTES=10, for each seed)"
+	@echo "make soak         consumers of each kind for MINUTES, and what of them grows: a table and curves in soak/"
+	@echo "make upstream-aiokafka  aiokafka's own tests with both consumers (AIOKAFKA=folder, a checkout)"
 	@echo "make matrix-docs  write what the last of the two ran into docs/compatibility.md"
 	@echo "make lint         ruff, mypy, pyright, import-linter"
 	@echo "make record       record a new history on a local three-broker cluster (about a quarter of an hour)"
@@ -51,7 +54,14 @@ test-all: needs-java needs-maven pysparks
 	$(call run_tox,-m all)
 
 chaos: needs-java needs-maven .tools/ok
-	.tools/bin/tox run -e chaos $(TOX_ARGS) -- --seeds $(SEEDS) --minutes $(MINUTES)
+	.tools/bin/tox run -e chaos $(TOX_ARGS) -- --seeds $(SEEDS) --minutes $(MINUTES) $(CHAOS_ARGS)
+
+soak: needs-java needs-maven .tools/ok
+	.tools/bin/tox run -e soak $(TOX_ARGS) -- --minutes $(MINUTES) --folder soak --picture soak/soak.svg
+
+upstream-aiokafka: needs-java needs-maven .tools/ok
+	@test -d "$(AIOKAFKA)" || { echo "AIOKAFKA=folder is needed: a checkout of aiokafka, of the newest supported release" >&2; exit 1; }
+	AIOKAFKA="$(abspath $(AIOKAFKA))" .tools/bin/tox run -e upstream-aiokafka $(TOX_ARGS)
 
 matrix-docs:
 	$(PYTHON) -m compat_tests.matrix docs .tox/matrix docs/compatibility.md

@@ -51,7 +51,8 @@ def compare(
         note(f"replaying by spark-submit --master {cluster.master} --py-files {packages.name}")
         done = cluster.submit(program, arguments, py_files=packages, timeout_s=timeout_s)
         if done.returncode != 0:
-            raise RuntimeError(f"spark-submit ended with {done.returncode}: {done.stderr[-4000:]}")
+            said = f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+            raise RuntimeError(f"spark-submit ended with {done.returncode}: {said}")
         workers = cluster.executors()
     note("replaying here")
     run_replay(

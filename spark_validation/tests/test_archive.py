@@ -144,6 +144,7 @@ def test_it_goes_on_until_it_is_told_to_stop(topic: Topic) -> None:
     assert result.batches >= 2
 
 
+@pytest.mark.exhaustive
 def test_an_archive_is_replayed_as_it_is_with_the_topics_of_its_time(topic: Topic) -> None:
     orders = f"orders-{time.time_ns()}"
     topic.kafka.create_topic(orders, partitions=2)

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from compat_tests.hang_limit import HANG_S
 from kafka_assignors.cli import main
 from kafka_assignors.protocol import (
     ConsumerAssignment,
@@ -225,7 +226,7 @@ def test_a_missing_java_is_named(history: Path, tmp_path: Path) -> None:
         [sys.executable, "-m", "kafka_assignors.cli", "replay", str(history)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANG_S,
         check=False,
         env=environment,
     )

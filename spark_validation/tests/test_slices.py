@@ -16,11 +16,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from compat_tests.hang_limit import HANG_S
 from kafka_assignors.pauses import PauseModel
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors_spark import consumer_groups
 from kafka_assignors_spark import history as group_history
 from kafka_assignors_spark.catalogue import Catalogue
+from kafka_assignors_spark.checkpoint import Checkpoint
 from kafka_assignors_spark.inputs import catalogue_of, recorded_records
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.rebalances import Generation
@@ -75,6 +77,7 @@ def same(one: ReplayResult, other: ReplayResult) -> bool:
     )
 
 
+@pytest.mark.exhaustive
 def test_a_replay_in_pieces_is_the_replay_in_one(path: str, in_one: ReplayResult) -> None:
     phases: list[str] = []
     in_pieces = run_replay(
@@ -97,7 +100,35 @@ run_replay(options, lambda step: None, Limits(int(chunk_bytes), int(slice_bytes)
 """
 
 
+class Stopped(Exception):
+    """Ends a replay after its first slice."""
+
+
 @pytest.mark.exhaustive
+def test_a_replay_that_was_stopped_goes_on_where_it_was(
+    path: str, in_one: ReplayResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    keep = Checkpoint.keep
+
+    def keep_the_first(self: Checkpoint, number: int, rows: DataFrame) -> DataFrame:
+        if number > 0:
+            raise Stopped
+        return keep(self, number, rows)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Checkpoint, "keep", keep_the_first)
+        with pytest.raises(Stopped):
+            run(path, PIECES, checkpoint=str(checkpoint), modes=(Mode.ROLLOUT,))
+    (first,) = checkpoint.glob("slice=*/_SUCCESS")
+    written_at = first.stat().st_mtime_ns
+    resumed = run(path, PIECES, checkpoint=str(checkpoint), modes=(Mode.ROLLOUT,))
+    assert len(list(checkpoint.glob("slice=*/_SUCCESS"))) > 1
+    assert first.stat().st_mtime_ns == written_at
+    assert figures(resumed.verdicts) == figures(v for v in in_one.verdicts if v.mode is Mode.ROLLOUT)
+
+
+@pytest.mark.slow
 def test_a_replay_in_one_mode_that_was_killed_goes_on_where_it_was(
     spark: SparkSession, path: str, in_one: ReplayResult, tmp_path: Path
 ) -> None:
@@ -110,7 +141,7 @@ def test_a_replay_in_one_mode_that_was_killed_goes_on_where_it_was(
         stderr=subprocess.DEVNULL,
     )
     try:
-        deadline = time.monotonic() + 200
+        deadline = time.monotonic() + HANG_S
         while not list(checkpoint.glob("slice=*/_SUCCESS")):
             assert process.poll() is None, "it ended before it could be killed"
             assert time.monotonic() < deadline

@@ -82,7 +82,7 @@ def test_nobody_listening_fails_within_the_time_given() -> None:
     started = time.monotonic()
     with pytest.raises(SourceError, match=r"no answer from 127\.0\.0\.1:1 within 2 s"):
         GroupRecordsReader(SourceOptions.parse(options)).partitions()
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 120
 
 
 def test_a_wrong_client_property_is_named() -> None:

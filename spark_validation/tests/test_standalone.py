@@ -22,7 +22,7 @@ def test_a_replay_by_spark_submit_on_two_workers_is_the_replay_here(
 ) -> None:
     path = str(tmp_path / "fleet")
     history.write(spark, FLEET, path)
-    compared = compare(path, "range,cooperative-sticky", tmp_path, timeout_s=250)
+    compared = compare(path, "range,cooperative-sticky", tmp_path, timeout_s=600)
     assert compared.workers == 2
     assert compared.differing == []
     assert {name for name in TABLES if compared.there[name]} >= {

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from compat_tests.hang_limit import HANG_S
 from kafka_assignors.cli import main
 from kafka_assignors_spark.report import json_report
 from spark_validation.tests.groups import Log, member, write_history
@@ -111,7 +112,7 @@ def test_a_written_report_is_judged_where_spark_is_not_installed(report: Path, p
         f"sys.exit(main(['validate', {str(report)!r}, '--policy', {str(policy)!r}]))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
 
