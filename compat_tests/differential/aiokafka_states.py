@@ -152,7 +152,9 @@ async def stalled(scene: Scene) -> None:
     await scene.until(lambda: scene.wire.answered["LeaveGroup"] > left)
     if scene.is_stock:  # It tells the listener at once; ours does with the next poll.
         await scene.until(lambda: scene.told[-1].startswith("revoked"))
+    join = scene.wire.hold("JoinGroup")  # A call may bring it back, and the others find it on its way.
     await scene.perform()
+    join.set()
     scene.observe("then", await scene.deliver())
 
 

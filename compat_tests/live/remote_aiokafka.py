@@ -45,6 +45,9 @@ class Steps:
             "assigned": [tp.partition for tp in self._consumer.assignment()],
         }
 
+    async def positions(self) -> list[int]:
+        return [await self._consumer.position(tp) for tp in sorted(self._consumer.assignment())]
+
     async def commit(self) -> None:
         await self._consumer.commit()
 

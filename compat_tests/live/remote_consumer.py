@@ -115,6 +115,11 @@ class RemoteConsumer:
         self.assigned = frozenset(polled["assigned"])
         self.delivered += [(partition, offset) for partition, offset in polled["records"]]
 
+    def positions(self) -> list[int | None]:
+        """The position in each assigned partition, looked up if there is none."""
+        positions: list[int | None] = self.do("positions")
+        return positions
+
     def commit(self) -> None:
         """Commit what was delivered."""
         self.do("commit")

@@ -74,6 +74,9 @@ class Steps:
             "assigned": [tp.partition for tp in self._consumer.assignment()],
         }
 
+    def positions(self) -> list[int | None]:
+        return [self._consumer.position(tp) for tp in sorted(self._consumer.assignment())]
+
     def commit(self) -> None:
         self._consumer.commit()
 

@@ -10,7 +10,7 @@ import pytest
 
 from compat_tests.soak.counts import MEASURES
 from compat_tests.soak.growth import Series, growing, growth_of, read
-from compat_tests.soak.repetition import added_by_each_round, sample
+from compat_tests.soak.repetition import Sample, added_by_each_round, sample
 
 HOURS = 2
 TIMES = [float(seconds) for seconds in range(0, HOURS * 3600, 20)]
@@ -85,19 +85,24 @@ class TestSamples:
         assert found.types == {"a": [1, 1, 1], "b": [2, 3, 3], "c": [0.0, 4, 0]}
 
 
+class Kept:
+    """Objects of a type that the rest of the process has none of."""
+
+
+KEPT = f"{Kept.__module__}.{Kept.__qualname__}"
+
+
 class TestRounds:
     def test_one_object_for_each_repetition_is_found(self) -> None:
-        kept: list[object] = []
-        samples = []
-        for _ in range(3):
-            kept += [{"kept": []} for _ in range(10)]
-            samples.append(sample())
-        assert added_by_each_round(samples, 10) == {"builtins.dict": 10, "builtins.list": 10}
+        assert added_by_each_round(self.samples(10, 10, 10), 10)[KEPT] == 10
 
     def test_what_one_round_alone_adds_is_a_cache(self) -> None:
-        kept: list[object] = []
+        assert KEPT not in added_by_each_round(self.samples(0, 10, 0), 10)
+
+    def samples(self, *added: int) -> list[Sample]:
+        kept: list[Kept] = []
         samples = []
-        for number in range(3):
-            kept += [{"kept": []} for _ in range(10 if number == 1 else 0)]
+        for number in added:
+            kept += [Kept() for _ in range(number)]
             samples.append(sample())
-        assert added_by_each_round(samples, 10) == {}
+        return samples
