@@ -78,7 +78,7 @@ def violations(brokers: KafkaCluster, *rounds: Sequence[Step]) -> list[Violation
         ),
         (
             "hasty",
-            [Step(0, SlowListener("a", 2.0, 10.0)), Step(1, Join("b", "aiokafka", BOTH))],
+            [Step(0, SlowListener("a", 5.0, 60.0)), Step(1, Join("b", "aiokafka", BOTH))],
             "no partition has two live owners",
         ),
     ],
@@ -89,12 +89,7 @@ def test_a_member_with_a_fault_is_found_out(
 ) -> None:
     faulty = Kind(fault, f"compat_tests.chaos.members.{fault}_member", ours=True)
     monkeypatch.setattr(chaos_group, "KINDS", {**KINDS, fault: faulty})
-
-    def broken_rules() -> set[str]:
-        return {one.rule for one in violations(brokers, [Step(0, Join("a", fault, BOTH))], steps)}
-
-    # It shows if the member has records in hand when it is frozen, and is given them before it is told.
-    assert any(broken in broken_rules() for _ in range(4))
+    assert broken in {one.rule for one in violations(brokers, [Step(0, Join("a", fault, BOTH))], steps)}
 
 
 @pytest.mark.timeout(240)

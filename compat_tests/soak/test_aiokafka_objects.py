@@ -103,7 +103,7 @@ async def grown(repeat: Callable[[], Awaitable[object]], times: int) -> dict[str
 
 
 async def drop_cancelled_timers() -> None:
-    """Have the event loop drop them: it keeps each until its time, unless most of more than 100 are cancelled."""
+    """The event loop keeps them until their time, unless most of more than 100 timers are cancelled."""
     loop = asyncio.get_running_loop()
     for timer in [loop.call_later(60, print) for _ in range(1000)]:
         timer.cancel()

@@ -7,7 +7,7 @@ import contextlib
 import signal
 import sys
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -45,10 +45,9 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         self._consumer = CooperativeAIOKafkaConsumer(**self._settings())
         loop = asyncio.get_running_loop()
         loop.set_default_executor(ThreadPoolExecutor(_EXECUTOR_THREADS))
-        # Between two steps of the loop: `getmany` does not give up the loop after it has looked at the lease.
         self._orders = ChaosOrders(
             self._reporter,
-            freeze=loop.call_soon_threadsafe,
+            freeze=lambda stand_still: loop.call_soon_threadsafe(self._freeze, stand_still),
             fill_executor=lambda seconds: loop.call_soon_threadsafe(_fill_executor, seconds),
         )
         self._stopping = asyncio.Event()
@@ -100,6 +99,10 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
     async def _process(self, batch: dict[TopicPartition, Sequence[Any]]) -> None:
         for tp, records in batch.items():
             self._application.process(tp.topic, tp.partition, [record.offset for record in records])
+
+    def _freeze(self, stand_still: Callable[[], object]) -> None:
+        # Between two steps of the loop: `getmany` does not give up the loop after it has looked at the lease.
+        stand_still()
 
     async def _commit_now_and_then(self) -> None:
         while True:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from aiokafka import TopicPartition
+
 from compat_tests.chaos.members import aiokafka_member
+from compat_tests.member_reports import MemberSpec
 from kafka_assignors.rebalance import Settings
 from kafka_assignors_aiokafka.cooperative import coordinator
 
@@ -23,8 +27,38 @@ def _endless(**settings: Any) -> Settings:
     )
 
 
+class LeaselessMember(aiokafka_member.Member):
+    """It is frozen with records in hand, and delivers them as soon as it goes on."""
+
+    rest_between_polls_s = 0.3
+
+    def __init__(self, spec: MemberSpec) -> None:
+        super().__init__(spec)
+        self._positions: dict[TopicPartition, int] = {}
+
+    async def _process(self, batch: dict[TopicPartition, Sequence[Any]]) -> None:
+        await super()._process(batch)
+        self._positions.update((tp, records[-1].offset + 1) for tp, records in batch.items())
+
+    def _freeze(self, stand_still: Callable[[], object]) -> None:
+        if self._has_records_in_hand():
+            stand_still()
+        else:
+            asyncio.get_running_loop().call_later(0.01, self._freeze, stand_still)
+
+    def _has_records_in_hand(self) -> bool:
+        # The answer that tells the end of a partition has brought the records before it.
+        return any(
+            tp in self._positions and (self._consumer.highwater(tp) or 0) > self._positions[tp]
+            for tp in self._consumer.assignment()
+        )
+
+
+async def main() -> None:
+    await LeaselessMember(MemberSpec.from_arguments()).run()
+
+
 if __name__ == "__main__":
     # The coordinator asks the machine, and the machine asks its settings; requests have the true ones.
     setattr(coordinator, "Settings", _endless)  # noqa: B010  # mypy takes it for a class
-    aiokafka_member.Member.rest_between_polls_s = 0.3
-    asyncio.run(aiokafka_member.main())
+    asyncio.run(main())
