@@ -188,20 +188,21 @@ class StolenInstanceScenarios:
             for name in ("victim", "b"):
                 group.start(name, [self.strategy], instance_id=name)
                 settled = group.settle(after=settled)
-            attempts = (self._steal("victim", group) for _ in range(5))
-            stolen = decode_assignment(next(filter(None, attempts)))
+            stolen = decode_assignment(self._steal("victim", group))
             assert stolen.partitions == {t: tuple(ps) for t, ps in settled.of("victim").items()}
             for name in ("leader", "b"):
                 last = group.members[name].reports()[-1]
                 assert (last["event"], last["generation"]) == ("assigned", settled.generation)
 
-    def _steal(self, instance_id: str, group: GroupOfMembers) -> bytes | None:
+    def _steal(self, instance_id: str, group: GroupOfMembers) -> bytes:
         """Join as a member that is there, until one of the two is fenced; what the thief was assigned.
 
-        Who is fenced finds out when it next speaks. A client that does not say its instance id then learns
-        only that it is unknown, joins anew, and so takes the place back: perhaps before the thief has sent
-        its SyncGroup, and then the answer is None.
+        A member that is fenced finds out when it next speaks. A client that does not say its instance id then
+        learns only that it is unknown, joins anew, and so takes the place back. The victim stands still until
+        the thief has its assignment: it could take the place back before the thief has sent its SyncGroup.
         """
+        victim = group.members[instance_id]
+        group.freeze(instance_id)
         with RawMember(
             group.kafka.bootstrap,
             group.id,
@@ -210,14 +211,13 @@ class StolenInstanceScenarios:
             protocol=self.strategy,
             instance_id=instance_id,
         ) as thief:
-            victim = group.members[instance_id]
+            stolen = thief.wait_until_assigned().assignment
+            group.thaw(instance_id)
             group.wait_for(
                 "one of the two to be fenced",
-                lambda: (
-                    thief.error or (thief.assignments and "FencedInstanceId" in str(victim.reports("failed")))
-                ),
+                lambda: thief.error or "FencedInstanceId" in str(victim.reports("failed")),
             )
-            return thief.assignments[0].assignment if thief.assignments else None
+            return stolen
 
 
 def wait_until_it_has(partitions: int, member: RawMember) -> None:
