@@ -5,15 +5,22 @@ from __future__ import annotations
 import time
 from collections import deque
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka.errors import KafkaTimeoutError
 from kafka.future import Future
+from kafka.structs import TopicPartition
 
 from kafka_assignors_kafka_python.cooperative.inside import Fetcher
 from kafka_assignors_kafka_python.cooperative.partitions import CooperativeSubscriptionState
 
 __all__ = ["CooperativeFetcher"]
+
+
+class _Leader(NamedTuple):
+    topic_id: Any
+    epoch: int
+    id: int
 
 
 class CooperativeFetcher(Fetcher):  # type: ignore[misc]
@@ -32,7 +39,9 @@ class CooperativeFetcher(Fetcher):  # type: ignore[misc]
         self._under_way: list[Any] = []
         self._has_knocked = False
         self._knocked = Future()
-        self._leaders: dict[Any, Any] = {}
+        self._leaders: dict[TopicPartition, _Leader] = {}
+        """The newest leader of each partition that metadata or fetches have named."""
+        self._manager.cluster.add_listener(self._keep_newer_leaders)
 
     def knock(self) -> None:
         """Have the user's thread look what there is to do."""
@@ -68,27 +77,32 @@ class CooperativeFetcher(Fetcher):  # type: ignore[misc]
         """Whether positions are being validated (KIP-320), the end of which wakes nobody up."""
         return bool(self._subscriptions.partitions_in_validation())
 
-    def maybe_validate_positions(self) -> None:
-        """Find positions to validate, against the newest leader of each partition that metadata have named.
+    def _keep_newer_leaders(self, cluster: Any) -> None:
+        """Put back the leaders that metadata have replaced by those of older epochs.
 
-        A broker that is behind names leaders of older epochs. kafka-python takes them over, and prefers to
-        ask a broker that leads nothing, such as one that was restarted. Leaders refuse older epochs.
+        A broker that is behind names such. kafka-python takes them over, and prefers to ask a broker that
+        leads nothing, such as one that was restarted. Leaders refuse older epochs.
         """
+        known, self._leaders = self._leaders, {}
+        for topic in cluster.topics(exclude_internal_topics=False):
+            topic_id = cluster.topic_id(topic)
+            for number in cluster.partitions_for_topic(topic) or ():
+                tp = TopicPartition(topic, number)
+                before = known.get(tp)
+                if before and before.topic_id == topic_id and cluster.broker_metadata(before.id) is not None:
+                    cluster.update_partition_leader(tp, before.id, before.epoch)  # If its epoch is newer.
+                self._note_leader(tp)
+
+    def _maybe_update_current_leader(self, tp: TopicPartition, partition_data: Any) -> None:
+        super()._maybe_update_current_leader(tp, partition_data)
+        self._note_leader(tp)
+
+    def _note_leader(self, tp: TopicPartition) -> None:
         cluster = self._manager.cluster
-        leaders: dict[Any, Any] = {}
-        for tp in self._subscriptions.assigned_partitions():
-            topic_id, epoch = cluster.topic_id(tp.topic), cluster.leader_epoch_for_partition(tp)
-            if topic_id is None or epoch is None or epoch < 0:
-                continue  # Without its id, a topic that was created again cannot be told from the old one.
-            leader = cluster.leader_for_partition(tp)
-            known_id, known_epoch, known = self._leaders.get(tp, (topic_id, epoch, leader))
-            is_behind = known_id == topic_id and known_epoch > epoch
-            if is_behind and cluster.broker_metadata(known) is not None:
-                cluster.update_partition_leader(tp, known, known_epoch)
-                epoch, leader = known_epoch, known
-            leaders[tp] = topic_id, epoch, leader
-        self._leaders = leaders
-        super().maybe_validate_positions()
+        topic_id, epoch = cluster.topic_id(tp.topic), cluster.leader_epoch_for_partition(tp)
+        # Without its id, a topic that was created again cannot be told from the old one.
+        if topic_id is not None and epoch is not None and epoch >= 0:
+            self._leaders[tp] = _Leader(topic_id, epoch, cluster.leader_for_partition(tp))
 
     def validate_offsets_if_needed(self, timeout_ms: float | None = None) -> Any:
         """Validate positions that are not being validated yet; a future, or None.

@@ -43,7 +43,7 @@ Checked with kafka-python 3.0.12. What is touched beside the public interface:
         _send_fetches_async             extended: puts there what wakes the user's thread up
         in_flight_fetches               replaced
         _next_partition_records         the records that are handed out next, or none, or no more
-        maybe_validate_positions        extended: against the newest leaders
+        _maybe_update_current_leader    extended: the newest leaders are kept
         _validate_offsets_async         replaced: asks each leader by itself
         _group_offset_for_leader_epoch_requests, _validate_offsets_for_node
         _reset_task, _validation_task, _sensors
@@ -53,7 +53,7 @@ Checked with kafka-python 3.0.12. What is touched beside the public interface:
         run, sleep, _io_thread
     ClusterMetadata
         _coordinator_brokers            {node id: broker}: a node id has a connection of its own
-        topic_id, leader_for_partition, leader_epoch_for_partition, update_partition_leader
+        topics, topic_id, leader_for_partition, leader_epoch_for_partition, update_partition_leader
         broker_metadata, request_update, partitions_for_topic, add_listener, remove_listener
         unauthorized_topics             those of the user alone while `_handle_metadata_update` runs
     GroupCoordinatorMetrics, ConsumerCoordinatorMetrics
@@ -123,9 +123,11 @@ _OF_FETCHER = (
     "_next_partition_records",
     "_reset_task",
     "_validation_task",
+    "_maybe_update_current_leader",
     "_validate_offsets_async",
     "_validate_offsets_for_node",
     "_group_offset_for_leader_epoch_requests",
+    "_manager.cluster.add_listener",
     "_manager.cluster.topic_id",
     "_manager.cluster.update_partition_leader",
     "_sensors",
