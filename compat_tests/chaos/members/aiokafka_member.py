@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from aiokafka import ConsumerRebalanceListener, TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from compat_tests.aiokafka.member import settings_of
 from compat_tests.chaos.members.application import (
@@ -28,6 +28,7 @@ from compat_tests.member_reports import MemberSpec, Reporter, by_topic
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 
 _STOP_TIMEOUT_S = 5.0
+_START_AGAIN_S = 1.0
 _EXECUTOR_THREADS = 2
 
 
@@ -58,9 +59,8 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         return {**settings_of(self._spec), **login(self._spec), "request_timeout_ms": REQUEST_TIMEOUT_MS}
 
     async def run(self) -> None:
-        self._consumer.subscribe(self._spec.topics, listener=self)
         try:
-            await self._consumer.start()
+            await self._start()
             committing = asyncio.create_task(self._commit_now_and_then())
             polling = asyncio.create_task(self._poll())
             stopping = asyncio.create_task(self._stopping.wait())
@@ -79,6 +79,20 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
             self._reporter.stopped()
             await self._consumer.stop()
             self._reporter.report("closed")
+
+    async def _start(self) -> None:
+        # aiokafka gives up when each broker has failed once.
+        while True:
+            self._consumer.subscribe(self._spec.topics, listener=self)
+            try:
+                return await self._consumer.start()
+            except KafkaConnectionError as error:
+                self._reporter.report("raised", error=f"{type(error).__name__}: {error}")
+                await self._consumer.stop()
+                if self._stopping.is_set():
+                    raise
+                await asyncio.sleep(_START_AGAIN_S)
+                self._consumer = CooperativeAIOKafkaConsumer(**self._settings())
 
     async def _poll(self) -> None:
         while True:
