@@ -102,6 +102,8 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
 
         See `wait_for_assignment`.
         """
+        if self._closed and self._fetcher is None:
+            raise ConsumerStoppedError
         try:
             await super().start()
             if self._subscription.subscribed_pattern is not None:
@@ -149,6 +151,16 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
                 raise
             return {}  # As if it had waited for records, not for an assignment.
         return records
+
+    async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
+        """As in AIOKafkaConsumer; False, too, if a partition is taken away meanwhile."""
+        states = self._subscription.states_of(partitions)
+        return bool(await super().seek_to_beginning(*partitions)) and not states.any_departed()
+
+    async def seek_to_end(self, *partitions: TopicPartition) -> bool:
+        """As in AIOKafkaConsumer; False, too, if a partition is taken away meanwhile."""
+        states = self._subscription.states_of(partitions)
+        return bool(await super().seek_to_end(*partitions)) and not states.any_departed()
 
     async def commit(self, offsets: Mapping[TopicPartition, Any] | None = None) -> None:
         """As in AIOKafkaConsumer."""

@@ -51,6 +51,8 @@ Checked with aiokafka 0.10.0, 0.11.0, 0.12.0, 0.13.0 and 0.14.0. What is touched
         _records                        {partition: records not delivered yet}
         _wait_consume_future, _notify   what makes it look for something to fetch
         _create_fetch_waiter            replaced on the instance: what a call for records waits on
+        _update_fetch_positions(assignment, node, partitions)
+                                        replaced on the instance: it asks for nothing but `state_value`
         _fetch_task, error_future       the task that fetches
         _pending_tasks                  the requests that it waits for
     AIOKafkaClient
@@ -98,6 +100,7 @@ _OF_FETCHER = (
     "_wait_consume_future",
     "_notify",
     "_create_fetch_waiter",
+    "_update_fetch_positions",
     "_fetch_task",
     "error_future",
     "_pending_tasks",

@@ -49,6 +49,7 @@ class _PartitionState(TopicPartitionState):  # type: ignore[misc]  # aiokafka ha
 
     Attributes:
         paused_by_user: what aiokafka calls `paused`.
+        departed: whether it is not assigned any more.
     """
 
     _position: int | None
@@ -56,12 +57,12 @@ class _PartitionState(TopicPartitionState):  # type: ignore[misc]  # aiokafka ha
     def __init__(self, assignment: Assignment, *, held: bool) -> None:
         super().__init__(assignment)
         self.paused_by_user = False
-        self._departed = False
+        self.departed = False
         self.hold(held)
 
     def hold(self, held: bool) -> None:
         """Give nothing out, or give out again, for the machine."""
-        self._held = held or self._departed
+        self._held = held or self.departed
         self._pause_or_resume()
 
     def pause(self) -> None:
@@ -80,19 +81,19 @@ class _PartitionState(TopicPartitionState):  # type: ignore[misc]  # aiokafka ha
 
     def depart(self) -> None:
         """Have no position any more, and let everybody go who waits for something of this partition."""
-        self._departed = True
+        self.departed = True
         self._position = None
         self.hold(True)
         self._dismiss()
 
     def fetch_committed(self) -> asyncio.Future[OffsetAndMetadata]:
         committed: asyncio.Future[OffsetAndMetadata] = super().fetch_committed()
-        if self._departed:
+        if self.departed:
             self._dismiss()
         return committed
 
     def reset_to(self, position: int) -> None:
-        if not self._departed:
+        if not self.departed:
             super().reset_to(position)
 
     def _dismiss(self) -> None:
@@ -132,6 +133,21 @@ class CooperativeAssignment(Assignment):  # type: ignore[misc]  # aiokafka has n
             if (state := self._tp_state.get(TopicPartition(*tp))) is not None:
                 state.hold(tp not in partitions)
         self._deliverable = partitions
+
+
+class _States:
+    """The states of some partitions as they were once, whichever partitions have come and gone meanwhile."""
+
+    def __init__(self, assignment: Any, partitions: Iterable[TopicPartition]) -> None:
+        self._states = {tp: assignment.state_value(tp) for tp in partitions}
+
+    def state_value(self, tp: TopicPartition) -> Any:
+        """As that of an assignment."""
+        return self._states[tp]
+
+    def any_departed(self) -> bool:
+        """Whether one of them was assigned by the group and is not any more."""
+        return any(isinstance(state, _PartitionState) and state.departed for state in self._states.values())
 
 
 class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # aiokafka has no types
@@ -250,8 +266,13 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
         self._fetch_task_waiters.clear()
 
     def serve(self, fetcher: Any) -> None:
-        """Have each call that begins to wait for records in this fetcher hear of an error that is there."""
+        """Have this fetcher work with partitions that come and go, and with errors for the user.
+
+        Each call that begins to wait for records hears of an error that is there. What is looked up to begin
+        at counts for the states that it was looked up for.
+        """
         self._fetch_task = fetcher.error_future
+        update_positions = fetcher._update_fetch_positions
         create_waiter = fetcher._create_fetch_waiter
 
         def create_fetch_waiter() -> asyncio.Future[None]:
@@ -260,7 +281,18 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
                 waiter.set_exception(error)
             return waiter
 
+        def update_fetch_positions(assignment: Assignment, node_id: Any, partitions: Any) -> Any:
+            return update_positions(_States(assignment, partitions), node_id, partitions)
+
         fetcher._create_fetch_waiter = create_fetch_waiter
+        fetcher._update_fetch_positions = update_fetch_positions
+
+    def states_of(self, partitions: Iterable[TopicPartition]) -> _States:
+        """The states that these partitions have now: all that are assigned if there are none."""
+        subscription = self.subscription
+        assignment = None if subscription is None else subscription.assignment
+        assigned: frozenset[TopicPartition] = frozenset() if assignment is None else assignment.tps
+        return _States(assignment, assigned.intersection(partitions) if partitions else assigned)
 
     @contextlib.contextmanager
     def fetch_context(self) -> Iterator[None]:

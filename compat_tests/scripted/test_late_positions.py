@@ -1,0 +1,96 @@
+"""aiokafka looks up where to begin in a partition that goes meanwhile, and perhaps comes back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from compat_tests.scripted.broker import Held, ScriptedBroker
+from compat_tests.scripted.model import LATEST_OFFSET, Group
+from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
+
+GOES, STAYS = TopicPartition("orders", 0), TopicPartition("orders", 1)
+HANG_S = 60
+
+OURS_AND_STOCK = pytest.mark.parametrize("kind", [CooperativeAIOKafkaConsumer, AIOKafkaConsumer])
+
+Scene = Callable[[Any, Group, asyncio.Event], Awaitable[None]]
+
+
+def play(kind: type[AIOKafkaConsumer], scene: Scene) -> None:
+    """Have a consumer that has read something, the next ListOffsets request of which is held."""
+
+    async def run() -> None:
+        async with ScriptedBroker() as broker:
+            group = broker.group("seeking", {"orders": 2}, peer_leads=True, assigned=[GOES, STAYS])
+            settings = {"group_id": "seeking", "client_id": "seeking", "auto_offset_reset": "earliest"}
+            consumer = kind(
+                "orders",
+                bootstrap_servers=broker.bootstrap,
+                enable_auto_commit=False,
+                heartbeat_interval_ms=100,
+                **settings,
+            )
+            await asyncio.wait_for(consumer.start(), HANG_S)
+            released = asyncio.Event()
+            try:
+                for tp in (GOES, STAYS):
+                    assert await asyncio.wait_for(consumer.getone(tp), HANG_S)
+                group.answer("ListOffsets", Held(released))
+                await asyncio.wait_for(scene(consumer, group, released), HANG_S)
+            finally:
+                released.set()
+                await consumer.stop()
+            assert broker.unexpected == []
+
+    asyncio.run(run())
+
+
+async def asked(group: Group, seeking: Awaitable[bool]) -> asyncio.Future[bool]:
+    """A call whose ListOffsets request has reached the broker."""
+    before = len(group.requests)
+    call = asyncio.ensure_future(seeking)
+    await group.until(lambda: group.sent("ListOffsets", since=before), HANG_S)
+    return call
+
+
+async def assign(consumer: Any, group: Group, *partitions: TopicPartition) -> None:
+    """The group gives the consumer these partitions."""
+    group.assigned = partitions
+    group.begin_rebalance()
+    while consumer.assignment() != set(partitions):
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("seek", ["seek_to_beginning", "seek_to_end"])
+@OURS_AND_STOCK
+def test_who_seeks_in_a_partition_that_goes_meanwhile_is_told_that_it_failed(kind: Any, seek: str) -> None:
+    async def scene(consumer: Any, group: Group, released: asyncio.Event) -> None:
+        seeking = await asked(group, getattr(consumer, seek)(GOES))
+        await assign(consumer, group, STAYS)
+        released.set()
+        assert await seeking is False
+
+    play(kind, scene)
+
+
+@pytest.mark.timeout(120)
+def test_an_offset_that_was_looked_up_before_a_partition_went_does_not_count_when_it_is_back() -> None:
+    # The stock consumer gives the request up with the assignment.
+    async def scene(consumer: Any, group: Group, released: asyncio.Event) -> None:
+        earlier = await asked(group, consumer.seek_to_beginning(GOES))
+        await assign(consumer, group, STAYS)
+        await assign(consumer, group, GOES, STAYS)
+        seeking = asyncio.ensure_future(consumer.seek_to_end(GOES))
+        await asyncio.sleep(0)  # It has asked the fetcher.
+        released.set()
+        assert await seeking is True
+        assert await consumer.position(GOES) == LATEST_OFFSET
+        assert await earlier is False
+
+    play(CooperativeAIOKafkaConsumer, scene)
