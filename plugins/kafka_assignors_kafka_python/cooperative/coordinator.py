@@ -79,6 +79,8 @@ __all__ = ["CooperativeCoordinator"]
 log = logging.getLogger("kafka_assignors_kafka_python")
 
 _NEVER = float("-inf")
+_FLUSH_S = 1.0
+"""For what is still being written when the consumer is closed."""
 
 
 class CooperativeCoordinator(GroupRequests):
@@ -493,3 +495,22 @@ class CooperativeCoordinator(GroupRequests):
         self._join_wanted.notify()
         self._heartbeats.stop()
         self._cluster.remove_listener(WeakMethod(self._handle_metadata_update))
+        try:
+            self._net.run(self._close_connections)
+        except Exception as error:
+            log.info("group %r: its connections are closed by kafka-python: %r", self.group_id, error)
+
+    async def _close_connections(self) -> None:
+        """Close all connections while the I/O thread still runs.
+
+        One that is being written to is closed when that is done. kafka-python ends the thread before that,
+        and leaves the socket open.
+        """
+        self._manager.close()
+        for connection in tuple(self._manager._conns.values()):
+            transport = connection.transport
+            try:
+                await self.wait_for(connection.close_future, _FLUSH_S * 1000)
+            except Errors.KafkaError:
+                if transport is not None:
+                    transport._close()

@@ -48,7 +48,10 @@ Checked with kafka-python 3.0.12. What is touched beside the public interface:
         _group_offset_for_leader_epoch_requests, _validate_offsets_for_node
         _reset_task, _validation_task, _sensors
     KafkaConnectionManager (`_manager`)
-        call_soon, wait_for, send(node_id=…, request_timeout_ms=…), close(node_id=…)
+        call_soon, wait_for, send(node_id=…, request_timeout_ms=…), close(node_id=…), close()
+        _conns                          {node id: connection}, with `close_future` and `transport`
+    KafkaTCPTransport
+        _close                          closes the socket, whatever is still to be written
     NetworkSelector (`_net`)
         run, sleep, _io_thread
     ClusterMetadata
@@ -110,6 +113,7 @@ _OF_COORDINATOR = (
     "_manager.call_soon",
     "_manager.wait_for",
     "_manager.close",
+    "_manager._conns",
     "_net.run",
     "_net.sleep",
     "_net._io_thread",

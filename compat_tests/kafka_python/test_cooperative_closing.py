@@ -1,0 +1,55 @@
+"""What is left of a consumer of kafka-python that was closed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer
+from kafka.protocol.metadata import ApiVersionsRequest
+
+from compat_tests.hang_limit import HANG_S
+from compat_tests.scripted.broker import broker_in_thread
+from kafka_assignors_kafka_python import CooperativeKafkaConsumer
+
+
+def sockets_of(consumer: Any) -> list[Any]:
+    connections = list(consumer._client._manager._conns.values())
+    return [each.transport._sock for each in connections if each.transport is not None]
+
+
+@pytest.mark.parametrize("kind", [CooperativeKafkaConsumer, KafkaConsumer])
+def test_a_connection_that_is_being_written_to_is_closed_though_the_io_thread_ends(kind: type[Any]) -> None:
+    with broker_in_thread() as broker:
+        broker.group("closing", {"orders": 1})
+        consumer = kind(bootstrap_servers=broker.bootstrap, group_id="closing", client_id="closing")
+        consumer.partitions_for_topic("orders")
+        sockets, closing = sockets_of(consumer), consumer._client.close
+        net, begun = consumer._client._net, threading.Event()
+
+        def close_while_something_is_written() -> None:
+            # The I/O thread has begun to write, and looks whether it can when it is told to end.
+            def write_and_stand_still() -> None:
+                for connection in list(consumer._client._manager._conns.values()):
+                    connection.send_request(ApiVersionsRequest(version=0))
+                begun.set()
+                deadline = time.monotonic() + HANG_S
+                while not net._stop and time.monotonic() < deadline:
+                    time.sleep(0.01)
+
+            # Any task that is ready gives the thread another turn, in which the write ends.
+            cluster = consumer._client._manager.cluster
+            cluster.close()
+            net.run(consumer._client._manager.wait_for, cluster._refresh_loop_future, HANG_S * 1000)
+            net.call_soon_threadsafe(write_and_stand_still)
+            assert begun.wait(HANG_S)
+            closing()
+
+        consumer._client.close = close_while_something_is_written
+        consumer.close()
+        left = [each for each in sockets if each.fileno() >= 0]
+        assert len(left) == (0 if kind is CooperativeKafkaConsumer else 1)
+        for each in left:
+            each.close()
