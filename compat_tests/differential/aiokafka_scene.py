@@ -11,6 +11,7 @@ import warnings
 import weakref
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from functools import partial
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
@@ -18,6 +19,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import GroupCoordinatorNotAvailableError
 from aiokafka.structs import OffsetAndMetadata
 
+from compat_tests.differential.calls import UNSENDABLE_SEEK
 from compat_tests.differential.holder import Holder, expel
 from compat_tests.differential.language import PARTITIONS, RECORDS, Call, Part, Scenario
 from compat_tests.differential.scene import HANG_S, HOLDERS_LEAVE_S, Play, Stage
@@ -105,6 +107,10 @@ class Wire:
         """Keep requests of this kind back until the event is set."""
         return self._held.setdefault(name, asyncio.Event())
 
+    def has_sent_since(self, name: str, earlier: int) -> bool:
+        """Whether more of this kind were sent than so many."""
+        return self.sent[name] > earlier
+
     def is_waiting(self, name: str) -> bool:
         return self.sent[name] > self.answered[name]
 
@@ -153,7 +159,11 @@ class Scene(Play):
     # ---- what states are made of
 
     def construct(self, *topics: str, **settings: Any) -> None:
-        self.consumer = self.kind(
+        self.consumer = self._made(*topics, **settings)
+        self.wire = Wire(self.consumer)
+
+    def _made(self, *topics: str, **settings: Any) -> Any:
+        return self.kind(
             *topics,
             **{
                 "bootstrap_servers": self.stage.kafka.bootstrap,
@@ -162,16 +172,27 @@ class Scene(Play):
                 "auto_offset_reset": "earliest",
                 "enable_auto_commit": False,
                 "heartbeat_interval_ms": 100,
-                # A call that waits in a rebalance must not cost the membership.
+                # A call that waits in a rebalance must cost neither the membership nor the JoinGroup.
                 "session_timeout_ms": 120_000,
-                "rebalance_timeout_ms": 600_000,
+                "rebalance_timeout_ms": 1_800_000,
+                "request_timeout_ms": 1_800_000,
                 "max_poll_interval_ms": 600_000,
                 "metadata_max_age_ms": 1_000,
                 "retry_backoff_ms": 20,
                 **settings,
             },
         )
-        self.wire = Wire(self.consumer)
+
+    @contextlib.asynccontextmanager
+    async def first_member(self, role: str) -> AsyncIterator[None]:
+        """Another consumer of this kind owns all of a topic, and keeps what is too little for two."""
+        # Its name comes before the consumer's in the order in which the stock assignor gives partitions.
+        first = self._made(self.stage.topics[role], client_id="first")
+        await self.within(first.start())
+        try:
+            yield
+        finally:
+            await self.within(first.stop())
 
     async def constructed(self, call: Call) -> str:
         """What comes of a construction."""
@@ -214,7 +235,7 @@ class Scene(Play):
             yield
         finally:
             leaving = [loop.run_in_executor(None, holder.__exit__, None, None, None) for holder in holders]
-            await asyncio.wait(leaving, timeout=HOLDERS_LEAVE_S)
+            await asyncio.wait(leaving, timeout=max(HOLDERS_LEAVE_S, self.stage.patience_s))
             for holder in holders:
                 holder.abandon()
             await asyncio.gather(*leaving)
@@ -268,8 +289,14 @@ class Scene(Play):
         """Make the calls, and observe each."""
         seen = self.begin()
         for call in self.scenario.calls:
-            told = len(self.told)
+            told, fetches = len(self.told), self.wire.sent["Fetch"]
             seen = self.note(call, await self._result(call), told, seen)
+            if call == UNSENDABLE_SEEK:
+                # What comes of it is seen when it is fetched from there, which waits for a fetch under way.
+                with contextlib.suppress(TimeoutError):
+                    await self.until(
+                        partial(self.wire.has_sent_since, "Fetch", fetches), self.stage.patience_s
+                    )
 
     async def _result(self, call: Call) -> str:
         arguments = [self.resolve(argument) for argument in call.arguments]

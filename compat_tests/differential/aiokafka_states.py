@@ -53,9 +53,9 @@ async def assigned_by_hand(scene: Scene) -> None:
 async def joining(scene: Scene) -> None:
     """The first JoinGroup is not answered: another member has not joined again."""
     holder = scene.holder()
+    scene.construct()
     async with scene.held_by(holder):
         await asyncio.get_running_loop().run_in_executor(None, holder.wait_until_assigned)
-        scene.construct()
         await scene.consumer.start()
         scene.consumer.subscribe([scene.orders], listener=scene.listener)
         await scene.until(
@@ -85,6 +85,20 @@ async def owning_by_pattern(scene: Scene) -> None:
 async def owning_with_automatic_commits(scene: Scene) -> None:
     await scene.own(enable_auto_commit=True, auto_commit_interval_ms=600_000)
     await scene.perform()
+
+
+async def owning_as_a_static_member(scene: Scene) -> None:
+    await scene.own(group_instance_id="one")
+    await scene.perform()
+    scene.observe("then", await scene.deliver())
+
+
+async def standing_by(scene: Scene) -> None:
+    """`start` has returned with nothing assigned: another member has the only partition."""
+    scene.construct(scene.stage.topics["elsewhere"])
+    async with scene.first_member("elsewhere"):
+        await scene.within(scene.consumer.start())
+        await scene.perform()
 
 
 async def polling(scene: Scene) -> None:
@@ -193,6 +207,8 @@ STATES: dict[str, State] = {
         owning,
         owning_by_pattern,
         owning_with_automatic_commits,
+        owning_as_a_static_member,
+        standing_by,
         polling,
         rejoining,
         revoking,

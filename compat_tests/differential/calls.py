@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from compat_tests.differential.language import LONG_TEXT, Call, Given, Offset, Part, TopicName, of
 
-__all__ = ["AIOKAFKA", "CONSTRUCTING", "KAFKA_PYTHON", "Calls"]
+__all__ = ["AIOKAFKA", "CONSTRUCTING", "KAFKA_PYTHON", "UNSENDABLE_SEEK", "Calls"]
 
 P0, P1, UNASSIGNED = Part(0), Part(1), Part(99)
 ELSEWHERE, NOWHERE = Part(0, "elsewhere"), Part(0, "nowhere")
@@ -107,8 +107,11 @@ _IN_PLACE = [
     of("subscribe", pattern="("),
 ]
 
+UNSENDABLE_SEEK = of("seek", P0, 2**64)
+"""To an offset that no request can carry."""
+
 _ALONE = [
-    of("seek", P0, 2**64),
+    UNSENDABLE_SEEK,
     of("assign", [P0]),
     of("assign", []),
     of("assign", ["orders"]),
@@ -147,6 +150,8 @@ AIOKAFKA: Calls = (
         of("__del__"),
         of("start"),
         of("__aenter__"),
+        of("wait_for_assignment", timeout_ms=50),
+        of("wait_for_assignment", timeout_ms="1"),
         of("enforce_rebalance"),
     ),
     (

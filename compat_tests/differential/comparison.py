@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from compat_tests.differential.language import Observations, Scenario
+from compat_tests.differential.language import THE_STATE, Observations, Scenario
 
 __all__ = ["Comparison", "Difference", "Found", "anchors_of", "compare", "stale_parts"]
 
@@ -104,18 +104,60 @@ def compare(
     *,
     patience_s: float,
     certain_s: float,
+    complete: bool,
 ) -> Comparison:
-    """Perform all scenarios, those with unexpected outcomes twice, and judge them by the table."""
+    """Perform the scenarios, those with unexpected outcomes twice, and judge them by the table.
+
+    `complete`: these are all scenarios, so that each row has to be found.
+    """
     outcomes = list(perform(scenarios, patience_s))
-    doubtful = [
+    doubtful = _unexpected(scenarios, outcomes, table)
+    if complete:
+        doubtful |= _missed(scenarios, outcomes, table)
+    if doubtful:
+        numbers = sorted(doubtful)
+        for number, both in zip(
+            numbers, perform([scenarios[each] for each in numbers], certain_s), strict=True
+        ):
+            outcomes[number] = both
+    return _judged(scenarios, outcomes, table)
+
+
+def _unexpected(
+    scenarios: Sequence[Scenario], outcomes: Sequence[Both], table: Sequence[Difference]
+) -> set[int]:
+    """The scenarios with differences that no row allows."""
+    return {
         number
         for number, (scenario, both) in enumerate(zip(scenarios, outcomes, strict=True))
         if any(_row(each, table) is None for each in _found(scenario, *both))
-    ]
-    if doubtful:
-        again = perform([scenarios[number] for number in doubtful], certain_s)
-        for number, both in zip(doubtful, again, strict=True):
-            outcomes[number] = both
+    }
+
+
+def _missed(scenarios: Sequence[Scenario], outcomes: Sequence[Both], table: Sequence[Difference]) -> set[int]:
+    """The scenarios in which a difference may be that a row names and that was not found."""
+    compared = _judged(scenarios, outcomes, table)
+    missed: set[int] = set()
+    for row in table:
+        if not stale_parts(row, compared):
+            continue
+        found = {(each.state, each.call) for each, allowed in compared.allowed if allowed is row}
+        missed |= {
+            number
+            for number, scenario in enumerate(scenarios)
+            if any(_matches(state, scenario.state) for state in row.states)
+            and any(
+                _matches(pattern, call) and (scenario.state, call) not in found
+                for pattern in row.calls
+                for call in (*map(str, scenario.calls), scenario.end, THE_STATE)
+            )
+        }
+    return missed
+
+
+def _judged(
+    scenarios: Sequence[Scenario], outcomes: Sequence[Both], table: Sequence[Difference]
+) -> Comparison:
     compared = Comparison()
     for scenario, both in zip(scenarios, outcomes, strict=True):
         compared.cells.setdefault(scenario.state, set()).update(map(str, scenario.calls))

@@ -174,7 +174,7 @@ class Scene(Play):
             leaving = [threading.Thread(target=holder.__exit__, args=(None,) * 3) for holder in holders]
             for thread in leaving:
                 thread.start()
-            deadline = time.monotonic() + HOLDERS_LEAVE_S
+            deadline = time.monotonic() + max(HOLDERS_LEAVE_S, self.stage.patience_s)
             while any(thread.is_alive() for thread in leaving):
                 self._poll()
                 if time.monotonic() > deadline:
@@ -343,9 +343,9 @@ class Scene(Play):
 
     def _left(self) -> str:
         thread = self.consumer._net._io_thread
-        is_open = sum(
-            sock.fileno() >= 0 for sock in [*self._sockets, *self._open_sockets()] if sock is not None
-        )
+        # A connection that was not closed is still known.
+        sockets = {id(sock): sock for sock in [*self._sockets, *self._open_sockets()] if sock is not None}
+        is_open = sum(sock.fileno() >= 0 for sock in sockets.values())
         said = ["the I/O thread"] if thread is not None and thread.is_alive() else []
         return ", ".join([*said, *([f"{is_open} sockets"] if is_open else [])])
 

@@ -78,6 +78,12 @@ def owning_with_automatic_commits(scene: Scene) -> None:
     scene.perform()
 
 
+def owning_as_a_static_member(scene: Scene) -> None:
+    scene.own(group_instance_id="one")
+    scene.perform()
+    scene.observe("then", scene.deliver())
+
+
 def rejoining(scene: Scene) -> None:
     """All partitions are owned; the group rebalances, and another member has not joined again."""
     scene.own()
@@ -168,6 +174,7 @@ STATES: dict[str, State] = {
         owning,
         owning_by_pattern,
         owning_with_automatic_commits,
+        owning_as_a_static_member,
         rejoining,
         revoking,
         lost,

@@ -27,6 +27,7 @@ __all__ = [
     "LONG_TEXT",
     "PARTITIONS",
     "RECORDS",
+    "THE_STATE",
     "Call",
     "Given",
     "Names",
@@ -41,6 +42,9 @@ __all__ = [
 PARTITIONS, RECORDS = 4, 3
 """Of the topic `orders`: partitions, and records in each."""
 
+
+THE_STATE = "the state itself"
+"""What is seen before the first call is filed under this."""
 
 Observations = dict[str, dict[str, str]]
 """By call, what was observed of it: field and text."""

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from compat_tests.differential.holder import Holder, subscription_to
-from compat_tests.differential.language import Given, Names, Observations, Offset, Part, Scenario, TopicName
+from compat_tests.differential.language import (
+    THE_STATE,
+    Given,
+    Names,
+    Observations,
+    Offset,
+    Part,
+    Scenario,
+    TopicName,
+)
 from compat_tests.kafka_cluster import Kafka
 
 __all__ = ["ATTEMPTS", "HANG_S", "HOLDERS_LEAVE_S", "READING", "Play", "Stage"]
@@ -79,7 +88,8 @@ class Play:
             client_id=name,
             protocol=self.protocol,
             session_timeout_ms=60_000,
-            rebalance_timeout_ms=120_000,
+            # As long as the calls wait altogether: who does not rejoin for so long is removed.
+            rebalance_timeout_ms=1_800_000,
         )
 
     def resolve(self, argument: Any) -> Any:
@@ -155,7 +165,7 @@ class Play:
         """What is seen before the first call."""
         seen = self.seen()
         if self.scenario.name:
-            self.observed["the state itself"] = dict(seen)
+            self.observed[THE_STATE] = dict(seen)
         return seen
 
     def _shown(self, look: Callable[[], str]) -> str:

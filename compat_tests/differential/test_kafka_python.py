@@ -66,9 +66,12 @@ def compared(kafka: Kafka, request: pytest.FixtureRequest) -> Comparison:
     """All scenarios, performed and compared; a sample of them if no exhaustive test is selected."""
     with quiet():
         scenarios = [each for state in STATES for each in scenarios_of(state, KAFKA_PYTHON)]
-        if not any(item.get_closest_marker("exhaustive") for item in request.session.items):
+        complete = any(item.get_closest_marker("exhaustive") for item in request.session.items)
+        if not complete:
             scenarios = sampled(scenarios)
-        compared = compare(scenarios, TABLE, Run(kafka).perform, patience_s=1.5, certain_s=30.0)
+        compared = compare(
+            scenarios, TABLE, Run(kafka).perform, patience_s=1.5, certain_s=20.0, complete=complete
+        )
     print(f"\nkafka-python: {compared}")
     return compared
 
