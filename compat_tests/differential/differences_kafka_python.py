@@ -47,7 +47,7 @@ TABLE = (
         line="`CooperativeStickyAssignor()` unless you pass others",
     ),
     Difference(
-        states=("owning", "owning by pattern", "owning with automatic commits"),
+        states=("owning*",),
         calls=("commit({elsewhere-0:*", "commit({nowhere-0:*", "commit({orders-99:*"),
         what=("result",),
         stock="*",
