@@ -297,9 +297,10 @@ class TestCommitResponse:
         self,
     ) -> None:
         a, b, c = (("orders", number) for number in range(3))
-        assert decisive_error({a: 29, b: 12, c: 30}) == 30
-        assert decisive_error({a: 29, b: 12, c: 28}) == 12
-        assert decisive_error({a: 29}) == 29
+        assert decisive_error({a: 29, b: 12, c: 30}) == (30, (c,))
+        assert decisive_error({a: 29, b: 12, c: 28}) == (12, (b,))
+        assert decisive_error({a: 29}) == (29, (a,))
+        assert decisive_error({c: 12, b: 29, a: 12}) == (12, (a, c))
 
 
 class QueueDriver:

@@ -66,13 +66,12 @@ def error_of(error_code: int, group_id: str) -> Errors.KafkaError:
 
 def commit_error(failed: Mapping[Partition, int], group_id: str) -> Errors.KafkaError:
     """The exception for a commit of which some partitions failed for good, with these error codes."""
-    code = decisive_error(failed)
-    alike = sorted(partition for partition, other in failed.items() if other == code)
+    code, partitions = decisive_error(failed)
     if Errors.for_code(code) is Errors.TopicAuthorizationFailedError:
-        return Errors.TopicAuthorizationFailedError({topic for topic, _ in alike})
+        return Errors.TopicAuthorizationFailedError({topic for topic, _ in partitions})
     error = error_of(code, group_id)
     if not isinstance(error, Errors.GroupAuthorizationFailedError):
-        names = ", ".join(f"{topic}-{number}" for topic, number in alike)
+        names = ", ".join(f"{topic}-{number}" for topic, number in partitions)
         error.args = (f"{error.args[0]} to the commit of {names}",)
     return error
 

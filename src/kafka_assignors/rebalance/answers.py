@@ -111,12 +111,14 @@ def read_commit_response(sent: Partitions, codes: Mapping[Partition, int]) -> Co
     )
 
 
-def decisive_error(failed: Mapping[Partition, int]) -> int:
-    """The error code that the caller of a commit gets of those that failed for good, as Java chooses.
+def decisive_error(failed: Mapping[Partition, int]) -> tuple[int, tuple[Partition, ...]]:
+    """The error code that the caller of a commit gets of those that failed for good, and its partitions.
 
-    That is one of the whole group, else the first; topics that the user may not read come last.
+    It is chosen as in Java: that of the whole group, else the first; topics that the user may not read come
+    last. The partitions are sorted.
     """
-    return min(failed.items(), key=lambda one: (_PRECEDENCE.get(one[1], 1), one[0]))[1]
+    code = min(failed.items(), key=lambda one: (_PRECEDENCE.get(one[1], 1), one[0]))[1]
+    return code, tuple(sorted(partition for partition, other in failed.items() if other == code))
 
 
 _NOT_OF_MEMBERSHIP = (Answer.OK, Answer.OTHER)
