@@ -11,7 +11,7 @@ from kafka.errors import UnknownTopicOrPartitionError
 
 from compat_tests.group_of_members import GroupOfMembers
 from compat_tests.kafka_cluster import Kafka
-from compat_tests.kafka_python.test_cooperative_consumer import consuming, polling_until
+from compat_tests.kafka_python.test_cooperative_consumer import Listener, consuming, polling_until
 from kafka_assignors.rebalance.commit_queue import MOST_IN_MACHINE
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 from kafka_assignors_kafka_python.cooperative import commits
@@ -102,6 +102,29 @@ def test_an_argument_that_the_client_cannot_send_fails_as_in_stock_and_the_consu
             consumer.commit({tp: at(4)})
             assert consumer.committed(tp) == 4
             polling_until(lambda: (consumer.position(tp) or 0) > 4, consumer)
+
+
+def test_a_revocation_goes_on_after_its_commit_failed_for_an_offset_that_cannot_be_sent(
+    kafka: Kafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    listener = Listener()
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 1, "payments": 1}) as group:
+        with consuming(group, listener, enable_auto_commit=True) as consumer:
+            polling_until(lambda: len(consumer.assignment()) == 2, consumer)
+            going, staying = sorted(partitions_of(group))
+            member_id = consumer.group_metadata().member_id
+            consumer.pause(going)
+            consumer.seek(going, 1 << 63)
+            consumer.subscribe([staying.topic], listener=listener)
+            polling_until(lambda: listener.told("revoked"), consumer)
+            assert listener.told("revoked") == [{going}]
+            polling_until(lambda: consumer.assignment() == {staying}, consumer)
+            consumer.commit({staying: at(4)})
+        (record,) = [one for one in caplog.records if "could not be committed" in one.message]
+        assert record.levelname == "ERROR"
+        assert record.exc_info is not None
+        assert repr(group.id) in record.message
+        assert repr(member_id) in record.message
 
 
 def ask_for_commits(consumer: CooperativeKafkaConsumer, tp: TopicPartition, count: int) -> list[Any]:

@@ -257,7 +257,8 @@ class CooperativeCoordinator(AskingCoordinator):
 
     def unexpected(self, what: str, error: BaseException) -> Errors.KafkaError:
         """The error for the user about an exception that is none of Kafka's. It is logged here."""
-        log.error("group %r: %s", self.group_id, what, exc_info=error)
+        member_id = self._member.membership.member_id
+        log.error("group %r, member %r: %s", self.group_id, member_id, what, exc_info=error)
         failure = Errors.KafkaError(f"group {self.group_id!r}: {what}: {error!r}")
         failure.__cause__ = error
         return failure

@@ -106,8 +106,13 @@ class Listening:
             await self._coordinator.commits.commit(offsets, self._coordinator.config["session_timeout_ms"])
         except Errors.KafkaError as error:
             log.warning(
-                "group %r: what is revoked could not be committed: %s", self._coordinator.group_id, error
+                "group %r, member %r: what is revoked could not be committed: %s",
+                self._coordinator.group_id,
+                self._coordinator.membership.member_id,
+                error,
             )
+        except Exception as error:  # Of the offsets: what cannot be encoded, for one.
+            self._coordinator.unexpected("what is revoked could not be committed", error)
 
     def _tell_if_of_interest(self, asked: Call) -> None:
         # The user may have polled long after the machine asked. What was lost before it was announced is
