@@ -182,7 +182,14 @@ class Round:
         self._partitions = options.partitions
         self._seconds = options.seconds
         kafka.create_topic(self._topic, options.partitions)
-        self._producer = Producer({"bootstrap.servers": kafka.bootstrap, "linger.ms": 0})
+        backlog = BACKLOG_PER_PARTITION * options.partitions
+        self._producer = Producer(
+            {
+                "bootstrap.servers": kafka.bootstrap,
+                "linger.ms": 0,
+                "queue.buffering.max.messages": max(100_000, 2 * backlog),
+            }
+        )
         pythons = {STOCK: sys.executable, OURS: sys.executable}
         if options.beside:
             pythons[BESIDE] = options.beside
