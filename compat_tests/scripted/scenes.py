@@ -16,7 +16,7 @@ __all__ = ["SCENES", "Observed", "Scene", "play"]
 
 PARTITIONS = 2
 HANG_S = 60.0
-NOT_COORDINATOR, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID = 16, 25, 82
+NOT_COORDINATOR, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, MEMBER_ID_REQUIRED = 16, 25, 82, 79
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +312,10 @@ async def play(broker: ScriptedBroker, scene: Scene, client: str, name: str, ans
     return Observed(frozenset(labels), raised, (*cell.calls, *user.commits), tuple(faults))
 
 
+_NOT_A_MEMBER = (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, MEMBER_ID_REQUIRED)
+"""The last one to a member that has an id: it leaves under the new one."""
+
+
 def _may_stay(cell: _Cell) -> bool:
     """Whether there is a reason why the coordinator still has the member.
 
@@ -321,7 +325,7 @@ def _may_stay(cell: _Cell) -> bool:
     said = cell.answer.then if isinstance(cell.answer, Held) else cell.answer
     return (
         any(one.api == "LeaveGroup" and one.scripted is not None for one in cell.group.requests)
-        or (isinstance(said, Code) and said.error_code in (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID))
+        or (isinstance(said, Code) and said.error_code in _NOT_A_MEMBER)
         or (isinstance(said, Never) and cell.scene.phase == "closing")
     )
 
