@@ -359,7 +359,9 @@ class Scene(Play):
                     return
 
         self.observed.setdefault(self.scenario.end, {})
-        return (await self.outcome(any_record())).replace("returns None", "delivers")
+        # The group may have to rejoin several times before that.
+        said = await self.outcome(any_record(), patience_s=3 * self.stage.patience_s)
+        return said.replace("returns None", "delivers")
 
     async def close(self) -> None:
         told = len(self.told)

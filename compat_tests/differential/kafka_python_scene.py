@@ -326,6 +326,14 @@ class Scene(Play):
 
     # ---- the end
 
+    def observe_delivery(self) -> None:
+        """Observe `then`, but for a subscription to a topic without records.
+
+        After that the stock consumer delivers those of the earlier one or not, as it happens.
+        """
+        if not any(str(call) == "subscribe(['elsewhere'])" for call in self.scenario.calls):
+            self.observe("then", self.deliver())
+
     def observe_delivery_after_join(self) -> None:
         """Observe `then` after polls that ended during a join.
 

@@ -39,7 +39,7 @@ def assigned_by_hand(scene: Scene) -> None:
     scene.consumer.assign([scene.resolve(Part(number)) for number in range(4)])
     scene.read_all()
     scene.perform()
-    scene.observe("then", scene.deliver())
+    scene.observe_delivery()
 
 
 def joining(scene: Scene) -> None:
@@ -61,7 +61,7 @@ def owning(scene: Scene) -> None:
     """All partitions are owned, and read to their end."""
     scene.own()
     scene.perform()
-    scene.observe("then", scene.deliver())
+    scene.observe_delivery()
 
 
 def owning_by_pattern(scene: Scene) -> None:
@@ -70,7 +70,7 @@ def owning_by_pattern(scene: Scene) -> None:
     scene.consumer.subscribe(pattern=f"^{scene.orders}$", listener=scene.listener)
     scene.read_all()
     scene.perform()
-    scene.observe("then", scene.deliver())
+    scene.observe_delivery()
 
 
 def owning_with_automatic_commits(scene: Scene) -> None:
@@ -81,7 +81,7 @@ def owning_with_automatic_commits(scene: Scene) -> None:
 def owning_as_a_static_member(scene: Scene) -> None:
     scene.own(group_instance_id="one")
     scene.perform()
-    scene.observe("then", scene.deliver())
+    scene.observe_delivery()
 
 
 def rejoining(scene: Scene) -> None:
@@ -133,8 +133,10 @@ def stalled(scene: Scene) -> None:
     """`poll` was not called for longer than `max_poll_interval_ms`, and the member has left."""
     scene.own(max_poll_interval_ms=1500)
     scene.until(lambda: scene.wire.answered["LeaveGroup"])
+    scene.wire.hold("JoinGroup")  # A call may bring it back, and the others find it on its way.
     scene.perform()
-    scene.observe("then", scene.deliver())
+    scene.wire.let_go("JoinGroup")
+    scene.observe_delivery()
 
 
 def closing(scene: Scene) -> None:

@@ -87,7 +87,7 @@ def compared(kafka: Kafka, request: pytest.FixtureRequest) -> Comparison:
         if not complete:
             scenarios = sampled(scenarios)
         compared = compare(
-            scenarios, TABLE, Run(kafka).perform, patience_s=1.0, certain_s=20.0, complete=complete
+            scenarios, TABLE, Run(kafka).perform, patience_s=1.0, certain_s=10.0, complete=complete
         )
     print(f"\naiokafka: {compared}")
     return compared

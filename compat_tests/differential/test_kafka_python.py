@@ -70,7 +70,7 @@ def compared(kafka: Kafka, request: pytest.FixtureRequest) -> Comparison:
         if not complete:
             scenarios = sampled(scenarios)
         compared = compare(
-            scenarios, TABLE, Run(kafka).perform, patience_s=1.5, certain_s=20.0, complete=complete
+            scenarios, TABLE, Run(kafka).perform, patience_s=1.5, certain_s=10.0, complete=complete
         )
     print(f"\nkafka-python: {compared}")
     return compared
