@@ -1,15 +1,27 @@
-"""Members that hold a group in one place: in the middle of a join, or without one of its members."""
+"""Members that hold a group in one place, in the middle of a join or without one member; and its offsets."""
 
 from __future__ import annotations
 
 import contextlib
+import time
 
-from compat_tests.hostile.raw_member import RawConnection, RawMember, int16, int32, string
+from compat_tests.hang_limit import HANG_S
+from compat_tests.hostile.raw_member import (
+    RawConnection,
+    RawMember,
+    RawMemberError,
+    int16,
+    int32,
+    string,
+)
 from compat_tests.kafka_cluster import Kafka
 
-__all__ = ["Holder", "expel", "subscription_to"]
+__all__ = ["Holder", "committed", "expel", "subscription_to"]
 
 _REBALANCE_IN_PROGRESS = 27
+_OFFSET_FETCH = (9, 2)
+_COMES_LATER = (14, 15, 16)
+"""A coordinator that loads, is not there yet, or is elsewhere."""
 
 
 def subscription_to(*topics: str) -> bytes:
@@ -54,3 +66,35 @@ class _Expeller(RawMember):
 def expel(kafka: Kafka, group: str, member_id: str) -> None:
     """Take a member out of its group, as an administrator can. It learns of that with its next request."""
     _Expeller(kafka.bootstrap, group, metadata=b"", client_id="administrator").expel(member_id)
+
+
+class _Reader(RawMember):
+    def offsets(self) -> dict[tuple[str, int], int]:
+        found = {}
+        with contextlib.closing(self._coordinator()) as connection:
+            response = connection.ask(_OFFSET_FETCH, string(self._group.encode()) + int32(-1))
+        for _ in range(response.int32()):
+            topic = response.text() or ""
+            for _ in range(response.int32()):
+                partition, offset = response.int32(), response.int64()
+                response.text()
+                response.int16()
+                found[topic, partition] = offset
+        if code := response.int16():
+            raise RawMemberError("OffsetFetch", code)
+        return {partition: offset for partition, offset in found.items() if offset >= 0}
+
+
+def committed(kafka: Kafka, group: str) -> dict[tuple[str, int], int]:
+    """What a group has committed, by topic and partition.
+
+    librdkafka's administrator, asked by many threads, crashes when it is told that the coordinator loads.
+    """
+    deadline = time.monotonic() + HANG_S
+    while True:
+        try:
+            return _Reader(kafka.bootstrap, group, metadata=b"", client_id="reader").offsets()
+        except RawMemberError as error:
+            if error.code not in _COMES_LATER or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)

@@ -12,57 +12,23 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.future import Future
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from compat_tests.differential.holder import Holder, expel
+from compat_tests.differential.holder import Holder, committed, expel
 from compat_tests.differential.language import PARTITIONS, RECORDS, Call, Part, Scenario
 from compat_tests.differential.scene import HANG_S, HOLDERS_LEAVE_S, Play, Stage
 
-__all__ = ["KafkaPythonStage", "Scene"]
+__all__ = ["Scene"]
 
 _POLL_MS, _LONG_POLL_MS = 50, 1_500
 """The stock consumer may stop for good when a poll ends while it joins, so its polls are long."""
 
-_COMES_LATER = (
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.NOT_COORDINATOR,
-    KafkaError._TIMED_OUT,
-)
-
 _UNSUBSCRIBING = ("assign", "unsubscribe", "close", "__exit__")
-
-
-@dataclass
-class KafkaPythonStage(Stage):
-    """A stage with an administrator: one for all scenes, since a client for each can crash the process."""
-
-    def __post_init__(self) -> None:
-        self._admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap, "log_level": 0})
-
-    def committed(self, group: str) -> dict[TopicPartition, int]:
-        """What a group has committed."""
-        deadline = time.monotonic() + HANG_S
-        while True:
-            asked = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
-            try:
-                found = asked[group].result(HANG_S).topic_partitions
-            except KafkaException as error:  # A new broker has no coordinator, or loads it.
-                if time.monotonic() > deadline or error.args[0].code() not in _COMES_LATER:
-                    raise
-                time.sleep(_POLL_MS / 1000)
-            else:
-                return {
-                    TopicPartition(one.topic, one.partition): one.offset for one in found if one.offset >= 0
-                }
 
 
 class Wire:
@@ -127,13 +93,10 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python
 class Scene(Play):
     """A consumer from its construction to the look at what it left."""
 
-    stage: KafkaPythonStage
     ending = ("close", "__exit__")
     partition = TopicPartition
 
-    def __init__(
-        self, stage: KafkaPythonStage, kind: type[KafkaConsumer], scenario: Scenario, number: int
-    ) -> None:
+    def __init__(self, stage: Stage, kind: type[KafkaConsumer], scenario: Scenario, number: int) -> None:
         protocol = "range" if kind is KafkaConsumer else "cooperative-sticky"
         super().__init__(stage, kind, scenario, number, protocol=protocol)
         self.listener = Listener(self)
@@ -399,8 +362,9 @@ class Scene(Play):
 
     def look_up_committed(self) -> None:
         """The offsets of the group, read by another client."""
-        found = self.stage.committed(self.group)
-        self.observe("committed", self.by_partition(found))
+        found = committed(self.stage.kafka, self.group)
+        offsets = {TopicPartition(*partition): offset for partition, offset in found.items()}
+        self.observe("committed", self.by_partition(offsets))
 
 
 def _changes_topics(call: Call) -> bool:

@@ -13,11 +13,11 @@ from kafka import KafkaConsumer, KafkaProducer
 from compat_tests.differential.calls import KAFKA_PYTHON
 from compat_tests.differential.comparison import Both, Comparison, Difference, compare, stale_parts
 from compat_tests.differential.differences_kafka_python import TABLE
-from compat_tests.differential.kafka_python_scene import KafkaPythonStage, Scene
+from compat_tests.differential.kafka_python_scene import Scene
 from compat_tests.differential.kafka_python_states import STATES, play
 from compat_tests.differential.language import PARTITIONS, RECORDS, Observations, Scenario
 from compat_tests.differential.scenarios import CONSTRUCTING_STATE, public_names, quiet, sampled, scenarios_of
-from compat_tests.differential.scene import ATTEMPTS
+from compat_tests.differential.scene import ATTEMPTS, Stage
 from compat_tests.kafka_cluster import Kafka
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
@@ -44,7 +44,7 @@ class Run:
         producer.close()
 
     def perform(self, scenarios: Sequence[Scenario], patience_s: float) -> Sequence[Both]:
-        stage = KafkaPythonStage(self._kafka, self._topics, self._run, patience_s)
+        stage = Stage(self._kafka, self._topics, self._run, patience_s)
         kinds = (KafkaConsumer, CooperativeKafkaConsumer)
 
         def observe(scenario: Scenario, kind: type[KafkaConsumer]) -> Observations:

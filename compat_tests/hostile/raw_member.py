@@ -81,6 +81,10 @@ class _Response:
         (value,) = struct.unpack(">i", self._take(4))
         return int(value)
 
+    def int64(self) -> int:
+        (value,) = struct.unpack(">q", self._take(8))
+        return int(value)
+
     def text(self) -> str | None:
         length = self.int16()
         return None if length < 0 else bytes(self._take(length)).decode()
