@@ -128,8 +128,9 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
         if self._coordinator is None:
             raise IllegalStateError("wait_for_assignment() comes after start()")
         self._coordinator.check_errors()
+        timeout_s = None if timeout_ms is None else timeout_ms / 1000
         with suppress(asyncio.TimeoutError):
-            await wait_for(self._until_assigned(), None if timeout_ms is None else timeout_ms / 1000)
+            await wait_for(self._until_assigned(), timeout_s)
         return set(self.assignment())
 
     async def _until_assigned(self) -> None:
