@@ -39,7 +39,10 @@ def test_a_connection_to_the_coordinator_that_dies_in_silence_is_given_up_for_an
     kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def consume() -> None:
-        async with consuming(group, client_id="silent", session_timeout_ms=6000) as consumer:
+        # No request of the client itself times out: that would close the connection as well.
+        async with consuming(
+            group, client_id="silent", session_timeout_ms=6000, request_timeout_ms=3 * int(HANG_S) * 1000
+        ) as consumer:
             coordinator = consumer._coordinator
             with proxy.fault(Fault(Effect.SWALLOW, coordinator_only=True)):
                 await until(lambda: proxy.connections("silent", swallowed=True))
