@@ -1,4 +1,4 @@
-"""How requests reach the coordinator of a group: on which connection, and how long an answer may take."""
+"""How requests reach a broker: on which connection, and how long an answer may take."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from aiokafka.util import wait_for
 from kafka_assignors.rebalance.values import Answer
 from kafka_assignors_aiokafka.cooperative import requests
 
-__all__ = ["AskingCoordinator"]
+__all__ = ["AskingCoordinator", "close_silent_connections"]
 
 log = logging.getLogger("kafka_assignors_aiokafka")
 
@@ -82,3 +82,30 @@ class AskingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka has
                     connection.close(reason=CloseReason.CONNECTION_TIMEOUT)
             self.coordinator_dead()
             raise
+
+
+def close_silent_connections(client: Any, retry_backoff_s: float) -> None:
+    """Have this client ask for metadata on new connections once no broker has answered on those it has.
+
+    aiokafka closes a connection after a timeout, but not after the timeout of a Metadata request. A connection
+    that has died without a reset is used again and again.
+    """
+    update = client._metadata_update
+
+    async def metadata_update(cluster: Any, topics: Any) -> bool:
+        if await update(cluster, topics):
+            return True
+        silent = [
+            connection
+            for (node_id, group), connection in client._conns.items()
+            # aiokafka does not open the bootstrap connection a second time.
+            if group == ConnectionGroup.DEFAULT and node_id != "bootstrap" and connection.connected()
+        ]
+        if not silent:
+            return False
+        for connection in silent:
+            connection.close(reason=CloseReason.CONNECTION_TIMEOUT)
+        await asyncio.sleep(retry_backoff_s)
+        return bool(await update(cluster, topics))
+
+    client._metadata_update = metadata_update

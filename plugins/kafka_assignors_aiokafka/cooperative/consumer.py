@@ -18,6 +18,7 @@ from kafka_assignors.assignor import EagerAssignor, require_cooperative
 from kafka_assignors.joining import optional_name
 from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
 from kafka_assignors_aiokafka._assignor import assignor
+from kafka_assignors_aiokafka.cooperative.asking import close_silent_connections
 from kafka_assignors_aiokafka.cooperative.coordinator import CooperativeCoordinator
 from kafka_assignors_aiokafka.cooperative.inside import end_stock, require_inside, require_ours
 from kafka_assignors_aiokafka.cooperative.partitions import CooperativeSubscriptionState
@@ -79,6 +80,7 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
             **settings,
         )
         require_ours(getattr(self, "_subscription", None), CooperativeSubscriptionState)
+        close_silent_connections(self._client, self._retry_backoff_ms / 1000)
 
     def __setattr__(self, name: str, value: Any) -> None:
         # aiokafka makes these two by itself, where no argument leads. They are exchanged as soon as they are

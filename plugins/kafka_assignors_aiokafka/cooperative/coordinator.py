@@ -100,7 +100,7 @@ class CooperativeCoordinator(AskingCoordinator):
         self._commits = Commits(self)
         self._listening = Listening(self)
         self._joins = Joins(self, settings["assignors"], rack)
-        subscription.serve(fetcher)
+        subscription.serve(fetcher, self.unexpected)
         subscription.on_change = self._on_subscription_change
         subscription.on_listener = self._on_listener_change
         if subscription.partitions_auto_assigned() and subscription.subscription is not None:

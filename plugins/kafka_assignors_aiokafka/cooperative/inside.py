@@ -53,12 +53,14 @@ Checked with aiokafka 0.10.0, 0.11.0, 0.12.0, 0.13.0 and 0.14.0. What is touched
         _create_fetch_waiter            replaced on the instance: what a call for records waits on
         _update_fetch_positions(assignment, node, partitions)
                                         replaced on the instance: it asks for nothing but `state_value`
+        _retry_backoff                  seconds
         _fetch_task, error_future       the task that fetches
         _pending_tasks                  the requests that it waits for
     AIOKafkaClient
         send(group=…)                   any number names a connection; 0 and 1 are aiokafka's
         _conns                          {(node, connection): …}, whose `close` fails what waits on it
         force_metadata_update
+        _metadata_update                replaced on the instance
     AIOKafkaConnection
         _request_timeout                raised on the connection of joins
     conn.CloseReason
@@ -101,6 +103,7 @@ _OF_FETCHER = (
     "_notify",
     "_create_fetch_waiter",
     "_update_fetch_positions",
+    "_retry_backoff",
     "_fetch_task",
     "error_future",
     "_pending_tasks",

@@ -265,11 +265,15 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
         _notify(self._fetch_task_waiters)
         self._fetch_task_waiters.clear()
 
-    def serve(self, fetcher: Any) -> None:
+    def serve(self, fetcher: Any, unexpected: Callable[[str, BaseException], Exception]) -> None:
         """Have this fetcher work with partitions that come and go, and with errors for the user.
 
-        Each call that begins to wait for records hears of an error that is there. What is looked up to begin
-        at counts for the states that it was looked up for.
+        Each call that begins to wait for records raises the error that waits for it. A position counts for
+        the states that it was looked up for. A lookup that fails raises in a call for records, and is
+        repeated: aiokafka ends its fetch task there, and the consumer delivers nothing any more.
+
+        Args:
+            unexpected: logs the exception of a failed lookup, and returns the error for the user.
         """
         self._fetch_task = fetcher.error_future
         update_positions = fetcher._update_fetch_positions
@@ -281,8 +285,14 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
                 waiter.set_exception(error)
             return waiter
 
-        def update_fetch_positions(assignment: Assignment, node_id: Any, partitions: Any) -> Any:
-            return update_positions(_States(assignment, partitions), node_id, partitions)
+        async def update_fetch_positions(assignment: Assignment, node_id: Any, partitions: Any) -> bool:
+            try:
+                return bool(await update_positions(_States(assignment, partitions), node_id, partitions))
+            except Exception as error:
+                names = ", ".join(f"{tp.topic}-{tp.partition}" for tp in partitions)
+                self.tell(unexpected(f"no position found for {names}", error))
+                await asyncio.sleep(fetcher._retry_backoff)
+                return False
 
         fetcher._create_fetch_waiter = create_fetch_waiter
         fetcher._update_fetch_positions = update_fetch_positions
