@@ -6,6 +6,32 @@ machine that is busy with other work. A whole test may take longer (`timeout` in
 
 from __future__ import annotations
 
-__all__ = ["HANG_S"]
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+__all__ = ["HANG_S", "hang_limit"]
 
 HANG_S = 240.0
+_TICK_S = 0.25
+
+
+@contextlib.asynccontextmanager
+async def hang_limit(limit_s: float = HANG_S) -> AsyncIterator[None]:
+    """Raise TimeoutError in the block after `limit_s` seconds in which this event loop had its turns.
+
+    The seconds are counted in short sleeps. A sleep takes longer while the process gets no processor time, and
+    so does the limit.
+    """
+    async with asyncio.timeout(None) as timeout:
+
+        async def tick() -> None:
+            for _ in range(round(limit_s / _TICK_S)):
+                await asyncio.sleep(_TICK_S)
+            timeout.reschedule(asyncio.get_running_loop().time())
+
+        ticking = asyncio.ensure_future(tick())
+        try:
+            yield
+        finally:
+            ticking.cancel()

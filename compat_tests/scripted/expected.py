@@ -253,16 +253,28 @@ _SAMPLED = (
     *BROKEN,
 )
 
+_ALWAYS_SAMPLED = (
+    ("first join", "ListOffsets", "UNSUPPORTED_FOR_MESSAGE_FORMAT"),
+    ("first join", "Metadata", "never"),
+    ("closing", "JoinGroup", "MEMBER_ID_REQUIRED"),
+)
+"""Cells in which a consumer has failed that passes in all others: phase, request and answer."""
+
 
 def sample() -> Iterator[Cell]:
     """Some of each request, phase, outcome and broken answer."""
     seen: set[object] = set()
-    for number, cell in enumerate(cell for cell in cells() if cell.label in _SAMPLED):
+    number = 0
+    for cell in cells():
+        always = (cell.scene.phase, cell.scene.api, cell.label) in _ALWAYS_SAMPLED
+        if not always and cell.label not in _SAMPLED:
+            continue
         kinds = kinds_of(cell)
         # The number of answers is no multiple of three, so each scene has others.
-        if number % 3 == 0 or not kinds <= seen:
+        if always or number % 3 == 0 or not kinds <= seen:
             seen |= kinds
             yield cell
+        number += cell.label in _SAMPLED
 
 
 def kinds_of(cell: Cell) -> set[object]:

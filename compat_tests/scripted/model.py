@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kafka.protocol import consumer, metadata
 from kafka.record.memory_records import MemoryRecordsBuilder
 
+from compat_tests.hang_limit import HANG_S, hang_limit
 from kafka_assignors.protocol import ConsumerAssignment, decode_assignment, encode_assignment
 
 if TYPE_CHECKING:
@@ -76,6 +77,11 @@ class Group:
     _promised: str = ""
     _members_so_far: int = 0
 
+    @property
+    def has_member(self) -> bool:
+        """Whether the consumer is a member, or has been given a member id to join with."""
+        return bool(self.member_id or self._promised)
+
     # ---- what a scene does
 
     def answer(
@@ -101,18 +107,18 @@ class Group:
         """The requests of this kind, from the `since`-th request of all on."""
         return [request for request in self.requests[since:] if request.api == api]
 
-    async def until(self, condition: Callable[[], Any], timeout_s: float = 30) -> None:
+    async def until(self, condition: Callable[[], Any], limit_s: float = HANG_S) -> None:
         """Wait until it is true, which is looked at whenever a request comes or was answered."""
         if condition():
             return
         future: asyncio.Future[None] = self.loop.create_future()
         self._waiting.append((condition, future))
-        async with asyncio.timeout(timeout_s):
+        async with hang_limit(limit_s):
             await future
 
-    def wait_until(self, condition: Callable[[], Any], timeout_s: float = 30) -> None:
+    def wait_until(self, condition: Callable[[], Any], limit_s: float = HANG_S) -> None:
         """The same from another thread than the broker's."""
-        asyncio.run_coroutine_threadsafe(self.until(condition, timeout_s), self.loop).result(timeout_s + 5)
+        asyncio.run_coroutine_threadsafe(self.until(condition, limit_s), self.loop).result()
 
     # ---- what the broker does
 
@@ -203,7 +209,9 @@ class Group:
         member_id = body.member_id
         instance_id = getattr(body, "group_instance_id", None)
         if code == MEMBER_ID_REQUIRED:
-            member_id = self._promised = self._new_id()
+            # A coordinator that gives an id to a member that has one does not know that member.
+            self.member_id, self._promised = "", self._new_id()
+            member_id = self._promised
         elif not code and self.loading:
             code = 14
         elif not code and not member_id and request.version >= 4 and instance_id is None:
@@ -265,9 +273,15 @@ class Group:
         body = request.body
         leaving = [one.member_id for one in body.members] if request.version >= 3 else [body.member_id]
         if not code:
-            code = 14 if self.loading else 0 if self.member_id in leaving and leaving else UNKNOWN_MEMBER_ID
+            code = (
+                14
+                if self.loading
+                else 0
+                if {self.member_id, self._promised} & {*leaving}
+                else UNKNOWN_MEMBER_ID
+            )
         if not code:
-            self.member_id, self.generation = "", self.generation + 1
+            self.member_id, self._promised, self.generation = "", "", self.generation + 1
         of_member = consumer.LeaveGroupResponse.MemberResponse
         members = [of_member(member_id=one, group_instance_id=None, error_code=code) for one in leaving]
         top = 0 if code == UNKNOWN_MEMBER_ID and request.version >= 3 else code

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from compat_tests.hang_limit import hang_limit
 from compat_tests.scripted.broker import Answer, Code, Held, Late, Never, Request, ScriptedBroker
 from compat_tests.scripted.model import Group
 from compat_tests.scripted.users import TOPIC, User
@@ -15,8 +16,7 @@ from compat_tests.scripted.users import TOPIC, User
 __all__ = ["SCENES", "Observed", "Scene", "play"]
 
 PARTITIONS = 2
-HANG_S = 60.0
-NOT_COORDINATOR, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, MEMBER_ID_REQUIRED = 16, 25, 82, 79
+NOT_COORDINATOR, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID = 16, 25, 82
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +74,13 @@ class _Cell:
     async def hit(self) -> None:
         """Wait until a request got the answer."""
         await self.group.until(
-            lambda: any(one.scripted is self.answer and one.answered for one in self.group.requests), HANG_S
+            lambda: any(one.scripted is self.answer and one.answered for one in self.group.requests)
         )
 
     async def sent(self, api: str) -> None:
         """Wait until the next request of this kind comes."""
         since = len(self.group.requests)
-        await self.group.until(lambda: self.group.sent(api, since=since), HANG_S)
+        await self.group.until(lambda: self.group.sent(api, since=since))
 
     async def started(self) -> None:
         """Start, and consume."""
@@ -231,7 +231,8 @@ SCENES: tuple[Scene, ...] = (
     *(Scene("first join", api, _first_join) for api in ("FindCoordinator", "JoinGroup", "Metadata")),
     Scene("first join", "OffsetFetch", _first_join),
     Scene("first join", "OffsetFetch", _first_join, in_partitions=True),
-    Scene("first join", "ListOffsets", _first_join),
+    # A partition that the answer leaves out is looked up again by kafka-python after `request_timeout_ms`.
+    Scene("first join", "ListOffsets", _first_join, settings={"request_timeout_ms": 10_000}),
     Scene("first join", "SyncGroup", _first_join, peer_leads=True),
     Scene("rejoining", "JoinGroup", _rejoin),
     *(
@@ -273,20 +274,21 @@ SCENES: tuple[Scene, ...] = (
 async def play(broker: ScriptedBroker, scene: Scene, client: str, name: str, answer: Answer) -> Observed:
     """Bring the phase about, give the answer, and see what comes of it until the consumer is closed."""
     group = broker.group(name, {TOPIC: PARTITIONS}, peer_leads=scene.peer_leads, fetch_wait_s=0.1)
-    # Where an answer never comes, something has to end the wait. Elsewhere no timeout shall play a part.
+    # A timeout ends the wait for an answer that never comes. In all other cells no timeout plays a part, also
+    # on a machine that gives this process no processor time for minutes.
     short = isinstance(answer, Never)
     timeouts = {
-        "session_timeout_ms": 6000 if short else 60_000,
-        "request_timeout_ms": 4000 if short else 60_000,
-        "max_poll_interval_ms": 12_000 if short else 120_000,
+        "session_timeout_ms": 6000 if short else 400_000,
+        "request_timeout_ms": 4000 if short else 500_000,
+        "max_poll_interval_ms": 12_000 if short else 1_200_000,
     }
     user = User(broker, group, client, **{**timeouts, **scene.settings})
     cell = _Cell(broker, group, user, scene, answer)
     faults: list[str] = []
     try:
-        async with asyncio.timeout(2 * HANG_S):
+        async with hang_limit():
             await scene.act(cell)
-    except (TimeoutError, AssertionError) as error:
+    except Exception as error:
         faults.append(f"the scene did not come about: {error!r}")
     labels: set[str] = set()
     try:
@@ -297,13 +299,15 @@ async def play(broker: ScriptedBroker, scene: Scene, client: str, name: str, ans
     raised = tuple(type(error).__name__ for error in user.raised[cell.raised_before :])
     labels |= _labels(cell, raised)
     try:
-        async with asyncio.timeout(HANG_S):
+        async with hang_limit():
             if not cell.is_closed:
                 await cell.close()
             await group.until(lambda: not broker.connections(name))
     except TimeoutError:
         faults.append(f"close hangs, or leaves {broker.connections(name)} connections")
-    if group.member_id and not _may_stay(cell):
+    except Exception as error:
+        faults.append(f"close raised {error!r}")
+    if group.has_member and not _may_stay(cell):
         faults.append("close did not leave the group")
     if left := user.client.leftovers():
         faults.append(f"close left {left}")
@@ -312,8 +316,7 @@ async def play(broker: ScriptedBroker, scene: Scene, client: str, name: str, ans
     return Observed(frozenset(labels), raised, (*cell.calls, *user.commits), tuple(faults))
 
 
-_NOT_A_MEMBER = (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, MEMBER_ID_REQUIRED)
-"""The last one to a member that has an id: it leaves under the new one."""
+_NOT_A_MEMBER = (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID)
 
 
 def _may_stay(cell: _Cell) -> bool:
@@ -337,7 +340,7 @@ async def _comes_to_rest(user: User, group: Group) -> bool:
         last = [one for one in group.requests if one.api not in ("Fetch", "Metadata", "ApiVersions")][-2:]
         return len(last) == 2 and all(one.api == "Heartbeat" and one.error_code == 0 for one in last)
 
-    await group.until(lambda: is_quiet() or user.is_fatal, HANG_S)
+    await group.until(lambda: is_quiet() or user.is_fatal)
     return await user.consumes()
 
 

@@ -9,10 +9,11 @@ from collections.abc import Iterable
 
 import pytest
 
+from compat_tests.hang_limit import HANG_S
 from compat_tests.scripted import page
 from compat_tests.scripted.broker import ScriptedBroker
 from compat_tests.scripted.expected import CLIENTS, Cell, allowed, cells, kinds_of, sample
-from compat_tests.scripted.scenes import BASELINE, HANG_S, SCENES, Observed, play
+from compat_tests.scripted.scenes import BASELINE, SCENES, Observed, play
 
 AT_ONCE = {"aiokafka": 60, "kafka-python": 30}
 """How many consumers there are at a time."""
@@ -63,7 +64,7 @@ def _left(before: set[threading.Thread]) -> set[threading.Thread]:
     return left
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("client", CLIENTS)
 def test_some_answers_of_every_kind_come_to_what_the_table_says(client: str) -> None:
     before = set(threading.enumerate())

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from compat_tests.hang_limit import hang_limit
 from compat_tests.scripted.broker import Held, ScriptedBroker
 from compat_tests.scripted.model import LATEST_OFFSET, Group
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 
 GOES, STAYS = TopicPartition("orders", 0), TopicPartition("orders", 1)
-HANG_S = 60
 
 OURS_AND_STOCK = pytest.mark.parametrize("kind", [CooperativeAIOKafkaConsumer, AIOKafkaConsumer])
 
@@ -35,16 +35,17 @@ def play(kind: type[AIOKafkaConsumer], scene: Scene) -> None:
                 heartbeat_interval_ms=100,
                 **settings,
             )
-            await asyncio.wait_for(consumer.start(), HANG_S)
             released = asyncio.Event()
-            try:
-                for tp in (GOES, STAYS):
-                    assert await asyncio.wait_for(consumer.getone(tp), HANG_S)
-                group.answer("ListOffsets", Held(released))
-                await asyncio.wait_for(scene(consumer, group, released), HANG_S)
-            finally:
-                released.set()
-                await consumer.stop()
+            async with hang_limit():
+                await consumer.start()
+                try:
+                    for tp in (GOES, STAYS):
+                        assert await consumer.getone(tp)
+                    group.answer("ListOffsets", Held(released))
+                    await scene(consumer, group, released)
+                finally:
+                    released.set()
+                    await consumer.stop()
             assert broker.unexpected == []
 
     asyncio.run(run())
@@ -54,7 +55,7 @@ async def asked(group: Group, seeking: Awaitable[bool]) -> asyncio.Future[bool]:
     """A call whose ListOffsets request has reached the broker."""
     before = len(group.requests)
     call = asyncio.ensure_future(seeking)
-    await group.until(lambda: group.sent("ListOffsets", since=before), HANG_S)
+    await group.until(lambda: group.sent("ListOffsets", since=before))
     return call
 
 
@@ -66,7 +67,6 @@ async def assign(consumer: Any, group: Group, *partitions: TopicPartition) -> No
         await asyncio.sleep(0.01)
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("seek", ["seek_to_beginning", "seek_to_end"])
 @OURS_AND_STOCK
 def test_who_seeks_in_a_partition_that_goes_meanwhile_is_told_that_it_failed(kind: Any, seek: str) -> None:
@@ -79,7 +79,6 @@ def test_who_seeks_in_a_partition_that_goes_meanwhile_is_told_that_it_failed(kin
     play(kind, scene)
 
 
-@pytest.mark.timeout(120)
 def test_an_offset_that_was_looked_up_before_a_partition_went_does_not_count_when_it_is_back() -> None:
     # The stock consumer gives the request up with the assignment.
     async def scene(consumer: Any, group: Group, released: asyncio.Event) -> None:

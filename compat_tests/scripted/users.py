@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import aiokafka
 import kafka
 
+from compat_tests.hang_limit import HANG_S
 from compat_tests.scripted.broker import ScriptedBroker
 from compat_tests.scripted.model import Group
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
@@ -102,7 +103,7 @@ class User:
     async def consumes(self, more: int = 1) -> bool:
         """Wait until it has delivered so many records more; False if it only raises."""
         enough = self.delivered + more
-        await self.group.until(lambda: self.delivered >= enough or self.is_fatal, 60)
+        await self.group.until(lambda: self.delivered >= enough or self.is_fatal)
         return self.delivered >= enough
 
     async def call(self, method: str, *arguments: Any) -> str:
@@ -193,7 +194,7 @@ class _KafkaPythonListener(kafka.ConsumerRebalanceListener):  # type: ignore[mis
             return
         user.loop.call_soon_threadsafe(user.told, what)
         if what in user.held:
-            asyncio.run_coroutine_threadsafe(user.released.wait(), user.loop).result(120)
+            asyncio.run_coroutine_threadsafe(user.released.wait(), user.loop).result(HANG_S)
         if what in user.commit_when:
             try:
                 outcome = self._commit(partitions)
