@@ -20,8 +20,8 @@ _TICK_S = 0.25
 async def hang_limit(limit_s: float = HANG_S) -> AsyncIterator[None]:
     """Raise TimeoutError in the block after `limit_s` seconds in which this event loop had its turns.
 
-    The seconds are counted in short sleeps. A sleep takes longer while the process gets no processor time, and
-    so does the limit.
+    The seconds are counted in short sleeps. A sleep takes longer while the process gets no processor time, so
+    the limit is extended by that time.
     """
     async with asyncio.timeout(None) as timeout:
 

@@ -87,8 +87,8 @@ class AskingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka has
 def close_silent_connections(client: Any, retry_backoff_s: float) -> None:
     """Have this client ask for metadata on new connections once no broker has answered on those it has.
 
-    aiokafka closes a connection after a timeout, but not after the timeout of a Metadata request. A connection
-    that has died without a reset is used again and again.
+    aiokafka closes a connection after a timeout, but not after that of a Metadata request. A connection that
+    has died without a reset is used again and again.
     """
     update = client._metadata_update
 
