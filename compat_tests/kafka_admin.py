@@ -139,6 +139,18 @@ class Kafka:
         with self.admin(f"delete topic {topic}") as admin:
             admin.delete_topics([topic], operation_timeout=_ADMIN_TIMEOUT_S)[topic].result(_ADMIN_TIMEOUT_S)
 
+    def delete_group(self, group: str) -> None:
+        """Delete a group without members, and what it has committed; it need not exist."""
+        from confluent_kafka import KafkaError as Error
+        from confluent_kafka import KafkaException
+
+        with self.admin(f"delete group {group}") as admin:
+            try:
+                admin.delete_consumer_groups([group])[group].result(_ADMIN_TIMEOUT_S)
+            except KafkaException as error:
+                if error.args[0].code() != Error.GROUP_ID_NOT_FOUND:
+                    raise
+
     def describe_topics(self, topics: Sequence[str]) -> list[TopicDescription]:
         """What the brokers know of these topics now, in the order given."""
         from confluent_kafka import TopicCollection

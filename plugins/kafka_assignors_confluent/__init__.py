@@ -13,18 +13,27 @@ from kafka_assignors_confluent._connection import (
     AuthenticationError,
     ClusterError,
     ConfigurationError,
+    Connection,
     NotAuthorizedError,
     UnreachableError,
+    silent_logger,
 )
+from kafka_assignors_confluent._topics import DescribedTopics, describe_topics, replica_racks, topic_of
 
 __all__ = [
     "AuthenticationError",
     "Cluster",
     "ClusterError",
     "ConfigurationError",
+    "Connection",
+    "DescribedTopics",
     "GroupListing",
     "Listing",
     "NotAuthorizedError",
     "Progress",
     "UnreachableError",
+    "describe_topics",
+    "replica_racks",
+    "silent_logger",
+    "topic_of",
 ]

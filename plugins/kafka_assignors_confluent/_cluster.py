@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kafka_assignors.group import Topic
 from kafka_assignors.livegroup import LiveGroup, Offsets
-from kafka_assignors_confluent._connection import Connection, reason
+from kafka_assignors_confluent._connection import Connection, NotAuthorizedError, reason
 from kafka_assignors_confluent._describe import describe_groups, state_name, type_name
+from kafka_assignors_confluent._topics import describe_topics, topic_of
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
@@ -23,7 +24,6 @@ Progress = Callable[[str, int, int], None]
 _T = TypeVar("_T")
 
 _GROUPS_AT_ONCE = 100
-_TOPICS_AT_ONCE = 200
 _PARTITIONS_AT_ONCE = 5000
 
 
@@ -84,8 +84,19 @@ class Cluster:
         )
         if errors and not groups:
             raise connection.failure("cannot list groups", errors[0])
-        problems = tuple(sorted({f"not all groups are listed: {reason(error)}" for error in errors}))
-        return Listing(tuple(groups), tuple(map(connection.without_secrets, problems)))
+        problems = {f"not all groups are listed: {reason(error)}" for error in errors}
+        if not self._may_list_all():
+            # A broker leaves out what a principal may not describe, and gives no error for it.
+            if not groups:
+                raise NotAuthorizedError(
+                    "no groups are listed, and this principal may not describe the cluster: "
+                    "it needs Describe on Cluster 'kafka-cluster' for all groups, or on Group for some"
+                )
+            problems.add(
+                "groups that this principal may not describe are not listed: Describe on Cluster "
+                "'kafka-cluster' shows all"
+            )
+        return Listing(tuple(groups), tuple(map(connection.without_secrets, sorted(problems))))
 
     def read_groups(
         self,
@@ -93,12 +104,14 @@ class Cluster:
         *,
         topics: bool = True,
         offsets: bool = True,
+        skip_hidden: bool = False,
         on_progress: Progress | None = None,
     ) -> tuple[LiveGroup, ...]:
         """These groups as they are now, in the order given; a group that does not exist is `Dead`.
 
         `topics` and `offsets` say whether to ask for these too. What of a group cannot be read is among its
-        `problems`; `NotAuthorizedError` if we may not describe the group at all.
+        `problems`, `hidden_topics` and `unknown_topics`. A group that we may not describe at all is left out
+        if `skip_hidden`, and a `NotAuthorizedError` otherwise.
         """
         progress = on_progress or (lambda *_: None)
         connection = self._ready()
@@ -106,7 +119,7 @@ class Cluster:
         groups: list[LiveGroup] = []
         for batch in _batches(wanted, _GROUPS_AT_ONCE):
             progress("reading groups", len(groups), len(wanted))
-            groups += describe_groups(connection, batch)
+            groups += describe_groups(connection, batch, skip_hidden=skip_hidden)
         if topics:
             groups = self._with_topics(groups, progress)
         if offsets:
@@ -121,8 +134,20 @@ class Cluster:
         for batch in _batches(wanted, _GROUPS_AT_ONCE):
             futures = connection.admin.delete_consumer_groups(batch, request_timeout=connection.timeout_s)
             for group, error in connection.gather(futures).items():
-                outcome[group] = None if error is None else connection.without_secrets(reason(error))
+                right = f"Delete on Group {group!r}"
+                outcome[group] = None if error is None else connection.explained(error, right)
         return outcome
+
+    def _may_list_all(self) -> bool:
+        """Whether a listing leaves no group out. A broker before Kafka 2.3 does not tell: then False."""
+        from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined]
+
+        connection = self._connection
+        future = connection.admin.describe_cluster(
+            include_authorized_operations=True, request_timeout=connection.timeout_s
+        )
+        operations = connection.result("cannot describe the cluster", future).authorized_operations
+        return operations is not None and AclOperation.DESCRIBE in operations
 
     def _ready(self) -> Connection:
         """The connection for the next task, a new one if nobody answered the last.
@@ -140,49 +165,20 @@ class Cluster:
 
     def _with_topics(self, groups: Sequence[LiveGroup], progress: Progress) -> list[LiveGroup]:
         names = sorted(set().union(*(group.subscribed for group in groups)))
-        topics: dict[str, Topic] = {}
-        refused: dict[str, str] = {}
-        for batch in _batches(names, _TOPICS_AT_ONCE):
-            progress("reading topics", len(topics), len(names))
-            self._describe_topics(batch, topics, refused)
+        described = describe_topics(self._connection, names, partial(progress, "reading topics"))
+        topics = {name: topic_of(name, found) for name, found in described.found.items()}
         return [
             replace(
                 group,
                 topics={name: topics[name] for name in group.subscribed if name in topics},
-                problems=group.problems
-                + tuple(
-                    f"topic {name!r} is not shown: {refused[name]}"
-                    for name in sorted(group.subscribed & refused.keys())
-                ),
+                hidden_topics=frozenset(group.subscribed & described.hidden),
+                unknown_topics={
+                    name: described.refused[name]
+                    for name in sorted(group.subscribed & described.refused.keys())
+                },
             )
             for group in groups
         ]
-
-    def _describe_topics(
-        self, names: Sequence[str], topics: dict[str, Topic], refused: dict[str, str]
-    ) -> None:
-        from confluent_kafka import TopicCollection
-
-        connection = self._connection
-        try:
-            futures = connection.admin.describe_topics(
-                TopicCollection(list(names)), request_timeout=connection.timeout_s
-            )
-        except ValueError as error:
-            # A member may subscribe to a name that cannot even be asked for, such as an empty one.
-            if len(names) > 1:
-                for name in names:
-                    self._describe_topics([name], topics, refused)
-            else:
-                refused[names[0]] = str(error)
-            return
-        for name, result in connection.gather(futures).items():
-            if hasattr(result, "partitions"):
-                topics[name] = _topic(name, result)
-            elif _is_timeout(result):
-                raise connection.failure("cannot describe topics", result)
-            else:
-                refused[name] = reason(result)
 
     # ---- offsets
 
@@ -263,16 +259,6 @@ class Cluster:
                     ends.setdefault(asked.topic, {})[asked.partition] = result.offset
             done += len(batch)
         return ends
-
-
-def _topic(name: str, description: Any) -> Topic:
-    racks = tuple(
-        frozenset(node.rack for node in partition.replicas if node.rack)
-        for partition in sorted(description.partitions, key=lambda partition: int(partition.id))
-    )
-    # Confluent prints ids in the other alphabet of base64 than Kafka does.
-    topic_id = str(description.topic_id).replace("+", "-").replace("/", "_")
-    return Topic(name, len(racks), racks if any(racks) else None, topic_id)
 
 
 def _is_timeout(error: KafkaError) -> bool:

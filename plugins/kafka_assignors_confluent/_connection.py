@@ -21,6 +21,8 @@ __all__ = [
     "Connection",
     "NotAuthorizedError",
     "UnreachableError",
+    "reason",
+    "silent_logger",
 ]
 
 _Key = TypeVar("_Key")
@@ -83,7 +85,7 @@ class Connection:
             **config,
             "bootstrap.servers": servers,
             "error_cb": self._complaints.append,
-            "logger": _silent_logger(),
+            "logger": silent_logger(),
         }
         try:
             self.admin: AdminClient = AdminClient(properties)
@@ -114,8 +116,20 @@ class Connection:
                 break
         return found
 
-    def failure(self, what: str, error: KafkaError) -> ClusterError:
-        """The exception for an error of the cluster, or of librdkafka, while we wanted to do `what`."""
+    def result(self, what: str, future: concurrent.futures.Future[Any], right: str = "") -> Any:
+        """The result of one future; raises `failure` with these arguments for an error."""
+        from confluent_kafka import KafkaError
+
+        found = self.gather({what: future})[what]
+        if isinstance(found, KafkaError):
+            raise self.failure(what, found, right)
+        return found
+
+    def failure(self, what: str, error: KafkaError, right: str = "") -> ClusterError:
+        """The exception for an error of the cluster, or of librdkafka, while we wanted to do `what`.
+
+        `right` is what the principal needs for it, such as "Describe on Topic 'orders'".
+        """
         from confluent_kafka import KafkaError
 
         self.raise_if_refused()
@@ -129,13 +143,26 @@ class Connection:
             KafkaError._DESTROY,
         ):
             return self.unreachable()
-        if code in (
-            KafkaError.GROUP_AUTHORIZATION_FAILED,
-            KafkaError.TOPIC_AUTHORIZATION_FAILED,
-            KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        ):
-            return NotAuthorizedError(f"{what}: {self.without_secrets(reason(error))}")
-        return ClusterError(f"{what}: {self.without_secrets(reason(error))}")
+        message = f"{what}: {self.explained(error, right)}"
+        return NotAuthorizedError(message) if code in _authorization_codes() else ClusterError(message)
+
+    def explained(self, error: KafkaError, right: str = "") -> str:
+        """What the broker said, and which right the principal needs if it lacks one."""
+        said = self.without_secrets(reason(error))
+        return (
+            f"{said}: this principal needs {right}"
+            if right and error.code() in _authorization_codes()
+            else said
+        )
+
+    def topic_names(self) -> list[str]:
+        """The topics that this principal may describe, sorted. None is created."""
+        from confluent_kafka import KafkaException
+
+        try:
+            return sorted(self.admin.list_topics(timeout=self.timeout_s).topics)
+        except KafkaException as error:
+            raise self.failure("cannot list the topics", error.args[0]) from None
 
     def unreachable(self) -> UnreachableError:
         """No answer, with the reason that librdkafka gave last."""
@@ -188,6 +215,16 @@ class Connection:
         return self.without_secrets(f"client properties: {_one_line(text)}{hint}")
 
 
+def _authorization_codes() -> tuple[int, ...]:
+    from confluent_kafka import KafkaError
+
+    return (
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    )
+
+
 def reason(error: KafkaError) -> str:
     """What the broker said, without librdkafka's prefix."""
     return _one_line(error.str()).removeprefix("Broker: ").removeprefix("Local: ")
@@ -197,7 +234,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split()).rstrip(".:")
 
 
-def _silent_logger() -> logging.Logger:
+def silent_logger() -> logging.Logger:
     """librdkafka's log goes nowhere: what matters of it is part of our errors."""
     logger = logging.getLogger("kafka_assignors_confluent.librdkafka")
     if not logger.handlers:

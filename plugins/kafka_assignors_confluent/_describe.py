@@ -44,16 +44,31 @@ def type_name(described: Any) -> str:
     return name if name in (CLASSIC, CONSUMER) else "unknown"
 
 
-def describe_groups(connection: Connection, ids: Sequence[str]) -> list[LiveGroup]:
-    """These groups without topics and offsets; `NotAuthorizedError` for one that we may not describe."""
+def describe_groups(connection: Connection, ids: Sequence[str], *, skip_hidden: bool) -> list[LiveGroup]:
+    """These groups without topics and offsets.
+
+    One that we may not describe is left out if `skip_hidden`, and a `NotAuthorizedError` otherwise.
+    """
+    from confluent_kafka import KafkaError
+
     futures = connection.admin.describe_consumer_groups(list(ids), request_timeout=connection.timeout_s)
     described = connection.gather(futures)
-    for group, found in described.items():
-        if not hasattr(found, "members"):
-            raise connection.failure(f"cannot describe group {group!r}", found)
-    classic = [group for group in ids if type_name(described[group]) != CONSUMER and described[group].members]
+    shown = []
+    for group in ids:
+        found = described[group]
+        if hasattr(found, "members"):
+            shown.append(group)
+        elif not skip_hidden or found.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
+            raise connection.failure(
+                f"cannot describe group {group!r}", found, f"Describe on Group {group!r}"
+            )
+    classic = [
+        group for group in shown if type_name(described[group]) != CONSUMER and described[group].members
+    ]
     raw, problem = _raw_groups(connection, classic)
-    return [_group(described[group], raw.get(group), problem if group in classic else None) for group in ids]
+    return [
+        _group(described[group], raw.get(group), problem if group in classic else None) for group in shown
+    ]
 
 
 def _raw_groups(connection: Connection, ids: Sequence[str]) -> tuple[Mapping[str, Any], str | None]:

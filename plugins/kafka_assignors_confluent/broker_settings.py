@@ -20,15 +20,13 @@ def read_broker_settings(
     from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
 
     connection = Connection(servers, config, timeout_s)
-    cluster = connection.gather({"cluster": connection.admin.describe_cluster(request_timeout=timeout_s)})[
-        "cluster"
-    ]
-    if not hasattr(cluster, "nodes"):
-        raise connection.failure("cannot find a broker", cluster)
+    cluster = connection.result(
+        "cannot find a broker", connection.admin.describe_cluster(request_timeout=timeout_s)
+    )
     resource = ConfigResource(ResourceType.BROKER, str(min(node.id for node in cluster.nodes)))
-    told = connection.gather(connection.admin.describe_configs([resource], request_timeout=timeout_s))[
-        resource
-    ]
-    if not isinstance(told, dict):
-        raise connection.failure("cannot read the settings of a broker", told)
+    told = connection.result(
+        "cannot read the settings of a broker",
+        connection.admin.describe_configs([resource], request_timeout=timeout_s)[resource],
+        "DescribeConfigs on Cluster 'kafka-cluster'",
+    )
     return {name: str(told[name].value) for name in names if name in told and told[name].value is not None}

@@ -23,6 +23,8 @@ OFFSETS_TOPIC = "__consumer_offsets"
 NEWEST_RECORDS = 200_000
 """How far back to look: commits fill the topic, and what is older is not worth the wait."""
 
+_FAILURE = f"cannot read {OFFSETS_TOPIC}"
+_RIGHT = f"Read on Topic {OFFSETS_TOPIC!r}"
 _POLL_S = 0.2
 _BATCH = 2_000
 
@@ -40,11 +42,8 @@ def read_group_record(
 
     deadline = time.monotonic() + timeout_s
     connection = Connection(servers, config, timeout_s)
-    described = connection.gather(
-        connection.admin.describe_topics(TopicCollection([OFFSETS_TOPIC]), request_timeout=timeout_s)
-    )[OFFSETS_TOPIC]
-    if not hasattr(described, "partitions"):
-        raise connection.failure(f"cannot read {OFFSETS_TOPIC}", described)
+    futures = connection.admin.describe_topics(TopicCollection([OFFSETS_TOPIC]), request_timeout=timeout_s)
+    described = connection.result(_FAILURE, futures[OFFSETS_TOPIC], _RIGHT)
     partition = group_partition(group, len(described.partitions))
     first = _offset(connection, partition, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
     end = _offset(connection, partition, OffsetSpec.latest())  # type: ignore[no-untyped-call]
@@ -63,10 +62,8 @@ def _offset(connection: Connection, partition: int, spec: object) -> int:
         isolation_level=IsolationLevel.READ_UNCOMMITTED,
         request_timeout=connection.timeout_s,
     )
-    (result,) = connection.gather(futures).values()
-    if not hasattr(result, "offset"):
-        raise connection.failure(f"cannot read {OFFSETS_TOPIC}", result)
-    return int(result.offset)
+    (future,) = futures.values()
+    return int(connection.result(_FAILURE, future, _RIGHT).offset)
 
 
 def _newest(
@@ -111,7 +108,7 @@ def _newest(
                 elif error is not None and error.code() == KafkaError._PARTITION_EOF:
                     position = end
                 elif error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                    raise connection.failure(f"cannot read {OFFSETS_TOPIC}", error)
+                    raise connection.failure(_FAILURE, error, _RIGHT)
                 # Anything else is either retried by librdkafka, or about the group that is never used.
     finally:
         consumer.close()

@@ -7,10 +7,11 @@ second version. All values are frozen; strategies take them and return new ones.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["Assignment", "Group", "InvalidGroupError", "Member", "Topic", "TopicPartitions"]
+__all__ = ["Assignment", "Group", "InvalidGroupError", "Member", "Topic", "TopicPartitions", "is_topic_name"]
 
 TopicPartitions = Mapping[str, Sequence[int]]
 """Partition numbers by topic name. A sequence may be a `list`, a `tuple` or a `range`; never mutate one."""
@@ -21,6 +22,14 @@ NO_GENERATION = -1
 
 MOST_WEIGHT = 2**63 - 1
 """The greatest weight of a partition: as much as an offset of Kafka can be."""
+
+
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+def is_topic_name(text: str) -> bool:
+    """Whether a topic can have this name (`org.apache.kafka.common.internals.Topic`)."""
+    return text not in (".", "..") and _TOPIC_NAME.fullmatch(text) is not None
 
 
 class InvalidGroupError(ValueError):

@@ -15,13 +15,12 @@ group can have. All of these are *findings*, which the adapter logs.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 from kafka_assignors.claims import DroppedClaim
-from kafka_assignors.group import NO_GENERATION, Group, Member, Topic, TopicPartitions
+from kafka_assignors.group import NO_GENERATION, Group, Member, Topic, TopicPartitions, is_topic_name
 from kafka_assignors.leader import lead
 from kafka_assignors.protocol import (
     ConsumerAssignment,
@@ -53,9 +52,6 @@ __all__ = [
     "subscription_bytes",
     "topics_from",
 ]
-
-_LEGAL_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-"""`org.apache.kafka.common.internals.Topic`; "." and ".." are reserved besides."""
 
 _MOST_TOPICS = 50_000
 """Of one member. A broker's record of a group, of which 1 MB is the default limit, has no room for as many
@@ -196,7 +192,9 @@ def read_members(strategy: Strategy, joined: Iterable[JoinedMember]) -> Joined:
             member = Member(one.member_id, frozenset(), one.instance_id)
         first_of_its_kind = member.topics not in illegal_of
         if first_of_its_kind:
-            illegal_of[member.topics] = sorted(name for name in member.topics - legal if not _is_legal(name))
+            illegal_of[member.topics] = sorted(
+                name for name in member.topics - legal if not is_topic_name(name)
+            )
             legal |= member.topics.difference(illegal_of[member.topics])
         illegal = illegal_of[member.topics]
         if illegal:
@@ -289,7 +287,3 @@ def _protocol_of(strategy: Strategy) -> RebalanceProtocol:
     # may still hold what it claims. Eager ones are known to have revoked, so nobody waits for them.
     cooperative = RebalanceProtocol.COOPERATIVE in strategy.protocols
     return RebalanceProtocol.COOPERATIVE if cooperative else RebalanceProtocol.EAGER
-
-
-def _is_legal(topic_name: str) -> bool:
-    return topic_name not in (".", "..") and _LEGAL_TOPIC_NAME.fullmatch(topic_name) is not None

@@ -24,10 +24,12 @@ __all__ = [
     "CLASSIC",
     "CONSUMER",
     "Coordinator",
+    "HiddenTopicsError",
     "LiveGroup",
     "LiveMember",
     "UnsettledGroupError",
     "as_group",
+    "hidden_topics_problem",
 ]
 
 CLASSIC = "classic"
@@ -41,7 +43,11 @@ Offsets = Mapping[str, Mapping[int, int]]
 
 
 class UnsettledGroupError(ValueError):
-    """The group is rebalancing, so nobody can say what its members own."""
+    """The group is rebalancing: what its members own is not known."""
+
+
+class HiddenTopicsError(ValueError):
+    """The principal may not describe a topic of the group: how many partitions there are is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +118,11 @@ class LiveGroup:
         protocol: the assignor in use: the winner of the members' vote, or the broker's; None without members.
         protocol_type: `consumer` for consumers; None if unknown, and in a group that never had members.
         topics: topics that members subscribe to or have partitions of, with partition counts and replica
-            racks; None if nobody asked for them. A topic that does not exist (any more), or that we may
-            not describe, is missing.
+            racks; None if they were not read. A topic that does not exist (any more), or that is hidden, is
+            missing.
+        hidden_topics: those topics that the principal may not describe. While there are any, balance, moves,
+            lag and idle members are not known.
+        unknown_topics: why other topics have no description: there is none of that name, or none can be.
         committed: the group's committed offsets; None if nobody asked for them or they cannot be read.
         ends: the end offsets of partitions with a commit; None as above. A partition without a leader is
             missing.
@@ -129,6 +138,8 @@ class LiveGroup:
     coordinator: Coordinator | None = None
     members: tuple[LiveMember, ...] = ()
     topics: Mapping[str, Topic] | None = None
+    hidden_topics: frozenset[str] = frozenset()
+    unknown_topics: Mapping[str, str] = field(default_factory=dict)
     committed: Offsets | None = None
     ends: Offsets | None = None
     generation: int | None = None
@@ -165,14 +176,27 @@ class LiveGroup:
 
     @property
     def lag(self) -> int | None:
-        """The lag of all partitions with a commit and a known end; None without any."""
-        if not self.committed or not self.ends:
+        """The lag of all partitions with a commit and a known end; None without any, and with hidden topics.
+
+        A broker leaves the commits of hidden topics out.
+        """
+        if not self.committed or not self.ends or self.hidden_topics:
             return None
         return sum(
             self.lag_of(topic, partition) or 0
             for topic, partitions in self.committed.items()
             for partition in partitions
         )
+
+
+def hidden_topics_problem(live: LiveGroup) -> str:
+    """What cannot be told of the group for want of a right, and which right it is; it has hidden topics."""
+    names = sorted(live.hidden_topics)
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return (
+        f"this principal may not describe topic {names[0]!r}{more}, so its partitions, the balance of the "
+        f"group and what strategies would move are not known: it needs Describe on Topic {names[0]!r}{more}"
+    )
 
 
 def as_group(live: LiveGroup) -> Group:
@@ -182,8 +206,10 @@ def as_group(live: LiveGroup) -> Group:
     else the lowest one it can be in, one above the latest that a member joined with. A member whose
     subscription the cluster does not show is taken to subscribe to all topics of the group, one whose bytes
     do not decode to none. `topics` of `live` must have been read; `UnsettledGroupError` while the group
-    rebalances.
+    rebalances, `HiddenTopicsError` if a topic of it is hidden.
     """
+    if live.hidden_topics:
+        raise HiddenTopicsError(f"group {live.id!r}: {hidden_topics_problem(live)}")
     if not live.settled:
         raise UnsettledGroupError(
             f"group {live.id!r} is rebalancing ({live.state}): what its members own is not known now"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_assignors.jsonform import group_to_json
-from kafka_assignors.livegroup import CONSUMER, LiveGroup, LiveMember, as_group
+from kafka_assignors.livegroup import CONSUMER, LiveGroup, LiveMember, as_group, hidden_topics_problem
 from kafka_assignors.outlook import Outlook
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "assumptions",
     "describe_json",
     "member_lag",
+    "problems_of",
     "rack_misses",
     "summarize",
     "summary_json",
@@ -62,7 +63,7 @@ def summary_json(live: LiveGroup) -> dict[str, Any]:
 
 def rack_misses(live: LiveGroup, member: LiveMember) -> int | None:
     """Partitions of the member without a replica in its rack; None where racks are unknown."""
-    if member.rack is None or member.assigned is None:
+    if member.rack is None or member.assigned is None or live.hidden_topics & member.assigned.keys():
         return None
     misses, known = 0, False
     for name, partitions in member.assigned.items():
@@ -89,7 +90,7 @@ def member_lag(live: LiveGroup, member: LiveMember) -> int | None:
 
 
 def assumptions(live: LiveGroup) -> tuple[str, ...]:
-    """What is not known of the group and was assumed for the figures, one sentence each."""
+    """What is not known of the group, and what the figures assume for it, one sentence each."""
     found = []
     if live.group_type == CONSUMER:
         found.append(
@@ -108,7 +109,13 @@ def assumptions(live: LiveGroup) -> tuple[str, ...]:
             f"subscriptions and racks of {hidden} members are hidden: "
             "they are taken to subscribe to all topics of the group"
         )
+    found += [f"topic {name!r} is not shown: {why}" for name, why in live.unknown_topics.items()]
     return tuple(found)
+
+
+def problems_of(live: LiveGroup) -> tuple[str, ...]:
+    """What could not be read of the group, and why, one sentence each."""
+    return (*live.problems, hidden_topics_problem(live)) if live.hidden_topics else live.problems
 
 
 def describe_json(live: LiveGroup, outlook: Outlook) -> dict[str, Any]:
@@ -121,7 +128,7 @@ def describe_json(live: LiveGroup, outlook: Outlook) -> dict[str, Any]:
         "coordinator": None if live.coordinator is None else dataclasses.asdict(live.coordinator),
         "clients": {member.id: _client(live, member) for member in live.members},
         "offsets": _offsets(live),
-        "notes": [*assumptions(live), *live.problems],
+        "notes": [*assumptions(live), *problems_of(live)],
     }
     if live.members:
         about["now"] = dataclasses.asdict(outlook.now)

@@ -25,7 +25,7 @@ from kafka_assignors.cli.groupfigures import describe_json, summary_json
 from kafka_assignors.cli.grouptables import description, group_list
 from kafka_assignors.cli.named import load_named_strategy, split_names
 from kafka_assignors.cli.watch import Snapshot, show
-from kafka_assignors.livegroup import LiveGroup, as_group
+from kafka_assignors.livegroup import LiveGroup, as_group, hidden_topics_problem
 from kafka_assignors.outlook import Outlook, outlook
 from kafka_assignors.strategies import Strategy, strategy_names
 from kafka_assignors.strategies.contract import runs_on_broker
@@ -146,12 +146,15 @@ def list_groups(
             with cluster_errors():
                 listing = cluster.list_groups()
                 ids = [group.id for group in listing.groups if _matches(group.id, matching)]
-                found = cluster.read_groups(ids, topics=False, on_progress=progress.update)
+                found = cluster.read_groups(ids, skip_hidden=True, on_progress=progress.update)
+            problems = [*listing.problems, *_hidden_groups(ids, found)]
             # A group may have been deleted between the two questions.
             live = [group for group in found if group.state != "Dead"]
             if as_json:
+                for problem in problems:
+                    note(f"warning: {problem}")
                 return Snapshot(lines=[json.dumps(summary_json(group)) for group in live])
-            return Snapshot(group_list(live, listing.problems))
+            return Snapshot(group_list(live, problems))
 
         show(read, interval_s=interval_s, count=count)
 
@@ -247,6 +250,17 @@ def delete(
         raise CannotRun(f"not deleted: {'; '.join(refusals)}")
 
 
+def _hidden_groups(listed: Sequence[str], found: Sequence[LiveGroup]) -> list[str]:
+    """What is missing in a list for want of rights: a broker may list a group that it does not describe."""
+    hidden = sorted(set(listed) - {live.id for live in found})
+    if not hidden:
+        return []
+    return [
+        f"{_counted(len(hidden), 'group')} not shown, for this principal may not describe {hidden[0]!r}"
+        f"{'' if len(hidden) == 1 else ' and others'}: it needs Describe on Group {hidden[0]!r}"
+    ]
+
+
 def _watch_interval_s(watch: bool, interval_s: float | None, count: int | None) -> float | None:
     """Seconds between two looks, None for one look only; refuses what would have no effect."""
     if watch:
@@ -270,7 +284,7 @@ def _strategies(given: Sequence[str] | None) -> list[tuple[str, Strategy]]:
 
 
 def _outlook(live: LiveGroup, strategies: Sequence[tuple[str, Strategy]]) -> Outlook | None:
-    return outlook(as_group(live), strategies) if live.settled else None
+    return outlook(as_group(live), strategies) if live.settled and not live.hidden_topics else None
 
 
 def _described(found: Sequence[tuple[LiveGroup, Outlook | None]], as_json: bool) -> Snapshot:
@@ -281,11 +295,14 @@ def _described(found: Sequence[tuple[LiveGroup, Outlook | None]], as_json: bool)
             json.dumps(describe_json(live, prospects)) for live, prospects in found if prospects is not None
         ]
     )
-    rebalancing = [live.id for live, prospects in found if prospects is None]
-    if rebalancing:
-        snapshot.problem = (
-            f"{_quoted(rebalancing)}: rebalancing, so nobody can say what its members own: try again"
-        )
+    problems = [
+        f"{live.id!r}: {hidden_topics_problem(live)}"
+        if live.settled
+        else f"{live.id!r}: rebalancing, so what its members own is not known: try again"
+        for live, prospects in found
+        if prospects is None
+    ]
+    snapshot.problem = "; ".join(problems) or None
     return snapshot
 
 

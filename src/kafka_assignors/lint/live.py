@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from kafka_assignors.lint.clients import client_of_id, own_strategy
 from kafka_assignors.lint.members import Client, MemberConfig, NotJudged, StrategyUse
-from kafka_assignors.livegroup import CONSUMER, LiveGroup
+from kafka_assignors.livegroup import CONSUMER, LiveGroup, hidden_topics_problem
 from kafka_assignors.protocol import GroupMetadata
 
 __all__ = ["live_members"]
@@ -66,6 +66,8 @@ def _not_judged(group: LiveGroup, members: Sequence[MemberConfig], no_record: st
             "a broker does not learn them; give the members' files",
         )
     ]
+    if group.hidden_topics:
+        left_open.append(NotJudged("whether members are idle", hidden_topics_problem(group)))
     unknown = [member for member in members if member.client is Client.UNKNOWN]
     if unknown:
         left_open.append(

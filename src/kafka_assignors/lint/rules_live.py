@@ -19,7 +19,7 @@ __all__ = ["RULES"]
 )
 def idle_members(facts: Facts) -> Iterator[Found]:
     live = facts.live
-    if live is None or live.topics is None or not live.subscribed:
+    if live is None or live.topics is None or not live.subscribed or live.hidden_topics:
         return
     partitions = sum(live.topics[name].partitions for name in live.subscribed if name in live.topics)
     members = len(live.members)

@@ -1,0 +1,205 @@
+"""The rights that each command needs: with exactly these it works, without one of them it names that one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from compat_tests.hang_limit import HANG_S
+from compat_tests.secured_cluster import CLUSTER, Principal, Right, SecuredCluster
+
+GROUP, TOPIC, OFFSETS = "billing", "orders", "__consumer_offsets"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command line, and the rights that it needs. `optional` ones only make it say less."""
+
+    arguments: tuple[str, ...]
+    needed: tuple[Right, ...]
+    optional: tuple[Right, ...] = ()
+
+
+COMMANDS = {
+    "groups": Command(
+        ("groups",),
+        (),
+        (
+            Right("Describe", "Cluster", CLUSTER),
+            Right("Describe", "Group", GROUP),
+            Right("Describe", "Topic", TOPIC),
+        ),
+    ),
+    "groups describe": Command(
+        ("groups", "describe", GROUP),
+        (Right("Describe", "Group", GROUP),),
+        (Right("Describe", "Topic", TOPIC),),
+    ),
+    "groups describe --json": Command(
+        ("groups", "describe", GROUP, "--json"),
+        (Right("Describe", "Group", GROUP), Right("Describe", "Topic", TOPIC)),
+    ),
+    "lint --group": Command(
+        ("lint", "--group", GROUP),
+        (Right("Describe", "Group", GROUP),),
+        (
+            Right("Describe", "Topic", TOPIC),
+            Right("Read", "Topic", OFFSETS),
+            Right("DescribeConfigs", "Cluster", CLUSTER),
+        ),
+    ),
+}
+
+
+def run(arguments: Sequence[str], who: Principal) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "kafka_assignors.cli", *arguments, *who.options],
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[SecuredCluster]:
+    with SecuredCluster() as secured:
+        secured.cluster.create_topic(TOPIC, 4)
+        secured.cluster.create_topic("hidden", 4)
+        producer = Producer({"bootstrap.servers": secured.cluster.bootstrap})
+        for topic in (TOPIC, "hidden"):
+            producer.produce(topic, b"record", partition=0)
+        producer.flush(HANG_S)
+        with member(secured, GROUP, TOPIC):
+            yield secured
+
+
+@contextmanager
+def member(secured: SecuredCluster, group: str, *topics: str) -> Iterator[None]:
+    """A group of one member, which has committed."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": secured.cluster.bootstrap,
+            "group.id": group,
+            "client.id": "rdkafka",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.subscribe(list(topics))
+    try:
+        seen = 0
+        while seen < len(topics):
+            if (message := consumer.poll(1.0)) is not None and message.error() is None:
+                consumer.commit(message, asynchronous=False)
+                seen += 1
+        yield
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_with_exactly_these_rights_a_command_tells_all(secured: SecuredCluster, command: Command) -> None:
+    who = secured.principal(*command.needed, *command.optional)
+    done = run(command.arguments, who)
+    assert done.returncode == 0, done.stderr
+    everything = run(command.arguments, secured.superuser())
+    assert (done.stdout, done.stderr) == (everything.stdout, everything.stderr)
+
+
+@pytest.mark.parametrize(
+    ("command", "missing"),
+    [
+        pytest.param(command, right, id=f"{name} without {right}")
+        for name, command in COMMANDS.items()
+        for right in command.needed
+    ],
+)
+def test_without_a_right_that_it_needs_a_command_names_it(
+    secured: SecuredCluster, command: Command, missing: Right
+) -> None:
+    done = run(command.arguments, secured.principal(*{*command.needed, *command.optional} - {missing}))
+    assert done.returncode == 2
+    assert str(missing) in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("command", "missing"),
+    [
+        pytest.param(command, right, id=f"{name} without {right}")
+        for name, command in COMMANDS.items()
+        for right in command.optional
+    ],
+)
+def test_without_another_right_a_command_says_less_and_names_it(
+    secured: SecuredCluster, command: Command, missing: Right
+) -> None:
+    done = run(command.arguments, secured.principal(*{*command.needed, *command.optional} - {missing}))
+    assert done.returncode == 0, done.stderr
+    assert str(missing) in " ".join((done.stdout + done.stderr).split())
+
+
+def test_a_group_is_deleted_with_the_right_to_delete_it(secured: SecuredCluster) -> None:
+    describe, delete = Right("Describe", "Group", "old"), Right("Delete", "Group", "old")
+    with member(secured, "old", TOPIC):
+        pass
+    arguments = ("groups", "delete", "old", "--yes")
+    for rights, missing in (((), describe), ((describe,), delete)):
+        done = run(arguments, secured.principal(*rights))
+        assert done.returncode == 2
+        assert str(missing) in done.stderr
+    done = run(arguments, secured.principal(delete))
+    assert (done.returncode, done.stdout) == (0, "deleted old\n")
+
+
+def test_the_page_has_every_command_with_its_rights() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
+    for name, command in COMMANDS.items():
+        (row,) = (line for line in page.splitlines() if line.startswith(f"| `{name}` |"))
+        _, _, needed, optional, _ = row.split("|")
+        for rights, cell in ((command.needed, needed), (command.optional, optional)):
+            assert sum(cell.count(f"{right.operation} on {right.resource}") > 0 for right in rights) == len(
+                rights
+            )
+
+
+def test_no_rights_are_no_empty_cluster(secured: SecuredCluster) -> None:
+    for arguments in (("groups",), ("groups", "--json")):
+        done = run(arguments, secured.principal())
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"Describe on Cluster {CLUSTER!r}" in done.stderr
+
+
+@pytest.fixture
+def group_of_both(secured: SecuredCluster) -> Iterator[None]:
+    with member(secured, "both", TOPIC, "hidden"):
+        yield
+
+
+@pytest.mark.usefixtures("group_of_both")
+def test_nothing_is_judged_while_a_topic_is_hidden(secured: SecuredCluster) -> None:
+    who = secured.principal(
+        Right("Describe", "Group", "both"), Right("Describe", "Topic", TOPIC), Right("Read", "Topic", OFFSETS)
+    )
+    shown = run(("groups", "describe", "both"), who)
+    assert shown.returncode == 0
+    assert "8 partitions" in shown.stdout
+    assert "lag –" in shown.stdout
+    assert "best balance" not in shown.stdout
+    assert "Describe on Topic 'hidden'" in " ".join(shown.stdout.split())
+    as_json = run(("groups", "describe", "both", "--json"), who)
+    assert (as_json.returncode, as_json.stdout) == (2, "")
+    listed = run(("groups", "--json"), who)
+    (summary,) = map(json.loads, listed.stdout.splitlines())
+    assert (summary["group"], summary["partitions"], summary["lag"]) == ("both", 8, None)
+    linted = run(("lint", "--group", "both", "--json"), who)
+    assert "idle-members" not in linted.stdout
+    assert "Describe on Topic 'hidden'" in linted.stdout

@@ -1,0 +1,235 @@
+"""A broker with TLS, passwords and rights, and principals that have exactly the rights a test gives them.
+
+    with SecuredCluster() as secured:
+        reader = secured.principal(Right("Describe", "Group", "orders"))
+        run("groups", "describe", "orders", *reader.options)
+
+Clients come through SASL_SSL, with SCRAM-SHA-512 or PLAIN. Tests that prepare something use
+`secured.cluster.bootstrap`, where every right is given.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from compat_tests.hang_limit import HANG_S
+from compat_tests.kafka_admin import KafkaError
+from compat_tests.kafka_cluster import KafkaCluster, free_ports
+
+__all__ = ["CLUSTER", "PASSWORD", "PLAIN_USER", "Principal", "Right", "SecuredCluster"]
+
+PASSWORD = "right-password"
+"""Of every principal."""
+
+PLAIN_USER = "superuser"
+"""Comes in with PLAIN or SCRAM and has every right."""
+
+CLUSTER = "kafka-cluster"
+"""The name of the one resource of type Cluster."""
+
+_STORE_PASSWORD = "store-password"
+_SCRAM_ITERATIONS = 4096
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Right:
+    """An operation that is allowed on a resource, in Kafka's words; `name` is "*" for all of the type."""
+
+    operation: str
+    resource: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.operation} on {self.resource} {self.name!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A user of the broker. `properties` are librdkafka's, and lie in `file`, one name=value per line."""
+
+    name: str
+    properties: Mapping[str, str]
+    file: Path
+    bootstrap: str
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options of a command that reads a cluster."""
+        return ("--bootstrap-server", self.bootstrap, "--command-config", str(self.file))
+
+
+class SecuredCluster:
+    """One broker; `settings` are broker properties on top of ours."""
+
+    def __init__(self, settings: Mapping[str, object] | None = None) -> None:
+        self._settings = dict(settings or {})
+        self._stack = ExitStack()
+        self._numbers = itertools.count(1)
+
+    def __enter__(self) -> SecuredCluster:
+        with ExitStack() as stack:
+            self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="secured-")))
+            store, self.certificate = self.folder / "broker.p12", self.folder / "broker.pem"
+            _make_certificate(store, self.certificate)
+            plain, controller, self.port, self.tls_port = free_ports(4)
+            doors = f"PLAINTEXT://127.0.0.1:{plain},SECURED://localhost:{self.port},TLS://localhost:{self.tls_port}"
+            protocols = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURED:SASL_SSL,TLS:SSL"
+            login = "org.apache.kafka.common.security"
+            settings = {
+                "listeners": f"{doors},CONTROLLER://127.0.0.1:{controller}",
+                "advertised.listeners": doors,
+                "listener.security.protocol.map": protocols,
+                "listener.name.secured.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+                "listener.name.secured.plain.sasl.jaas.config": (
+                    f'{login}.plain.PlainLoginModule required user_{PLAIN_USER}="{PASSWORD}";'
+                ),
+                "listener.name.secured.scram-sha-512.sasl.jaas.config": (
+                    f"{login}.scram.ScramLoginModule required;"
+                ),
+                "ssl.keystore.type": "PKCS12",
+                "ssl.keystore.location": store,
+                "ssl.keystore.password": _STORE_PASSWORD,
+                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+                "super.users": f"User:ANONYMOUS;User:{PLAIN_USER}",
+                **self._settings,
+            }
+            cluster = KafkaCluster(settings=settings, ports=lambda _: [plain, controller])
+            self.cluster = stack.enter_context(cluster)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients with a password come in."""
+        return f"localhost:{self.port}"
+
+    def superuser(self, mechanism: str = "PLAIN") -> Principal:
+        """One that may do everything."""
+        if mechanism != "PLAIN":
+            self._add_user(PLAIN_USER)
+        return self._principal(PLAIN_USER, mechanism)
+
+    def principal(self, *rights: Right) -> Principal:
+        """A new one with these rights and no others."""
+        name = f"user-{next(self._numbers)}"
+        self._add_user(name)
+        self._allow(name, rights)
+        return self._principal(name, "SCRAM-SHA-512")
+
+    def with_properties(self, principal: Principal, **properties: str) -> Principal:
+        """The same principal with some properties changed, `__` in a name standing for a dot."""
+        changed = {name.replace("__", "."): value for name, value in properties.items()}
+        return self._written(principal.name, {**principal.properties, **changed}, principal.bootstrap)
+
+    def _principal(self, name: str, mechanism: str) -> Principal:
+        properties = {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": mechanism,
+            "sasl.username": name,
+            "sasl.password": PASSWORD,
+            "ssl.ca.location": str(self.certificate),
+        }
+        return self._written(name, properties, self.bootstrap)
+
+    def _written(self, name: str, properties: Mapping[str, str], bootstrap: str) -> Principal:
+        file = self.folder / f"client-{next(self._numbers)}.properties"
+        file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()), encoding="utf-8")
+        return Principal(name, properties, file, bootstrap)
+
+    def _add_user(self, name: str) -> None:
+        from confluent_kafka.admin import (
+            ScramCredentialInfo,
+            ScramMechanism,
+            UserScramCredentialUpsertion,
+        )
+
+        how = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, _SCRAM_ITERATIONS)
+        change = UserScramCredentialUpsertion(name, how, PASSWORD.encode())
+        with self.cluster.admin(f"add user {name}") as admin:
+            admin.alter_user_scram_credentials([change])[name].result(HANG_S)
+            _until(
+                f"user {name} is known",
+                lambda: name in admin.describe_user_scram_credentials().result(HANG_S),
+            )
+
+    def _allow(self, user: str, rights: Iterable[Right]) -> None:
+        from confluent_kafka.admin import (
+            AclBinding,
+            AclBindingFilter,
+            AclOperation,
+            AclPermissionType,
+            ResourcePatternType,
+            ResourceType,
+        )
+
+        wanted = [
+            AclBinding(
+                {"Cluster": ResourceType.BROKER}.get(right.resource) or ResourceType[right.resource.upper()],
+                right.name,
+                ResourcePatternType.LITERAL,
+                f"User:{user}",
+                "*",
+                AclOperation[_upper_snake(right.operation)],
+                AclPermissionType.ALLOW,
+            )
+            for right in sorted(set(rights))
+        ]
+        if not wanted:
+            return
+        everything = AclBindingFilter(
+            ResourceType.ANY, None, ResourcePatternType.ANY, f"User:{user}", None, AclOperation.ANY,
+            AclPermissionType.ANY,
+        )  # fmt: skip
+        with self.cluster.admin(f"give {user} its rights") as admin:
+            for future in admin.create_acls(wanted).values():
+                future.result(HANG_S)
+            _until(
+                f"{user} has {len(wanted)} rights",
+                lambda: len(admin.describe_acls(everything).result(HANG_S)) == len(wanted),
+            )
+
+
+def _upper_snake(name: str) -> str:
+    return "".join(f"_{c}" if c.isupper() else c for c in name).lstrip("_").upper()
+
+
+def _until(what: str, condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + HANG_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise KafkaError(f"after {HANG_S:g} s it is not so that {what}")
+        time.sleep(0.02)
+
+
+def _make_certificate(store: Path, certificate: Path) -> None:
+    keytool = shutil.which("keytool")
+    assert keytool, "keytool, which comes with Java, is needed on PATH"
+    access = [
+        "-keystore",
+        str(store),
+        "-storetype",
+        "PKCS12",
+        "-storepass",
+        _STORE_PASSWORD,
+        "-alias",
+        "broker",
+    ]
+    names = ["-dname", "CN=localhost", "-ext", "san=dns:localhost,ip:127.0.0.1"]
+    algorithm = ["-keyalg", "EC", "-groupname", "secp256r1", "-validity", "2"]
+    subprocess.run([keytool, "-genkeypair", *access, *names, *algorithm], check=True, capture_output=True)
+    exported = [keytool, "-exportcert", "-rfc", *access, "-file", str(certificate)]
+    subprocess.run(exported, check=True, capture_output=True)
