@@ -36,6 +36,8 @@ __all__ = [
     "unique",
 ]
 
+_MOST_SKIPPED = 2**31 - 1
+
 
 def group_records(raw: DataFrame) -> DataFrame:
     """`raw` without offset commits, told by the first two bytes of the key before Python sees them."""
@@ -149,9 +151,9 @@ def generations(folded: DataFrame) -> DataFrame:
         "incarnation", F.sum(F.col("starts").cast("int")).over(order).cast("int")
     )
     same_life = ~F.col("starts") & ~torn
-    skipped = F.when(same_life, F.greatest(F.col("generation") - F.col("previous") - 1, F.lit(0))).otherwise(
-        0
-    )
+    # A forged record may name any generation; the difference of two does not fit their type.
+    between = F.col("generation").cast("long") - F.col("previous") - 1
+    skipped = F.when(same_life, F.least(F.greatest(between, F.lit(0)), F.lit(_MOST_SKIPPED))).otherwise(0)
     return counted.select(
         "group",
         "partition",

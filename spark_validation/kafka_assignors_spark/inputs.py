@@ -83,23 +83,29 @@ def live_records(spark: SparkSession, options: ReplayOptions) -> DataFrame:
     return spark.read.format(FORMAT).options(**given).load()
 
 
-def catalogue_of(spark: SparkSession, options: ReplayOptions, topics: Iterable[str]) -> Catalogue:
-    """The catalogue beside the records, or of the live cluster; empty for Parquet that has none beside it."""
+def catalogue_of(
+    spark: SparkSession, options: ReplayOptions, topics: Iterable[str]
+) -> tuple[Catalogue, tuple[str, ...]]:
+    """The catalogue beside the records, or of the live cluster, and warnings of what it lacks.
+
+    It is empty for Parquet that has none beside it.
+    """
     if options.path is None:
         assert options.bootstrap_servers is not None
         try:
-            return live_catalogue(
+            catalogue, warning = live_catalogue(
                 options.bootstrap_servers, options.client_config, topics, options.timeout_seconds
             )
         except SourceError as error:
             raise ReplayError(str(error)) from None
+        return catalogue, () if warning is None else (warning,)
     for name in _TOPICS_NAMES:
         path = f"{options.path.rstrip('/')}/{name}"
         rows = _parquet(spark, path)
         if rows is not None:
-            catalogue = _conforming(rows, TOPICS, path)
-            return Catalogue.from_rows(row.asDict() for row in with_micros(catalogue).collect())
-    return Catalogue(())
+            topics_over_time = with_micros(_conforming(rows, TOPICS, path))
+            return Catalogue.from_rows(row.asDict() for row in topics_over_time.collect()), ()
+    return Catalogue(()), ()
 
 
 def _parquet(spark: SparkSession, path: str) -> DataFrame | None:

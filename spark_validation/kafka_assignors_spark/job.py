@@ -113,7 +113,7 @@ def run_replay(
             counts = metrics.record_counts(events).collect()[0].asDict()
             undecodable = _undecodable(events, counts["undecodable"], options)
             _require_records(spark, options, events, counts)
-            catalogue = catalogue_of(spark, options, consumer_groups.named_topics(events))
+            catalogue, warnings = catalogue_of(spark, options, consumer_groups.named_topics(events))
             folded = consumer_groups.fold(events, catalogue, keep)
             generations = keep(history.generations(folded))
             facts = metrics.group_facts(generations).collect()
@@ -182,6 +182,7 @@ def run_replay(
         truth=truth,
         sample=sample,
         undecodable=undecodable,
+        warnings=warnings,
         files=files,
         versions={
             "kafka-assignors": kafka_assignors.__version__,

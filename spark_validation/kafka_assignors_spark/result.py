@@ -401,8 +401,9 @@ class TableFile:
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """The whole answer. `files` say where the rows of each group are, if tables were asked for; `versions`
-    names what produced it (kafka-assignors, pyspark, python, java)."""
+    """The whole answer. `warnings` say what could not be read, and what follows. `files` say where the rows
+    of each group are, if tables were asked for; `versions` names what produced it (kafka-assignors, pyspark,
+    python, java)."""
 
     options: ReplayOptions
     history: HistorySummary
@@ -415,6 +416,7 @@ class ReplayResult:
     truth: TruthCheck
     sample: SampleCheck
     undecodable: tuple[UndecodableRecord, ...]
+    warnings: tuple[str, ...]
     files: tuple[TableFile, ...]
     versions: Mapping[str, str]
     seconds: float

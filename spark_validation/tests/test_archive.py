@@ -15,7 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from compat_tests.kafka_cluster import Kafka
 from kafka_assignors.cli.app import run
@@ -27,6 +29,7 @@ from kafka_assignors_spark.archive import (
     ArchiveResult,
     run_archive,
 )
+from kafka_assignors_spark.archive.run import Run
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.result import ReplayError, ReplayOptions
 from spark_validation.tests.groups import Log, member
@@ -202,6 +205,24 @@ def test_an_archive_that_cannot_go_on_says_why(topic: Topic) -> None:
         topic.run()
 
 
+def test_a_worker_that_spark_gave_up_on_is_started_again(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, starts = Run._start, []
+
+    def late_twice(run: Run) -> StreamingQuery:
+        starts.append(run)
+        if len(starts) <= 2:
+            raise PySparkException("Python worker failed to connect back.")
+        return start(run)
+
+    monkeypatch.setattr(Run, "_start", late_twice)
+    topic.write(4)
+    assert topic.run().complete
+    assert len(starts) == 3
+    assert topic.archived() == topic.expected()
+
+
 def test_a_cluster_that_does_not_answer_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -209,7 +230,5 @@ def test_a_cluster_that_does_not_answer_is_one_line(
     cluster = ["--bootstrap-server", "127.0.0.1:1", "--timeout", "2"]
     assert run(["archive", "--to", str(archive), *cluster, "--once"]) == 2
     error = capsys.readouterr().err.strip().splitlines()[-1]
-    assert error.startswith(
-        "kafka-assignors: error: cannot describe topic '__consumer_offsets' at 127.0.0.1:1: "
-    )
+    assert error.startswith("kafka-assignors: error: no answer from 127.0.0.1:1 within 2 s: ")
     assert not archive.exists()

@@ -215,7 +215,8 @@ def test_a_folder_that_is_no_archive_is_refused(spark: SparkSession, tmp_path: P
 
 
 def live(name: str, racks: list[set[str]], topic_id: str = "id", complete: bool = True) -> LiveTopic:
-    return LiveTopic(name, topic_id, tuple(map(frozenset, racks)), complete)
+    replica_racks = tuple(map(frozenset, racks)) if any(racks) else None
+    return LiveTopic(Topic(name, len(racks), replica_racks, topic_id), complete)
 
 
 def test_a_topic_has_changed_if_its_id_partitions_or_racks_have() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import Producer, Uuid
@@ -18,7 +19,8 @@ from kafka_assignors.protocol import (
     encode_key,
     group_partition,
 )
-from kafka_assignors_spark.cluster import SourceError, printed_topic_id
+from kafka_assignors_confluent import topic_of
+from kafka_assignors_spark.cluster import SourceError
 from kafka_assignors_spark.source import (
     FORMAT,
     GroupRecordsReader,
@@ -50,7 +52,8 @@ def test_brokers_put_groups_where_the_source_looks_for_them() -> None:
 
 
 def test_topic_ids_of_a_live_cluster_are_those_in_its_records() -> None:
-    printed = printed_topic_id(Uuid(-1, -5))
+    printed = topic_of("orders", SimpleNamespace(partitions=[], topic_id=Uuid(-1, -5))).id
+    assert printed is not None
     assert printed == "____________________-w"
     written = encode_consumer_group_value(TargetAssignment({printed: ()}))
     assert written[3:19] == bytes([0xFF] * 15 + [0xFB])
@@ -87,7 +90,7 @@ def test_nobody_listening_fails_within_the_time_given() -> None:
 
 def test_a_wrong_client_property_is_named() -> None:
     options = {"bootstrap.servers": "127.0.0.1:1", "kafka.no.such.property": "1"}
-    with pytest.raises(SourceError, match=r"client configuration: .*no\.such\.property"):
+    with pytest.raises(SourceError, match=r"client properties: .*no\.such\.property"):
         GroupRecordsReader(SourceOptions.parse(options)).partitions()
 
 

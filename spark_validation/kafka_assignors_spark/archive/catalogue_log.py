@@ -47,10 +47,10 @@ class CatalogueLog:
     def note(self, found: Iterable[LiveTopic], now: datetime) -> int:
         """Remember what has changed since the last look; how many topics that were."""
         new = []
-        for topic in found:
-            known = self._known.get(topic.name)
-            if known is None or changed(known, topic):
-                new.append(topic.entry(None if known is None else now))
+        for live in found:
+            known = self._known.get(live.topic.name)
+            if known is None or changed(known, live):
+                new.append(live.entry(None if known is None else now))
         if new:
             self._write(new)
             self._known.update((entry.topic.name, entry) for entry in new)

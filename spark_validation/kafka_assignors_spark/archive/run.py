@@ -19,7 +19,7 @@ from kafka_assignors_spark.archive.topic import identify
 from kafka_assignors_spark.archive.writer import BatchWriter
 from kafka_assignors_spark.cluster import SourceError, live_topics
 from kafka_assignors_spark.source import FORMAT, GroupRecordsSource, Planner, SourceOptions
-from kafka_assignors_spark.spark_errors import SPARK_ERRORS, one_line
+from kafka_assignors_spark.spark_errors import SPARK_ERRORS, is_late_worker, one_line
 
 __all__ = ["Run"]
 
@@ -33,6 +33,9 @@ _NOTING_SECONDS = 2.0
 
 _TRIGGER_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 60.0
+_MOST_LATE_WORKERS = 5
+"""Starts that may fail for want of processor time in a run that otherwise ends with its first error."""
+
 _OF_THE_STREAM: tuple[type[Exception], ...] = (SourceError, *SPARK_ERRORS)
 
 
@@ -76,7 +79,7 @@ class Run:
 
     def go(self) -> None:
         """Archive until there is no more to do, starting the stream again where that can help."""
-        pause = 1.0
+        pause, late_workers = 1.0, 0
         while True:
             before = self._archive.entry.batches
             try:
@@ -90,7 +93,9 @@ class Run:
             except _OF_THE_STREAM as error:
                 if self._writer.failure is not None:
                     raise self._writer.failure from None
-                if self._options.once or not self._worked:
+                late_workers += is_late_worker(error)
+                may_start = is_late_worker(error) and late_workers <= _MOST_LATE_WORKERS
+                if (self._options.once or not self._worked) and not may_start:
                     raise
                 self._on_warning(f"{one_line(error)}; trying again in {pause:g} s")
             pause = 1.0 if self._archive.entry.batches > before else min(2 * pause, _LONGEST_PAUSE_SECONDS)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kafka_assignors_confluent import Connection, NotAuthorizedError
 from kafka_assignors_spark.archive.manifest import Manifest
 from kafka_assignors_spark.archive.result import ArchiveOptions
-from kafka_assignors_spark.cluster import SourceError, admin_client
+from kafka_assignors_spark.cluster import describe_offsets_topic, source_errors
 
 __all__ = ["SAFE_LAG_MS", "compaction_warnings", "identify"]
 
@@ -17,33 +18,24 @@ _SUGGESTED_LAG_MS = 7 * 24 * 3_600_000
 
 
 def identify(options: ArchiveOptions) -> Manifest:
-    """The cluster and the topic; `SourceError` if nobody answers, or there is no such topic."""
-    from confluent_kafka import KafkaError, KafkaException, TopicCollection
-
-    errors: list[str] = []
-    admin = admin_client(options.bootstrap_servers, options.client_config, errors)
-    asked = f"topic {options.topic!r}"
-    try:
-        cluster = admin.describe_cluster(request_timeout=options.timeout_seconds).result()
-        topics = admin.describe_topics(
-            TopicCollection([options.topic]), request_timeout=options.timeout_seconds
+    """The cluster and the topic; `SourceError` if the cluster does not tell, or there is no such topic."""
+    with source_errors():
+        connection = _connection(options)
+        cluster = connection.result(
+            "cannot describe the cluster",
+            connection.admin.describe_cluster(request_timeout=connection.timeout_s),
         )
-        topic = topics[options.topic].result()
-    except KafkaException as error:
-        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            raise SourceError(
-                f"there is no {asked} at {options.bootstrap_servers}: no consumer group has ever been there"
-            ) from None
-        raise SourceError(
-            f"cannot describe {asked} at {options.bootstrap_servers}: {error.args[0].str()}"
-            + (f" ({errors[-1]})" if errors else "")
-        ) from None
+        topic = describe_offsets_topic(connection, options.topic)
     return Manifest(
         cluster_id=str(cluster.cluster_id),
         topic=options.topic,
         topic_id=str(topic.topic_id),
         partitions=len(topic.partitions),
     )
+
+
+def _connection(options: ArchiveOptions) -> Connection:
+    return Connection(options.bootstrap_servers, options.client_config, options.timeout_seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +48,14 @@ class _Settings:
 
 
 def compaction_warnings(options: ArchiveOptions) -> list[str]:
-    """What to change so that records stay until they are archived; nothing if they do."""
-    found = _settings(options)
+    """What to change so that records stay until they are archived; nothing if they do.
+
+    `SourceError` if the cluster does not answer.
+    """
+    with source_errors():
+        found = _settings(options)
     if isinstance(found, str):
-        return [
-            f"cannot see for how long {options.topic} keeps its records: {found}; "
-            "DescribeConfigs on that topic shows it"
-        ]
+        return [f"it is not known for how long {options.topic} keeps its records: {found}"]
     warnings = []
     if "compact" in found.cleanup_policy and found.min_compaction_lag_ms < SAFE_LAG_MS:
         warnings.append(
@@ -81,16 +74,19 @@ def compaction_warnings(options: ArchiveOptions) -> list[str]:
 
 def _settings(options: ArchiveOptions) -> _Settings | str:
     """The settings, or why they cannot be seen."""
-    from confluent_kafka import KafkaException
     from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
 
     resource = ConfigResource(ResourceType.TOPIC, options.topic)
+    connection = _connection(options)
+    request = connection.admin.describe_configs([resource], request_timeout=connection.timeout_s)
     try:
-        admin = admin_client(options.bootstrap_servers, options.client_config, [])
-        request = admin.describe_configs([resource], request_timeout=options.timeout_seconds)
-        told = request[resource].result()
-    except KafkaException as error:
-        return str(error.args[0].str())
+        told = connection.result(
+            "its settings are not shown",
+            request[resource],
+            f"DescribeConfigs on Topic {options.topic!r}",
+        )
+    except NotAuthorizedError as error:
+        return str(error)
     return _Settings(
         cleanup_policy=str(told["cleanup.policy"].value),
         min_compaction_lag_ms=int(told["min.compaction.lag.ms"].value),

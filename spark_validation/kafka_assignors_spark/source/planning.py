@@ -9,7 +9,8 @@ from typing import Any
 from pyspark.sql.datasource import InputPartition
 
 from kafka_assignors.protocol import group_partition
-from kafka_assignors_spark.cluster import SourceError, admin_client
+from kafka_assignors_confluent import Connection
+from kafka_assignors_spark.cluster import SourceError, describe_offsets_topic, source_errors
 from kafka_assignors_spark.source.options import SourceOptions
 
 __all__ = ["OffsetRange", "Planner", "bounded", "cut"]
@@ -59,39 +60,30 @@ class Planner:
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._errors: list[str] = []
-        self._admin = admin_client(options.bootstrap_servers, options.client_config, self._errors)
+        with source_errors():
+            self._connection = Connection(
+                options.bootstrap_servers, options.client_config, options.timeout_seconds
+            )
 
     def offsets(self) -> dict[int, tuple[int, int]]:
-        """Earliest and latest offset of every partition to read; `SourceError` if nobody answers."""
+        """Earliest and latest offset of every partition to read; `SourceError` without an answer."""
         from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
-        count = self._partition_count()
-        partitions: Iterable[int] = range(count)
-        if self._options.groups is not None:
-            partitions = sorted({group_partition(group, count) for group in self._options.groups})
-        earliest = self._list_offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-        latest = self._list_offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        with source_errors():
+            self._connection.forget_complaints()
+            count = self._partition_count()
+            partitions: Iterable[int] = range(count)
+            if self._options.groups is not None:
+                partitions = sorted({group_partition(group, count) for group in self._options.groups})
+            earliest = self._list_offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+            latest = self._list_offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
         return {partition: (earliest[partition], latest[partition]) for partition in partitions}
 
     def _partition_count(self) -> int:
         # Describing never creates a topic; asking for its metadata would, for this one topic.
-        from confluent_kafka import KafkaError, KafkaException, TopicCollection
-
-        topic = self._options.topic
-        request = self._admin.describe_topics(
-            TopicCollection([topic]), request_timeout=self._options.timeout_seconds
-        )
-        try:
-            description = request[topic].result()
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise SourceError(
-                    f"there is no topic {topic!r} at {self._options.bootstrap_servers}: "
-                    "no consumer group has ever been there"
-                ) from None
-            raise self._unreachable(error) from None
-        wanted, found = self._options.topic_id, str(description.topic_id)
+        topic, wanted = self._options.topic, self._options.topic_id
+        description = describe_offsets_topic(self._connection, topic)
+        found = str(description.topic_id)
         if wanted not in (None, found):
             raise SourceError(
                 f"topic {topic!r} at {self._options.bootstrap_servers} has the id {found}, and should have "
@@ -102,21 +94,16 @@ class Planner:
     def _list_offsets(self, partitions: Iterable[int], spec: Any) -> dict[int, int]:
         # Group records belong to no transaction, so neither a hanging transaction nor an aborted one hides
         # them.
-        from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+        from confluent_kafka import IsolationLevel, TopicPartition
 
-        topic = self._options.topic
-        futures = self._admin.list_offsets(
+        topic, connection = self._options.topic, self._connection
+        futures = connection.admin.list_offsets(
             {TopicPartition(topic, partition): spec for partition in partitions},
             isolation_level=IsolationLevel.READ_UNCOMMITTED,
-            request_timeout=self._options.timeout_seconds,
+            request_timeout=connection.timeout_s,
         )
-        try:
-            return {asked.partition: future.result().offset for asked, future in futures.items()}
-        except KafkaException as error:
-            raise self._unreachable(error) from None
-
-    def _unreachable(self, error: Exception) -> SourceError:
-        return SourceError(
-            f"no answer from {self._options.bootstrap_servers} within {self._options.timeout_seconds:g} s: "
-            f"{error.args[0].str()}" + (f" ({self._errors[-1]})" if self._errors else "")
-        )
+        what = f"cannot read the offsets of topic {topic!r}"
+        return {
+            asked.partition: connection.result(what, future, f"Describe on Topic {topic!r}").offset
+            for asked, future in futures.items()
+        }

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from kafka_assignors_spark.cluster import SourceError, silent_logger
+from kafka_assignors_confluent import silent_logger
+from kafka_assignors_spark.cluster import SourceError
 from kafka_assignors_spark.source.options import SourceOptions
 from kafka_assignors_spark.source.planning import OffsetRange
 
@@ -216,13 +217,14 @@ def _messages(options: SourceOptions, work: OffsetRange) -> Generator[Message, N
                 )
             for message in messages:
                 error, offset = message.error(), message.offset()
-                assert offset is not None  # a partition that is assigned always says where it is
                 if error is None:
+                    assert offset is not None  # a record has an offset
                     if offset >= work.end:
                         return
                     position = offset + 1
                     yield message
                 elif error.code() == KafkaError._PARTITION_EOF:
+                    assert offset is not None  # and so has the end of a partition
                     if offset < work.end:
                         raise SourceError(
                             f"{where}: the log ends at {offset}, and ended at {work.end} "
@@ -231,6 +233,10 @@ def _messages(options: SourceOptions, work: OffsetRange) -> Generator[Message, N
                     return  # what is left of the range are control records, or compacted away
                 elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
                     continue  # librdkafka looks up the coordinator of the group that is never used
+                elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    raise SourceError(
+                        f"{where}: {error.str()}: this principal needs Read on Topic {options.topic!r}"
+                    )
                 elif error.code() == KafkaError._AUTO_OFFSET_RESET:
                     raise SourceError(
                         f"{where}: offset {position} is gone, "

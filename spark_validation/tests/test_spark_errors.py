@@ -1,0 +1,52 @@
+"""Of what Spark raises, the line that says what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from kafka_assignors_spark.spark_errors import SPARK_ERRORS, one_line
+
+
+def into_a_file(spark: SparkSession, folder: Path) -> None:
+    (folder / "file").touch()
+    spark.range(1).write.parquet(str(folder / "file" / "table"))
+
+
+def into_a_folder_that_takes_nothing(spark: SparkSession, folder: Path) -> None:
+    spark.range(1).write.parquet("/proc/table")
+
+
+def onto_a_full_disk(spark: SparkSession, folder: Path) -> None:
+    jvm: Any = spark._jvm
+    jvm.java.io.FileOutputStream("/dev/full").write(1)
+
+
+def through_python(spark: SparkSession, folder: Path) -> None:
+    def fail(value: int) -> int:
+        raise ValueError("no such topic")
+
+    spark.range(1).select(F.udf(fail, "int")("id")).collect()
+
+
+@pytest.mark.parametrize(
+    ("fails", "said"),
+    [
+        (into_a_file, "Parent path is not a directory: file:"),
+        (into_a_folder_that_takes_nothing, "Mkdirs failed to create file:/proc/table"),
+        (onto_a_full_disk, "No space left on device"),
+        (through_python, "ValueError: no such topic"),
+    ],
+)
+def test_the_cause_is_said(
+    spark: SparkSession, tmp_path: Path, fails: Callable[[SparkSession, Path], None], said: str
+) -> None:
+    with pytest.raises(SPARK_ERRORS) as error:
+        fails(spark, tmp_path)
+    assert one_line(error.value).startswith(said)
+    assert "\n" not in one_line(error.value)
