@@ -113,10 +113,7 @@ def test_a_rule_may_be_about_what_production_did() -> None:
     ("figures", "rule"),
     [
         ({"rack_misses": None}, {"metric": "rack_misses"}),
-        ({"load_stddev": math.nan}, {"metric": "load_stddev"}),
-        ({"load_stddev": math.inf}, {"metric": "load_stddev"}),
         ({"least_moved": None}, {"relative_to": "least"}),
-        ({"moved": "12"}, {}),
     ],
 )
 def test_a_figure_that_is_unknown_is_not_judged(figures: dict[str, Any], rule: dict[str, Any]) -> None:
@@ -304,13 +301,92 @@ def test_other_tables_and_two_rules_of_one_name_are_refused() -> None:
         ([], "not a report of"),
         ({"verdicts": []}, "not a report of"),
         ({**document(), "format": 2}, "a report of format 2, and this release reads 1"),
-        ({**document(), "groups": [{}]}, "not a whole report of a replay: KeyError"),
-        ({**document(), "verdicts": [3]}, "not a whole report of a replay: TypeError"),
+        ({**document(), "format": 10**5000}, "a report of format an integer of more than 64 bits"),
+        ({**document(), "groups": [{}]}, r"r.json: groups\[0\].group: expected a text, found None"),
+        ({**document(), "verdicts": [3]}, r"r.json: verdicts\[0\]: expected an object, found 3"),
+        ({**document(), "verdicts": {}}, r"r.json: verdicts: expected a list, found \{\}"),
+        ({**document(), "truth": {"holds": "no"}}, "r.json: truth.holds: expected true or false"),
     ],
 )
 def test_what_is_no_report_is_refused(made: Any, words: str) -> None:
     with pytest.raises(ReportError, match=words):
         read_report(made, "r.json")
+
+
+def tampered(part: str, change: Mapping[str, object], at: int = 0) -> dict[str, Any]:
+    made: dict[str, Any] = to_json(sample())
+    made[part][at].update(change)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"moved": -1}, "moved: expected a whole number from 0 to 2^63 - 1, found -1"),
+        ({"moved": 12.5}, "moved: expected a whole number"),
+        ({"moved": True}, "moved: expected a whole number"),
+        ({"moved": "12"}, "moved: expected a whole number from 0 to 2^63 - 1, found '12'"),
+        ({"moved": [12]}, "moved: expected a whole number"),
+        ({"moved": 10**400}, "moved: expected a whole number from 0 to 2^63 - 1, found an integer of more"),
+        ({"moved": 10**5000}, "moved: expected a whole number"),
+        ({"paused_s": -0.1}, "paused_s: expected a number from 0 to 2^63 - 1, found -0.1"),
+        ({"load_stddev": math.nan}, "load_stddev: expected a number from 0 to 2^63 - 1, found nan"),
+        ({"load_stddev": math.inf}, "load_stddev: expected a number"),
+        ({"least_rack_misses": -3}, "least_rack_misses: expected a whole number"),
+        ({"stickiness": 1.01}, "stickiness: 1.01 is more than 1"),
+        ({"moved": 101}, "moved: 101 is more than could_stay, 100"),
+        ({"worst_max_over_mean": 0.5}, "max_over_mean: 1.6 is more than worst_max_over_mean, 0.5"),
+        ({"second_rounds": 11}, "second_rounds: 11 is more than rebalances, 10"),
+        ({"failed": None}, "failed: is missing"),
+        (
+            {"rebalances": 11, "failed": 1},
+            "rebalances: with 1 failed ones 11 are more than the 11 there were",
+        ),
+        ({"group": "orders"}, "group: 'orders' is not among those of this report"),
+        ({"strategy": "sticky"}, "strategy: 'sticky' is not among those of this report"),
+        ({"mode": "roll"}, "mode: 'roll' is not among those of this report"),
+    ],
+)
+def test_a_verdict_that_no_replay_writes_is_refused_with_its_place(
+    change: dict[str, object], words: str
+) -> None:
+    with pytest.raises(ReportError) as caught:
+        read_report(tampered("verdicts", change), "r.json")
+    assert str(caught.value).startswith(f"r.json: verdicts[0].{words}")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"replayed_rebalances": 12}, "replayed_rebalances: 12 is more than rebalances, 11"),
+        ({"replayed_rebalances": -1}, "replayed_rebalances: expected a whole number"),
+        ({"rebalances": None}, "rebalances: is missing"),
+        ({"last_timestamp": "2020-01-01T00:00:00+00:00"}, "last_timestamp: is before first_timestamp"),
+        ({"last_timestamp": "2026-03-01T12:12:00"}, "last_timestamp: expected a time with its time zone"),
+        ({"first_timestamp": "soon"}, "first_timestamp: expected a time with its time zone, found 'soon'"),
+        ({"group": GROUPS[1]}, "group: "),
+    ],
+)
+def test_a_group_that_no_replay_writes_is_refused_with_its_place(
+    change: dict[str, object], words: str
+) -> None:
+    at = 2 if "group" in change else 0
+    with pytest.raises(ReportError) as caught:
+        read_report(tampered("groups", change, at), "r.json")
+    assert str(caught.value).startswith(f"r.json: groups[{at}].{words}")
+
+
+@pytest.mark.parametrize("moved", [12, 0])
+def test_of_two_verdicts_on_one_thing_none_counts(moved: int) -> None:
+    made = document()
+    [verdict] = [
+        each
+        for each in made["verdicts"]
+        if (each["group"], each["strategy"], each["mode"]) == ("payments", "cooperative-sticky", "rollout")
+    ]
+    made["verdicts"].append({**verdict, "moved": moved})
+    with pytest.raises(ReportError, match="there are two verdicts on cooperative-sticky in 'payments'"):
+        read_report(made)
 
 
 def test_a_report_is_read_from_what_the_json_report_holds() -> None:

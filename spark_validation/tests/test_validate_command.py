@@ -173,6 +173,29 @@ def test_a_wrong_parameter_of_the_model_is_refused_by_name(
     )
 
 
+def test_workers_find_a_strategy_of_the_current_directory_behind_the_standard_library(
+    spark: SparkSession,
+    tmp_path: Path,
+    policy: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert spark is SparkSession.getActiveSession()
+    log = Log()
+    log.generation("payments", 1, member("a", gets={"orders": [0, 1]}))
+    history = write_history(tmp_path / "history", log, {"orders": 2})
+    hostile = "from pathlib import Path\nPath(__file__).with_suffix('.ran').touch()\n"
+    for name in ("json", "sched"):
+        (tmp_path / f"{name}.py").write_text(hostile, encoding="utf-8")
+    (tmp_path / "strategy_of_validate.py").write_text(
+        "import json\nimport sched\nfrom kafka_assignors.strategies import Range\n", encoding="utf-8"
+    )
+    policy.write_text(RULE.replace("cooperative-sticky", "strategy_of_validate:Range"), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    assert run(history, "--policy", policy) == 0
+    assert list(tmp_path.glob("*.ran")) == []
+
+
 def test_a_history_is_replayed_under_what_the_policy_names(
     spark: SparkSession, tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,7 +9,6 @@ judged.
 from __future__ import annotations
 
 import enum
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -146,16 +145,16 @@ def _figure(rule: Rule, group: str, strategy: str, key: str, report: Report) -> 
     verdict = report.verdicts.get((group, strategy, rule.mode))
     if verdict is None:
         raise _Missing(f"there are no figures of {strategy}")
-    failed = verdict.get("failed", 0)
+    failed = verdict["failed"]
     if failed and key != "failed":
         raise _Missing(f"{strategy} failed in {failed} of its rebalances, which no figure covers")
     value = verdict.get(key)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if value is None:
         raise _Missing(f"{key} of {strategy} is unknown")
     if rule.per is None:
         return float(value)
-    divisor = verdict.get("rebalances", 0) if rule.per == "rebalance" else report.groups[group].days
-    if not divisor > 0:
+    divisor = verdict["rebalances"] if rule.per == "rebalance" else report.groups[group].days
+    if not divisor:
         raise _Missing(f"its records span no {rule.per}")
     return float(value / divisor)
 

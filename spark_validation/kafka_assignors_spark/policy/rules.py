@@ -8,7 +8,8 @@ what it was written to stop.
 from __future__ import annotations
 
 import difflib
-import math
+import reprlib
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -191,7 +192,8 @@ class _Table:
         value = self.values.get(key)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        # Not `isfinite`, which cannot take an integer that is too large for a float.
+        if type(value) not in (int, float) or not abs(value) <= sys.float_info.max:
             raise PolicyError(f"{self.where}: {key} has to be a finite number, {_found(value)}")
         return float(value)
 
@@ -226,7 +228,7 @@ class _Table:
 
 
 def _found(value: object) -> str:
-    return "and is missing" if value is None else f"found {value!r}"
+    return "and is missing" if value is None else f"found {reprlib.repr(value)}"
 
 
 def _near(word: str, known: Collection[str]) -> str:

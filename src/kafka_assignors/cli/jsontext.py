@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import re
 import sys
@@ -18,28 +19,56 @@ from kafka_assignors.cli.errors import CannotRun
 from kafka_assignors.group import Group
 from kafka_assignors.jsonform import InvalidFieldError, Path, format_path, parse_group
 
-__all__ = ["Form", "opened", "read_forms", "read_groups"]
+__all__ = ["Form", "opened", "read_document", "read_forms", "read_groups"]
 
 Value = TypeVar("Value")
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 
 
+MOST_OBJECT_BYTES = 2**28
+"""Of one JSON object. A group of a million partitions with their racks has a tenth of it."""
+
+_PIECE_BYTES = 2**20
+
+
 @contextlib.contextmanager
-def opened(file: str) -> Iterator[tuple[BinaryIO, str]]:
-    """The file, or stdin for "-", and what to call it."""
+def opened(file: str) -> Iterator[tuple[Iterator[bytes], str]]:
+    """The lines of the file, or of stdin for "-", and what to call it."""
     if file == "-":
-        yield sys.stdin.buffer, "stdin"
+        if sys.stdin is None:
+            raise CannotRun("stdin is closed: give a file, or pipe something in")
+        yield _lines(sys.stdin.buffer, "stdin"), "stdin"
         return
     try:
         stream = FilePath(file).open("rb")  # noqa: SIM115
     except OSError as error:
         raise CannotRun(f"{file}: {error.strerror}") from None
     with stream:
-        try:
-            yield stream, file
-        except IsADirectoryError:
-            raise CannotRun(f"{file}: is a directory") from None
+        yield _lines(stream, file), file
+
+
+def _lines(stream: BinaryIO, source: str) -> Iterator[bytes]:
+    """The lines of a stream, none of them longer than an object may be."""
+    for number in itertools.count(1):
+        line = bytearray()
+        while not line.endswith(b"\n") and (piece := _piece(stream, source)):
+            line += piece
+            # A device such as /dev/zero is told by its first piece, long before the limit.
+            if b"\0" in piece:
+                raise CannotRun(f"{source}:{number}: not text: it has a zero byte")
+            if len(line) > MOST_OBJECT_BYTES:
+                raise CannotRun(f"{source}:{number}: {_TOO_LARGE}")
+        if not line:
+            return
+        yield bytes(line)
+
+
+def _piece(stream: BinaryIO, source: str) -> bytes:
+    try:
+        return stream.readline(_PIECE_BYTES)
+    except OSError as error:
+        raise CannotRun(f"{source}: {error.strerror}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +102,27 @@ def read_forms(form: Form[Value], lines: Iterable[bytes], source: str) -> Iterat
             yield f"{source}:{number}", _value(form, _text(line, source, number), source, number)
     else:
         # Blank lines were passed over: count the lines anew from what was really there.
-        rest = {at: _text(line, source, at) for at, line in numbered}
+        rest: dict[int, str] = {}
+        size = len(line)
+        for at, line in numbered:
+            rest[at] = _text(line, source, at)
+            if (size := size + len(line)) > MOST_OBJECT_BYTES:
+                raise CannotRun(f"{source}:{at}: {_TOO_LARGE}")
         last = max(rest, default=number)
         document = text + "".join(rest.get(at, "\n") for at in range(number + 1, last + 1))
         yield f"{source}:{number}", _value(form, document, source, number)
 
 
+def read_document(name: str, text: str, source: str) -> object:
+    """What `json` makes of the whole `text`. Raises `CannotRun`, which calls it a `name`."""
+    return _value(Form(name, _as_it_is), text, source, 1)
+
+
+def _as_it_is(value: object) -> object:
+    return value
+
+
+_TOO_LARGE = f"larger than the {MOST_OBJECT_BYTES:,} bytes that an object may have here"
 _CONSTANT = re.compile(r"NaN|-?Infinity")
 _HUGE_NUMBER = re.compile(r"-?\d{1000}")
 

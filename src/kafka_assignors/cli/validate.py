@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kafka_assignors.cli.console import note
 from kafka_assignors.cli.errors import CannotRun, ExitCode
+from kafka_assignors.cli.jsontext import read_document
 from kafka_assignors.cli.named import add_current_directory, split_names
 from kafka_assignors.cli.parameters import parameters
 from kafka_assignors.cli.replaying import run_with_progress
+from kafka_assignors.cli.textfiles import read_file
 from kafka_assignors.cli.toml import parse_toml
 from kafka_assignors.cli.written import prepare, write
 
@@ -41,6 +43,9 @@ relative_to = "least"
 Exit codes: 0 all rules hold; 1 one is violated; 2 none is violated, but one could not be judged, or the \
 policy cannot be read.
 """
+
+_MOST_REPORT_BYTES = 2**30
+"""A replay of thousands of groups under all strategies writes some 400 MB."""
 
 
 def validate(
@@ -103,7 +108,7 @@ def validate(
 def _policy(path: Path) -> Policy:
     from kafka_assignors_spark.policy import PolicyError, read_policy
 
-    table = parse_toml(path, _text(path))
+    table = parse_toml(path, read_file(path))
     add_current_directory()
     try:
         return read_policy(table, str(path))
@@ -114,12 +119,7 @@ def _policy(path: Path) -> Policy:
 def _written_report(path: Path) -> Report:
     from kafka_assignors_spark.policy import ReportError, read_report
 
-    try:
-        document: Any = json.loads(_text(path))
-    except json.JSONDecodeError as error:
-        raise CannotRun(f"{path}:{error.lineno}: not JSON at column {error.colno}: {error.msg}") from None
-    except (RecursionError, ValueError):
-        raise CannotRun(f"{path}: not a report of `kafka-assignors replay --json`") from None
+    document = read_document("report", read_file(path, _MOST_REPORT_BYTES), str(path))
     try:
         return read_report(document, str(path))
     except ReportError as error:
@@ -148,12 +148,3 @@ def _replayed(
         pauses=parameters("--pause", pause or (), ReplayOptions().pauses),
     )
     return read_report(to_json(run_with_progress(options, "validate")))
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise CannotRun(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise CannotRun(f"{path}: not UTF-8") from None
