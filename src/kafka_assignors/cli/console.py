@@ -21,11 +21,15 @@ from rich.progress import (
 )
 
 from kafka_assignors.cli.errors import CannotRun, PipeClosed
+from kafka_assignors.cli.fitted import FittedTable
 
 __all__ = ["ProgressReport", "emit", "emit_renderable", "flush", "note", "printable", "stdout_failed"]
 
 PLAIN_INTERVAL_S = 5.0
 """Without a terminal, one line of progress at most this often."""
+
+_PLAIN_WIDTH = 120
+"""Of lines of words where there is no terminal. Tables are as wide as they need."""
 
 
 def emit(text: str) -> None:
@@ -63,7 +67,8 @@ def emit_renderable(*renderables: RenderableType) -> None:
     """
     console = Console(file=sys.stdout)
     if not console.is_terminal:
-        console = Console(file=sys.stdout, width=120, color_system=None)
+        tables = (each.natural_width for each in renderables if isinstance(each, FittedTable))
+        console = Console(file=sys.stdout, width=max((_PLAIN_WIDTH, *tables)), color_system=None)
     with console.capture() as capture:
         for renderable in renderables:
             console.print(renderable)

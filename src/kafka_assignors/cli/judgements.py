@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
+from rich.console import RenderableType
 from rich.text import Text
 
 from kafka_assignors.cli.console import emit_renderable, printable
+from kafka_assignors.cli.fitted import Column, FittedTable, Kind
 from kafka_assignors_spark.policy import GroupJudgement, Judgement, Outcome, Report, Rule, RuleJudgement
 
-__all__ = ["FORMAT", "judgement_to_json", "print_judgement"]
+__all__ = ["FORMAT", "judgement_renderables", "judgement_to_json", "print_judgement"]
 
 FORMAT = 1
 """The version of the JSON form, which docs/validate.md describes. Keys may be added; any other change counts
@@ -20,24 +20,35 @@ it up.
 
 _SHOWN_GROUPS = 5
 
+_COLUMNS = (
+    Column("rule", Kind.WORDS),
+    Column("what has to hold", Kind.WORDS),
+    Column("groups"),
+    Column("verdict", Kind.TOKEN),
+)
+
 _STYLES = {Outcome.HOLDS: "", Outcome.VIOLATED: "bold red", Outcome.NOT_JUDGED: "bold yellow"}
 
 
 def print_judgement(judgement: Judgement, report: Report) -> None:
     """A line for each rule, the groups in which it does not hold, and the verdict."""
-    table = Table(title="Rules", title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    for head in ("rule", "what has to hold", "groups", "verdict"):
-        table.add_column(head, justify="right" if head == "groups" else "left", overflow="fold")
+    emit_renderable(*judgement_renderables(judgement, report))
+
+
+def judgement_renderables(judgement: Judgement, report: Report) -> list[RenderableType]:
+    table = FittedTable(_COLUMNS, "Rules")
     lines: list[Text] = []
     for each in judgement.rules:
-        table.add_row(
-            Text(printable(each.rule.name)),
-            Text(printable(_words(each.rule))),
-            str(len(each.groups)),
-            Text(each.outcome.value, style=_STYLES[each.outcome]),
+        table.add(
+            [
+                printable(each.rule.name),
+                printable(_words(each.rule)),
+                str(len(each.groups)),
+                Text(each.outcome.value, style=_STYLES[each.outcome]),
+            ]
         )
         lines += _lines(each)
-    emit_renderable(table, *lines, Text(_verdict(judgement, report), style="bold"))
+    return [table, *lines, Text(_verdict(judgement, report), style="bold")]
 
 
 def _lines(judged: RuleJudgement) -> list[Text]:

@@ -35,7 +35,7 @@ from kafka_assignors.lint import (
 )
 from kafka_assignors.strategies import Strategy, StrategyError
 
-__all__ = ["EPILOG", "lint_members"]
+__all__ = ["EPILOG", "lint_members", "report_renderables"]
 
 EPILOG = """Examples:
 
@@ -170,7 +170,7 @@ def lint_members(
     if as_json:
         emit(json.dumps(_as_json(report, failed), indent=2))
     else:
-        emit_renderable(*_as_text(report))
+        emit_renderable(*report_renderables(report))
     return ExitCode.VERDICT_FAILED if failed else ExitCode.OK
 
 
@@ -227,7 +227,7 @@ _HEADINGS = {Severity.ERROR: "Errors", Severity.WARNING: "Warnings", Severity.IN
 _SHOWN_MEMBERS = 5
 
 
-def _as_text(report: Report) -> list[RenderableType]:
+def report_renderables(report: Report) -> list[RenderableType]:
     shown: list[RenderableType] = []
     for severity in Severity:
         findings = report.of(severity)
@@ -258,12 +258,13 @@ def _finding(finding: Finding) -> RenderableType:
         )
     table = Table.grid(padding=(0, 1))
     table.add_column(no_wrap=True)
-    table.add_column()
+    table.add_column(overflow="fold")
     parts = {"what": finding.what, "why": finding.why, "do": finding.to_do}
     for name, words in parts.items():
         if words:
             table.add_row(name, Text(printable(words)))
     grid = Table.grid()
+    grid.add_column(overflow="fold")
     grid.add_row(head)
     grid.add_row(Padding(table, (0, 0, 0, 2)))
     return grid

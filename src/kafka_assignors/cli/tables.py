@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from rich.box import SIMPLE_HEAD
 from rich.console import RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from kafka_assignors.cli.console import emit_renderable, printable
+from kafka_assignors.cli.fitted import Column, FittedTable, Kind
 from kafka_assignors_spark.report.findings import (
     Finding,
     StrategyTotal,
@@ -24,11 +23,22 @@ from kafka_assignors_spark.report.findings import (
 )
 from kafka_assignors_spark.result import RECORDED, Mode, ReplayResult, SampleCheck, TruthCheck, Verdict
 
-__all__ = ["print_replay"]
+__all__ = ["print_replay", "replay_renderables"]
 
 _SHOWN_FINDINGS = 5
 _SHOWN_GROUPS = 50
 _SHOWN_RECORDS = 5
+
+_TRUTH_COLUMNS = (
+    Column("led by", Kind.NAME),
+    Column("strategy", Kind.NAME),
+    Column("checked"),
+    Column("matched"),
+    Column("not checkable", leave_out=1),
+    Column("explained", leave_out=2),  # each explanation has a line under the table
+    Column("unexplained"),
+    Column("must match", Kind.TOKEN),
+)
 
 Figures = Verdict | StrategyTotal
 """What a row shows, of one group or of all."""
@@ -36,8 +46,12 @@ Figures = Verdict | StrategyTotal
 
 def print_replay(result: ReplayResult) -> None:
     """Print the tables of `result`, what was left out, and the verdict to stdout."""
+    emit_renderable(*replay_renderables(result))
+
+
+def replay_renderables(result: ReplayResult) -> list[RenderableType]:
     found = find(result)
-    emit_renderable(
+    return [
         *_groups(result, found),
         Text(),
         _totals_table(result),
@@ -47,7 +61,7 @@ def print_replay(result: ReplayResult) -> None:
         Text(),
         *_left_out(result),
         *_verdict(result, found),
-    )
+    ]
 
 
 def _groups(result: ReplayResult, found: Sequence[Finding]) -> list[RenderableType]:
@@ -84,7 +98,7 @@ def _groups(result: ReplayResult, found: Sequence[Finding]) -> list[RenderableTy
     return [table.table, *lines] if shown else lines
 
 
-def _totals_table(result: ReplayResult) -> Table:
+def _totals_table(result: ReplayResult) -> FittedTable:
     by_strategy: dict[str, dict[Mode, Figures]] = defaultdict(dict)
     for mode in Mode:
         for total in totals(result, mode):
@@ -102,18 +116,21 @@ class _Strategies:
         self._leading = leading_mode(result)
         self._modes = [mode for mode in Mode if mode in result.options.modes]
         self._failures = any(verdict.failed for verdict in result.verdicts)
-        self.table = _table(title)
-        for name in names:
-            self.table.add_column(f"\n{name}", no_wrap=name == "strategy", overflow="fold")
+        columns = [Column(name, Kind.NAME) for name in names]
         for mode in self._modes:
-            self.table.add_column(f"{mode.value}:\nmoved", justify="right")
-            self.table.add_column("\nleast", justify="right")
-        self.table.add_column("\nkept", justify="right")
-        self.table.add_column("fullest/\nmean (worst)", justify="right")
-        self.table.add_column("second\nrounds", justify="right")
-        self.table.add_column("paused, s\n(model)", justify="right")
+            # What a change of strategy would mean is read from the mode that leads.
+            leads = mode is self._leading
+            columns.append(Column(f"{mode.value}: moved", leave_out=0 if leads else 4))
+            columns.append(Column("least", leave_out=2 if leads else 5, label=f"{mode.value}: least"))
+        columns += [
+            Column("kept", leave_out=3),
+            Column("fullest/mean (worst)"),
+            Column("second rounds", leave_out=6),
+            Column("paused, s (model)", leave_out=1),
+        ]
         if self._failures:
-            self.table.add_column("\nfailed", justify="right")
+            columns.append(Column("failed"))
+        self.table = FittedTable(columns, title)
 
     def add(
         self, names: Sequence[str], figures: Mapping[Mode, Figures], *, best: bool = False, last: bool = False
@@ -136,39 +153,27 @@ class _Strategies:
         if self._failures and leading is not None:
             cells.append(Text(f"{leading.failed}", style="bold red" if leading.failed else ""))
         style = "bold" if best else "dim" if names[-1] == RECORDED else ""
-        self.table.add_row(*cells, style=style, end_section=last)
-
-
-def _table(title: str) -> Table:
-    return Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        header_style="",
-        box=SIMPLE_HEAD,
-        pad_edge=False,
-    )
+        self.table.add(cells, style=style, end_section=last)
 
 
 def _truth(truth: TruthCheck) -> list[RenderableType]:
     if not truth.clients:
         return [Text("Check of truth: no recorded generation ran range or roundrobin.")]
-    table = _table("Check of truth: recorded assignments of range and roundrobin, computed again")
-    table.add_column("\nled by")
-    table.add_column("\nstrategy")
-    for head in ("\nchecked", "\nmatched", "not\ncheckable", "\nexplained", "\nunexplained"):
-        table.add_column(head, justify="right")
-    table.add_column("must\nmatch")
+    table = FittedTable(
+        _TRUTH_COLUMNS, "Check of truth: recorded assignments of range and roundrobin, computed again"
+    )
     for client in truth.clients:
-        table.add_row(
-            Text(printable(client.client)),
-            Text(printable(client.strategy)),
-            str(client.checked),
-            str(client.matched),
-            str(client.unchecked),
-            str(sum(client.explained.values())),
-            Text(str(client.unexplained), style="bold red" if client.unexplained else ""),
-            "yes" if client.must_match else "no",
+        table.add(
+            [
+                printable(client.client),
+                printable(client.strategy),
+                str(client.checked),
+                str(client.matched),
+                str(client.unchecked),
+                str(sum(client.explained.values())),
+                Text(str(client.unexplained), style="bold red" if client.unexplained else ""),
+                "yes" if client.must_match else "no",
+            ]
         )
     renderables: list[RenderableType] = [table]
     for client in truth.clients:
@@ -197,7 +202,7 @@ def _sample(sample: SampleCheck) -> list[RenderableType]:
 def _left_out(result: ReplayResult) -> list[RenderableType]:
     """Lines on what the figures above do not cover; none where they cover everything."""
     history = result.history
-    lines: list[str] = []
+    lines: list[str] = list(result.warnings)
     for verdict in result.verdicts:
         if verdict.failed:
             where = f"{_count(verdict.failed, 'rebalance')} of {verdict.group} ({verdict.mode.value})"

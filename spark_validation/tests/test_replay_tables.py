@@ -1,0 +1,47 @@
+"""The tables of `kafka-assignors replay` at several widths. They need no Spark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from rich.console import RenderableType
+
+from kafka_assignors.cli.tables import replay_renderables
+from spark_validation.tests.report_sample import BREAKING_OUT, HOSTILE, LINKING, sample
+from tests.golden_tables.check import WIDTHS, assert_as_before, assert_legible, rendered
+
+NAMES = {
+    "payments": "payments-settlement-eu-west-1-consumer",
+    HOSTILE: "billing",
+    BREAKING_OUT: "orders-fulfilment-us-east-2-consumer",
+    LINKING: "checkout",
+}
+
+
+def renderables() -> list[RenderableType]:
+    """A result of groups with real names, one of which moves a million partitions."""
+    made = sample()
+    return replay_renderables(
+        replace(
+            made,
+            groups=tuple(replace(each, group=NAMES[each.group]) for each in made.groups),
+            verdicts=tuple(
+                replace(
+                    each, group=NAMES[each.group], moved=each.moved * (31_847 if each.group == HOSTILE else 1)
+                )
+                for each in made.verdicts
+            ),
+        )
+    )
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_replay_is_printed_as_before(width: int) -> None:
+    assert_as_before("replay", renderables(), width)
+
+
+@pytest.mark.parametrize("width", range(80, 221, 3))
+def test_groups_and_numbers_are_whole_at_every_width(width: int) -> None:
+    numbers = ["1,273,880", "382,164", "1.60 (2.40)", "1.10 (1.65)"]
+    assert_legible(rendered(renderables(), width), width, NAMES.values(), numbers)

@@ -1,0 +1,60 @@
+"""Tables beside the text that they are to print, at several widths.
+
+`GOLDEN_TABLES=write` before the tests that use this writes the texts anew:
+
+    GOLDEN_TABLES=write python -m pytest tests/test_cli_tables.py spark_validation/tests/test_replay_tables.py
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+
+WIDTHS = (80, 100, 200)
+
+_FOLDER = Path(__file__).parent
+
+
+def rendered(renderables: Iterable[RenderableType], width: int) -> str:
+    """What a terminal of this width shows, without colours and what is blank at the end of lines."""
+    stream = io.StringIO()
+    console = Console(file=stream, width=width, force_terminal=False, color_system=None)
+    for renderable in renderables:
+        console.print(renderable)
+    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
+
+
+def assert_as_before(name: str, renderables: Sequence[RenderableType], width: int) -> None:
+    """The text is that of the golden file, if these are not written just now."""
+    text = rendered(renderables, width)
+    file = _FOLDER / f"{name}-{width}.txt"
+    if os.environ.get("GOLDEN_TABLES") == "write":
+        file.write_text(text, encoding="utf-8")
+    assert text == file.read_text(encoding="utf-8")
+
+
+def assert_legible(text: str, width: int, names: Iterable[str], numbers: Iterable[str] = ()) -> None:
+    """No line is too long, nothing is cut, and each name is whole, on one line or on two."""
+    lines = text.splitlines()
+    assert max(map(cell_len, lines)) <= width
+    assert "…" not in text
+    for name in names:
+        assert _is_whole(name, lines), name
+    for number in numbers:
+        assert f" {number}" in text, number
+
+
+def _is_whole(name: str, lines: Sequence[str]) -> bool:
+    if any(name in line for line in lines):
+        return True
+    return any(
+        name[:cut] in line and following.startswith(name[cut:], line.index(name[:cut]))
+        for line, following in itertools.pairwise(lines)
+        for cut in range(1, len(name))
+    )

@@ -1,0 +1,162 @@
+"""The tables of the command line at several widths: names and numbers stay whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rich.console import RenderableType
+
+from kafka_assignors.cli.fitted import Column, FittedTable, Kind
+from kafka_assignors.cli.grouptables import description, group_list
+from kafka_assignors.cli.judgements import judgement_renderables
+from kafka_assignors.cli.lint import report_renderables
+from kafka_assignors.group import Topic
+from kafka_assignors.lint import Finding, NotJudged, Report, Severity
+from kafka_assignors.livegroup import Coordinator, LiveGroup, LiveMember, as_group
+from kafka_assignors.outlook import outlook
+from kafka_assignors.protocol import Subscription
+from kafka_assignors.strategies import CooperativeSticky, Range, RoundRobin
+from kafka_assignors_spark.policy import judge, read_policy, read_report
+from kafka_assignors_spark.result import to_json
+from spark_validation.tests.report_sample import sample
+from tests.golden_tables.check import WIDTHS, assert_as_before, assert_legible, rendered
+
+GROUP = "payments-settlement-eu-west-1-consumer"
+MEMBERS = tuple(f"aiokafka-0.14.0-6f2d7f5e-61b5-4f0e-9f63-2c1f4b1b8f1{last}" for last in "def")
+HOST = "2001:0db8:85a3:08d3:1319:8a2e:0370:734{}"
+TOPIC = "payments.settlement.instructions.v2"
+PARTITIONS = 1200
+
+
+def live_member(place: int, first: int, end: int) -> LiveMember:
+    return LiveMember(
+        MEMBERS[place],
+        "aiokafka-0.14.0",
+        HOST.format(place),
+        instance_id=f"payments-settlement-{place}" if place else None,
+        assigned={TOPIC: range(first, end)} if first < end else {},
+        subscription=Subscription(3, (TOPIC,), rack=f"eu-west-1{'abc'[place]}"),
+    )
+
+
+LIVE = LiveGroup(
+    GROUP,
+    "classic",
+    "Stable",
+    "cooperative-sticky",
+    "consumer",
+    Coordinator(3, "b-3.payments.kafka.eu-west-1.amazonaws.com", 9094),
+    (live_member(0, 0, 800), live_member(1, 800, PARTITIONS), live_member(2, 1, 1)),
+    {
+        TOPIC: Topic(
+            TOPIC, PARTITIONS, tuple(frozenset([f"eu-west-1{'abc'[n % 3]}"]) for n in range(PARTITIONS))
+        )
+    },
+    committed={TOPIC: dict.fromkeys(range(PARTITIONS), 0)},
+    ends={TOPIC: dict.fromkeys(range(PARTITIONS), 1_234_567)},
+)
+OTHERS = (
+    LiveGroup("orders", "consumer", "Stable", "uniform", members=(LiveMember("a", "a", "h", assigned={}),)),
+    LiveGroup(f"{GROUP}-dead-letters-reprocessing", "classic", "PreparingRebalance", "range"),
+    LiveGroup("old", "classic", "Empty", problems=("the committed offsets cannot be read: not authorized",)),
+)
+
+
+class Raising(Range):
+    """A strategy with a problem."""
+
+    def assign(self, group: Any) -> Any:
+        raise RuntimeError(
+            "the weights of the topic are not known to this strategy, and it cannot do without"
+        )
+
+
+def groups() -> list[RenderableType]:
+    return group_list([LIVE, *OTHERS])
+
+
+def describe() -> list[RenderableType]:
+    tried = [("cooperative-sticky", CooperativeSticky()), ("roundrobin", RoundRobin())]
+    prospects = outlook(as_group(LIVE), [*tried, ("my_company.strategies.payments:Settlement", Raising())])
+    return description(LIVE, prospects)
+
+
+def validate() -> list[RenderableType]:
+    document = to_json(sample())
+    for each in (*document["groups"], *document["verdicts"]):
+        each["group"] = each["group"].replace("<script>alert(1)</script>", GROUP)
+    rule = {"strategy": "cooperative-sticky", "groups": ["payments", GROUP], "metric": "moved"}
+    policy = read_policy(
+        {
+            "rule": [
+                {**rule, "name": "moves no more than balance needs", "max": 1.0, "relative_to": "least"},
+                {**rule, "name": "crosses racks seldom", "metric": "rack_misses", "max": 0.5, "per": "day"},
+                {**rule, "name": "calm", "max": 1234567.5, "min": 20},
+            ]
+        }
+    )
+    report = read_report(document)
+    return judgement_renderables(judge(policy, report), report)
+
+
+def lint() -> list[RenderableType]:
+    findings = (
+        Finding(
+            "strategy-order",
+            Severity.ERROR,
+            tuple(f"/etc/payments/settlement/{member}.properties" for member in MEMBERS),
+            "range comes before cooperative-sticky in some members and after it in others.",
+            "The members' votes decide which strategy runs, and it changes with each restart.",
+            "List the strategies in the same order in all members.",
+        ),
+        Finding("static-members", Severity.INFO, (), "All members are dynamic.", "", ""),
+    )
+    return report_renderables(Report(findings, (NotJudged("session timeouts", "the broker does not tell"),)))
+
+
+TABLES = {"groups": groups, "describe": describe, "validate": validate, "lint": lint}
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_is_printed_as_before(name: str, width: int) -> None:
+    assert_as_before(name, TABLES[name](), width)
+
+
+@pytest.mark.parametrize("width", range(80, 221, 3))
+def test_groups_and_numbers_are_whole_at_every_width(width: int) -> None:
+    names = [GROUP, *(other.id for other in OTHERS)]
+    assert_legible(rendered(groups(), width), width, names, ["1,481,480,400", "2.00"])
+
+
+@pytest.mark.parametrize("width", range(80, 221, 3))
+def test_members_strategies_and_numbers_are_whole_at_every_width(width: int) -> None:
+    names = [*MEMBERS, "cooperative-sticky", "roundrobin"]
+    assert_legible(rendered(describe(), width), width, names, ["987,653,600", "493,826,800", "idle"])
+
+
+@pytest.mark.parametrize("width", range(80, 221, 3))
+def test_verdicts_are_whole_at_every_width(width: int) -> None:
+    assert_legible(rendered(validate(), width), width, ["violated", "holds"])
+
+
+@pytest.mark.parametrize("width", range(80, 221, 3))
+def test_the_members_of_a_finding_are_whole_at_every_width(width: int) -> None:
+    names = [f"/etc/payments/settlement/{member}.properties" for member in MEMBERS]
+    assert_legible(rendered(lint(), width), width, names)
+
+
+def test_columns_are_left_out_in_their_order_and_named() -> None:
+    table = FittedTable(
+        [Column("name", Kind.NAME), Column("first", leave_out=2), Column("a/b", leave_out=1, label="second")]
+    )
+    table.add(["x" * 20, "1234567", "1234567"])
+    assert "Columns left out" not in rendered([table], table.natural_width)
+    assert "Columns left out: first. A wider terminal or --json" in " ".join(rendered([table], 35).split())
+    assert "Columns left out: first; second. A wider" in " ".join(rendered([table], 25).split())
+
+
+def test_every_row_has_a_cell_for_each_column() -> None:
+    with pytest.raises(ValueError, match="1 cells for 2 columns"):
+        FittedTable([Column("a"), Column("b")]).add(["1"])
