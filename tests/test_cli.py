@@ -12,9 +12,18 @@ from pathlib import Path
 import pytest
 
 import kafka_assignors
+from kafka_assignors.cli import main, strategies
 
 COMMAND = [sys.executable, "-m", "kafka_assignors.cli"]
 GROUP = '{"topics": {"orders": {"partitions": 3}}, "members": [{"id": "m1", "topics": ["orders"]}]}\n'
+BROKEN = """
+import sys
+from kafka_assignors.strategies import RoundRobin
+
+class Ends(RoundRobin):
+    def assign(self, group):
+        sys.exit(1)
+"""
 SLOW = """
 import time
 from kafka_assignors.strategies import RoundRobin
@@ -112,6 +121,7 @@ def test_every_command_explains_itself(command: tuple[str, ...]) -> None:
         assert f"kafka-assignors {command[0]} " in done.stdout.partition("Examples")[2]
     if not command:
         assert "Exit codes" in done.stdout
+        assert "KAFKA_ASSIGNORS_TRACEBACK=1" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -161,6 +171,43 @@ def test_a_wrong_properties_file_is_named_by_line_and_not_quoted(
 
 def test_an_output_file_is_tried_before_the_work(tmp_path: Path) -> None:
     assert_refused(run("replay", "history", "--json", str(tmp_path)), f"cannot write {tmp_path}", "directory")
+
+
+@pytest.mark.parametrize("traceback", ["", "1"])
+def test_a_defect_is_one_line_with_an_exit_code_of_its_own(
+    traceback: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> list[str]:
+        raise KeyError("a defect\nin two lines")
+
+    monkeypatch.setattr(strategies, "strategy_names", fail)
+    monkeypatch.setenv("KAFKA_ASSIGNORS_TRACEBACK", traceback)
+    assert main(["strategies"]) == 70
+    *before, last = capsys.readouterr().err.splitlines()
+    assert last.startswith("kafka-assignors: internal error: KeyError: 'a defect\\nin two lines'")
+    if traceback:
+        assert before[0] == "Traceback (most recent call last):"
+    else:
+        assert before == []
+        assert last.endswith(" (set KAFKA_ASSIGNORS_TRACEBACK=1 to see the traceback)")
+
+
+def test_a_strategy_that_ends_the_process_is_no_verdict(tmp_path: Path) -> None:
+    (tmp_path / "ends.py").write_text(BROKEN)
+    done = run("assign", "-", "--strategy", "ends:Ends", stdin=GROUP, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (70, "")
+    assert done.stderr.startswith("kafka-assignors: internal error: SystemExit: 1 (set ")
+
+
+def test_a_closed_stdin_is_refused() -> None:
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&-', "sh", *COMMAND, "assign", "-"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert_refused(done, "stdin is closed")
 
 
 @pytest.mark.parametrize("module", ["typer", "rich"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,29 @@ def test_an_object_over_many_lines_is_one_group(assign: Assign, tmp_path: Path) 
 def test_a_strategy_of_the_current_directory_runs(assign: Assign, others: str) -> None:
     [answer] = assign(MOVING, "--strategy", f"{others}:Greedy").lines
     assert answer["assignment"] == {"m1": {"orders": [0, 1, 2]}, "m2": {}}
+
+
+HOSTILE = "from pathlib import Path\nPath(__file__).with_suffix('.ran').touch()\n"
+
+
+def test_no_file_of_the_current_directory_shadows_the_standard_library(others: str, tmp_path: Path) -> None:
+    strategies = tmp_path / f"{others}.py"
+    strategies.write_text(f"import sched\nimport json\n{strategies.read_text()}")
+    # One that every command has imported before, and one that none has.
+    for name in ("json", "sched"):
+        (tmp_path / f"{name}.py").write_text(HOSTILE)
+    code = "import sys; from kafka_assignors.cli import main; sys.exit(main())"
+    done = subprocess.run(
+        # Isolated, as an installed command is: its own path does not begin with the current directory.
+        [sys.executable, "-I", "-c", code, "assign", "-", "--strategy", f"{others}:Greedy"],
+        input=json.dumps(MOVING),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert list(tmp_path.glob("*.ran")) == []
 
 
 def refused(outcome: Outcome, message: str) -> None:

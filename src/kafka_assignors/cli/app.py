@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import traceback
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -16,10 +18,13 @@ from kafka_assignors.cli.errors import CannotRun, ExitCode, PipeClosed
 __all__ = ["app", "run"]
 
 EPILOG = """Exit codes: 0 done; 1 kept for a verdict that fails; 2 bad input, or it cannot run, and one \
-line on stderr says why.
+line on stderr says why; 70 an internal error: set KAFKA_ASSIGNORS_TRACEBACK=1 to see the traceback.
 
 Data goes to stdout, everything else to stderr.
 """
+
+TRACEBACK = "KAFKA_ASSIGNORS_TRACEBACK"
+"""The environment variable that asks for the traceback of an internal error."""
 
 app = typer.Typer(
     name="kafka-assignors",
@@ -81,6 +86,8 @@ def run(arguments: Sequence[str]) -> int:
         return ExitCode.INTERRUPTED
     except PipeClosed:
         return ExitCode.PIPE_CLOSED
+    except (Exception, SystemExit) as error:  # A strategy that is loaded may end the process, too.
+        return _internal_error(error)
 
 
 def _run(arguments: Sequence[str]) -> int | None:
@@ -102,6 +109,16 @@ def _run(arguments: Sequence[str]) -> int | None:
 def _fail(message: str) -> int:
     note(f"error: {' '.join(message.split())}")
     return ExitCode.CANNOT_RUN
+
+
+def _internal_error(error: BaseException) -> int:
+    """Tell a defect from a verdict, which a traceback with Python's exit code 1 would look like."""
+    wanted = bool(os.environ.get(TRACEBACK))
+    if wanted:
+        traceback.print_exception(error)
+    hint = "" if wanted else f" (set {TRACEBACK}=1 to see the traceback)"
+    note(f"internal error: {' '.join(f'{type(error).__name__}: {error}'.split())}{hint}")
+    return ExitCode.INTERNAL_ERROR
 
 
 def _message(error: Exception) -> str:

@@ -15,6 +15,8 @@ class ExitCode(enum.IntEnum):
     """It ran, and the answer is no. Nothing else ends with 1."""
     CANNOT_RUN = 2
     """Bad input, or something missing: one line on stderr says what."""
+    INTERNAL_ERROR = 70
+    """A defect in this program or in code that it was told to load; EX_SOFTWARE of sysexits.h."""
     INTERRUPTED = 130
     """Ctrl-C; as a shell reports SIGINT."""
     PIPE_CLOSED = 141

@@ -5,7 +5,6 @@ A value keeps the line it is on, so that whoever objects to it can say where it 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from kafka_assignors.cli.errors import CannotRun
+from kafka_assignors.cli.jsontext import read_document
+from kafka_assignors.cli.textfiles import read_file
 from kafka_assignors.cli.toml import parse_toml
+from kafka_assignors.tomltext import excess
 
 __all__ = ["MemberFile", "read_member_file"]
 
@@ -46,12 +48,7 @@ class MemberFile:
 
 def read_member_file(path: Path) -> MemberFile:
     """The settings in a `.toml`, a `.json`, or else a properties file. Errors name the line."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise CannotRun(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise CannotRun(f"{path}: not UTF-8") from None
+    text = read_file(path)
     if path.suffix == ".toml":
         settings = _flat(parse_toml(path, text))
     elif path.suffix == ".json":
@@ -62,21 +59,11 @@ def read_member_file(path: Path) -> MemberFile:
 
 
 def _json(path: Path, text: str) -> dict[str, Any]:
-    def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        fields = dict(pairs)
-        for key in fields:
-            if sum(1 for name, _ in pairs if name == key) > 1:
-                raise CannotRun(f"{path}: {key} appears twice")
-        return fields
-
-    try:
-        settings = json.loads(text, object_pairs_hook=without_duplicates)
-    except json.JSONDecodeError as error:
-        raise CannotRun(f"{path}:{error.lineno}: not JSON at column {error.colno}: {error.msg}") from None
-    except (RecursionError, ValueError):
-        raise CannotRun(f"{path}: not a consumer's settings") from None
+    settings = read_document("object of settings", text, str(path))
     if not isinstance(settings, dict):
         raise CannotRun(f"{path}:1: expected an object of settings")
+    if problem := excess(settings):
+        raise CannotRun(f"{path}: {problem}")
     return settings
 
 

@@ -28,12 +28,10 @@ def split_names(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def add_current_directory() -> None:
-    """Look for modules in the current directory too, here and in the processes that Spark starts."""
-    # An installed command has its own directory on the path, not the one it is run in. The processes
-    # that Spark starts get theirs from the environment.
+    """Look for modules in the current directory, too."""
+    # An installed command has its own directory on the path, not the one it is run in. At the end of the path
+    # no file in the current directory shadows a module of the standard library. A replay hands the path on to
+    # Spark's workers in the same order; PYTHONPATH would come before the standard library there.
     here = os.getcwd()
     if here not in sys.path:
-        sys.path.insert(0, here)
-    inherited = os.environ.get("PYTHONPATH", "")
-    if here not in inherited.split(os.pathsep):
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (here, inherited)))
+        sys.path.append(here)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kafka_assignors.cli.errors import CannotRun
+from kafka_assignors.cli.textfiles import read_file
 
 __all__ = ["read_properties"]
 
@@ -15,14 +16,8 @@ def read_properties(path: Path) -> dict[str, str]:
     A value is taken as it stands, without quotes or escapes, for passwords may hold anything. Errors name
     the line and never show a value.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise CannotRun(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise CannotRun(f"{path}: not UTF-8") from None
     properties: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(read_file(path).splitlines(), 1):
         stripped = line.strip()
         if not stripped or stripped[0] in "#!":
             continue

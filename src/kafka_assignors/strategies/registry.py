@@ -23,6 +23,7 @@ from typing import cast
 
 from kafka_assignors.strategies.conformance import contract_problem
 from kafka_assignors.strategies.contract import Strategy
+from kafka_assignors.textfile import TextFileError, read_text
 from kafka_assignors.tomltext import NoTomlReaderError, TomlError, read_toml
 
 __all__ = [
@@ -118,12 +119,9 @@ def _declared(path: str) -> Strategy:
     from kafka_assignors.strategies.composition.declared import DeclarationError, strategy_of
 
     try:
-        text = Path(path).read_text(encoding="utf-8")
-        return strategy_of(read_toml(text), os.environ)
-    except OSError as error:
-        raise StrategyError(f"strategy {path!r}: the file cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError:
-        raise StrategyError(f"strategy {path!r}: the file is not UTF-8") from None
+        return strategy_of(read_toml(read_text(Path(path))), os.environ)
+    except TextFileError as error:
+        raise StrategyError(f"strategy {path!r}: the file cannot be read: {error}") from None
     except NoTomlReaderError as error:
         raise StrategyError(f"strategy {path!r}: {error}") from None
     except TomlError as error:

@@ -1,0 +1,282 @@
+"""Files that are no such thing: every command refuses them in one line, and none is taken for a verdict."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_assignors.cli import jsontext, main
+from kafka_assignors_spark.result import RECORDED, to_json
+from spark_validation.tests.report_sample import sample
+
+GROUP: dict[str, Any] = {
+    "format": 1,
+    "generation": 8,
+    "topics": {"orders": {"partitions": 2, "replica_racks": [["a"], ["b"]], "weights": [3, None]}},
+    "members": [
+        {"id": "m1", "topics": ["orders"], "rack": "a", "owned": {"orders": [0]}, "generation": 7},
+        {"id": "m2", "topics": ["orders"], "instance_id": "pod", "revoked": False, "data": "AAEB"},
+    ],
+}
+ASSIGNMENT = {"m1": {"orders": [0]}, "m2": {"orders": [1]}}
+CERTIFICATE = {"criteria": ["balance"], "capacities": {"m1": 4}, "prices": {"m1": ["7/4"], "m2": [5]}}
+MEMBER = {
+    "client": "aiokafka",
+    "client_version": "0.14.0",
+    "group_id": "orders",
+    "partition_assignment_strategy": ["sticky"],
+    "session_timeout_ms": 45000,
+}
+POLICY = """
+max_not_replayed = 0.1
+require_truth = true
+[[rule]]
+name = "calm"
+metric = "moved"
+strategy = "range"
+groups = ["payments"]
+max = 1.0
+relative_to = "least"
+per = "day"
+"""
+STRATEGY = """
+name = "ours"
+objective = "sticky"
+[[rules]]
+rule = "together"
+topics = ["orders", "pays"]
+"""
+
+DEEP, DIGITS = 50_000, 5_000
+HOSTILE_TEXTS: dict[str, bytes] = {
+    "nothing": b"",
+    "zero bytes": bytes(100),
+    "not UTF-8": b"\xff\xfe\x00x",
+    "a byte order mark": b"\xef\xbb\xbf",
+    "a scalar": b"3",
+    "null": b"null",
+    "an open bracket": b"[",
+    "not a number": b"NaN",
+    "arrays in JSON": b"[" * DEEP + b"]" * DEEP,
+    "some arrays in JSON": b"[" * 3000 + b"]" * 3000,
+    "objects in JSON": b'{"a":' * DEEP + b"1" + b"}" * DEEP,
+    "some objects in JSON": b'{"a":' * 3000 + b"1" + b"}" * 3000,
+    "digits in JSON": b'{"rule": ' + b"9" * DIGITS + b"}",
+    "a key twice in JSON": b'{"rule": 1, "rule": 1}',
+    "arrays in TOML": b"x = " + b"[" * DEEP + b"]" * DEEP,
+    "some arrays in TOML": b"rule = " + b"[" * 200 + b"]" * 200,
+    "tables in TOML": b"x = " + b"{a = " * DEEP + b"1" + b"}" * DEEP,
+    "dots in TOML": b"rule" + b".a" * 3000 + b" = 1",
+    "digits in TOML": b"x = " + b"9" * DIGITS,
+    "a hexadecimal number in TOML": b"rule = 0x" + b"f" * DIGITS,
+    "a date in TOML": b"rule = 1979-05-27T07:32:00Z",
+    "a long line": b"x" * 1_000_000,
+    "returns": b"\r\r\r",
+    "an escape": b"x = \x1b[2J",
+}
+HOSTILE_VALUES = (
+    "null",
+    "true",
+    "-1",
+    "1e400",
+    "-1e400",
+    "1" + "0" * 400,
+    "9" * DIGITS,
+    '""',
+    '"\\ud800"',
+    '"no such thing"',
+    f'"{"x" * 10_000}"',
+    "[]",
+    "{}",
+    "[" * 200 + "]" * 200,
+)
+"""As JSON writes them, for what no reader returns cannot be written by one."""
+
+
+HOSTILE_FIGURES = ("null", "-1", "1" + "0" * 400)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with one good file of each kind; no cluster and no Spark is asked."""
+    for module in ("pyspark", "confluent_kafka"):
+        monkeypatch.setitem(sys.modules, module, None)
+    files = {
+        "group.json": json.dumps(GROUP),
+        "assignment.json": json.dumps(ASSIGNMENT),
+        "certificate.json": json.dumps(CERTIFICATE),
+        "report.json": json.dumps(report()),
+        "policy.toml": POLICY,
+        "strategy.toml": STRATEGY,
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def report() -> dict[str, Any]:
+    """What `replay --json` writes, of one group under one strategy, and only what a policy is about."""
+    whole = to_json(sample())
+    return {
+        "format": 1,
+        "options": {"strategies": ["range"], "modes": ["rollout"]},
+        "history": {"source": "history"},
+        "groups": whole["groups"][:1],
+        "verdicts": [
+            each
+            for each in whole["verdicts"]
+            if (each["group"], each["mode"]) == ("payments", "rollout") and each["strategy"] != RECORDED
+        ],
+        "truth": {"holds": True},
+    }
+
+
+CLUSTER = ("--bootstrap-server", "127.0.0.1:1", "--timeout", "0.1")
+COMMANDS = {
+    "assign a group": ("assign", "x"),
+    "assign by a strategy": ("assign", "group.json", "--strategy", "x.toml"),
+    "check a group": ("check", "x", "assignment.json"),
+    "check an assignment": ("check", "group.json", "x"),
+    "check a certificate": ("check", "group.json", "assignment.json", "x"),
+    "check by a strategy": ("check", "group.json", "assignment.json", "--strategy", "x.toml"),
+    "lint properties": ("lint", "x.properties"),
+    "lint TOML": ("lint", "x.toml"),
+    "lint JSON": ("lint", "x.json", "--before", "x.json"),
+    "lint a strategy": ("lint", "--change-to", "x.toml", "x.properties"),
+    "lint a cluster": ("lint", "--group", "g", "--command-config", "x", *CLUSTER),
+    "groups": ("groups", "--command-config", "x", *CLUSTER),
+    "groups describe": ("groups", "describe", "g", "--command-config", "x", *CLUSTER),
+    "groups describe by a strategy": ("groups", "describe", "g", "--strategy", "x.toml", *CLUSTER),
+    "groups delete": ("groups", "delete", "g", "--command-config", "x", *CLUSTER),
+    "archive": ("archive", "--to", "archive", "--command-config", "x", *CLUSTER),
+    "replay": ("replay", "--command-config", "x", *CLUSTER),
+    "replay by a strategy": ("replay", "history", "--strategy", "x.toml"),
+    "validate a report": ("validate", "x.json", "--policy", "policy.toml"),
+    "validate by a policy": ("validate", "report.json", "--policy", "x.toml"),
+}
+
+
+def names(command: tuple[str, ...]) -> set[str]:
+    """The hostile files that a command reads."""
+    return {word for word in command if word.partition(".")[0] == "x"}
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> int:
+    """The exit code, once it is clear that no error was taken for a verdict."""
+    code = main(arguments)
+    said = capsys.readouterr()
+    assert code in (0, 1, 2), said.err
+    if code == 2 and not said.out:
+        assert said.err.startswith("kafka-assignors: error: ")
+        assert said.err.count("\n") == 1
+    if code == 1:
+        assert said.out, "a verdict is always on stdout"
+    return code
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_a_file_that_is_nothing_of_the_kind_is_refused(
+    command: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for content in HOSTILE_TEXTS.values():
+        for name in names(command):
+            (folder / name).write_bytes(content)
+        code = run(capsys, *command)
+        # A consumer's properties may be empty, and may have settings that nothing is known of.
+        assert code == 2 or command[0] == "lint", content[:100]
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs /dev/zero")
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_a_file_that_never_ends_is_refused(
+    command: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in names(command):
+        (folder / name).symlink_to("/dev/zero")
+    assert run(capsys, *command) == 2
+
+
+def test_lines_that_never_end_are_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jsontext, "MOST_OBJECT_BYTES", 1000)
+    for content in (b"[" * 1001, b"[\n" * 501, b"1\n" + b"[" * 1001):
+        (folder / "x").write_bytes(content)
+        assert run(capsys, "assign", "x") == 2
+
+
+def variants(document: Any, values: Sequence[str] = HOSTILE_VALUES) -> Iterator[str]:
+    """The document as JSON with each value in it, one after the other, replaced by each hostile one."""
+    hole = "\N{OBJECT REPLACEMENT CHARACTER}"
+    for holed in _with_hole(document, hole):
+        before, after = json.dumps(holed, ensure_ascii=False).split(f'"{hole}"')
+        yield from (before + value + after for value in values)
+
+
+def _with_hole(value: Any, hole: str) -> Iterator[Any]:
+    yield hole
+    if isinstance(value, (dict, list)):
+        places = value.keys() if isinstance(value, dict) else range(len(value))
+        for place in list(places):
+            for part in _with_hole(value[place], hole):
+                holed = value.copy()
+                holed[place] = part
+                yield holed
+
+
+DOCUMENTS = {
+    "a group": (GROUP, COMMANDS["assign a group"]),
+    "an assignment": (ASSIGNMENT, COMMANDS["check an assignment"]),
+    "a certificate": (CERTIFICATE, COMMANDS["check a certificate"]),
+    "an answer": (
+        {"assignment": ASSIGNMENT, "quality": {}, "certificate": CERTIFICATE},
+        COMMANDS["check an assignment"],
+    ),
+    "a member": (MEMBER, COMMANDS["lint JSON"]),
+}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("document", "command"), DOCUMENTS.values(), ids=DOCUMENTS)
+def test_any_value_of_a_document_may_be_hostile(
+    document: Any, command: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (name,) = names(command)
+    for text in variants(document):
+        (folder / name).write_text(text, encoding="utf-8")
+        run(capsys, *command)
+
+
+@pytest.mark.exhaustive
+def test_any_value_of_a_report_may_be_hostile(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for text in variants(report(), HOSTILE_FIGURES):
+        (folder / "x.json").write_text(text, encoding="utf-8")
+        run(capsys, *COMMANDS["validate a report"])
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        (POLICY, COMMANDS["validate by a policy"]),
+        (STRATEGY, COMMANDS["assign by a strategy"]),
+        ("\n".join(f"{key} = {json.dumps(value)}" for key, value in MEMBER.items()), COMMANDS["lint TOML"]),
+    ],
+    ids=["a policy", "a strategy", "a member"],
+)
+def test_any_value_of_a_toml_file_may_be_hostile(
+    text: str, command: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = text.split("\n")
+    for number, value in itertools.product(range(len(lines)), HOSTILE_VALUES):
+        key, equals, _ = lines[number].partition(" = ")
+        if equals:
+            tampered = [*lines[:number], f"{key} = {value}", *lines[number + 1 :]]
+            (folder / "x.toml").write_text("\n".join(tampered), encoding="utf-8")
+            run(capsys, *command)
