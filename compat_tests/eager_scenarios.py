@@ -5,9 +5,8 @@ The same for every client: a test module subclasses `EagerScenarios` and names i
 
 from __future__ import annotations
 
-import collections
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar
 
 import pytest
@@ -16,7 +15,7 @@ from compat_tests.group_of_members import GroupOfMembers, Settled
 from compat_tests.kafka_cluster import Kafka
 from kafka_assignors.strategies import load_strategy
 
-__all__ = ["EagerScenarios", "StaticMemberScenarios", "owned_twice"]
+__all__ = ["EagerScenarios", "StaticMemberScenarios"]
 
 OTHERS = "compat_tests.strategies_of_others"
 LIBRDKAFKA = "compat_tests.librdkafka_member"
@@ -305,7 +304,7 @@ class EagerScenarios:
             three = group.settle(after=pair)
             group.stop("c")
             group.settle(after=three)
-            assert owned_twice(group) == []
+            assert group.owned_twice() == []
 
     # ---- mistakes
 
@@ -356,33 +355,3 @@ class StaticMemberScenarios:
             after = group.settle(after=before)
             assert by_size(after) == [3, 3]
             assert kept(before, after) == {"pod-0": 2, "pod-1": 2}
-
-
-def owned_twice(group: GroupOfMembers) -> Sequence[str]:
-    """Partitions that two members had at the same time, by what they reported and when."""
-    changes = sorted(
-        (
-            (report["at"], name, report)
-            for name, member in group.members.items()
-            for report in member.reports()
-            if report["event"] in ("assigned", "revoked", "stopped")
-        ),
-        key=lambda change: change[:2],  # of one moment and member in the order in which it told
-    )
-    owners: dict[tuple[str, int], set[str]] = collections.defaultdict(set)
-    found = []
-    for at, name, report in changes:
-        if report["event"] == "stopped":
-            for others in owners.values():
-                others.discard(name)
-            continue
-        partitions = {(topic, number) for topic, ps in report["partitions"].items() for number in ps}
-        if report["event"] == "revoked":
-            for partition in partitions:
-                owners[partition].discard(name)
-            continue
-        for partition in partitions:
-            owners[partition].add(name)
-            if len(owners[partition]) > 1:
-                found.append(f"{partition} at {at}: {sorted(owners[partition])}")
-    return found

@@ -209,6 +209,35 @@ class GroupOfMembers:
 
     # ---- what the test waits for
 
+    def owned_twice(self) -> list[str]:
+        """Partitions that two members had at the same time, by what they reported and when."""
+        changes = sorted(
+            (
+                (report["at"], name, report)
+                for name, member in self.members.items()
+                for report in member.reports()
+                if report["event"] in ("assigned", "revoked", "stopped")
+            ),
+            key=lambda change: change[:2],  # of one moment and member in the order in which it told
+        )
+        owners: dict[tuple[str, int], set[str]] = collections.defaultdict(set)
+        found = []
+        for at, name, report in changes:
+            if report["event"] == "stopped":
+                for others in owners.values():
+                    others.discard(name)
+                continue
+            partitions = {(topic, number) for topic, ps in report["partitions"].items() for number in ps}
+            if report["event"] == "revoked":
+                for partition in partitions:
+                    owners[partition].discard(name)
+                continue
+            for partition in partitions:
+                owners[partition].add(name)
+                if len(owners[partition]) > 1:
+                    found.append(f"{partition} at {at}: {sorted(owners[partition])}")
+        return found
+
     def wait_for(self, what: str, condition: Callable[[], Any], timeout_s: float = HANG_S) -> Any:
         """The first true value of `condition`."""
         deadline = time.monotonic() + timeout_s

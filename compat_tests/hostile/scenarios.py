@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from compat_tests.eager_scenarios import owned_twice
 from compat_tests.group_of_members import GroupOfMembers, Settled
 from compat_tests.hang_limit import HANG_S
 from compat_tests.hostile.raw_member import RawMember, int16, int32, string
@@ -135,7 +134,7 @@ class HostileScenarios:
                     during = group.settle(after=before, elsewhere=2)
                     assert {name: during.count(name) for name in during.names} == {"leader": 2, "b": 2}
             assert group.settle(after=before).count("b") == 3
-            assert owned_twice(group) == []
+            assert group.owned_twice() == []
 
     def test_a_claim_of_a_generation_that_never_was_does_not_count_and_its_sender_is_named(
         self, kafka: Kafka

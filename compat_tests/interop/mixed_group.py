@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from compat_tests.eager_scenarios import owned_twice
 from compat_tests.group_of_members import GroupOfMembers, Settled
 from compat_tests.interop.recorded_group import Change, Generation, RecordedGroup, changes
 from compat_tests.kafka_cluster import Kafka
@@ -188,7 +187,7 @@ class MixedGroup(GroupOfMembers):
             revoked=self._revoked_so_far() - revoked_before,
             records=records,
             redelivered=consumed.total() - delivered_before - records,
-            owned_twice=owned_twice(self),
+            owned_twice=self.owned_twice(),
         )
 
     def stop(self, *names: str) -> None:
