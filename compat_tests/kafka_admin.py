@@ -145,11 +145,21 @@ class Kafka:
         from confluent_kafka import KafkaException
 
         with self.admin(f"delete group {group}") as admin:
-            try:
-                admin.delete_consumer_groups([group])[group].result(_ADMIN_TIMEOUT_S)
-            except KafkaException as error:
-                if error.args[0].code() != Error.GROUP_ID_NOT_FOUND:
-                    raise
+            deadline = time.monotonic() + _ADMIN_TIMEOUT_S
+            while True:
+                try:
+                    admin.delete_consumer_groups([group])[group].result(_ADMIN_TIMEOUT_S)
+                    return
+                except KafkaException as error:
+                    code = error.args[0].code()
+                    if code == Error.GROUP_ID_NOT_FOUND:
+                        return
+                    # On a young cluster the groups' own topic is still being created, or a broker
+                    # does not know yet that it coordinates the group; the client does not ask again.
+                    again = code in (Error.NOT_COORDINATOR, Error.COORDINATOR_LOAD_IN_PROGRESS)
+                    if not again and code != Error.COORDINATOR_NOT_AVAILABLE or time.monotonic() > deadline:
+                        raise
+                time.sleep(0.05)
 
     def describe_topics(self, topics: Sequence[str]) -> list[TopicDescription]:
         """What the brokers know of these topics now, in the order given."""

@@ -73,7 +73,8 @@ def test_nothing_on_the_page_fails(page: Page) -> None:
 
 def test_nothing_is_fetched_but_the_file_itself(page: Page) -> None:
     draw_all(page)
-    [address] = page.requests()
+    # A `data:` address carries what it names: plotly asks so which image formats the browser knows.
+    [address] = [address for address in page.requests() if not address.startswith("data:")]
     assert address.startswith("file://")
 
 

@@ -203,7 +203,8 @@ class Parts:
 def parts(spark: SparkSession, path: str) -> Parts:
     raw = group_history.group_records(recorded_records(spark, path))
     events = group_history.decode(group_history.unique(raw)).cache()
-    catalogue = catalogue_of(spark, ReplayOptions(path=path), ())
+    catalogue, warnings = catalogue_of(spark, ReplayOptions(path=path), ())
+    assert not warnings
     folded = consumer_groups.fold(events, catalogue)
     generations = group_history.generations(folded).cache()
     steps = group_history.of_consumers(group_history.steps(generations, folded))
