@@ -157,7 +157,7 @@ class Kafka:
                     # On a young cluster the groups' own topic is still being created, or a broker
                     # does not know yet that it coordinates the group; the client does not ask again.
                     again = code in (Error.NOT_COORDINATOR, Error.COORDINATOR_LOAD_IN_PROGRESS)
-                    if not again and code != Error.COORDINATOR_NOT_AVAILABLE or time.monotonic() > deadline:
+                    if (not again and code != Error.COORDINATOR_NOT_AVAILABLE) or time.monotonic() > deadline:
                         raise
                 time.sleep(0.05)
 
