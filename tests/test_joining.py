@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
 
-from kafka_assignors.group import Assignment, Group, Topic
+from kafka_assignors.group import Assignment, Group, Topic, TopicPartitions
 from kafka_assignors.joining import (
     NEVER_ASSIGNED,
     JoinedMember,
     LastAssignment,
+    OwnAssignment,
     answer,
     optional_name,
+    read_assignment,
     read_members,
     require_strategy,
     subscription_bytes,
 )
 from kafka_assignors.leader import InvalidAssignmentError
 from kafka_assignors.protocol import (
+    ConsumerAssignment,
+    ProtocolError,
     Subscription,
     decode_assignment,
     decode_subscription,
+    encode_assignment,
     encode_subscription,
 )
 from kafka_assignors.strategies.contract import MemberContext, RebalanceProtocol, Strategy
@@ -220,3 +226,85 @@ def test_a_rack_fits_into_what_is_sent() -> None:
     for unsendable in ("ä" * 16_384, "\ud800"):
         with pytest.raises(TypeError, match="rack must be text of at most 32767 bytes"):
             optional_name("rack", unsendable)
+
+
+COUNTS = {"orders": 4, "payments": 2}
+
+
+def own(partitions: TopicPartitions, *, leader: str = "boss") -> OwnAssignment:
+    """What a member that subscribes to the topics of `COUNTS` and one without metadata takes."""
+    data = encode_assignment(ConsumerAssignment(1, partitions))
+    return read_assignment(data, leader, frozenset({*COUNTS, "created"}), COUNTS.get)
+
+
+def test_an_assignment_that_fits_is_taken_as_it_is() -> None:
+    assigned = own({"orders": [0, 3], "payments": [1]})
+    assert sorted(assigned.pairs) == [("orders", 0), ("orders", 3), ("payments", 1)]
+    assert assigned.findings == ()
+    assert not assigned.lacks_metadata
+
+
+def test_a_member_that_was_left_out_has_an_empty_assignment() -> None:
+    assert read_assignment(b"", "boss", frozenset({"orders"}), COUNTS.get) == OwnAssignment({}, (), False)
+
+
+def test_partitions_of_topics_that_were_not_subscribed_are_a_finding_that_names_the_leader() -> None:
+    assigned = own({"orders": [1], "secrets": [0], "audit": [0, 1], "nothing": []})
+    assert assigned.partitions == {"orders": [1]}
+    assert assigned.findings == (
+        "the leader 'boss' assigned partitions of 2 topics to this member to which it does not subscribe, "
+        "the first being 'audit'. It takes none of them, and joins again later: see which strategy that "
+        "leader runs",
+    )
+
+
+def test_partitions_that_may_be_new_are_taken() -> None:
+    assigned = own({"orders": [4, 5], "created": [0, 1]})
+    assert assigned.partitions == {"orders": [4, 5], "created": [0, 1]}
+    assert assigned.findings == ()
+
+
+@pytest.mark.parametrize(
+    ("numbers", "taken", "refused"),
+    [
+        ([-1, 0, 0, -(2**31)], [0], 2),
+        (range(1_000_000), range(1004), 998_996),
+        ([2**31 - 1, 2], [2, 2**31 - 1], 0),
+    ],
+    ids=["negative and repeated", "a million", "far away"],
+)
+def test_what_no_metadata_can_show_is_not_taken(
+    numbers: Sequence[int], taken: Sequence[int], refused: int
+) -> None:
+    assigned = own({"orders": numbers, "payments": [0]})
+    assert assigned.partitions == {"orders": [*taken], "payments": [0]}
+    assert assigned.lacks_metadata is (refused > 2)
+    assert [finding.split(" to this")[0] for finding in assigned.findings] == [
+        f"the leader 'boss' assigned {refused} partitions"
+    ] * bool(refused)
+
+
+def test_unknown_partitions_are_bounded_over_all_topics() -> None:
+    assigned = own({"created": range(800), "orders": range(4, 804)})
+    assert sum(map(len, assigned.partitions.values())) == 1000
+
+
+@pytest.mark.parametrize("data", [b"\0", b"\0\0\x7f\xff\xff\xff", bytes(4 * 2**20 + 1)])
+def test_an_assignment_that_does_not_decode_names_the_leader(data: bytes) -> None:
+    with pytest.raises(ProtocolError, match=r"^what the leader 'boss' assigned to this member: "):
+        read_assignment(data, "boss", frozenset(), COUNTS.get)
+
+
+def test_long_names_are_cut_in_findings() -> None:
+    long = "n" * 32_000
+    legal_but_unknown = subscription_bytes(Range(), ["t" * 249], NEVER_ASSIGNED)
+    illegal = subscription_bytes(Range(), [long], NEVER_ASSIGNED)
+    members = [
+        JoinedMember(long, None, b"?"),
+        JoinedMember(long + "1", None, illegal),
+        JoinedMember(long + "2", None, legal_but_unknown),
+    ]
+    led = answer(Range(), read_members(Range(), members), [], 1)
+    findings = (*led.findings, *own({long: [0]}, leader=long).findings)
+    assert len(findings) == 4
+    assert max(map(len, findings)) < 1000

@@ -404,3 +404,66 @@ class TestMisuse:
 def test_one_eager_strategy_makes_the_member_eager() -> None:
     assert common_protocol([CooperativeSticky()]) is COOPERATIVE
     assert common_protocol([CooperativeSticky(), Range()]) is EAGER
+
+
+class TestAnAssignmentThatDoesNotFit:
+    """The leader assigned more than the member can take."""
+
+    def misfit(self, driver: Driver, generation: int, *partitions: int) -> None:
+        membership = driver.joined(generation)
+        driver.tell(Assigned(membership, orders(*partitions), driver.now, fits=False))
+        while driver.member.call is not None:
+            driver.tell(ListenerReturned())
+
+    def pause(self, driver: Driver) -> float:
+        """How long the member waits before it joins again."""
+        since = driver.now
+        while not driver.member.must_join:
+            driver.now += 0.5
+            driver.tell(Checked(polled_at=driver.now))
+        return driver.now - since
+
+    def test_what_fits_is_installed(self) -> None:
+        driver = Driver()
+        self.misfit(driver, 1, 0, 1)
+        assert driver.member.may_deliver(("orders", 1), driver.now)
+
+    def test_the_member_joins_again_after_ever_longer_pauses(self) -> None:
+        driver = Driver()
+        pauses = []
+        for generation in range(1, 14):
+            self.misfit(driver, generation, 0)
+            assert not driver.member.must_join
+            pauses.append(self.pause(driver))
+        assert pauses == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300, 300]
+
+    def test_one_that_fits_ends_the_row(self) -> None:
+        driver = Driver()
+        self.misfit(driver, 1, 0)
+        self.pause(driver)
+        self.misfit(driver, 2, 0)
+        self.pause(driver)
+        driver.owning(0, generation=3)
+        driver.now += 1000
+        driver.tell(Checked(polled_at=driver.now))
+        assert not driver.member.must_join
+        driver.tell(RejoinRequested("a test"))
+        self.misfit(driver, 4, 0)
+        assert self.pause(driver) == 1
+
+    def test_a_join_for_another_reason_is_not_followed_by_one_more(self) -> None:
+        driver = Driver()
+        self.misfit(driver, 1, 0)
+        driver.tell(RejoinRequested("a test"))
+        driver.owning(0, generation=2)
+        driver.now += 10
+        driver.tell(Checked(polled_at=driver.now))
+        assert not driver.member.must_join
+
+    def test_a_member_that_is_being_closed_does_not_join_again(self) -> None:
+        driver = Driver()
+        self.misfit(driver, 1, 0)
+        driver.tell(CloseRequested())
+        driver.now += 10
+        driver.tell(Checked(polled_at=driver.now))
+        assert not driver.member.rejoin_reason

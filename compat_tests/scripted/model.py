@@ -46,6 +46,7 @@ class Group:
 
     Attributes:
         peer_leads: whether a scripted member leads. It assigns `assigned`, or all partitions if that is None.
+        others: what the other members have joined with, by member id, if the consumer leads.
         loading: whether the coordinator is loading the group: it answers OK to every heartbeat, whoever
             sends it, and COORDINATOR_LOAD_IN_PROGRESS to what needs the group.
         fetch_wait_s: how long a fetch takes.
@@ -59,6 +60,7 @@ class Group:
     loop: asyncio.AbstractEventLoop
     peer_leads: bool = False
     assigned: Iterable[Partition] | None = None
+    others: Mapping[str, bytes] = field(default_factory=dict)
     loading: bool = False
     fetch_wait_s: float = 0.05
     nodes: int = 1
@@ -230,6 +232,10 @@ class Group:
                 of_member = consumer.JoinGroupResponse.JoinGroupResponseMember
                 data = body.protocols[0].metadata
                 members = [of_member(member_id=member_id, group_instance_id=instance_id, metadata=data)]
+                members += [
+                    of_member(member_id=other, group_instance_id=None, metadata=metadata)
+                    for other, metadata in self.others.items()
+                ]
         return {
             "throttle_time_ms": 0,
             "error_code": code,

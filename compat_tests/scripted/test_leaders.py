@@ -1,20 +1,85 @@
-"""A leader that decodes what the members of a large group sent: kafka-python has one thread for all I/O."""
+"""A leader of a large group, or of one with a member that sends absurdly much."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import threading
 from collections.abc import Iterable
 from contextlib import closing
 
 import pytest
 
-from compat_tests.scripted.broker import broker_in_thread
+from compat_tests.hang_limit import hang_limit
+from compat_tests.scripted.broker import ScriptedBroker, broker_in_thread
 from compat_tests.scripted.test_leader_epochs import poll_until
+from compat_tests.scripted.users import CLIENTS, User
 from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.group import quoted
 from kafka_assignors.joining import Joined, JoinedMember
+from kafka_assignors.protocol import Subscription, encode_subscription
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
 HANG_S = 20.0
+
+
+MISSING = tuple(f"missing-{number}" for number in range(40_000))
+LONG = "n" * 32_000
+
+EXCESSIVE = {
+    "40,000 topics that do not exist": {
+        "evil": Subscription(3, ("orders", *MISSING)),
+    },
+    "names of 32 kB": {
+        LONG + "1": Subscription(3, ("orders", LONG)),
+        LONG + "2": Subscription(3, ("orders",), owned={LONG: [0], "orders": [7]}, generation=1),
+        LONG + "3": Subscription(3, ("t" * 249,)),
+    },
+    "a million claims": {
+        "evil": Subscription(3, ("orders",), owned={"orders": [*range(4, 1_000_000)]}, generation=1),
+    },
+    "claims on 40,000 topics": {
+        "evil": Subscription(3, MISSING, owned=dict.fromkeys(MISSING, (0,)), generation=1),
+    },
+}
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("excess", EXCESSIVE)
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_member_that_sends_absurdly_much_is_named_in_a_bounded_log_and_stops_no_one(
+    client: str, excess: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    others = {member_id: encode_subscription(one) for member_id, one in EXCESSIVE[excess].items()}
+    caplog.set_level(logging.INFO)
+
+    async def run() -> None:
+        async with ScriptedBroker() as broker:
+            group = broker.group("leaders", {"orders": 40}, others=others)
+            user = User(broker, group, client)
+            async with hang_limit():
+                try:
+                    await user.start()
+                    assert await user.consumes(100)
+                    asked = [request.body.topics or [] for request in group.sent("Metadata")]
+                finally:
+                    await user.close()
+            assert max(map(len, asked)) < 200
+            assert broker.unexpected == []
+            assert user.raised == []
+
+    asyncio.run(run())
+    lines = [record.getMessage() for record in caplog.records]
+    assert sum(map(len, lines)) < 50_000
+    warned = [
+        record.getMessage()
+        for record in caplog.records
+        if record.name.startswith("kafka_assignors_") and record.levelno == logging.WARNING
+    ]
+    for member_id in others:
+        named = quoted(member_id).strip("'")
+        assert any(f"ember '{named[:100]}" in line for line in warned), warned
+    assert max(map(len, warned)) < 1000
 
 
 @pytest.mark.timeout(120)

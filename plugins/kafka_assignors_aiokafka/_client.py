@@ -29,7 +29,8 @@ says so when the consumer first joins:
                                     one heartbeat: whether the coordinator still counts this member in
         _group_subscription         set of the topics whose partition counts the leader watches, else None
         _subscription.subscribed_pattern, _subscription.subscription.topics
-        _client.set_topics, _client._maybe_wait_metadata, _client.force_metadata_update
+        _client.set_topics, _client._maybe_wait_metadata, _client.force_metadata_update,
+        _client.fetch_all_metadata
         _cluster
         _metadata_snapshot, _get_metadata_snapshot
         request_rejoin
@@ -89,6 +90,7 @@ _TOUCHED_OF_COORDINATOR = (
     "_client.set_topics",
     "_client._maybe_wait_metadata",
     "_client.force_metadata_update",
+    "_client.fetch_all_metadata",
     "_cluster.brokers",
     "_cluster._partitions",
     "_metadata_snapshot",

@@ -8,25 +8,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from operator import attrgetter
 from typing import Any
 
+from aiokafka.errors import KafkaError
+
 from kafka_assignors.group import Topic
-from kafka_assignors.joining import topics_from
+from kafka_assignors.joining import MOST_MISSING_TOPICS, topics_from, watched_topics
 from kafka_assignors.racks import RackWatch
 
 __all__ = [
+    "REFRESH_TIMEOUT_S",
     "assign_by_what_is_known",
     "follow_racks",
     "known_topics",
     "refresh",
     "rejoin_if_topics_changed",
     "topics_of",
+    "watch",
     "watch_topics_if_static",
 ]
 
-_REFRESH_TIMEOUT_S = 1.0
+REFRESH_TIMEOUT_S = 1.0
 """How long the group waits for newer metadata of topics that the leader knows already.
 
 A broker that does not answer is no reason to let the group stand still. What arrives later makes the leader
@@ -34,17 +39,33 @@ rejoin.
 """
 
 
+async def watch(coordinator: Any, topics: Iterable[str]) -> None:
+    """Have the leader watch the topics of the group, but for most of those that do not exist.
+
+    If many are unknown, one request for all topics of the cluster tells which exist: its response has no
+    error for each of the others.
+    """
+    topics, client = frozenset(topics), coordinator._client
+    unknown = topics.difference(coordinator._cluster._partitions)
+    knows_all = coordinator._subscription.subscribed_pattern is not None
+    if len(unknown) > MOST_MISSING_TOPICS and not knows_all:
+        with suppress(KafkaError):  # Those that exist are unknown then, until the next rebalance.
+            unknown = unknown.difference((await client.fetch_all_metadata())._partitions)
+    own = coordinator._subscription.subscription.topics
+    coordinator._group_subscription = set(watched_topics(topics, unknown, own))
+
+
 async def refresh(coordinator: Any, topics: Iterable[str]) -> None:
     """Get the metadata of all topics of the group, which the leader watches from here on."""
     client = coordinator._client
-    coordinator._group_subscription = set(topics)
+    await watch(coordinator, topics)
     if coordinator._subscription.subscribed_pattern:
         # Such a member has asked for the metadata of all topics just before it joined.
         await client._maybe_wait_metadata()
         return
     learning = client.set_topics(coordinator._group_subscription)
     if learning.done():  # It knows them all: perhaps since five minutes ago, and partitions were added since.
-        await asyncio.wait([client.force_metadata_update()], timeout=_REFRESH_TIMEOUT_S)
+        await asyncio.wait([client.force_metadata_update()], timeout=REFRESH_TIMEOUT_S)
     else:
         await learning
 

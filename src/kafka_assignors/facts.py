@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kafka_assignors.group import Group
+from kafka_assignors.group import Group, quoted
 from kafka_assignors.protocol.errors import ProtocolError
 from kafka_assignors.protocol.facts import Facts, decode_facts
 
@@ -62,6 +62,7 @@ def facts_of(group: Group) -> GroupFacts:
         except ProtocolError as error:
             members[member_id] = Facts()
             findings.append(
-                f"member {member_id!r} counts as one that announced nothing, its data do not decode: {error}"
+                f"member {quoted(member_id)} counts as one that announced nothing, its data do not decode: "
+                f"{error}"
             )
     return GroupFacts(members, tuple(findings))

@@ -8,10 +8,20 @@ second version. All values are frozen; strategies take them and return new ones.
 from __future__ import annotations
 
 import re
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["Assignment", "Group", "InvalidGroupError", "Member", "Topic", "TopicPartitions", "is_topic_name"]
+__all__ = [
+    "Assignment",
+    "Group",
+    "InvalidGroupError",
+    "Member",
+    "Topic",
+    "TopicPartitions",
+    "is_topic_name",
+    "quoted",
+]
 
 TopicPartitions = Mapping[str, Sequence[int]]
 """Partition numbers by topic name. A sequence may be a `list`, a `tuple` or a `range`; never mutate one."""
@@ -30,6 +40,18 @@ _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 def is_topic_name(text: str) -> bool:
     """Whether a topic can have this name (`org.apache.kafka.common.internals.Topic`)."""
     return text not in (".", "..") and _TOPIC_NAME.fullmatch(text) is not None
+
+
+_QUOTING = reprlib.Repr()
+_QUOTING.maxstring = 260  # Every topic name in full, which has at most 249 characters.
+
+
+def quoted(name: str) -> str:
+    """A name in quotes, for a message; of a name that is too long for a topic, its two ends.
+
+    Group members choose topic names, client ids and instance ids of up to 32 kB.
+    """
+    return _QUOTING.repr(name)
 
 
 class InvalidGroupError(ValueError):

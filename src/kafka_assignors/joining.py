@@ -4,28 +4,33 @@ The same for every client, because here are only bytes and values: an adapter ca
 client and decides nothing.
 
     each member     subscription_bytes            -> its JoinGroup request
-    the leader      its JoinGroup response        -> read_members -> Joined
-                    the metadata of Joined.topics -> answer       -> its SyncGroup request
+    the leader      its JoinGroup response        -> read_members    -> Joined
+                    the metadata of Joined.topics -> answer          -> its SyncGroup request
+    each member     its SyncGroup response        -> read_assignment -> OwnAssignment
 
 A group lives as long as its leader can answer, so no member can take the leader down. One whose bytes do not
 decode is kept as a member that subscribes to nothing; a topic name that no topic can have is not asked for
 (some clients refuse to ask, and that would be the end of the generation), and no more are asked for than a
 group can have. All of these are *findings*, which the adapter logs.
+
+The same holds the other way round: a member takes of an assignment what can be right, and the rest is a
+finding that names the leader.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, cast
 
 from kafka_assignors.claims import DroppedClaim
-from kafka_assignors.group import NO_GENERATION, Group, Member, Topic, TopicPartitions, is_topic_name
+from kafka_assignors.group import NO_GENERATION, Group, Member, Topic, TopicPartitions, is_topic_name, quoted
 from kafka_assignors.leader import lead
 from kafka_assignors.protocol import (
     ConsumerAssignment,
     Names,
     ProtocolError,
+    decode_assignment,
     decode_member,
     encode_assignment,
     encode_member,
@@ -39,24 +44,42 @@ from kafka_assignors.strategies.contract import (
 )
 
 __all__ = [
+    "MOST_MISSING_TOPICS",
     "NEVER_ASSIGNED",
     "Answer",
     "Joined",
     "JoinedMember",
     "LastAssignment",
+    "OwnAssignment",
     "answer",
     "broker_assigns",
     "optional_name",
+    "read_assignment",
     "read_members",
     "require_strategy",
     "subscription_bytes",
     "topics_from",
+    "watched_topics",
 ]
 
 _MOST_TOPICS = 50_000
 """Of one member. A broker's record of a group, of which 1 MB is the default limit, has no room for as many
 names of the usual length. The leader would ask for the metadata of all of them, and ask again and again for
 those that do not exist; brokers that create topics on demand would create them."""
+
+MOST_MISSING_TOPICS = 100
+"""A topic that does not exist is watched, so that it has a consumer as soon as it does. But clients log an
+error for each of those with each response of metadata, kafka-python 3 asks twice a second while there is one,
+and a broker may create what is asked for. So if there are more, they wait for the next rebalance."""
+
+_MOST_ASSIGNED_BYTES = 4 * 2**20
+"""Of one member's assignment: room for a million partitions, more than a cluster has."""
+
+_MOST_UNKNOWN_PARTITIONS = 1000
+"""How many partitions a member takes that its metadata do not show. They may be new, and the leader's
+metadata newer."""
+
+_MISFIT = "It takes none of them, and joins again later: see which strategy that leader runs"
 
 _ASSIGNMENT_VERSION = 0
 """All versions of the assignment have the same fields, and the oldest clients take 0 alone for granted."""
@@ -106,6 +129,24 @@ class Answer:
 
     assignments: Mapping[str, bytes]
     findings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnAssignment:
+    """What a member takes of what its leader assigned to it.
+
+    `findings` say what it does not take. `lacks_metadata` says that some of that is only unknown: with newer
+    metadata the member may take it.
+    """
+
+    partitions: TopicPartitions
+    findings: tuple[str, ...]
+    lacks_metadata: bool
+
+    @property
+    def pairs(self) -> Iterator[tuple[str, int]]:
+        """Topic and number of each partition."""
+        return ((topic, number) for topic, numbers in self.partitions.items() for number in numbers)
 
 
 def require_strategy(strategy: object) -> Strategy:
@@ -187,7 +228,8 @@ def read_members(strategy: Strategy, joined: Iterable[JoinedMember]) -> Joined:
             member = decode_member(strategy, one.member_id, one.metadata, one.instance_id, names=names)
         except ProtocolError as error:
             findings.append(
-                f"member {one.member_id!r} gets no partitions, what it joined with does not decode: {error}"
+                f"member {quoted(one.member_id)} gets no partitions, what it joined with does not decode: "
+                f"{error}"
             )
             member = Member(one.member_id, frozenset(), one.instance_id)
         first_of_its_kind = member.topics not in illegal_of
@@ -199,18 +241,23 @@ def read_members(strategy: Strategy, joined: Iterable[JoinedMember]) -> Joined:
         illegal = illegal_of[member.topics]
         if illegal:
             findings.append(
-                f"member {one.member_id!r} subscribes to {len(illegal)} topics that cannot exist, "
-                f"the first being {illegal[0]!r}"
+                f"member {quoted(one.member_id)} subscribes to {len(illegal)} topics that cannot exist, "
+                f"the first being {quoted(illegal[0])}"
             )
         if len(member.topics) > _MOST_TOPICS:
             findings.append(
-                f"member {one.member_id!r} subscribes to {len(member.topics)} topics, which is more than "
-                f"{_MOST_TOPICS}: it gets partitions of those only that members with fewer subscribe to"
+                f"member {quoted(one.member_id)} subscribes to {len(member.topics)} topics, which is more "
+                f"than {_MOST_TOPICS}: it gets partitions of those only that members with fewer subscribe to"
             )
         elif first_of_its_kind:
             topics.update(member.topics.difference(illegal))
         members.append(member)
     return Joined(tuple(members), frozenset(topics), tuple(findings))
+
+
+def watched_topics(topics: Set[str], missing: Set[str], own: Set[str]) -> Set[str]:
+    """The topics of a group whose metadata a leader follows, given those that do not exist and its own."""
+    return topics if len(missing) <= MOST_MISSING_TOPICS else topics - missing | own
 
 
 def topics_from(
@@ -263,9 +310,77 @@ def _unknown_topics(joined: Joined, group: Group) -> Iterator[str]:
     """One line, however many topics it is about."""
     unknown = sorted(joined.topics - group.topics.keys())
     if unknown:
+        subscribers = {
+            member.id: len(member.topics - group.topics.keys())
+            for member in joined.members
+            if not member.topics <= group.topics.keys()
+        }
+        most, count = min(subscribers.items(), key=lambda item: (-item[1], item[0]))
+        others = f", {len(subscribers) - 1} other members to some" if len(subscribers) > 1 else ""
         yield (
-            f"{len(unknown)} subscribed topics get no consumer, the first being {unknown[0]!r}: the leader "
-            "has no metadata of them, so they do not exist, or it may not describe them"
+            f"{len(unknown)} subscribed topics get no consumer, the first being {quoted(unknown[0])}: the "
+            "leader has no metadata of them, so they do not exist, or it may not describe them. Member "
+            f"{quoted(most)} subscribes to {count} of them{others}"
+        )
+
+
+def read_assignment(
+    data: bytes, leader_id: str, subscribed: frozenset[str], partition_count: Callable[[str], int | None]
+) -> OwnAssignment:
+    """What a member takes of the assignment in its SyncGroup response.
+
+    `subscribed` are the topics of its JoinGroup request, `partition_count` says what its metadata show of
+    one of them. Raises `ProtocolError` for bytes that are no assignment, or are too many.
+    """
+    if not data:  # A coordinator has no bytes for a member that the leader left out.
+        return OwnAssignment({}, (), False)
+    if len(data) > _MOST_ASSIGNED_BYTES:
+        raise ProtocolError(
+            "assignment", 0, f"has {len(data)} bytes, more than {_MOST_ASSIGNED_BYTES}", _of_leader(leader_id)
+        )
+    try:
+        assigned = decode_assignment(data).partitions
+    except ProtocolError as error:
+        raise error.of(_of_leader(leader_id)) from None
+    taken: dict[str, Sequence[int]] = {}
+    foreign: list[str] = []
+    refused: list[tuple[str, int]] = []  # topic, and how many of its partitions
+    may_be_new = _MOST_UNKNOWN_PARTITIONS
+    lacks_metadata = False
+    for topic, numbers in assigned.items():
+        if topic not in subscribed:
+            if numbers:
+                foreign.append(topic)
+            continue
+        count = partition_count(topic) or 0
+        distinct = {*numbers}
+        known = {number for number in distinct if 0 <= number < count}
+        unknown = sorted(number for number in distinct if number >= count)
+        taken[topic] = sorted(known.union(unknown[:may_be_new]))
+        lacks_metadata |= len(unknown) > may_be_new
+        may_be_new -= min(may_be_new, len(unknown))
+        if surplus := len(distinct) - len(taken[topic]):
+            refused.append((topic, surplus))
+    return OwnAssignment(taken, (*_assignment_findings(leader_id, foreign, refused),), lacks_metadata)
+
+
+def _of_leader(leader_id: str) -> str:
+    return f"what the leader {quoted(leader_id)} assigned to this member"
+
+
+def _assignment_findings(
+    leader_id: str, foreign: Sequence[str], refused: Sequence[tuple[str, int]]
+) -> Iterator[str]:
+    if foreign:
+        yield (
+            f"the leader {quoted(leader_id)} assigned partitions of {len(foreign)} topics to this member to "
+            f"which it does not subscribe, the first being {quoted(min(foreign))}. {_MISFIT}"
+        )
+    if refused:
+        count = sum(partitions for _, partitions in refused)
+        yield (
+            f"the leader {quoted(leader_id)} assigned {count} partitions to this member that do not exist, "
+            f"the first of topic {quoted(min(refused)[0])}. {_MISFIT}"
         )
 
 
@@ -277,8 +392,8 @@ def _claim_findings(dropped: Iterable[DroppedClaim]) -> Iterator[str]:
     for (member_id, reason), claims in by_member.items():
         others = f" and {len(claims) - 1} other topics" if len(claims) > 1 else ""
         yield (
-            f"member {member_id!r} claims {sum(claim.count for claim in claims)} partitions of "
-            f"{claims[0].topic!r}{others} that do not count: {reason}"
+            f"member {quoted(member_id)} claims {sum(claim.count for claim in claims)} partitions of "
+            f"{quoted(claims[0].topic)}{others} that do not count: {reason}"
         )
 
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from kafka_assignors.claims import Claims, DroppedClaim, judge_claims
-from kafka_assignors.group import Assignment, Group, Topic, TopicPartitions
+from kafka_assignors.group import Assignment, Group, Topic, TopicPartitions, quoted
 from kafka_assignors.strategies.contract import AssignsJudged, RebalanceProtocol, Strategy
 
 __all__ = ["InvalidAssignmentError", "Led", "check_assignment", "lead"]
@@ -96,29 +96,34 @@ def check_assignment(group: Group, assignment: Assignment) -> None:
         if strangers := assignment.members.keys() - members.keys():
             # By their text: they may be anything, and of several kinds.
             stranger = min(strangers, key=repr)
-            raise InvalidAssignmentError(f"assigned to {stranger!r}, who is not a member of the group")
+            raise InvalidAssignmentError(f"assigned to {quoted(stranger)}, who is not a member of the group")
         missing = min(members.keys() - assignment.members.keys())
         raise InvalidAssignmentError(
-            f"has no entry for member {missing!r}: give an empty one if it gets nothing"
+            f"has no entry for member {quoted(missing)}: give an empty one if it gets nothing"
         )
 
     shares: dict[str, list[Collection[int]]] = {topic_name: [] for topic_name in group.topics}
     for member_id, assigned in assignment.members.items():
         if not isinstance(assigned, Mapping):
             raise InvalidAssignmentError(
-                f"gave member {member_id!r} {_kind(assigned)}, not a mapping of topics"
+                f"gave member {quoted(member_id)} {_kind(assigned)}, not a mapping of topics"
             )
         for kind in set(map(type, assigned.values())):
             if not issubclass(kind, Sized):  # A generator would be empty by the time it is sent.
-                raise InvalidAssignmentError(f"gave member {member_id!r} a {kind.__name__}, not a sequence")
+                raise InvalidAssignmentError(
+                    f"gave member {quoted(member_id)} a {kind.__name__}, not a sequence"
+                )
         if not assigned.keys() <= members[member_id].topics:
             topic_name = min(assigned.keys() - members[member_id].topics, key=repr)
             raise InvalidAssignmentError(
-                f"gave member {member_id!r} partitions of {topic_name!r}, to which it does not subscribe"
+                f"gave member {quoted(member_id)} partitions of {quoted(topic_name)}, to which it does not "
+                "subscribe"
             )
         for topic_name, partitions in assigned.items():
             if topic_name not in shares:
-                raise InvalidAssignmentError(f"gave out partitions of {topic_name!r}, which has no metadata")
+                raise InvalidAssignmentError(
+                    f"gave out partitions of {quoted(topic_name)}, which has no metadata"
+                )
             shares[topic_name].append(partitions)
 
     for topic_name in set().union(*{member.topics for member in members.values()}):
@@ -145,19 +150,23 @@ def _check_topic(topic: Topic, shares: Sequence[Collection[int]], assignment: As
     owner: dict[int, str] = {}
     for member_id in sorted(assignment.members):
         for partition in assignment.members[member_id].get(topic.name, ()):
-            where = f"partition {partition} of {topic.name!r}"
+            where = f"partition {partition} of {quoted(topic.name)}"
             if not 0 <= partition < topic.partitions:
                 raise InvalidAssignmentError(
-                    f"gave member {member_id!r} {where}, which has {topic.partitions} partitions"
+                    f"gave member {quoted(member_id)} {where}, which has {topic.partitions} partitions"
                 )
             if partition in owner:
                 first = owner[partition]
-                to = f"{member_id!r} twice" if first == member_id else f"both {first!r} and {member_id!r}"
+                to = (
+                    f"{quoted(member_id)} twice"
+                    if first == member_id
+                    else f"both {quoted(first)} and {quoted(member_id)}"
+                )
                 raise InvalidAssignmentError(f"gave {where} to {to}")
             owner[partition] = member_id
     missing = [partition for partition in range(topic.partitions) if partition not in owner]
     raise InvalidAssignmentError(
-        f"left {len(missing)} of the {topic.partitions} partitions of {topic.name!r} without an owner, "
+        f"left {len(missing)} of the {topic.partitions} partitions of {quoted(topic.name)} without an owner, "
         f"the first being {missing[0]}"
     )
 
@@ -168,7 +177,7 @@ def _not_a_number(topic_name: str, assignment: Assignment) -> InvalidAssignmentE
             array("i", assigned.get(topic_name, ()))
         except (TypeError, OverflowError) as error:
             return InvalidAssignmentError(
-                f"gave member {member_id!r} something of {topic_name!r} "
+                f"gave member {quoted(member_id)} something of {quoted(topic_name)} "
                 f"that is not a partition number: {error}"
             )
     raise AssertionError("all of them are numbers")

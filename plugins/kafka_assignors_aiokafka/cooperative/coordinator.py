@@ -134,6 +134,11 @@ class CooperativeCoordinator(AskingCoordinator):
         return self._member.committable
 
     @property
+    def joined_topics(self) -> frozenset[str]:
+        """What the last JoinGroup request subscribed to."""
+        return self._member.joined_topics
+
+    @property
     def is_closing(self) -> bool:
         """Whether the consumer is being stopped: nothing is waited for that need not come."""
         return self._member.closing

@@ -5,13 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import aiokafka.errors as Errors
 
 from kafka_assignors.assignor import EagerAssignor
-from kafka_assignors.joining import NEVER_ASSIGNED, LastAssignment, broker_assigns
-from kafka_assignors.protocol import ProtocolError, decode_assignment
+from kafka_assignors.joining import (
+    NEVER_ASSIGNED,
+    LastAssignment,
+    OwnAssignment,
+    broker_assigns,
+    read_assignment,
+)
+from kafka_assignors.protocol import ProtocolError
 from kafka_assignors.rebalance import clock, common_protocol
 from kafka_assignors.rebalance.values import (
     Answer,
@@ -25,7 +32,13 @@ from kafka_assignors.rebalance.values import (
 )
 from kafka_assignors.strategies.contract import RebalanceProtocol
 from kafka_assignors_aiokafka._leading import lead
-from kafka_assignors_aiokafka._topics import refresh, rejoin_if_topics_changed, watch_topics_if_static
+from kafka_assignors_aiokafka._topics import (
+    REFRESH_TIMEOUT_S,
+    refresh,
+    rejoin_if_topics_changed,
+    watch,
+    watch_topics_if_static,
+)
 from kafka_assignors_aiokafka.cooperative import requests
 
 __all__ = ["Joins"]
@@ -157,22 +170,36 @@ class Joins:
         if response.error_code != 0:
             coordinator.handle(SyncFailed(membership, await self._refusal(response.error_code)))
             return
-        # A coordinator has no bytes for a member that the leader left out.
-        data = response.member_assignment
         try:
-            partitions = decode_assignment(data).partitions if data else {}
+            assigned = await self._assigned(response.member_assignment, joined.leader_id)
         except ProtocolError as error:
-            undecodable = Errors.KafkaError(f"what the leader assigned does not decode: {error}")
-            await self._fail(membership, undecodable)
+            await self._fail(membership, Errors.KafkaError(str(error)))
             return
-        self._last = LastAssignment(partitions, membership.generation)
-        assigned = frozenset((topic, number) for topic, numbers in partitions.items() for number in numbers)
-        coordinator.handle(Assigned(membership, assigned, sent_at))
+        self._last = LastAssignment(assigned.partitions, membership.generation)
+        fits = not assigned.findings
+        coordinator.handle(Assigned(membership, frozenset(assigned.pairs), sent_at, fits))
         coordinator.expect_another_round()
         strategy = self._assignors.get(joined.group_protocol)
         racks = strategy is not None and strategy.must_follow_racks([self._rack])
         watch_topics_if_static(coordinator, racks=racks)
         rejoin_if_topics_changed(coordinator)
+
+    async def _assigned(self, data: bytes, leader_id: str) -> OwnAssignment:
+        """What this member takes of an assignment; raises `ProtocolError`."""
+        coordinator = self._coordinator
+
+        def partition_count(topic: str) -> int | None:
+            known = coordinator._cluster.partitions_for_topic(topic)
+            return None if known is None else len(known)
+
+        read = partial(read_assignment, data, leader_id, coordinator.joined_topics, partition_count)
+        assigned = read()
+        if assigned.lacks_metadata:
+            await asyncio.wait([coordinator._client.force_metadata_update()], timeout=REFRESH_TIMEOUT_S)
+            assigned = read()
+        for finding in assigned.findings:
+            log.warning("group %r: %s", coordinator.group_id, finding)
+        return assigned
 
     async def _tell_user(self, what: str, error: Exception) -> None:
         """Tell the user what should not have failed, and wait until it makes sense to join again."""
@@ -208,7 +235,7 @@ class Joins:
         if self.protocol is RebalanceProtocol.EAGER or coordinator._subscription.subscribed_pattern:
             await refresh(coordinator, topics)
             return
-        coordinator._group_subscription = set(topics)
+        await watch(coordinator, topics)
         learning = coordinator._client.set_topics(coordinator._group_subscription)
         if learning.done():
             coordinator._client.force_metadata_update()

@@ -10,7 +10,7 @@ Touched here and in `leading`, with what it is used for (checked with the versio
         _lookup_assignor            assignor by name, as the user configured it
         _perform_assignment         replaced on the instance: (leader, protocol, members) -> {id: bytes}
         _subscription.group_subscribe, group_subscription: whose metadata the leader watches
-        _cluster.add_listener, request_update, _last_successful_refresh_ms
+        _cluster.add_listener, request_update
         _build_metadata_snapshot    what of the metadata matters to the leader: partitions by topic;
                                     replaced on the instance, see `following`
         _is_leader, _metadata_snapshot, _assignment_snapshot: when the snapshots differ, the member rejoins

@@ -23,17 +23,12 @@ from typing import Any, ClassVar
 
 from kafka_assignors.assignor import EagerAssignor
 from kafka_assignors.group import Topic
-from kafka_assignors.joining import Joined, broker_assigns
+from kafka_assignors.joining import MOST_MISSING_TOPICS, Joined, broker_assigns, watched_topics
 from kafka_assignors_kafka_python._client.following import follow_racks
 from kafka_assignors_kafka_python._client.version import interface
 from kafka_assignors_kafka_python._weights import weighed_topics
 
 __all__ = ["Leadership", "Leading", "read_members", "run_in_background"]
-
-_MOST_MISSING_TOPICS = 1000
-"""A topic that does not exist yet is watched, so that it has a consumer as soon as it does. But for what is
-missing kafka-python 3 asks twice a second, and each version logs an error for each name each time. So more
-missing names than this wait for the next rebalance."""
 
 
 class Leading:
@@ -58,23 +53,29 @@ class Leading:
         self._watch = follow_racks(coordinator, assignor.must_follow_racks(racks))
         self._topics: list[Topic] = []
         self._snapshot: Any = None
-        self._refreshed_ms = coordinator._cluster._last_successful_refresh_ms
         self._assignments: Mapping[str, bytes] = {}
         self._error: BaseException | None = None
         # As kafka-python does: from here on the leader watches all topics of the group.
         coordinator._subscription.group_subscribe(self._joined.topics)
-        interface.watch(coordinator, coordinator._subscription.group_subscription())
+        unknown = self._joined.topics.difference(coordinator._cluster._partitions)
+        # If many are unknown, a request for all topics of the cluster tells which exist: its response has no
+        # error for each of the others.
+        self._asks_for_all = len(unknown) > MOST_MISSING_TOPICS
+        if self._asks_for_all:
+            interface.watch_all(coordinator)
+        else:
+            interface.watch(coordinator, coordinator._subscription.group_subscription())
 
     def read_metadata(self) -> None:
         """Take what the client knows of the topics now. Metadata must not change during this call."""
         coordinator, cluster = self._coordinator, self._coordinator._cluster
         self._topics = interface.topics_of(cluster, self._watch, self._joined.topics)
-        missing = self._joined.topics - {topic.name for topic in self._topics}
-        # What is missing because the answer is late may well exist.
-        answered = cluster._last_successful_refresh_ms != self._refreshed_ms
-        if answered and len(missing) > _MOST_MISSING_TOPICS:
-            watched = coordinator._subscription.group_subscription() - missing
-            interface.watch_only(coordinator, watched | coordinator._subscription.subscription)
+        if self._asks_for_all:
+            missing = self._joined.topics - {topic.name for topic in self._topics}
+            own = coordinator._subscription.subscription
+            watched = watched_topics(self._joined.topics, missing, own)
+            cluster.need_all_topic_metadata = coordinator._subscription.subscribed_pattern is not None
+            interface.watch_only(coordinator, watched)
         self._snapshot = coordinator._build_metadata_snapshot(coordinator._subscription, cluster)
 
     def think(self) -> None:

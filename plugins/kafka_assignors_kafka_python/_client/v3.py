@@ -6,7 +6,7 @@ Touched, besides what `coordinator` lists:
         _assignors                  {name: assignor}
         _perform_assignment         members: JoinGroupResponseMember, with member_id, metadata (bytes) and
                                     group_instance_id (None before version 5 of JoinGroup)
-        _cluster.set_topics, _topics
+        _cluster.set_topics, _topics, need_all_topic_metadata
         _manager                    replaced on the instance, see `Answers`: send, wait_for, call_soon
         coordinator_id              the broker that coordinates the group
     JoinGroupResponse               error_code, leader, member_id, generation_id, protocol_name, members
@@ -60,6 +60,7 @@ __all__ = [
     "refresh_metadata",
     "topics_of",
     "watch",
+    "watch_all",
     "watch_only",
 ]
 
@@ -107,6 +108,11 @@ def assignment_of(assignment: bytes) -> Any:
 
 def watch(coordinator: Any, topics: Iterable[str]) -> None:
     coordinator._cluster.set_topics(topics)
+
+
+def watch_all(coordinator: Any) -> None:
+    coordinator._cluster.need_all_topic_metadata = True
+    coordinator._cluster.request_update()
 
 
 def watch_only(coordinator: Any, topics: Iterable[str]) -> None:

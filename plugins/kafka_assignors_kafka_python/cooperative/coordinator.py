@@ -166,6 +166,11 @@ class CooperativeCoordinator(GroupRequests):
                 self.errors.raise_for_ever(Errors.FencedInstanceIdError(f"group {self.group_id!r}: {reason}"))
 
     @property
+    def joined_topics(self) -> frozenset[str]:
+        """What the last JoinGroup request subscribed to."""
+        return self._member.joined_topics
+
+    @property
     def in_group(self) -> bool:
         """Whether the coordinator counts this member in, as far as we know."""
         return self._member.in_group

@@ -9,14 +9,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from kafka import errors as Errors
 from kafka.future import Future
 
 from kafka_assignors.assignor import EagerAssignor
-from kafka_assignors.joining import NEVER_ASSIGNED, LastAssignment, broker_assigns
-from kafka_assignors.protocol import ProtocolError, decode_assignment
+from kafka_assignors.joining import (
+    NEVER_ASSIGNED,
+    LastAssignment,
+    OwnAssignment,
+    broker_assigns,
+    read_assignment,
+)
+from kafka_assignors.protocol import ProtocolError
 from kafka_assignors.rebalance import clock, common_protocol
 from kafka_assignors.rebalance.answers import MEMBER_ID_REQUIRED
 from kafka_assignors.rebalance.values import (
@@ -38,6 +45,9 @@ from kafka_assignors_kafka_python.cooperative import requests
 __all__ = ["Joins"]
 
 T = TypeVar("T")
+
+_REFRESH_TIMEOUT_MS = 1000.0
+"""How long a member waits for newer metadata when an assignment has more than it knows of."""
 
 log = logging.getLogger("kafka_assignors_kafka_python")
 
@@ -156,21 +166,37 @@ class Joins:
         if response.error_code != 0:
             coordinator.handle(SyncFailed(membership, await self._refusal(response.error_code)))
             return
-        # A coordinator has no bytes for a member that the leader left out.
-        data = response.assignment
         try:
-            partitions = decode_assignment(bytes(data)).partitions if data else {}
+            assigned = await self._assigned(bytes(response.assignment or b""), joined.leader)
         except ProtocolError as error:
-            undecodable = Errors.KafkaError(f"what the leader assigned does not decode: {error}")
-            await self._fail(membership, undecodable, error)
+            await self._fail(membership, Errors.KafkaError(str(error)), error)
             return
-        self._last = LastAssignment(partitions, membership.generation)
-        assigned = frozenset((topic, number) for topic, numbers in partitions.items() for number in numbers)
-        coordinator.handle(Assigned(membership, assigned, sent_at))
+        self._last = LastAssignment(assigned.partitions, membership.generation)
+        fits = not assigned.findings
+        coordinator.handle(Assigned(membership, frozenset(assigned.pairs), sent_at, fits))
         assignor = self._assignors.get(self.strategy)
         racks = assignor is not None and assignor.must_follow_racks([self._rack])
-        watch_topics_if_static(coordinator, partitions.keys(), racks=racks)
+        watch_topics_if_static(coordinator, assigned.partitions.keys(), racks=racks)
         coordinator.was_assigned()
+
+    async def _assigned(self, data: bytes, leader_id: str) -> OwnAssignment:
+        """What this member takes of an assignment; raises `ProtocolError`."""
+        coordinator = self._coordinator
+
+        def partition_count(topic: str) -> int | None:
+            known = coordinator._cluster.partitions_for_topic(topic)
+            return None if known is None else len(known)
+
+        read = partial(read_assignment, data, leader_id, coordinator.joined_topics, partition_count)
+        assigned = read()
+        if assigned.lacks_metadata:
+            refreshed = coordinator.start(refresh_metadata, coordinator._cluster)
+            with suppress(Errors.KafkaError):
+                await coordinator.wait_for(refreshed, _REFRESH_TIMEOUT_MS)
+            assigned = read()
+        for finding in assigned.findings:
+            log.warning("group %r: %s", coordinator.group_id, finding)
+        return assigned
 
     async def _lead(self, joined: Any) -> Mapping[str, bytes]:
         """What every member gets. Raises what the strategy raises."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafka_assignors.group import NO_GENERATION, Member, TopicPartitions
+from kafka_assignors.group import NO_GENERATION, Member, TopicPartitions, quoted
 from kafka_assignors.protocol.errors import ProtocolError
 from kafka_assignors.protocol.names import Names
 from kafka_assignors.protocol.reader import Reader
@@ -80,7 +80,7 @@ def decode_member(
     sends. Otherwise such a member counts as one without a claim, as it does for all clients.
     """
     name = strategy if isinstance(strategy, str) else strategy.name
-    subject = f"subscription of member {member_id!r}"
+    subject = f"subscription of member {quoted(member_id)}"
     reader = Reader(metadata, subject, names=names)
     subscription, offset = read_subscription(reader)
     user_data = Reader(subscription.user_data, subject, parent="user_data", base=offset, names=reader.names)

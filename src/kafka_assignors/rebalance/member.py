@@ -50,6 +50,12 @@ of members that were removed long ago (`GroupCoordinatorService.heartbeat` of Ka
 What brings the lease back is SyncGroup's answer, or a heartbeat's REBALANCE_IN_PROGRESS: these come only from
 a coordinator that knows the member. The end of a lease alone loses nothing: only the coordinator can say so.
 
+**An assignment that does not fit.** A leader with a fault assigns topics to which the member does not
+subscribe, or partitions that do not exist. The member takes the rest and joins again: after a second, and
+after twice as long each time, up to five minutes. Each join may cost the group a rebalance, and the leader
+that has a fault now has it a moment later. But a static member that restarts with another subscription is
+assigned what its former process subscribed to, and another join mends that.
+
 **Poll interval.** A user who has not polled for `max_poll_interval` is stuck: the member leaves the group and
 loses its partitions, and does not join again until the user polls.
 
@@ -121,6 +127,10 @@ NOTHING: Partitions = frozenset()
 NO_ACTIONS: tuple[Action, ...] = ()
 NEVER = -math.inf
 
+_FIRST_REJOIN_S = 1.0
+_LAST_REJOIN_S = 300.0
+"""How long a member waits before it joins again after an assignment that did not fit."""
+
 
 class OutOfOrderError(RuntimeError):
     """The adapter reported something that cannot have happened: a fault of the adapter."""
@@ -190,6 +200,10 @@ class Member:
     stalled: bool = False
     """The user exceeded the poll interval and has not polled since."""
     attempt: int = 0
+    misfits: int = 0
+    """How many assignments in a row did not fit."""
+    rejoin_at: float = math.inf
+    """When the member joins again since the last assignment did not fit; inf if it fitted."""
     outdated: bool = False
     """The coordinator has refused the present generation while JoinGroup was under way."""
     heard_at: float = NEVER
@@ -273,7 +287,7 @@ class Member:
             case JoinFailed():
                 return self._join_failed(event)
             case Assigned():
-                return self._assigned(event)
+                return self._assigned(event, now)
             case SyncFailed():
                 return self._sync_failed(event)
             case HeartbeatAnswered():
@@ -317,6 +331,7 @@ class Member:
             attempt=self.attempt + 1,
             joined_topics=self.topics,
             rejoin_reason="",
+            rejoin_at=math.inf,
             outdated=False,
         )
         reason = self.rejoin_reason or "the subscription has changed"
@@ -346,12 +361,13 @@ class Member:
             return member._lost(Answer.ILLEGAL_GENERATION) if self.outdated else (member, ())
         return member._lost(event.answer)
 
-    def _assigned(self, event: Assigned) -> Step:
+    def _assigned(self, event: Assigned, now: float) -> Step:
         if event.membership != self.membership:
             return self, ()
         if self.phase is not Phase.SYNCING:
             raise OutOfOrderError(f"an assignment nobody asked for: {event}, {self.phase}")
         member = replace(self, phase=Phase.IDLE)._accepted(event.sent_at, rebalancing=False)
+        member = member._fitted() if event.fits else member._misfitted(now)
         member, commits = member._send_held_commits()
         if self.call is not None:
             return member, commits  # Everything is being revoked.
@@ -360,6 +376,20 @@ class Member:
             return member._rejoining("the subscription changed during the join"), commits
         member, actions = member._take(event.partitions)
         return member, commits + actions
+
+    def _fitted(self) -> Member:
+        return replace(self, misfits=0) if self.misfits else self
+
+    def _misfitted(self, now: float) -> Member:
+        pause_s = min(_FIRST_REJOIN_S * 2**self.misfits, _LAST_REJOIN_S)
+        # No more are counted than matter, of which 2 to the power is a float.
+        misfits = self.misfits + (pause_s < _LAST_REJOIN_S)
+        return replace(self, misfits=misfits, rejoin_at=now + pause_s)
+
+    def _rejoined_after_misfit(self, now: float) -> Member:
+        if now < self.rejoin_at or self.closing:
+            return self
+        return replace(self, rejoin_at=math.inf)._rejoining("the last assignment did not fit this member")
 
     def _take(self, assigned: Partitions) -> Step:
         if revoked := self.owned - assigned:
@@ -439,6 +469,7 @@ class Member:
             phase=Phase.IDLE,
             joined_topics=frozenset(),
             rejoin_reason=reason,
+            rejoin_at=math.inf,
             outdated=False,
             heard_at=NEVER,
             stable_at=NEVER,
@@ -482,7 +513,7 @@ class Member:
     def _checked(self, polled_at: float, now: float) -> Step:
         taking_part = self.in_group or self.phase in (Phase.JOINING, Phase.SYNCING)
         if not taking_part or self.closing or now - polled_at <= self.settings.max_poll_interval:
-            return self, ()
+            return self._rejoined_after_misfit(now), ()
         reason = "max.poll.interval.ms was exceeded"
         member, actions = self._out_of_group(NOBODY, reason)
         return replace(member, stalled=True), actions + self._leave_request(reason)

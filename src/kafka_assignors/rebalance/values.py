@@ -130,11 +130,16 @@ class JoinFailed:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """A SyncGroup response without an error. `sent_at` is when its request went out."""
+    """A SyncGroup response without an error. `sent_at` is when its request went out.
+
+    `fits` is False if the leader assigned more than these, of what this member cannot take:
+    `kafka_assignors.joining.read_assignment` tells.
+    """
 
     membership: Membership
     partitions: Partitions
     sent_at: float
+    fits: bool = True
 
 
 @dataclass(frozen=True, slots=True)

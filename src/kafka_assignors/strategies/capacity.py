@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from kafka_assignors.claims import Claims, judge_claims
 from kafka_assignors.facts import facts_of
-from kafka_assignors.group import Assignment, Group
+from kafka_assignors.group import Assignment, Group, quoted
 from kafka_assignors.protocol.facts import MOST_CAPACITY, Facts, encode_facts
 from kafka_assignors.scale import Scale
 from kafka_assignors.solver import RackPreference, solve
@@ -76,5 +76,5 @@ class Capacity:
             return facts.findings
         return *facts.findings, (
             f"{len(silent)} of {len(group.members)} members announce no capacity and count as 1, "
-            f"the first being {silent[0]!r}"
+            f"the first being {quoted(silent[0])}"
         )

@@ -22,7 +22,7 @@ from fractions import Fraction
 
 from kafka_assignors.claims import Claims, judge_claims
 from kafka_assignors.facts import Facts, facts_of
-from kafka_assignors.group import Assignment, Group
+from kafka_assignors.group import Assignment, Group, quoted
 from kafka_assignors.protocol.facts import encode_facts
 from kafka_assignors.solver import solve
 from kafka_assignors.strategies.composition.wishes import RackTrade
@@ -74,7 +74,7 @@ class RackAwareSticky:
         theirs, ours = facts.members[others[0]].rules or _NONE, own or _NONE
         return [
             *facts.findings,
-            f"member {others[0]!r} runs {self.name!r} with {theirs!r}, and this one with {ours!r} "
+            f"member {quoted(others[0])} runs {self.name!r} with {theirs!r}, and this one with {ours!r} "
             f"({len(others)} such members): who leads decides, so give all the same",
         ]
 

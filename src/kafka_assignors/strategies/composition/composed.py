@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from kafka_assignors.claims import Claims, judge_claims
 from kafka_assignors.facts import Announcement, Facts, facts_of
-from kafka_assignors.group import Assignment, Group
+from kafka_assignors.group import Assignment, Group, quoted
 from kafka_assignors.protocol.facts import encode_facts
 from kafka_assignors.strategies.composition.balances import LevelByWeight, LevelPartitions
 from kafka_assignors.strategies.composition.problem import Problem
@@ -157,8 +157,8 @@ class Composed:
         )
         differing = (
             [
-                f"member {others[0]!r} runs other rules under the name {self.name!r} ({len(others)} such "
-                "members): who leads decides, so give all members the same"
+                f"member {quoted(others[0])} runs other rules under the name {self.name!r} ({len(others)} "
+                "such members): who leads decides, so give all members the same"
             ]
             if others
             else []

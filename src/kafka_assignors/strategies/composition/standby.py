@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kafka_assignors.group import Member
+from kafka_assignors.group import Member, quoted
 from kafka_assignors.strategies.composition.problem import Problem
 from kafka_assignors.strategies.composition.rule import Place
 
@@ -54,8 +54,8 @@ class StandbyLast:
         for member in standing_by:
             if topics := taken_over[member.id]:
                 problem = problem.says(
-                    f"standby member {member.id!r} takes over {_named(problem, topics)}, to which fewer than "
-                    f"{self.active_at_least} active members subscribe"
+                    f"standby member {quoted(member.id)} takes over {_named(problem, topics)}, to which "
+                    f"fewer than {self.active_at_least} active members subscribe"
                 )
         return problem.without({member.id: member.topics - taken_over[member.id] for member in standing_by})
 
@@ -101,4 +101,4 @@ def _named(problem: Problem, topics: Iterable[str]) -> str:
         for unit in problem.stands_for.get(topic, [((topic, 0),)])
         for name, _ in unit
     }
-    return repr(min(names)) if len(names) == 1 else f"{min(names)!r} and {len(names) - 1} more topics"
+    return repr(min(names)) if len(names) == 1 else f"{quoted(min(names))} and {len(names) - 1} more topics"

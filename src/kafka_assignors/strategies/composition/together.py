@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kafka_assignors.group import Group
+from kafka_assignors.group import Group, quoted
 from kafka_assignors.strategies.composition.problem import Piece, Problem, Unit, piece_name
 from kafka_assignors.strategies.composition.rule import Place, about_missing
 
@@ -77,8 +77,8 @@ def _as_tasks(problem: Problem, together: Iterable[str]) -> Problem:
         return problem.says(f"topics {listed} do not stay together, for no member subscribes to all of them")
     if others := set().union(*(readers[name] for name in names)) - of_all:
         problem = problem.says(
-            f"member {min(others)!r} subscribes to some of the topics {listed} only, which stay together, "
-            f"and gets nothing of them ({len(others)} such members)"
+            f"member {quoted(min(others))} subscribes to some of the topics {listed} only, which stay "
+            f"together, and gets nothing of them ({len(others)} such members)"
         )
     counts = {name: problem.group.topics[name].partitions for name in names}
     if len(set(counts.values())) > 1:
