@@ -59,7 +59,7 @@ FAULTS: dict[str, tuple[Any, str]] = {
     "join": (requests, "join_group"),
     "lead": (joins, "lead"),
     "sync": (requests, "sync_group"),
-    "assigned": (joins, "decode_assignment"),
+    "assigned": (joins, "read_assignment"),
     "heartbeat": (requests, "heartbeat"),
     "commit": (requests, "offset_commit"),
     "auto commit": (CooperativeAssignment, "all_consumed_offsets"),

@@ -61,7 +61,7 @@ FAULTS: dict[str, tuple[Any, str]] = {
     "join": (requests, "join_group"),
     "lead": (Leading, "read_metadata"),
     "sync": (requests, "sync_group"),
-    "assigned": (joins, "decode_assignment"),
+    "assigned": (joins, "read_assignment"),
     "heartbeat": (requests, "heartbeat"),
     "metadata": (ConsumerCoordinator, "_handle_metadata_update"),
 }
