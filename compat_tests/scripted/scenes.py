@@ -16,7 +16,7 @@ from compat_tests.scripted.users import TOPIC, User
 __all__ = ["SCENES", "Observed", "Scene", "play"]
 
 PARTITIONS = 2
-NOT_COORDINATOR, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID = 16, 25, 82
+NOT_COORDINATOR, UNKNOWN_MEMBER_ID, MEMBER_ID_REQUIRED, FENCED_INSTANCE_ID = 16, 25, 79, 82
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,13 +323,21 @@ def _may_stay(cell: _Cell) -> bool:
     """Whether there is a reason why the coordinator still has the member.
 
     LeaveGroup itself was refused or lost, which no consumer repeats; or the coordinator has said that this is
-    not a member, or is a fenced one; or the consumer is being closed and nothing answers.
+    not a member, or is a fenced one; or the consumer is being closed and nothing answers; or it left by its
+    present member id before it read an answer that promises another. A coordinator drops an unused promise
+    after the session timeout.
     """
     said = cell.answer.then if isinstance(cell.answer, Held) else cell.answer
     return (
         any(one.api == "LeaveGroup" and one.scripted is not None for one in cell.group.requests)
         or (isinstance(said, Code) and said.error_code in _NOT_A_MEMBER)
         or (isinstance(said, Never) and cell.scene.phase == "closing")
+        or (
+            isinstance(said, Code)
+            and said.error_code == MEMBER_ID_REQUIRED
+            and cell.scene.phase == "closing"
+            and any(one.api == "LeaveGroup" for one in cell.group.requests)
+        )
     )
 
 
