@@ -166,8 +166,8 @@ def timeline(group: str, strategy: str, mode: Mode, moved: int) -> list[Timeline
     ]
 
 
-def sample(*, modes: tuple[Mode, ...] = tuple(Mode)) -> ReplayResult:
-    """A result of four groups, three of them with names that try to run as code."""
+def sample(*, modes: tuple[Mode, ...] = tuple(Mode), groups: tuple[str, ...] = GROUPS) -> ReplayResult:
+    """A result of these groups; three of the four usual ones have names that try to run as code."""
     strategies = (RECORDED, *STRATEGIES)
     moved = {RECORDED: 40, "range": 40, "cooperative-sticky": 12}
     return ReplayResult(
@@ -182,7 +182,7 @@ def sample(*, modes: tuple[Mode, ...] = tuple(Mode)) -> ReplayResult:
             source=f"history of {HOSTILE}",
             records=1234,
             duplicates=1,
-            groups=4,
+            groups=len(groups),
             generations=48,
             empty_generations=2,
             tombstones=1,
@@ -195,7 +195,7 @@ def sample(*, modes: tuple[Mode, ...] = tuple(Mode)) -> ReplayResult:
             first_timestamp=_START,
             last_timestamp=_START + timedelta(minutes=12),
         ),
-        groups=tuple(map(summary, GROUPS)),
+        groups=tuple(map(summary, groups)),
         verdicts=tuple(
             verdict(
                 group,
@@ -210,18 +210,18 @@ def sample(*, modes: tuple[Mode, ...] = tuple(Mode)) -> ReplayResult:
                 paused_s=32.5 if name == "cooperative-sticky" else 240.0,
                 failed=int(group == LINKING and name == "range"),
             )
-            for group in GROUPS
+            for group in groups
             for name in strategies
             for mode in modes
         ),
         timeline=tuple(
             row
-            for group in GROUPS
+            for group in groups
             for name in strategies
             for mode in modes
             for row in timeline(group, name, mode, moved[name] // 12)
         ),
-        ownership=tuple(span for group in GROUPS for span in ownership(group)),
+        ownership=tuple(span for group in groups for span in ownership(group)),
         churn=(Churn("payments", "join", 7), Churn("payments", "leave", 5), Churn(HOSTILE, "leave", 3)),
         culprits=(
             culprit("payments", FaultKind.CRASH_LOOP, 8),
@@ -244,7 +244,7 @@ def sample(*, modes: tuple[Mode, ...] = tuple(Mode)) -> ReplayResult:
         sample=SampleCheck((BREAKING_OUT,), 48),
         undecodable=(UndecodableRecord(3, 99, BREAKING_OUT, "value: version 9 at byte 0"),),
         warnings=(f"this principal may not describe 1 topics of the history, {HOSTILE!r}",),
-        files=tuple(TableFile(group, "replayed", f"replayed/{LINKING}.parquet", 60) for group in GROUPS),
+        files=tuple(TableFile(group, "replayed", f"replayed/{LINKING}.parquet", 60) for group in groups),
         versions={"kafka-assignors": "0.1.0", "python": "3.11"},
         seconds=12.3,
     )
