@@ -336,6 +336,24 @@ class TestClose:
         assert driver.tell(late) == ()
         assert driver.member == closed
 
+    def test_it_leaves_by_a_member_id_that_is_given_while_everything_is_revoked(self) -> None:
+        driver = Driver().owning(0)
+        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
+        request = driver.join()
+        driver.tell(CloseRequested())
+        assert driver.tell(JoinFailed(request.attempt, Answer.OTHER, given_id="b")) == ()
+        assert driver.tell(ListenerReturned())[-1] == SendLeave("b", "the consumer is being closed")
+
+    def test_a_member_id_that_is_given_after_leaving_is_of_no_interest(self) -> None:
+        driver = Driver().owning(0)
+        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
+        request = driver.join()
+        driver.tell(CloseRequested())
+        assert driver.tell(ListenerReturned())[-1] == SendLeave("a", "the consumer is being closed")
+        closed = driver.member
+        assert driver.tell(JoinFailed(request.attempt, Answer.OTHER, given_id="b")) == ()
+        assert driver.member == closed
+
     def test_a_membership_lost_while_everything_is_revoked_loses_the_commits(self) -> None:
         driver = Driver().owning(0)
         driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)

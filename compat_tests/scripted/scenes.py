@@ -10,13 +10,13 @@ from typing import Any
 
 from compat_tests.hang_limit import hang_limit
 from compat_tests.scripted.broker import Answer, Code, Held, Late, Never, Request, ScriptedBroker
-from compat_tests.scripted.model import Group
+from compat_tests.scripted.model import MEMBER_ID_REQUIRED, UNKNOWN_MEMBER_ID, Group
 from compat_tests.scripted.users import TOPIC, User
 
 __all__ = ["SCENES", "Observed", "Scene", "play"]
 
 PARTITIONS = 2
-NOT_COORDINATOR, UNKNOWN_MEMBER_ID, MEMBER_ID_REQUIRED, FENCED_INSTANCE_ID = 16, 25, 79, 82
+NOT_COORDINATOR, FENCED_INSTANCE_ID = 16, 82
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,16 +328,14 @@ def _may_stay(cell: _Cell) -> bool:
     after the session timeout.
     """
     said = cell.answer.then if isinstance(cell.answer, Held) else cell.answer
+    code = said.error_code if isinstance(said, Code) else 0
+    is_closing = cell.scene.phase == "closing"
+    leaves = [one for one in cell.group.requests if one.api == "LeaveGroup"]
     return (
-        any(one.api == "LeaveGroup" and one.scripted is not None for one in cell.group.requests)
-        or (isinstance(said, Code) and said.error_code in _NOT_A_MEMBER)
-        or (isinstance(said, Never) and cell.scene.phase == "closing")
-        or (
-            isinstance(said, Code)
-            and said.error_code == MEMBER_ID_REQUIRED
-            and cell.scene.phase == "closing"
-            and any(one.api == "LeaveGroup" for one in cell.group.requests)
-        )
+        any(one.scripted is not None for one in leaves)
+        or code in _NOT_A_MEMBER
+        or (is_closing and isinstance(said, Never))
+        or (is_closing and code == MEMBER_ID_REQUIRED and bool(leaves))
     )
 
 
