@@ -96,12 +96,11 @@ def test_assign_explains_certifies_and_checks(
 def test_errors_that_quote_it(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     group = tmp_path / "group.json"
     twice = [{"id": name, "topics": []}] * 2
-    files = {
-        "a member twice": {"topics": {}, "members": twice},
-        "a key": {"topics": {}, "members": [], name: 1},
-        "a value": {"topics": {}, "members": name},
-    }
-    for content in files.values():
+    for content in (
+        {"topics": {}, "members": twice},
+        {"topics": {}, "members": [], name: 1},
+        {"topics": {}, "members": name},
+    ):
         group.write_text(json.dumps(content))
         assert main(["assign", str(group)]) == 2
         said = capsys.readouterr()

@@ -24,10 +24,11 @@ from kafka_assignors_spark.result import (
     UndecodableRecord,
     Verdict,
 )
+from tests.hostile_names import NAMES
 
-HOSTILE = "<script>alert(1)</script>"
-BREAKING_OUT = "</script><img src=x onerror=alert(2)>"
-LINKING = "<a href='javascript:alert(3)'>\"&amp;{{ 7 * 7 }}%{x}</a>"
+HOSTILE = NAMES["a script"]
+BREAKING_OUT = NAMES["the end of a script"]
+LINKING = NAMES["a link"]
 GROUPS = ("payments", HOSTILE, BREAKING_OUT, LINKING)
 
 STRATEGIES = ("range", "cooperative-sticky")

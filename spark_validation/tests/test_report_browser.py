@@ -13,7 +13,7 @@ import pytest
 
 from kafka_assignors_spark.report import html_report
 from spark_validation.tests.chromium import Page, find_chromium
-from spark_validation.tests.report_sample import BREAKING_OUT, GROUPS, HOSTILE, sample
+from spark_validation.tests.report_sample import BREAKING_OUT, GROUPS, HOSTILE, LINKING, sample
 from tests.hostile_names import NAMES
 
 INSTALL = "install chromium, or set CHROMIUM to a Chrome or Chromium executable"
@@ -87,17 +87,17 @@ def test_nothing_is_fetched_but_the_file_itself(page: Page) -> None:
     assert address.startswith("file://")
 
 
-def shown(name: str) -> str:
-    """What of the name the HTML parser leaves: it drops nulls, and a carriage return becomes a line feed."""
-    return name.replace("\0", "").replace("\r", "\n")
+def plain(text: str) -> str:
+    """Without nulls, which an HTML parser drops, and with each run of white space as a browser shows it."""
+    return " ".join(text.replace("\0", "").split())
 
 
 def test_hostile_names_are_shown_and_do_nothing(page: Page, groups: tuple[str, ...]) -> None:
     draw_all(page)
     assert page.dialogs() == 0
-    text = page.evaluate("document.body.textContent")
-    for name in (HOSTILE, BREAKING_OUT, *groups):
-        assert shown(name) in text
+    text = plain(page.evaluate("document.body.innerText"))
+    for name in (HOSTILE, BREAKING_OUT, LINKING, *groups):
+        assert plain(name) in text
     labels = page.evaluate("document.querySelector('#generations .yaxislayer-above').textContent")
     assert HOSTILE in labels
     assert page.evaluate("document.querySelectorAll('img, iframe, svg a, a[href^=javascript]').length") == 0
