@@ -32,8 +32,8 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from compat_tests.kafka_cluster import KafkaCluster
 from compat_tests.recording.archive_kills import make_offsets_topic
+from compat_tests.support.kafka_cluster import KafkaCluster
 from kafka_assignors.protocol import (
     ConsumerAssignment,
     GroupMember,

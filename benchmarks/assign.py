@@ -40,7 +40,7 @@ from typing import Any
 from benchmarks.contestants import CONTESTANTS, ROOT, Contestant, Runner, TooSlowError
 from benchmarks.group_file import write_group_file
 from benchmarks.workloads import GROWTH, GROWTH_TOPICS, WORKLOADS
-from compat_tests.jvm import java_home_binary, kafka_version
+from compat_tests.support.jvm import java_home_binary, kafka_version
 from kafka_assignors.group import Group
 
 RESULTS = ROOT / "benchmarks" / "results.json"

@@ -30,7 +30,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from compat_tests.kafka_cluster import KafkaCluster
+from compat_tests.support.kafka_cluster import KafkaCluster
 
 STOCK, OURS, BESIDE = "stock", "ours", "beside"
 AIOKAFKA, KAFKA_PYTHON = "aiokafka", "kafka-python"

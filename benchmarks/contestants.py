@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from compat_tests.jvm import compile_java, java_command
+from compat_tests.support.jvm import compile_java, java_command
 
 __all__ = ["CONTESTANTS", "Contestant", "Runner", "TooSlowError"]
 

@@ -33,7 +33,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from compat_tests.java.oracle import LineProcess
-from compat_tests.jvm import compile_java, java_command
+from compat_tests.support.jvm import compile_java, java_command
 from kafka_assignors_spark import history
 from kafka_assignors_spark.decoding import RecordDecoder
 from kafka_assignors_spark.records import decode_record

@@ -5,8 +5,8 @@
 
 Each member is a process with a cooperative consumer of ours, and leaders ask the brokers for the lag
 (`LagWeights`). Of 24 partitions three lag by 700 records and the others by 100, so that the three have half
-of it; later three others lag by 900 more. Members cannot read meanwhile (`compat_tests/lagging_group.py`),
-so that the lag is the same under both strategies.
+of it; later three others lag by 900 more. Members cannot read meanwhile, so the lag is the same under both
+strategies (`compat_tests.support.lagging_group`).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from collections.abc import Sequence
 
 from benchmarks.rolling import PROGRAMS
 from benchmarks.rules import listed
-from compat_tests.cooperative_scenarios import CooperativeGroup
-from compat_tests.kafka_cluster import KafkaCluster
-from compat_tests.lagging_group import live_with_lag
-from compat_tests.same_events import loads
+from compat_tests.scenarios.cooperative import CooperativeGroup
+from compat_tests.support.kafka_cluster import KafkaCluster
+from compat_tests.support.lagging_group import live_with_lag
+from compat_tests.support.same_events import loads
 
 PARTITIONS = 24
 _ASSIGNORS = {"`cooperative-sticky`": "cooperative-sticky", "`weighted`": "weighted:0"}

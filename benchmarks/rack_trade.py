@@ -21,8 +21,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from benchmarks.rolling import PROGRAMS
-from compat_tests.kafka_cluster import RACKS, KafkaCluster
-from compat_tests.rack_scenarios import at_rest, groups_in_racks, measure, misses, moved
+from compat_tests.scenarios.rack import at_rest, groups_in_racks, measure, misses, moved
+from compat_tests.support.kafka_cluster import RACKS, KafkaCluster
 from kafka_assignors import Group, Member, Topic
 from kafka_assignors import quality as quality_of
 from kafka_assignors.strategies import RackAwareSticky

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import sys
 
-from compat_tests.kafka_cluster import KafkaCluster
-from compat_tests.rack_scenarios import AT_FIRST, LATER, PARTITIONS, groups_in_racks, measure, misses, moved
+from compat_tests.scenarios.rack import AT_FIRST, LATER, PARTITIONS, groups_in_racks, measure, misses, moved
+from compat_tests.support.kafka_cluster import KafkaCluster
 from kafka_assignors.releases import installed_release
 
 CLIENTS = {

@@ -14,9 +14,9 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from compat_tests.cooperative_scenarios import CooperativeGroup
-from compat_tests.kafka_cluster import KafkaCluster
-from compat_tests.rolling_deployment import Counted, deploy
+from compat_tests.scenarios.cooperative import CooperativeGroup
+from compat_tests.support.kafka_cluster import KafkaCluster
+from compat_tests.support.rolling_deployment import Counted, deploy
 
 PROGRAMS = {
     "aiokafka": "compat_tests.aiokafka.cooperative_member",

@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.rolling import PROGRAMS
-from compat_tests.cooperative_scenarios import CooperativeGroup, owned
-from compat_tests.kafka_cluster import Kafka, KafkaCluster
-from compat_tests.same_events import (
+from compat_tests.scenarios.cooperative import CooperativeGroup, owned
+from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
+from compat_tests.support.same_events import (
     AssignorOf,
     Step,
     alerts_first,

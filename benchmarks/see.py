@@ -33,8 +33,8 @@ from rich.text import Text
 from benchmarks.pause.group import Group, GroupError, Settings
 from benchmarks.pause.journal import Kind, Row
 from benchmarks.pause.peers import PEERS
-from compat_tests.jvm import JvmError
-from compat_tests.kafka_cluster import Kafka, KafkaCluster, KafkaError
+from compat_tests.support.jvm import JvmError
+from compat_tests.support.kafka_cluster import Kafka, KafkaCluster, KafkaError
 
 PARTITIONS = 12
 MEMBERS = ("a", "b", "c")

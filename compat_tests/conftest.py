@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from compat_tests.jvm import kafka_version
-from compat_tests.kafka_cluster import Kafka, KafkaCluster
 from compat_tests.matrix import Result
+from compat_tests.support.jvm import kafka_version
+from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
 
 STARTED = pytest.StashKey[float]()
 

@@ -22,7 +22,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from compat_tests.generated import rewrite
+from compat_tests.support.generated import rewrite
 
 __all__ = ["Result", "read_results", "summary", "table", "write_docs"]
 

@@ -25,8 +25,8 @@ from benchmarks.pause.results import Results
 from benchmarks.pause.schedule import EVENTS, measure
 from benchmarks.pause.summary import Samples, Timeline, summarise, timeline
 from benchmarks.pause.tables import show, tables
-from compat_tests.jvm import kafka_version
-from compat_tests.kafka_cluster import Kafka, KafkaCluster
+from compat_tests.support.jvm import kafka_version
+from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
 
 SIZES = {60: (60, 25), 600: (600, 100)}
 """By partitions: milliseconds between two records of one, and for how long a fetch waits.

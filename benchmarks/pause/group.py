@@ -17,8 +17,8 @@ from types import TracebackType
 from benchmarks.pause.journal import JournalReader, Kind, Row
 from benchmarks.pause.members.spec import MemberSpec
 from benchmarks.pause.peers import Peer
-from compat_tests.kafka_cluster import Kafka
-from compat_tests.processes import Processes
+from compat_tests.support.kafka_cluster import Kafka
+from compat_tests.support.processes import Processes
 
 __all__ = ["Group", "GroupError", "Settings"]
 

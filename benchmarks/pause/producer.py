@@ -13,7 +13,7 @@ import time
 
 from confluent_kafka import Producer
 
-from compat_tests.member_reports import sigterms
+from compat_tests.support.member_reports import sigterms
 
 _TICK_S = 0.005
 _LATE_NS = 200_000_000

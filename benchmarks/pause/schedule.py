@@ -24,7 +24,7 @@ from benchmarks.pause.figures import Occurrence, Recording
 from benchmarks.pause.generations import GenerationReader
 from benchmarks.pause.group import Group, Settings
 from benchmarks.pause.peers import Peer
-from compat_tests.kafka_cluster import Kafka
+from compat_tests.support.kafka_cluster import Kafka
 
 __all__ = ["EVENTS", "measure"]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from aiokafka import ConsumerRebalanceListener, TopicPartition
 
-from compat_tests.group_of_members import GroupOfMembers
-from compat_tests.hang_limit import HANG_S
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 
 __all__ = ["Listener", "consuming", "of", "until"]

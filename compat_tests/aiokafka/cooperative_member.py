@@ -1,4 +1,4 @@
-"""A member program (see `compat_tests.member_reports`): one CooperativeAIOKafkaConsumer.
+"""A member program (see `compat_tests.support.member_reports`): one CooperativeAIOKafkaConsumer.
 
 It reports all that it owns in every generation, so that a group of them can settle, and apart from that what
 was `added`. Without automatic commits, the listener commits what goes.
@@ -11,7 +11,7 @@ import asyncio
 from aiokafka import ConsumerRebalanceListener, TopicPartition
 
 from compat_tests.aiokafka.member import consume, settings_of
-from compat_tests.member_reports import MemberSpec, Reporter, by_topic
+from compat_tests.support.member_reports import MemberSpec, Reporter, by_topic
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 
 

@@ -1,4 +1,4 @@
-"""A member program (see `compat_tests.member_reports`): copies records in transactions, with their offsets.
+"""A member program (see `compat_tests.support.member_reports`): one copying transactional consumer.
 
 What a record became and the offset behind it are committed together (`send_offsets_to_transaction`), and a
 transaction ends before the partitions it read from go to another member.
@@ -13,7 +13,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener
 
 from compat_tests.aiokafka.member import assignor_of
-from compat_tests.member_reports import MemberSpec, Reporter
+from compat_tests.support.member_reports import MemberSpec, Reporter
 
 
 class Listener(ConsumerRebalanceListener):

@@ -1,4 +1,4 @@
-"""A member program (see `compat_tests.member_reports`): one stock AIOKafkaConsumer."""
+"""A member program (see `compat_tests.support.member_reports`): one stock AIOKafkaConsumer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
-from compat_tests.member_reports import LONG_ENOUGH_S, MemberSpec, Orders, Reporter
+from compat_tests.support.member_reports import LONG_ENOUGH_S, MemberSpec, Orders, Reporter
 from kafka_assignors.strategies import load_strategy
 from kafka_assignors_aiokafka import (
     CapacityAssignor,

@@ -13,7 +13,7 @@ from aiokafka.coordinator.protocol import ConsumerProtocolMemberMetadata
 from aiokafka.protocol.metadata import MetadataResponse_v1
 
 import kafka_assignors_aiokafka as plugin
-from compat_tests.strategies_of_others import Reversed
+from compat_tests.support.strategies_of_others import Reversed
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.strategies.contract import RebalanceProtocol
 from kafka_assignors_aiokafka._topics import topics_of

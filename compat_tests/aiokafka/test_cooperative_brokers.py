@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from compat_tests.aiokafka.cooperative_consumers import consuming, of
-from compat_tests.cooperative_scenarios import LostCoordinatorScenarios, RollingBrokersScenarios
-from compat_tests.group_of_members import GroupOfMembers
-from compat_tests.kafka_cluster import KafkaCluster
-from compat_tests.rack_scenarios import RackTradeScenarios
+from compat_tests.scenarios.cooperative import LostCoordinatorScenarios, RollingBrokersScenarios
+from compat_tests.scenarios.rack import RackTradeScenarios
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.kafka_cluster import KafkaCluster
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
 

@@ -11,8 +11,8 @@ from aiokafka.errors import UnknownTopicOrPartitionError
 from aiokafka.structs import OffsetAndMetadata
 
 from compat_tests.aiokafka.cooperative_consumers import consuming, of
-from compat_tests.group_of_members import GroupOfMembers
-from compat_tests.kafka_cluster import Kafka
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.rebalance.commit_queue import MOST_IN_MACHINE
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 

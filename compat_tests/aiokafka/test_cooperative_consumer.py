@@ -13,8 +13,8 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from aiokafka.structs import OffsetAndMetadata
 
 from compat_tests.aiokafka.cooperative_consumers import Listener, consuming, of, until
-from compat_tests.group_of_members import GroupOfMembers
-from compat_tests.kafka_cluster import Kafka
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_aiokafka import (
     CooperativeAIOKafkaConsumer,
     CooperativeStickyAssignor,

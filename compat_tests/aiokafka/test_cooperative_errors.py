@@ -11,9 +11,9 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from compat_tests.aiokafka.cooperative_consumers import Listener, consuming, until
-from compat_tests.group_of_members import GroupOfMembers
-from compat_tests.hang_limit import HANG_S
-from compat_tests.kafka_cluster import Kafka
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"

@@ -15,10 +15,10 @@ from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.consumer.subscription_state import SubscriptionState
 
 from compat_tests.aiokafka.cooperative_consumers import consuming, of, until
-from compat_tests.fault_proxy import Effect, Fault, FaultProxy
-from compat_tests.group_of_members import GroupOfMembers
-from compat_tests.hang_limit import HANG_S
-from compat_tests.kafka_cluster import Kafka
+from compat_tests.support.fault_proxy import Effect, Fault, FaultProxy
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 from kafka_assignors_aiokafka.cooperative.coordinator import CooperativeCoordinator
 

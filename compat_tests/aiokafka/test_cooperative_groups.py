@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compat_tests.cooperative_scenarios import CooperativeGroupScenarios
+from compat_tests.scenarios.cooperative import CooperativeGroupScenarios
 
 
 class TestCooperativeGroups(CooperativeGroupScenarios):

@@ -13,12 +13,12 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError, KafkaTimeoutError
 
 from compat_tests.aiokafka.cooperative_consumers import Listener, consuming, of, until
-from compat_tests.group_of_members import GroupOfMembers
 from compat_tests.hostile.raw_member import RawMember
 from compat_tests.hostile.scenarios import subscription
-from compat_tests.kafka_cluster import Kafka
-from compat_tests.leader_scenarios import ONE_HOUR_MS
-from compat_tests.strategies_of_others import StuckWithThree
+from compat_tests.scenarios.leader import ONE_HOUR_MS
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.kafka_cluster import Kafka
+from compat_tests.support.strategies_of_others import StuckWithThree
 from kafka_assignors.group import Group
 from kafka_assignors.rebalance import Phase
 from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky

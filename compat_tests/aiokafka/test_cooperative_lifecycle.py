@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from compat_tests.leader_scenarios import MigratedGroupScenarios
-from compat_tests.lifecycle_scenarios import LifecycleScenarios
-from compat_tests.transaction_scenarios import TransactionScenarios
+from compat_tests.scenarios.leader import MigratedGroupScenarios
+from compat_tests.scenarios.lifecycle import LifecycleScenarios
+from compat_tests.scenarios.transaction import TransactionScenarios
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
 STRATEGY = "cooperative-sticky"

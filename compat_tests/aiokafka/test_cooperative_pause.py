@@ -14,8 +14,8 @@ from contextlib import contextmanager
 
 from confluent_kafka import Producer
 
-from compat_tests.cooperative_scenarios import CooperativeGroup, owned
-from compat_tests.kafka_cluster import Kafka
+from compat_tests.scenarios.cooperative import CooperativeGroup, owned
+from compat_tests.support.kafka_cluster import Kafka
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
 INTERVAL_S = 0.02

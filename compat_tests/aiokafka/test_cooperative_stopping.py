@@ -13,9 +13,9 @@ from aiokafka.errors import ConsumerStoppedError, KafkaConnectionError
 from aiokafka.protocol.fetch import FetchRequest
 
 from compat_tests.aiokafka.cooperative_consumers import Listener, consuming, of, until
-from compat_tests.group_of_members import GroupOfMembers
-from compat_tests.hang_limit import HANG_S
-from compat_tests.kafka_cluster import Kafka
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 from kafka_assignors_aiokafka.cooperative.partitions import CooperativeSubscriptionState
 

@@ -12,8 +12,8 @@ from aiokafka.errors import KafkaError
 from confluent_kafka.admin import AdminClient  # type: ignore[attr-defined]
 
 from compat_tests.aiokafka.cooperative_consumers import Listener, consuming, of, until
-from compat_tests.group_of_members import GroupOfMembers
-from compat_tests.kafka_cluster import Kafka
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.rebalance import clock
 from kafka_assignors.strategies import CooperativeSticky
 from kafka_assignors.strategies.contract import MemberContext

@@ -5,9 +5,9 @@ from __future__ import annotations
 import collections
 import time
 
-from compat_tests.group_of_members import GroupOfMembers
-from compat_tests.hang_limit import HANG_S
-from compat_tests.kafka_cluster import Kafka
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.kafka_cluster import Kafka
 
 PROGRAM = "compat_tests.aiokafka.copying_member"
 

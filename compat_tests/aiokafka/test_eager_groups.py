@@ -12,12 +12,12 @@ from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitio
 from aiokafka.errors import KafkaError
 
 from compat_tests.aiokafka.consumers import consumer_of, settle, stopping
-from compat_tests.eager_scenarios import EagerScenarios, StaticMemberScenarios
-from compat_tests.group_of_members import GroupOfMembers
-from compat_tests.kafka_cluster import Kafka
-from compat_tests.leader_scenarios import LeaderScenarios, MigratedGroupScenarios
-from compat_tests.rack_scenarios import RackScenarios
-from compat_tests.standby_scenarios import StandbyScenarios
+from compat_tests.scenarios.eager import EagerScenarios, StaticMemberScenarios
+from compat_tests.scenarios.leader import LeaderScenarios, MigratedGroupScenarios
+from compat_tests.scenarios.rack import RackScenarios
+from compat_tests.scenarios.standby import StandbyScenarios
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_aiokafka import RangeAssignor, StickyAssignor
 
 PROGRAM = "compat_tests.aiokafka.member"

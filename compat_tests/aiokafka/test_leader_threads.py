@@ -17,9 +17,9 @@ from aiokafka.errors import KafkaError
 from compat_tests.aiokafka.consumers import consumer_of, settle, stopping
 from compat_tests.aiokafka.cooperative_consumers import until
 from compat_tests.aiokafka.test_leading import StuckOnce
-from compat_tests.group_of_members import GroupOfMembers
-from compat_tests.hang_limit import HANG_S
-from compat_tests.kafka_cluster import Kafka
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_aiokafka import (
     CooperativeAIOKafkaConsumer,
     StickyAssignor,

@@ -14,11 +14,11 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 
 from compat_tests.aiokafka.consumers import consumer_of, settle, stopping
-from compat_tests.group_of_members import GroupOfMembers
-from compat_tests.hang_limit import HANG_S
-from compat_tests.kafka_cluster import Kafka
-from compat_tests.leader_scenarios import ONE_HOUR_MS
-from compat_tests.strategies_of_others import Reversed, Witness
+from compat_tests.scenarios.leader import ONE_HOUR_MS
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.kafka_cluster import Kafka
+from compat_tests.support.strategies_of_others import Reversed, Witness
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.strategies.contract import RebalanceProtocol
 from kafka_assignors_aiokafka import assignor

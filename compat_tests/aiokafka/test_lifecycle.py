@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from compat_tests.lifecycle_scenarios import LifecycleScenarios, LostWithTopicScenarios
-from compat_tests.transaction_scenarios import TransactionScenarios
+from compat_tests.scenarios.lifecycle import LifecycleScenarios, LostWithTopicScenarios
+from compat_tests.scenarios.transaction import TransactionScenarios
 
 PROGRAM = "compat_tests.aiokafka.member"
 

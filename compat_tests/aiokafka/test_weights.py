@@ -15,10 +15,10 @@ from aiokafka import AIOKafkaConsumer
 
 from compat_tests.aiokafka.consumers import consumer_of, stopping
 from compat_tests.aiokafka.cooperative_consumers import consuming
-from compat_tests.group_of_members import GroupOfMembers
-from compat_tests.hang_limit import HANG_S
-from compat_tests.kafka_cluster import Kafka
-from compat_tests.weights import lag, member_ids, silent_server
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.kafka_cluster import Kafka
+from compat_tests.support.weights import lag, member_ids, silent_server
 from kafka_assignors.group import Topic
 from kafka_assignors_aiokafka import LagWeights, WeightedAssignor, WeightsFile
 from kafka_assignors_aiokafka._weights import weighed_topics

@@ -17,7 +17,7 @@ from pathlib import Path
 from compat_tests.chaos.chaos_group import COPYING_KINDS, KINDS
 from compat_tests.chaos.plan import plan
 from compat_tests.chaos.run import Totals, chaos_brokers, run
-from compat_tests.kafka_admin import KafkaError
+from compat_tests.support.kafka_admin import KafkaError
 
 
 def seeds(text: str) -> list[int]:

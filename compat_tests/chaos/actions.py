@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from compat_tests.chaos.rights import Right
-from compat_tests.fault_proxy import Fault
+from compat_tests.support.fault_proxy import Fault
 
 __all__ = [
     "Action",

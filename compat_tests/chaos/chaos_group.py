@@ -38,14 +38,14 @@ from compat_tests.chaos.members.application import REQUEST_TIMEOUT_MS, TELL_WHER
 from compat_tests.chaos.reading import deliveries_of, failures_of, generation_of, ownerships_of
 from compat_tests.chaos.rights import USERS, Rights
 from compat_tests.chaos.writer import WRITE_EVERY_S, Writer
-from compat_tests.fault_proxy import Effect, Fault
-from compat_tests.group_of_members import MemberProcess
-from compat_tests.hang_limit import HANG_S
 from compat_tests.interop.mixed_group import Kind, MixedGroup
-from compat_tests.jvm import compile_java, java_command
-from compat_tests.kafka_cluster import KafkaCluster
-from compat_tests.member_reports import MemberSpec
-from compat_tests.processes import Child
+from compat_tests.support.fault_proxy import Effect, Fault
+from compat_tests.support.group_of_members import MemberProcess
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.jvm import compile_java, java_command
+from compat_tests.support.kafka_cluster import KafkaCluster
+from compat_tests.support.member_reports import MemberSpec
+from compat_tests.support.processes import Child
 from kafka_assignors.protocol import group_partition
 
 __all__ = ["COPYING_KINDS", "KINDS", "ChaosGroup", "NotSettledError"]

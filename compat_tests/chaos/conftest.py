@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from compat_tests.chaos.run import chaos_brokers
-from compat_tests.kafka_cluster import KafkaCluster
+from compat_tests.support.kafka_cluster import KafkaCluster
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 
 from compat_tests.chaos.ledger import Partition
-from compat_tests.kafka_admin import Kafka
+from compat_tests.support.kafka_admin import Kafka
 
 __all__ = ["Copies"]
 

@@ -32,7 +32,7 @@ from compat_tests.chaos.actions import (
     TakeRight,
 )
 from compat_tests.chaos.rights import Right
-from compat_tests.fault_proxy import Direction, Effect, Fault
+from compat_tests.support.fault_proxy import Direction, Effect, Fault
 
 __all__ = [
     "BROKERS",

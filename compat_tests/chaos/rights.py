@@ -11,7 +11,7 @@ import enum
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from compat_tests.kafka_admin import Kafka
+from compat_tests.support.kafka_admin import Kafka
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AclBinding

@@ -16,8 +16,8 @@ from compat_tests.chaos.ledger import Ledger, around
 from compat_tests.chaos.plan import Step, plan
 from compat_tests.chaos.rights import AUTHORIZER_SETTINGS
 from compat_tests.chaos.rules import Violation, duplicates, judge, unexplained_losses
-from compat_tests.fault_proxy import FaultProxy
-from compat_tests.kafka_cluster import KafkaCluster
+from compat_tests.support.fault_proxy import FaultProxy
+from compat_tests.support.kafka_cluster import KafkaCluster
 
 __all__ = ["Found", "Totals", "chaos_brokers", "play", "run"]
 

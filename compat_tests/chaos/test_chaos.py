@@ -21,9 +21,9 @@ from compat_tests.chaos.plan import Step
 from compat_tests.chaos.rules import Violation, judge
 from compat_tests.chaos.run import play, run
 from compat_tests.interop.mixed_group import Kind
-from compat_tests.jvm import compile_java, java_command
-from compat_tests.kafka_cluster import KafkaCluster
-from compat_tests.member_reports import MemberSpec
+from compat_tests.support.jvm import compile_java, java_command
+from compat_tests.support.kafka_cluster import KafkaCluster
+from compat_tests.support.member_reports import MemberSpec
 
 ROUNDS: Mapping[str, tuple[int, Sequence[str]]] = {
     "commits": (4530, list(KINDS)),

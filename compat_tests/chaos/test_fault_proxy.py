@@ -13,9 +13,9 @@ from collections.abc import Iterator
 import pytest
 
 from compat_tests.chaos.rights import PASSWORD, USERS, Rights
-from compat_tests.fault_proxy import Direction, Effect, Fault, FaultProxy
-from compat_tests.hang_limit import HANG_S
-from compat_tests.kafka_cluster import KafkaCluster
+from compat_tests.support.fault_proxy import Direction, Effect, Fault, FaultProxy
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.kafka_cluster import KafkaCluster
 
 METADATA, HEARTBEAT = 3, 12
 

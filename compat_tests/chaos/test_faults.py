@@ -13,7 +13,7 @@ from compat_tests.chaos.plan import Step
 from compat_tests.chaos.rights import Right
 from compat_tests.chaos.rules import judge
 from compat_tests.chaos.run import play
-from compat_tests.kafka_cluster import KafkaCluster
+from compat_tests.support.kafka_cluster import KafkaCluster
 
 pytestmark = pytest.mark.timeout(900)
 

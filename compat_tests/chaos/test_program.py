@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from compat_tests.hang_limit import HANG_S
+from compat_tests.support.hang_limit import HANG_S
 
 
 @pytest.mark.parametrize("program", ["compat_tests.chaos", "compat_tests.soak"])

@@ -21,8 +21,8 @@ from rich.progress import track
 
 from compat_tests.corpus.run import OURS, run, tables
 from compat_tests.corpus.scenario import read_corpus
-from compat_tests.generated import rewrite
 from compat_tests.peers.asking import CLIENTS, PEERS, available_clients, version_of
+from compat_tests.support.generated import rewrite
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

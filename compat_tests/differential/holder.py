@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import time
 
-from compat_tests.hang_limit import HANG_S
 from compat_tests.hostile.raw_member import (
     RawConnection,
     RawMember,
@@ -14,7 +13,8 @@ from compat_tests.hostile.raw_member import (
     int32,
     string,
 )
-from compat_tests.kafka_cluster import Kafka
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.kafka_cluster import Kafka
 
 __all__ = ["Holder", "committed", "expel", "subscription_to"]
 

@@ -17,7 +17,7 @@ from compat_tests.differential.language import (
     Scenario,
     TopicName,
 )
-from compat_tests.kafka_cluster import Kafka
+from compat_tests.support.kafka_cluster import Kafka
 
 __all__ = ["ATTEMPTS", "HANG_S", "HOLDERS_LEAVE_S", "READING", "Play", "Stage"]
 

@@ -19,7 +19,7 @@ from compat_tests.differential.differences_aiokafka import TABLE
 from compat_tests.differential.language import PARTITIONS, RECORDS, Observations, Scenario
 from compat_tests.differential.scenarios import CONSTRUCTING_STATE, public_names, quiet, sampled, scenarios_of
 from compat_tests.differential.scene import ATTEMPTS
-from compat_tests.kafka_cluster import Kafka
+from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 
 pytestmark = pytest.mark.timeout(900)

@@ -18,7 +18,7 @@ from compat_tests.differential.kafka_python_states import STATES, play
 from compat_tests.differential.language import PARTITIONS, RECORDS, Observations, Scenario
 from compat_tests.differential.scenarios import CONSTRUCTING_STATE, public_names, quiet, sampled, scenarios_of
 from compat_tests.differential.scene import ATTEMPTS, Stage
-from compat_tests.kafka_cluster import Kafka
+from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
 pytestmark = pytest.mark.timeout(900)

@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass
 from types import TracebackType
 
-from compat_tests.hang_limit import HANG_S
+from compat_tests.support.hang_limit import HANG_S
 
 __all__ = ["RawConnection", "RawMember", "RawMemberError", "int16", "int32", "string"]
 

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import TracebackType
 
-from compat_tests.hang_limit import HANG_S
-from compat_tests.kafka_cluster import Kafka, KafkaCluster, free_ports
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.kafka_cluster import Kafka, KafkaCluster, free_ports
 
 __all__ = ["METADATA", "CountedRequest", "RequestCounter", "counted_kafka"]
 

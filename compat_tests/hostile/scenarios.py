@@ -13,11 +13,11 @@ from typing import ClassVar
 
 import pytest
 
-from compat_tests.group_of_members import GroupOfMembers, Settled
-from compat_tests.hang_limit import HANG_S
 from compat_tests.hostile.raw_member import RawMember, int16, int32, string
 from compat_tests.hostile.request_counter import METADATA, counted_kafka
-from compat_tests.kafka_cluster import Kafka
+from compat_tests.support.group_of_members import GroupOfMembers, Settled
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.protocol import decode_assignment
 
 __all__ = ["HostileScenarios", "StolenInstanceScenarios"]

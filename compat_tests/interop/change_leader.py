@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from compat_tests.interop.mixed_group import JAVA, OUR_AIOKAFKA, MixedGroup
 from compat_tests.interop.recorded_group import changes
-from compat_tests.kafka_cluster import Kafka, KafkaCluster
+from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
 
 __all__ = ["Led", "alternate"]
 

@@ -1,4 +1,4 @@
-"""A member program (see `compat_tests.member_reports`): a Java consumer, for groups of any clients.
+"""A member program (see `compat_tests.support.member_reports`): a Java consumer, for groups of any clients.
 
 The consumer itself is `compat_tests/java/src/SmallMember.java`; this process starts it, translates what it
 tells, and asks it to leave when it is asked to itself. It revokes before it leaves, and tells so.
@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from compat_tests.java.member import JavaMember
-from compat_tests.member_reports import MemberSpec, Reporter, sigterms
+from compat_tests.support.member_reports import MemberSpec, Reporter, sigterms
 
 _A_DAY_S = 86_400.0
 """Longer than any test: whoever started the member ends it."""

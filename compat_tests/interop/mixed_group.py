@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from compat_tests.group_of_members import GroupOfMembers, Settled
 from compat_tests.interop.recorded_group import Change, Generation, RecordedGroup, changes
-from compat_tests.kafka_cluster import Kafka
+from compat_tests.support.group_of_members import GroupOfMembers, Settled
+from compat_tests.support.kafka_cluster import Kafka
 
 __all__ = [
     "JAVA",
@@ -62,7 +62,7 @@ OUR_KAFKA_PYTHON = Kind("ours on kafka-python", "compat_tests.kafka_python.membe
 STOCK_AIOKAFKA = Kind("aiokafka", "compat_tests.aiokafka.member", prefix="stock:")
 STOCK_KAFKA_PYTHON = Kind("kafka-python", "compat_tests.kafka_python.member", prefix="stock:")
 JAVA = Kind("Java", "compat_tests.interop.java_member")
-LIBRDKAFKA = Kind("librdkafka", "compat_tests.librdkafka_member")
+LIBRDKAFKA = Kind("librdkafka", "compat_tests.support.librdkafka_member")
 
 
 @dataclass(frozen=True, slots=True)

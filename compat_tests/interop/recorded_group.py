@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar
 
-from compat_tests.hang_limit import HANG_S
-from compat_tests.kafka_cluster import Kafka
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.protocol import (
     GroupMetadata,

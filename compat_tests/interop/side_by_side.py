@@ -30,8 +30,8 @@ from compat_tests.interop.mixed_group import (
     MixedGroup,
     Observed,
 )
-from compat_tests.jvm import classpath
-from compat_tests.kafka_cluster import Kafka, KafkaCluster
+from compat_tests.support.jvm import classpath
+from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
 
 __all__ = ["main"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compat_tests.interop.change_leader import alternate
-from compat_tests.kafka_cluster import Kafka
+from compat_tests.support.kafka_cluster import Kafka
 
 
 def test_nothing_moves_when_another_static_member_takes_over(

@@ -21,7 +21,7 @@ from compat_tests.interop.mixed_group import (
     MixedGroup,
     Observed,
 )
-from compat_tests.kafka_cluster import Kafka
+from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.group import Group, Member, Topic
 from kafka_assignors.strategies import load_strategy
 

@@ -25,7 +25,7 @@ from compat_tests.interop.mixed_group import (
     Kind,
     MixedGroup,
 )
-from compat_tests.kafka_cluster import Kafka
+from compat_tests.support.kafka_cluster import Kafka
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from typing import Any
 
 from compat_tests.java.oracle import LineProcess
 from compat_tests.java.random_groups import ODD_LETTERS
-from compat_tests.jvm import compile_java, java_command
+from compat_tests.support.jvm import compile_java, java_command
 
 __all__ = ["KINDS", "JavaBytes", "JavaBytesError", "random_fields"]
 

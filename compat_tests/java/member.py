@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from compat_tests.jvm import compile_java, java_command
+from compat_tests.support.jvm import compile_java, java_command
 
 __all__ = ["JavaMember", "JavaMemberError"]
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from compat_tests.jvm import compile_java, java_command
+from compat_tests.support.jvm import compile_java, java_command
 from kafka_assignors.group import Group
 from kafka_assignors.jsonform import group_to_json
 

@@ -9,8 +9,8 @@ import pytest
 from compat_tests.corpus.judge import End
 from compat_tests.corpus.run import Result, run, tables
 from compat_tests.corpus.scenario import read_corpus
-from compat_tests.generated import read
 from compat_tests.peers.asking import PEERS
+from compat_tests.support.generated import read
 
 PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from compat_tests.java.member import JavaMember
-from compat_tests.kafka_cluster import KafkaCluster
+from compat_tests.support.kafka_cluster import KafkaCluster
 from kafka_assignors.group import Group, Member, Topic
 from kafka_assignors.jsonform import assignment_to_json
 from kafka_assignors.strategies import Strategy

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from compat_tests.java.member import JavaMember
-from compat_tests.kafka_cluster import Kafka
+from compat_tests.support.kafka_cluster import Kafka
 
 PARTITIONS = 6
 RECORDS = 50

@@ -14,11 +14,11 @@ from dataclasses import replace
 
 import pytest
 
-from compat_tests.hang_limit import HANG_S
 from compat_tests.java.random_groups import features
 from compat_tests.java.server_groups import Change, history, server_group
 from compat_tests.java.server_oracle import ByMember, ServerOracle
-from compat_tests.jvm import java_home_binary
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.jvm import java_home_binary
 from kafka_assignors.group import NO_GENERATION, Assignment, Group
 from kafka_assignors.jsonform import assignment_to_json, group_to_json
 from kafka_assignors.quality import measure

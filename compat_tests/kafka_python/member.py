@@ -1,4 +1,4 @@
-"""A member program (see `compat_tests.member_reports`): one stock KafkaConsumer of kafka-python, 2 or 3."""
+"""A member program (see `compat_tests.support.member_reports`): one stock KafkaConsumer, release 2 or 3."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 from compat_tests.kafka_python.stock import learn_of
-from compat_tests.member_reports import LONG_ENOUGH_S, MemberSpec, Orders, Reporter, sigterms
+from compat_tests.support.member_reports import LONG_ENOUGH_S, MemberSpec, Orders, Reporter, sigterms
 from kafka_assignors.strategies import load_strategy
 from kafka_assignors_kafka_python import (
     CapacityAssignor,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from compat_tests.cooperative_scenarios import LostCoordinatorScenarios
-from compat_tests.rack_scenarios import RackTradeScenarios
+from compat_tests.scenarios.cooperative import LostCoordinatorScenarios
+from compat_tests.scenarios.rack import RackTradeScenarios
 
 
 class TestLostCoordinator(LostCoordinatorScenarios):

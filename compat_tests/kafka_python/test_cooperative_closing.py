@@ -10,8 +10,8 @@ import pytest
 from kafka import KafkaConsumer
 from kafka.protocol.metadata import ApiVersionsRequest
 
-from compat_tests.hang_limit import HANG_S
 from compat_tests.scripted.broker import broker_in_thread
+from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
 

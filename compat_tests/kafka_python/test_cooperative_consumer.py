@@ -15,9 +15,9 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.errors import CommitFailedError, KafkaError
 from kafka.structs import MemberState
 
-from compat_tests.group_of_members import GroupOfMembers
-from compat_tests.hang_limit import HANG_S
-from compat_tests.kafka_cluster import Kafka
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_kafka_python import (
     CooperativeKafkaConsumer,
     CooperativeStickyAssignor,

@@ -10,8 +10,6 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as Errors
 
-from compat_tests.group_of_members import GroupOfMembers
-from compat_tests.kafka_cluster import Kafka, KafkaCluster, free_ports
 from compat_tests.kafka_python.test_cooperative_consumer import (
     PROGRAM,
     Listener,
@@ -21,6 +19,8 @@ from compat_tests.kafka_python.test_cooperative_consumer import (
     share,
     until,
 )
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.kafka_cluster import Kafka, KafkaCluster, free_ports
 from kafka_assignors.rebalance.values import Revoke
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 from kafka_assignors_kafka_python.cooperative.errors import ErrorsOfUser

@@ -8,8 +8,6 @@ from collections.abc import Callable
 import pytest
 from kafka import TopicPartition
 
-from compat_tests.group_of_members import GroupOfMembers
-from compat_tests.kafka_cluster import Kafka
 from compat_tests.kafka_python.test_cooperative_consumer import (
     PROGRAM,
     Listener,
@@ -19,7 +17,9 @@ from compat_tests.kafka_python.test_cooperative_consumer import (
     share,
     until,
 )
-from compat_tests.strategies_of_others import StuckWithThree
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.kafka_cluster import Kafka
+from compat_tests.support.strategies_of_others import StuckWithThree
 from kafka_assignors.rebalance import Phase
 from kafka_assignors.rebalance.values import AboutToJoin, RejoinRequested
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer, assignor

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import pytest
 from kafka.future import Future
 
-from compat_tests.group_of_members import GroupOfMembers
-from compat_tests.kafka_cluster import Kafka
 from compat_tests.kafka_python.test_cooperative_consumer import PROGRAM, consuming, share
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer, StandbyAssignor
 from kafka_assignors_kafka_python._client import watch_topics_if_static
 

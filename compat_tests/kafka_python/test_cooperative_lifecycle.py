@@ -1,12 +1,12 @@
 """Groups of CooperativeKafkaConsumers that lose a topic, or read what transactions wrote.
 
-What else of `lifecycle_scenarios` concerns them, `cooperative_scenarios` has too.
+What else of `scenarios.lifecycle` concerns them, `scenarios.cooperative` has too.
 """
 
 from __future__ import annotations
 
-from compat_tests.lifecycle_scenarios import DeletedTopicScenarios
-from compat_tests.transaction_scenarios import TransactionScenarios
+from compat_tests.scenarios.lifecycle import DeletedTopicScenarios
+from compat_tests.scenarios.transaction import TransactionScenarios
 
 PROGRAM = "compat_tests.kafka_python.cooperative_member"
 STRATEGY = "cooperative-sticky"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compat_tests.rollout_scenarios import RolloutScenarios
+from compat_tests.scenarios.rollout import RolloutScenarios
 
 
 class TestRollout(RolloutScenarios):

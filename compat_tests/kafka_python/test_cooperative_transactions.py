@@ -15,8 +15,6 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor as StockAssignor
 from kafka.errors import KafkaError
 
-from compat_tests.group_of_members import GroupOfMembers
-from compat_tests.kafka_cluster import Kafka
 from compat_tests.kafka_python.test_cooperative_consumer import (
     PROGRAM,
     Listener,
@@ -27,6 +25,8 @@ from compat_tests.kafka_python.test_cooperative_consumer import (
     share,
     until,
 )
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.rebalance import Phase
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 

@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka.admin import AdminClient  # type: ignore[attr-defined]
 from kafka.errors import KafkaError
 
-from compat_tests.group_of_members import GroupOfMembers
-from compat_tests.kafka_cluster import Kafka
 from compat_tests.kafka_python.test_cooperative_consumer import Listener, consuming, polling_until
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.rebalance import clock
 from kafka_assignors.strategies import CooperativeSticky
 from kafka_assignors.strategies.contract import MemberContext

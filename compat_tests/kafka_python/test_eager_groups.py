@@ -13,16 +13,16 @@ from kafka import KafkaConsumer
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
-from compat_tests.eager_scenarios import EagerScenarios, StaticMemberScenarios
-from compat_tests.group_of_members import GroupOfMembers
-from compat_tests.hang_limit import HANG_S
 from compat_tests.hostile.raw_member import RawMember, int16, int32, string
 from compat_tests.hostile.request_counter import METADATA, counted_kafka
-from compat_tests.kafka_cluster import Kafka
 from compat_tests.kafka_python.member import KNOWS_RACKS, KNOWS_STATIC_MEMBERS
-from compat_tests.leader_scenarios import LeaderScenarios, MigratedGroupScenarios
-from compat_tests.rack_scenarios import RackScenarios
-from compat_tests.standby_scenarios import StandbyScenarios
+from compat_tests.scenarios.eager import EagerScenarios, StaticMemberScenarios
+from compat_tests.scenarios.leader import LeaderScenarios, MigratedGroupScenarios
+from compat_tests.scenarios.rack import RackScenarios
+from compat_tests.scenarios.standby import StandbyScenarios
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_kafka_python import StickyAssignor
 
 PROGRAM = "compat_tests.kafka_python.member"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import kafka
 
 from compat_tests.kafka_python.member import KNOWS_TRANSACTIONS
-from compat_tests.lifecycle_scenarios import LifecycleScenarios, LostWithTopicScenarios
-from compat_tests.transaction_scenarios import TransactionScenarios
+from compat_tests.scenarios.lifecycle import LifecycleScenarios, LostWithTopicScenarios
+from compat_tests.scenarios.transaction import TransactionScenarios
 
 PROGRAM = "compat_tests.kafka_python.member"
 

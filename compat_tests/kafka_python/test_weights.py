@@ -12,10 +12,10 @@ import kafka as kafka_python
 import pytest
 from kafka import KafkaConsumer
 
-from compat_tests.group_of_members import GroupOfMembers
-from compat_tests.hang_limit import HANG_S
-from compat_tests.kafka_cluster import Kafka
-from compat_tests.weights import lag, member_ids, silent_server
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.kafka_cluster import Kafka
+from compat_tests.support.weights import lag, member_ids, silent_server
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer, LagWeights, WeightedAssignor
 
 PROGRAM = "compat_tests.kafka_python.member"

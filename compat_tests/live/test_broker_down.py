@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from compat_tests.hang_limit import HANG_S
-from compat_tests.kafka_cluster import KafkaCluster
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.kafka_cluster import KafkaCluster
 
 GROUPS = tuple(f"group-{number}" for number in range(12))
 """Enough that each broker coordinates some."""

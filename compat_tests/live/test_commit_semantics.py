@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from compat_tests.kafka_cluster import Kafka
 from compat_tests.live.remote_consumer import RemoteConsumer, RemoteError, RemoteGroup
+from compat_tests.support.kafka_cluster import Kafka
 
 CLIENTS = ("aiokafka", "kafka_python")
 NEVER_MS = 600_000

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from compat_tests.hang_limit import HANG_S
-from compat_tests.secured_cluster import Principal, Right, SecuredCluster
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.secured_cluster import Principal, Right, SecuredCluster
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 

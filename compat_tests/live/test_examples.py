@@ -17,10 +17,10 @@ from types import TracebackType
 
 import pytest
 
-from compat_tests.group_of_members import GroupOfMembers
-from compat_tests.hang_limit import HANG_S
-from compat_tests.kafka_cluster import Kafka
-from compat_tests.processes import Processes
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.kafka_cluster import Kafka
+from compat_tests.support.processes import Processes
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PROCESSED = re.compile(r": (\S+)-(\d+): processed offsets (\d+) to (\d+)$")

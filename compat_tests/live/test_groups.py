@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from compat_tests.group_of_members import GroupOfMembers
-from compat_tests.hang_limit import HANG_S
-from compat_tests.kafka_cluster import Kafka
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.cli import main
 from kafka_assignors.jsonform import parse_group
 from kafka_assignors.livegroup import LiveGroup, as_group
@@ -45,12 +45,12 @@ class Scene:
 def scene(kafka: Kafka) -> Iterator[Scene]:
     with (
         GroupOfMembers(kafka, "compat_tests.aiokafka.member", {"orders": 3}) as mixed,
-        GroupOfMembers(kafka, "compat_tests.kip848_member", {"payments": 4}) as broker_assigned,
+        GroupOfMembers(kafka, "compat_tests.support.kip848_member", {"payments": 4}) as broker_assigned,
     ):
         mixed.start("pod-0", ["range"], rack="a", instance_id="pod-0")
         mixed.start("worker", ["range"], program="compat_tests.kafka_python.member")
-        mixed.start(EVIL, ["range"], program="compat_tests.librdkafka_member")
-        mixed.start("spare", ["range"], program="compat_tests.librdkafka_member")
+        mixed.start(EVIL, ["range"], program="compat_tests.support.librdkafka_member")
+        mixed.start("spare", ["range"], program="compat_tests.support.librdkafka_member")
         for name in ("one", "two"):
             broker_assigned.start(name, [])
         mixed.produce(RECORDS)

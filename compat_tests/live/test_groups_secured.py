@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.hang_limit import HANG_S
-from compat_tests.secured_cluster import SecuredCluster
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.secured_cluster import SecuredCluster
 
 COMMAND = [sys.executable, "-m", "kafka_assignors.cli", "groups"]
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from compat_tests.group_of_members import GroupOfMembers
-from compat_tests.kafka_cluster import Kafka
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.group import NO_GENERATION, Assignment, Group
 from kafka_assignors.jsonform import assignment_to_json
 from kafka_assignors.livegroup import LiveGroup, as_group
@@ -31,7 +31,7 @@ MEMBERS = ("one", "two", "three", "four", "five")
 def test_each_target_follows_from_the_one_before(kafka: Kafka, assignor: str) -> None:
     strategy = load_strategy(f"kip848-{assignor}")
     with (
-        GroupOfMembers(kafka, "compat_tests.kip848_member", TOPICS) as group,
+        GroupOfMembers(kafka, "compat_tests.support.kip848_member", TOPICS) as group,
         Cluster(kafka.bootstrap) as cluster,
     ):
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from compat_tests.cooperative_scenarios import CooperativeGroup
-from compat_tests.kafka_cluster import Kafka
-from compat_tests.lagging_group import live_with_lag
-from compat_tests.same_events import loads
+from compat_tests.scenarios.cooperative import CooperativeGroup
+from compat_tests.support.kafka_cluster import Kafka
+from compat_tests.support.lagging_group import live_with_lag
+from compat_tests.support.same_events import loads
 
 
 @pytest.mark.parametrize("client", ["aiokafka", "kafka_python"])

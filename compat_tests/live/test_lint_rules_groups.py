@@ -12,11 +12,11 @@ from confluent_kafka import KafkaError, KafkaException
 from kafka import KafkaConsumer
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
-from compat_tests.group_of_members import GroupOfMembers
 from compat_tests.java.member import JavaMember
-from compat_tests.kafka_cluster import Kafka
-from compat_tests.librdkafka import leave
 from compat_tests.live.lint_scenes import Scene, first_error, poll_until
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.kafka_cluster import Kafka
+from compat_tests.support.librdkafka import leave
 from kafka_assignors.cli import main
 from kafka_assignors.livegroup import CLASSIC, CONSUMER, LiveMember
 from kafka_assignors_kafka_python import StickyAssignor

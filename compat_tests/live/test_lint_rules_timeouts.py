@@ -11,9 +11,9 @@ from confluent_kafka import KafkaException
 from kafka import KafkaConsumer
 from kafka.errors import KafkaConfigurationError
 
-from compat_tests.kafka_cluster import Kafka
-from compat_tests.librdkafka import leave
 from compat_tests.live.lint_scenes import Scene, poll_until
+from compat_tests.support.kafka_cluster import Kafka
+from compat_tests.support.librdkafka import leave
 
 
 def aiokafka(**settings: Any) -> dict[str, Any]:

@@ -14,9 +14,9 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.errors import InconsistentGroupProtocolError as InconsistentInKafkaPython
 from kafka.errors import KafkaConfigurationError
 
-from compat_tests.kafka_cluster import Kafka
-from compat_tests.librdkafka import leave
 from compat_tests.live.lint_scenes import Scene, first_error, poll_until
+from compat_tests.support.kafka_cluster import Kafka
+from compat_tests.support.librdkafka import leave
 from kafka_assignors_kafka_python import CooperativeStickyAssignor
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from compat_tests.hang_limit import HANG_S
-from compat_tests.secured_cluster import CLUSTER, Principal, Right, SecuredCluster
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.secured_cluster import CLUSTER, Principal, Right, SecuredCluster
 
 GROUP, TOPIC, OFFSETS = "billing", "orders", "__consumer_offsets"
 

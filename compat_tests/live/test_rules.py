@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from compat_tests.cooperative_scenarios import CooperativeGroup
-from compat_tests.kafka_cluster import Kafka
-from compat_tests.same_events import (
+from compat_tests.scenarios.cooperative import CooperativeGroup
+from compat_tests.support.kafka_cluster import Kafka
+from compat_tests.support.same_events import (
     alerts_first,
     joined_tasks,
     live_through,

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.hang_limit import HANG_S
-from compat_tests.kafka_cluster import Kafka, free_ports
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.kafka_cluster import Kafka, free_ports
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from compat_tests.java.oracle import LineProcess, OracleError
-from compat_tests.jvm import compile_java, java_command, kafka_version
+from compat_tests.support.jvm import compile_java, java_command, kafka_version
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.jsonform import group_to_json
 

@@ -28,8 +28,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from compat_tests.kafka_cluster import Kafka, KafkaCluster
-from compat_tests.processes import Processes
+from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
+from compat_tests.support.processes import Processes
 from kafka_assignors.protocol import GroupMetadataKey, OffsetCommitKey, encode_key, group_partition
 from spark_validation.recording.offsets_topic import read_group_records
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.kafka_cluster import KafkaCluster
 from compat_tests.recording.archive_kills import archive_under_kills, make_offsets_topic
+from compat_tests.support.kafka_cluster import KafkaCluster
 
 
 @pytest.mark.timeout(1500)  # each kill costs a start of Spark

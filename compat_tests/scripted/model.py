@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kafka.protocol import consumer, metadata
 from kafka.record.memory_records import MemoryRecordsBuilder
 
-from compat_tests.hang_limit import HANG_S, hang_limit
+from compat_tests.support.hang_limit import HANG_S, hang_limit
 from kafka_assignors.protocol import ConsumerAssignment, decode_assignment, encode_assignment
 
 if TYPE_CHECKING:

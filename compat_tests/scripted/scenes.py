@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from compat_tests.hang_limit import hang_limit
 from compat_tests.scripted.broker import Answer, Code, Held, Late, Never, Request, ScriptedBroker
 from compat_tests.scripted.model import MEMBER_ID_REQUIRED, UNKNOWN_MEMBER_ID, Group
 from compat_tests.scripted.users import TOPIC, User
+from compat_tests.support.hang_limit import hang_limit
 
 __all__ = ["SCENES", "Observed", "Scene", "play"]
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from compat_tests.hang_limit import hang_limit
 from compat_tests.scripted.broker import Held, ScriptedBroker
 from compat_tests.scripted.model import LATEST_OFFSET, Group
+from compat_tests.support.hang_limit import hang_limit
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 
 GOES, STAYS = TopicPartition("orders", 0), TopicPartition("orders", 1)

@@ -10,10 +10,10 @@ from contextlib import closing
 
 import pytest
 
-from compat_tests.hang_limit import hang_limit
 from compat_tests.scripted.broker import ScriptedBroker, broker_in_thread
 from compat_tests.scripted.test_leader_epochs import poll_until
 from compat_tests.scripted.users import CLIENTS, User
+from compat_tests.support.hang_limit import hang_limit
 from kafka_assignors.assignor import EagerAssignor
 from kafka_assignors.group import quoted
 from kafka_assignors.joining import Joined, JoinedMember

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from compat_tests.hang_limit import hang_limit
 from compat_tests.scripted.broker import ScriptedBroker
 from compat_tests.scripted.model import Group
 from compat_tests.scripted.users import CLIENTS, TOPIC, User
+from compat_tests.support.hang_limit import hang_limit
 from kafka_assignors.protocol import ConsumerAssignment, encode_assignment
 
 ORDERS = [(TOPIC, number) for number in range(4)]

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 import aiokafka
 import kafka
 
-from compat_tests.hang_limit import HANG_S
 from compat_tests.scripted.broker import ScriptedBroker
 from compat_tests.scripted.model import Group
+from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 

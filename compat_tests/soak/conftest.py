@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from compat_tests.fault_proxy import Effect, Fault, FaultProxy
-from compat_tests.kafka_cluster import KafkaCluster
+from compat_tests.support.fault_proxy import Effect, Fault, FaultProxy
+from compat_tests.support.kafka_cluster import KafkaCluster
 
 SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

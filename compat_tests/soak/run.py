@@ -17,10 +17,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from compat_tests.kafka_cluster import Kafka, KafkaCluster
-from compat_tests.processes import Child, Processes
 from compat_tests.soak.members import member
 from compat_tests.soak.members.member import Order
+from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
+from compat_tests.support.processes import Child, Processes
 
 __all__ = ["CLIENTS", "name_of", "run"]
 

@@ -22,9 +22,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from compat_tests.jvm import kafka_version
-from compat_tests.kafka_cluster import KafkaCluster
-from compat_tests.processes import Processes
+from compat_tests.support.jvm import kafka_version
+from compat_tests.support.kafka_cluster import KafkaCluster
+from compat_tests.support.processes import Processes
 
 __all__ = ["SUITES", "Outcome", "Suite", "SuiteError", "compare", "download", "run", "unpack"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from compat_tests.kafka_cluster import Kafka, TopicDescription
+from compat_tests.support.kafka_cluster import Kafka, TopicDescription
 
 __all__ = ["CatalogueLog"]
 

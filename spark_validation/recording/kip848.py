@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from compat_tests.kafka_cluster import Kafka, KafkaCluster
+from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
 from spark_validation.recording.catalogue import CatalogueLog
 from spark_validation.recording.offsets_topic import read_group_records
 

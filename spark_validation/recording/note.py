@@ -13,7 +13,7 @@ from importlib import metadata
 
 from confluent_kafka import libversion
 
-from compat_tests.jvm import classpath, java_home_binary
+from compat_tests.support.jvm import classpath, java_home_binary
 from spark_validation.recording.groups import Act, Group
 from spark_validation.recording.offsets_topic import GroupRecords
 from spark_validation.recording.play import Happening

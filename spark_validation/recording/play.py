@@ -13,9 +13,9 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from compat_tests.jvm import java_command
-from compat_tests.kafka_cluster import Kafka
-from compat_tests.processes import Processes
+from compat_tests.support.jvm import java_command
+from compat_tests.support.kafka_cluster import Kafka
+from compat_tests.support.processes import Processes
 from spark_validation.recording.catalogue import CatalogueLog
 from spark_validation.recording.groups import TOPICS, Act, Group, Growth, Role, replicas
 from spark_validation.recording.member import (

@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
-from compat_tests.jvm import JvmError, compile_java
-from compat_tests.kafka_cluster import KafkaCluster, KafkaError
-from compat_tests.processes import Processes
+from compat_tests.support.jvm import JvmError, compile_java
+from compat_tests.support.kafka_cluster import KafkaCluster, KafkaError
+from compat_tests.support.processes import Processes
 from spark_validation.recording.catalogue import CatalogueLog
 from spark_validation.recording.groups import GROUPS, GROWTHS, TOPICS, Group, replicas
 from spark_validation.recording.note import readme

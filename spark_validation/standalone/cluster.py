@@ -13,7 +13,7 @@ from types import TracebackType
 
 import pyspark
 
-from compat_tests.processes import Child, Processes
+from compat_tests.support.processes import Child, Processes
 
 __all__ = ["StandaloneCluster"]
 

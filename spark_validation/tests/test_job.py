@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from compat_tests.kafka_cluster import Kafka
+from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.cli.toml import parse_toml
 from kafka_assignors.protocol import OffsetCommitKey, encode_key
 from kafka_assignors_spark.faults import FaultKind

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from compat_tests.hang_limit import HANG_S
+from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors.cli import main
 from kafka_assignors.protocol import (
     ConsumerAssignment,

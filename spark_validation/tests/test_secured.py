@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from compat_tests.hang_limit import HANG_S
-from compat_tests.secured_cluster import Principal, Right, SecuredCluster
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.secured_cluster import Principal, Right, SecuredCluster
 from kafka_assignors_spark.archive import ArchiveError, ArchiveOptions, ArchiveResult, run_archive
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.result import ReplayError, ReplayOptions, ReplayResult

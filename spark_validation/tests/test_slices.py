@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from compat_tests.hang_limit import HANG_S
+from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors.pauses import PauseModel
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors_spark import consumer_groups

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer, Uuid
 from pyspark.sql import DataFrame, SparkSession
 
-from compat_tests.kafka_cluster import Kafka
+from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.protocol import (
     GroupMetadataKey,
     OffsetCommitKey,

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from compat_tests.kafka_cluster import Kafka
+from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.protocol import GroupMetadataKey, OffsetCommitKey, encode_key
 from kafka_assignors_spark.cluster import SourceError
 from kafka_assignors_spark.source import GroupRecordsStreamReader, OffsetRange, RangeReport, SourceOptions

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from compat_tests.hang_limit import HANG_S
+from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors.cli import main
 from kafka_assignors_spark.report import json_report
 from spark_validation.tests.groups import Log, member, write_history

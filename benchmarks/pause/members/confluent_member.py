@@ -8,7 +8,7 @@ from confluent_kafka import Consumer
 
 from benchmarks.pause.journal import JournalWriter, Kind
 from benchmarks.pause.members.spec import FETCH_BYTES, MemberSpec, stand_by
-from compat_tests.member_reports import sigterms
+from compat_tests.support.member_reports import sigterms
 
 
 def protocol_of(spec: MemberSpec) -> dict[str, object]:

@@ -9,7 +9,7 @@ from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 
 from benchmarks.pause.journal import JournalWriter, Kind
 from benchmarks.pause.members.spec import FETCH_BYTES, MemberSpec, stand_by
-from compat_tests.member_reports import sigterms
+from compat_tests.support.member_reports import sigterms
 
 
 def consumer_of(protocol: str) -> tuple[type[Any], Any]:

@@ -24,7 +24,7 @@ from compat_tests.chaos.members.application import (
     Partition,
     login,
 )
-from compat_tests.member_reports import MemberSpec, Reporter, by_topic
+from compat_tests.support.member_reports import MemberSpec, Reporter, by_topic
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 
 _STOP_TIMEOUT_S = 5.0

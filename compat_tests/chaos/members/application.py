@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, TypeAlias
 
 from compat_tests.chaos.rights import PASSWORD
-from compat_tests.member_reports import MemberSpec, Orders, Reporter, by_topic, machine_time
+from compat_tests.support.member_reports import MemberSpec, Orders, Reporter, by_topic, machine_time
 
 __all__ = [
     "COMMIT_EVERY_S",

@@ -23,7 +23,7 @@ from compat_tests.chaos.members.application import (
     copy_of,
     login,
 )
-from compat_tests.member_reports import MemberSpec, by_topic
+from compat_tests.support.member_reports import MemberSpec, by_topic
 
 _CLOSE_TIMEOUT_S = 5.0
 _TRANSACTION_TIMEOUT_S = 2 * TRANSACTION_TIMEOUT_MS / 1000

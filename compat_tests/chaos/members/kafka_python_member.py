@@ -22,7 +22,7 @@ from compat_tests.chaos.members.application import (
     login,
 )
 from compat_tests.kafka_python.member import assignor_of
-from compat_tests.member_reports import MemberSpec, Reporter, by_topic, sigterms
+from compat_tests.support.member_reports import MemberSpec, Reporter, by_topic, sigterms
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
 _COMMIT_TIMEOUT_MS = 5000

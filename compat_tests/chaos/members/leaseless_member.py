@@ -10,7 +10,7 @@ from typing import Any
 from aiokafka import TopicPartition
 
 from compat_tests.chaos.members import aiokafka_member
-from compat_tests.member_reports import MemberSpec
+from compat_tests.support.member_reports import MemberSpec
 from kafka_assignors.rebalance import Settings
 from kafka_assignors_aiokafka.cooperative import coordinator
 

@@ -9,9 +9,9 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from compat_tests.chaos.members.application import COMMIT_EVERY_S, Application, Partition
-from compat_tests.librdkafka import leave
-from compat_tests.librdkafka_member import UNKNOWN_GENERATION
-from compat_tests.member_reports import MemberSpec, Orders, Reporter, by_topic, sigterms
+from compat_tests.support.librdkafka import leave
+from compat_tests.support.librdkafka_member import UNKNOWN_GENERATION
+from compat_tests.support.member_reports import MemberSpec, Orders, Reporter, by_topic, sigterms
 
 
 class Member:

@@ -33,7 +33,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 /**
  * A Java consumer that is told what the other member programs are told, and reports in the same words.
  *
- * <p>The one argument is the specification of {@code compat_tests/member_reports.py}, in JSON; orders come on standard
+ * <p>The one argument is the specification of {@code compat_tests/support/member_reports.py}, in JSON; orders come on standard
  * input. It uses {@code cooperative-sticky}, commits now and then and in {@code onPartitionsRevoked}, and leaves on
  * SIGTERM or at the end of its standard input. Reports have the time of the machine's monotonic clock in seconds:
  * {@link System#nanoTime()} is CLOCK_MONOTONIC on Linux, as {@code time.monotonic()} in Python is.

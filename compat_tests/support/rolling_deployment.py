@@ -12,8 +12,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from compat_tests.cooperative_scenarios import CooperativeGroup, flat
-from compat_tests.group_of_members import Settled
+from compat_tests.scenarios.cooperative import CooperativeGroup, flat
+from compat_tests.support.group_of_members import Settled
 
 __all__ = ["Counted", "deploy"]
 

@@ -28,12 +28,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
-from compat_tests.class_archive import recording, sharing
-from compat_tests.fault_proxy import FaultProxy
-from compat_tests.hang_limit import HANG_S
-from compat_tests.jvm import java_command
-from compat_tests.kafka_admin import Kafka, KafkaError, TopicDescription
-from compat_tests.processes import Processes
+from compat_tests.support.class_archive import recording, sharing
+from compat_tests.support.fault_proxy import FaultProxy
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.jvm import java_command
+from compat_tests.support.kafka_admin import Kafka, KafkaError, TopicDescription
+from compat_tests.support.processes import Processes
 
 __all__ = ["Kafka", "KafkaCluster", "KafkaError", "TopicDescription", "free_ports"]
 

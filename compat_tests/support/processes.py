@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Protocol
 
-from compat_tests.preloaded import nursery
+from compat_tests.support.preloaded import nursery
 
 __all__ = ["Child", "Processes"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from compat_tests.cooperative_scenarios import CooperativeGroup, owned, sizes
-from compat_tests.kafka_cluster import Kafka
-from compat_tests.rolling_deployment import deploy
+from compat_tests.scenarios.cooperative import CooperativeGroup, owned, sizes
+from compat_tests.support.kafka_cluster import Kafka
+from compat_tests.support.rolling_deployment import deploy
 
 __all__ = ["RolloutScenarios"]
 

@@ -11,15 +11,15 @@ from typing import Any, ClassVar
 
 import pytest
 
-from compat_tests.eager_scenarios import OTHERS, SHORT_SESSION_MS, by_size
-from compat_tests.group_of_members import GroupOfMembers, Settled
-from compat_tests.kafka_cluster import Kafka, KafkaCluster
+from compat_tests.scenarios.eager import OTHERS, SHORT_SESSION_MS, by_size
+from compat_tests.support.group_of_members import GroupOfMembers, Settled
+from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
 from kafka_assignors.protocol.subscription import Subscription, encode_subscription
 from kafka_assignors.strategies import load_strategy
 
 __all__ = ["LeaderScenarios", "MigratedGroupScenarios"]
 
-KIP848 = "compat_tests.kip848_member"
+KIP848 = "compat_tests.support.kip848_member"
 
 WITNESS = f"{OTHERS}:Witness"
 

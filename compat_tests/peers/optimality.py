@@ -1,7 +1,7 @@
 """Who finds the optimum of random groups, and what the long search of `tests.exact_search` found, as tables.
 
-    python -m compat_tests.optimality peers --groups 8000 --slow-groups 800 --docs docs/optimality.md
-    python -m compat_tests.optimality search search.json --docs docs/optimality.md
+    python -m compat_tests.peers.optimality peers --groups 8000 --slow-groups 800 --docs docs/optimality.md
+    python -m compat_tests.peers.optimality search search.json --docs docs/optimality.md
 
 `peers` draws the first groups of the search once more and plays each, until it is at rest, with our
 strategies, Java's assignors and, where there is Go, franz-go's; kafka-python's and aiokafka's, which take
@@ -23,8 +23,8 @@ from rich.progress import track
 from compat_tests.corpus.build import best_of
 from compat_tests.corpus.run import OURS, Result, by_family, ended_badly, markdown, overall, run
 from compat_tests.corpus.scenario import Scenario
-from compat_tests.generated import rewrite
 from compat_tests.peers.asking import PEERS, Peer, available_clients, version_of
+from compat_tests.support.generated import rewrite
 from tests.exact_comparison import KINDS, ORDERS
 from tests.exact_families import FAMILIES, draw
 from tests.exact_search import Search

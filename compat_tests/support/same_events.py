@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from compat_tests.cooperative_scenarios import CooperativeGroup, flat, owned
-from compat_tests.group_of_members import Settled
+from compat_tests.scenarios.cooperative import CooperativeGroup, flat, owned
+from compat_tests.support.group_of_members import Settled
 
 __all__ = [
     "AssignorOf",

@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from compat_tests.cooperative_scenarios import CooperativeGroup
-from compat_tests.same_events import Event, Step, crowding, steps
-from compat_tests.transaction_scenarios import TransactionalWriter
-from compat_tests.weights import lag, write
+from compat_tests.scenarios.cooperative import CooperativeGroup
+from compat_tests.scenarios.transaction import TransactionalWriter
+from compat_tests.support.same_events import Event, Step, crowding, steps
+from compat_tests.support.weights import lag, write
 from kafka_assignors.group import Group, Member, Topic
 from kafka_assignors.loads import LoadReport, measure_loads
 

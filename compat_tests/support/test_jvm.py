@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 ASK = """
 import sys
 from pathlib import Path
-from compat_tests import jvm
+from compat_tests.support import jvm
 
 jvm._CACHE = Path(sys.argv[1])
 try:

@@ -1,4 +1,4 @@
-"""A member program (see `compat_tests.member_reports`): a consumer of librdkafka, eager or cooperative.
+"""A member program (see `compat_tests.support.member_reports`): librdkafka, eager or cooperative.
 
 Reports frame what is owned: a partition is reported before it is taken up, and revoked after it was given up.
 """
@@ -10,8 +10,8 @@ from typing import Any
 
 from confluent_kafka import Consumer
 
-from compat_tests.librdkafka import leave
-from compat_tests.member_reports import MemberSpec, Reporter, sigterms
+from compat_tests.support.librdkafka import leave
+from compat_tests.support.member_reports import MemberSpec, Reporter, sigterms
 
 UNKNOWN_GENERATION = -1
 

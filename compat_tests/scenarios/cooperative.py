@@ -13,11 +13,11 @@ import pytest
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
-from compat_tests.eager_scenarios import SHORT_SESSION_MS
-from compat_tests.group_of_members import GroupOfMembers, Settled
-from compat_tests.hang_limit import HANG_S
 from compat_tests.java.member import JavaMember
-from compat_tests.kafka_cluster import Kafka, KafkaCluster
+from compat_tests.scenarios.eager import SHORT_SESSION_MS
+from compat_tests.support.group_of_members import GroupOfMembers, Settled
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
 
 __all__ = [
     "CooperativeGroup",
@@ -30,7 +30,7 @@ __all__ = [
     "sizes",
 ]
 
-LIBRDKAFKA = "compat_tests.librdkafka_member"
+LIBRDKAFKA = "compat_tests.support.librdkafka_member"
 STRATEGY = "cooperative-sticky"
 
 Partitions = set[tuple[str, int]]

@@ -26,17 +26,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from compat_tests.hang_limit import HANG_S
-from compat_tests.kafka_cluster import Kafka
-from compat_tests.member_reports import MemberSpec
-from compat_tests.processes import Child, Processes
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.kafka_cluster import Kafka
+from compat_tests.support.member_reports import MemberSpec
+from compat_tests.support.processes import Child, Processes
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import lead
 from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy
 
 __all__ = ["GroupOfMembers", "MemberProcess", "Settled"]
 
-_ROOT = Path(__file__).resolve().parent.parent
+_ROOT = Path(__file__).resolve().parents[2]
 _CONSUMED = '{"event": "consumed"'
 
 

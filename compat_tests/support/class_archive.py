@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from compat_tests.jvm import cached, classpath, java_home_binary
+from compat_tests.support.jvm import cached, classpath, java_home_binary
 
 __all__ = ["recording", "sharing"]
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from compat_tests.eager_scenarios import SHORT_SESSION_MS, by_size, kept
-from compat_tests.group_of_members import GroupOfMembers
-from compat_tests.kafka_cluster import Kafka
+from compat_tests.scenarios.eager import SHORT_SESSION_MS, by_size, kept
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.kafka_cluster import Kafka
 
 __all__ = ["DeletedTopicScenarios", "LifecycleScenarios", "LostWithTopicScenarios"]
 

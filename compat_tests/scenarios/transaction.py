@@ -10,8 +10,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from compat_tests.group_of_members import GroupOfMembers
-from compat_tests.kafka_cluster import Kafka
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.kafka_cluster import Kafka
 
 __all__ = ["TransactionScenarios", "TransactionalWriter"]
 

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from compat_tests.hang_limit import HANG_S
-from compat_tests.kafka_admin import KafkaError
-from compat_tests.kafka_cluster import KafkaCluster, free_ports
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.kafka_admin import KafkaError
+from compat_tests.support.kafka_cluster import KafkaCluster, free_ports
 
 __all__ = ["CLUSTER", "PASSWORD", "PLAIN_USER", "Principal", "Right", "SecuredCluster"]
 

@@ -9,15 +9,15 @@ from typing import ClassVar
 
 import pytest
 
-from compat_tests.eager_scenarios import SHORT_SESSION_MS
-from compat_tests.group_of_members import GroupOfMembers
-from compat_tests.kafka_cluster import Kafka
+from compat_tests.scenarios.eager import SHORT_SESSION_MS
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.strategies import Standby
 
 __all__ = ["StandbyScenarios"]
 
 ACTIVE, PASSIVE = Standby(), Standby(standby=True)
-HERE = "compat_tests.standby_scenarios"
+HERE = "compat_tests.scenarios.standby"
 
 
 class StandbyScenarios:

@@ -29,14 +29,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from compat_tests.hang_limit import HANG_S
+from compat_tests.support.hang_limit import HANG_S
 
 __all__ = ["LONGEST_ORDER_BYTES", "Nursery", "PreloadedProcess", "nursery"]
 
 LONGEST_ORDER_BYTES = 100_000
 """Program and arguments together: they have to fit into one message."""
 
-_ROOT = Path(__file__).resolve().parent.parent
+_ROOT = Path(__file__).resolve().parents[2]
 _LOOK_EVERY_S = 0.01
 _PRELOADED = (
     "asyncio",
@@ -46,7 +46,7 @@ _PRELOADED = (
     "kafka_assignors_aiokafka",
     "kafka_assignors_kafka_python",
     "kafka_assignors.strategies.registry",
-    "compat_tests.member_reports",
+    "compat_tests.support.member_reports",
 )
 """As far as they are installed."""
 

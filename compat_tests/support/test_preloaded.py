@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.hang_limit import HANG_S
-from compat_tests.preloaded import Nursery, PreloadedProcess
-from compat_tests.processes import Processes
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.preloaded import Nursery, PreloadedProcess
+from compat_tests.support.processes import Processes
 
 PROGRAM = "a_program"
 CODE = """
@@ -105,7 +105,7 @@ def test_what_was_started_outlives_the_nursery(tmp_path: Path, a_nursery: Nurser
     code = """
 import sys
 from pathlib import Path
-from compat_tests.preloaded import nursery
+from compat_tests.support.preloaded import nursery
 started = nursery().start(sys.argv[1], [], Path("log"), Path.cwd())
 print(started.pid)
 """
@@ -125,7 +125,7 @@ print(started.pid)
 def test_words_that_no_longer_reached_it_do_not_disturb_cleaning_up(tmp_path: Path) -> None:
     with Processes() as processes:
         process = processes.start_preloaded(
-            "compat_tests.preloaded", ["nobody"], tmp_path / "log", cwd=tmp_path
+            "compat_tests.support.preloaded", ["nobody"], tmp_path / "log", cwd=tmp_path
         )
         process.wait(HANG_S)
         assert process.stdin is not None

@@ -1,6 +1,6 @@
 """What KIP-848's assignors reach beside those of clients, over random groups with known optimum, as a table.
 
-    python -m compat_tests.kip848_quality --groups 2000 --docs docs/kip848.md
+    python -m compat_tests.java.kip848_quality --groups 2000 --docs docs/kip848.md
 
 The groups are those of `tests.exact_families` in which nothing is wrong with what members claim; the optimum
 is that of `tests.exact_oracle`. Groups whose members all subscribe to the same topics stand apart from
@@ -22,7 +22,7 @@ from rich.progress import track
 from compat_tests.corpus.build import best_of
 from compat_tests.corpus.run import OURS, markdown
 from compat_tests.corpus.scenario import Best
-from compat_tests.generated import rewrite
+from compat_tests.support.generated import rewrite
 from kafka_assignors.claims import judge_claims
 from kafka_assignors.group import Group
 from kafka_assignors.quality import Quality, measure

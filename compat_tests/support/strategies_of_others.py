@@ -9,8 +9,8 @@ import time
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from compat_tests.hang_limit import HANG_S
-from compat_tests.member_reports import STRATEGIES
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.member_reports import STRATEGIES
 from kafka_assignors.group import Assignment, Group, Member
 from kafka_assignors.strategies import CooperativeSticky
 from kafka_assignors.strategies.contract import MemberContext, RebalanceProtocol

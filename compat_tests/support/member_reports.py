@@ -18,8 +18,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from compat_tests.hang_limit import HANG_S
-from compat_tests.received_bytes import received_by_port
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.received_bytes import received_by_port
 
 __all__ = [
     "LONG_ENOUGH_S",

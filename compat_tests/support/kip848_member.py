@@ -1,4 +1,4 @@
-"""A member program (see `compat_tests.member_reports`): librdkafka with the protocol of KIP-848.
+"""A member program (see `compat_tests.support.member_reports`): librdkafka with the protocol of KIP-848.
 
 Once it is in a group, the broker assigns, whatever the other members are. `spec.assignors` holds the broker's
 assignor that it asks for, or nothing.
@@ -6,8 +6,8 @@ assignor that it asks for, or nothing.
 
 from __future__ import annotations
 
-from compat_tests.librdkafka_member import consume
-from compat_tests.member_reports import MemberSpec, Reporter
+from compat_tests.support.librdkafka_member import consume
+from compat_tests.support.member_reports import MemberSpec, Reporter
 
 if __name__ == "__main__":
     spec = MemberSpec.from_arguments()

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from compat_tests.group_of_members import GroupOfMembers
-from compat_tests.hang_limit import HANG_S
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.hang_limit import HANG_S
 
 __all__ = ["lag", "member_ids", "silent_server", "write"]
 

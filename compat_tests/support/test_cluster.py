@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.hang_limit import HANG_S
-from compat_tests.kafka_cluster import Kafka, KafkaCluster, KafkaError, free_ports
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.kafka_cluster import Kafka, KafkaCluster, KafkaError, free_ports
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 OWNER = """
 import sys, time
-from compat_tests.kafka_cluster import KafkaCluster
+from compat_tests.support.kafka_cluster import KafkaCluster
 
 with KafkaCluster() as cluster:
     print(*cluster.pids.values(), *cluster.folders, flush=True)

@@ -33,7 +33,7 @@ __all__ = [
 MINIMUM_JAVA = 17
 """Brokers of Kafka 4 need it."""
 
-_ROOT = Path(__file__).resolve().parent.parent
+_ROOT = Path(__file__).resolve().parents[2]
 _JAVA_DIR = _ROOT / "compat_tests" / "java"
 _POM = _JAVA_DIR / "pom.xml"
 _SOURCES = _JAVA_DIR / "src"

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, ClassVar
 
-from compat_tests.group_of_members import GroupOfMembers, Settled
-from compat_tests.kafka_cluster import RACKS, KafkaCluster
+from compat_tests.support.group_of_members import GroupOfMembers, Settled
+from compat_tests.support.kafka_cluster import RACKS, KafkaCluster
 
 __all__ = [
     "AT_FIRST",

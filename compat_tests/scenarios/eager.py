@@ -11,14 +11,14 @@ from typing import ClassVar
 
 import pytest
 
-from compat_tests.group_of_members import GroupOfMembers, Settled
-from compat_tests.kafka_cluster import Kafka
+from compat_tests.support.group_of_members import GroupOfMembers, Settled
+from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.strategies import load_strategy
 
 __all__ = ["EagerScenarios", "StaticMemberScenarios"]
 
-OTHERS = "compat_tests.strategies_of_others"
-LIBRDKAFKA = "compat_tests.librdkafka_member"
+OTHERS = "compat_tests.support.strategies_of_others"
+LIBRDKAFKA = "compat_tests.support.librdkafka_member"
 
 REMEMBERING = ("sticky", "cooperative-sticky")
 FORGETTING = ("range", "roundrobin", f"{OTHERS}:Reversed")
