@@ -21,7 +21,7 @@ from compat_tests.kafka_python.test_cooperative_consumer import (
     share,
     until,
 )
-from kafka_assignors.rebalance.values import Revoke
+from kafka_assignors.rebalance.events import Revoke
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 from kafka_assignors_kafka_python.cooperative.errors import ErrorsOfUser
 

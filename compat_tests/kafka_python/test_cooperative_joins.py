@@ -21,7 +21,7 @@ from compat_tests.kafka_python.test_cooperative_consumer import (
 )
 from compat_tests.strategies_of_others import StuckWithThree
 from kafka_assignors.rebalance import Phase
-from kafka_assignors.rebalance.values import AboutToJoin, RejoinRequested
+from kafka_assignors.rebalance.events import AboutToJoin, RejoinRequested
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer, assignor
 
 

@@ -12,7 +12,7 @@ from aiokafka.conn import CloseReason
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.util import wait_for
 
-from kafka_assignors.rebalance.values import Answer
+from kafka_assignors.rebalance.events import MembershipError
 from kafka_assignors_aiokafka.cooperative import requests
 
 __all__ = ["AskingCoordinator", "close_silent_connections"]
@@ -26,11 +26,11 @@ _BEYOND_REBALANCE_S = 5.0
 class AskingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka has no types
     """aiokafka's coordinator, with what ours sends and how long it waits."""
 
-    def settle(self, error_code: int) -> Answer:
+    def settle(self, error_code: int) -> MembershipError:
         """What an error code says, the coordinator looked for elsewhere if it is not there any more."""
         if requests.coordinator_moved(error_code):
             self.coordinator_dead()
-        return requests.answer_of(error_code)
+        return requests.membership_error(error_code)
 
     async def back_off(self) -> None:
         """Wait before the next try."""

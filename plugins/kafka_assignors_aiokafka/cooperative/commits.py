@@ -12,14 +12,14 @@ import aiokafka.errors as Errors
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from aiokafka.util import wait_for
 
-from kafka_assignors.rebalance.answers import read_commit_response
 from kafka_assignors.rebalance.commit_queue import CommitQueue
-from kafka_assignors.rebalance.values import (
-    Answer,
+from kafka_assignors.rebalance.error_codes import read_commit_response
+from kafka_assignors.rebalance.events import (
     CommitAbandoned,
     CommitAnswered,
     CommitDone,
     CommitRefused,
+    MembershipError,
     Partition,
     Partitions,
     SendCommit,
@@ -105,7 +105,7 @@ class Commits:
         if found.refused_by_rebalance:
             await coordinator.back_off()
         offsets = {tp: offset for tp, offset in found.offsets.items() if tp in sending.partitions}
-        answered = CommitAnswered(sending.commit, sending.membership, Answer.OTHER)
+        answered = CommitAnswered(sending.commit, sending.membership, MembershipError.OTHER)
         try:
             if coordinator.coordinator_id is None:
                 # A consumer that is being stopped waits for its coordinator for so long only.
@@ -131,11 +131,14 @@ class Commits:
                 coordinator.coordinator_dead()
             found.failed.update(read.failed)
             answered = replace(
-                answered, answer=read.answer, accepted=read.accepted, failed=frozenset(read.failed)
+                answered, error=read.error, accepted=read.accepted, failed=frozenset(read.failed)
             )
-        if not sending.partitions <= answered.accepted | answered.failed and answered.answer is Answer.OTHER:
+        if (
+            not sending.partitions <= answered.accepted | answered.failed
+            and answered.error is MembershipError.OTHER
+        ):
             await coordinator.back_off()
-        found.refused_by_rebalance = answered.answer is Answer.REBALANCE_IN_PROGRESS
+        found.refused_by_rebalance = answered.error is MembershipError.REBALANCE_IN_PROGRESS
         coordinator.handle(answered)
 
     def _fail(self, number: int, error: Exception) -> None:

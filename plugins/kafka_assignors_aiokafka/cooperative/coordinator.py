@@ -26,14 +26,12 @@ from aiokafka.consumer.group_coordinator import UNKNOWN_OFFSET
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from aiokafka.util import wait_for
 
-from kafka_assignors.rebalance import HeartbeatPace, Member, Phase, Settings, clock
-from kafka_assignors.rebalance.answers import LOOKUP_BEFORE_LEAVING_S
-from kafka_assignors.rebalance.values import (
+from kafka_assignors.rebalance import HeartbeatPace, MemberState, Phase, Settings, clock
+from kafka_assignors.rebalance.error_codes import LOOKUP_BEFORE_LEAVING_S
+from kafka_assignors.rebalance.events import (
     AboutToJoin,
     Action,
     Announce,
-    Answer,
-    Checked,
     CloseRequested,
     CommitDone,
     CommitRefused,
@@ -42,8 +40,10 @@ from kafka_assignors.rebalance.values import (
     HeartbeatAnswered,
     Install,
     Lose,
+    MembershipError,
     Partitions,
     Polled,
+    PollIntervalChecked,
     RejoinRequested,
     Revoke,
     SendCommit,
@@ -80,7 +80,7 @@ class CooperativeCoordinator(AskingCoordinator):
     ) -> None:
         """`settings` are those of aiokafka's coordinator; `rack` is what the group is told."""
         self._fetcher = fetcher
-        self._member = Member(
+        self._member = MemberState(
             Settings(
                 session_timeout=settings["session_timeout_ms"] / 1000,
                 rebalance_timeout=settings["rebalance_timeout_ms"] / 1000,
@@ -136,7 +136,7 @@ class CooperativeCoordinator(AskingCoordinator):
     @property
     def joined_topics(self) -> frozenset[str]:
         """What the last JoinGroup request subscribed to."""
-        return self._member.joined_topics
+        return self._member.join.topics
 
     @property
     def is_closing(self) -> bool:
@@ -248,7 +248,7 @@ class CooperativeCoordinator(AskingCoordinator):
 
     def check_errors(self) -> None:
         """Raise what the user has to know, at the begin of each call for records."""
-        if self._member.stalled:
+        if self._member.poll_interval_exceeded:
             self.handle(Polled())
         if self._user_called is not None:
             self._user_called.set_result(None)
@@ -366,7 +366,7 @@ class CooperativeCoordinator(AskingCoordinator):
                 continue
             pace.waited()
             try:
-                self.handle(Checked(self._polled_at()))
+                self.handle(PollIntervalChecked(self._polled_at()))
                 is_answered = not self._member.in_group or await self._do_heartbeat()
             except Exception as error:
                 self.tell_user(self.unexpected("a heartbeat could not be sent", error))
@@ -391,9 +391,9 @@ class CooperativeCoordinator(AskingCoordinator):
             return False
         answer = self.settle(response.error_code)
         self.handle(HeartbeatAnswered(membership, answer, sent_at))
-        if answer is Answer.OTHER and not requests.is_transient(response.error_code):
+        if answer is MembershipError.OTHER and not requests.is_transient(response.error_code):
             self.tell_user(requests.error_of(response.error_code, self.group_id))
-        return answer is not Answer.OTHER
+        return answer is not MembershipError.OTHER
 
     async def _autocommit_routine(self) -> None:
         while self._enable_auto_commit:

@@ -20,12 +20,12 @@ from kafka_assignors.joining import (
 )
 from kafka_assignors.protocol import ProtocolError
 from kafka_assignors.rebalance import clock, common_protocol
-from kafka_assignors.rebalance.values import (
-    Answer,
+from kafka_assignors.rebalance.events import (
     Assigned,
     Joined,
     JoinFailed,
     Membership,
+    MembershipError,
     Partitions,
     SendJoin,
     SyncFailed,
@@ -93,7 +93,7 @@ class Joins:
             await self._join(join, topics)
         except Exception as error:
             await self._tell_user("the request to join could not be made", error)
-            self._coordinator.handle(JoinFailed(join.attempt, Answer.OTHER))
+            self._coordinator.handle(JoinFailed(join.attempt, MembershipError.OTHER))
 
     async def _join(self, join: SendJoin, topics: frozenset[str]) -> None:
         coordinator = self._coordinator
@@ -111,7 +111,7 @@ class Joins:
             response = await coordinator._send_req(request)
         except Errors.KafkaError:
             await coordinator.back_off()
-            coordinator.handle(JoinFailed(join.attempt, Answer.OTHER))
+            coordinator.handle(JoinFailed(join.attempt, MembershipError.OTHER))
             return
         if response.error_code == 0:
             self._joined = response
@@ -119,7 +119,7 @@ class Joins:
             membership = Membership(response.member_id, response.generation_id)
             coordinator.handle(Joined(join.attempt, membership))
         elif response.error_code == requests.MEMBER_ID_REQUIRED:
-            coordinator.handle(JoinFailed(join.attempt, Answer.OTHER, response.member_id))
+            coordinator.handle(JoinFailed(join.attempt, MembershipError.OTHER, response.member_id))
         else:
             coordinator.handle(JoinFailed(join.attempt, await self._refusal(response.error_code)))
 
@@ -135,7 +135,7 @@ class Joins:
             await self._sync(membership)
         except Exception as error:
             await self._tell_user("its assignment could not be had", error)
-            self._coordinator.handle(SyncFailed(membership, Answer.OTHER))
+            self._coordinator.handle(SyncFailed(membership, MembershipError.OTHER))
 
     async def _sync(self, membership: Membership) -> None:
         coordinator, joined = self._coordinator, self._joined
@@ -154,7 +154,7 @@ class Joins:
                 await self._fail(membership, Errors.KafkaError(repr(error)))
                 return
             if not assignments:
-                coordinator.handle(SyncFailed(membership, Answer.OTHER))
+                coordinator.handle(SyncFailed(membership, MembershipError.OTHER))
                 return
         sent_at = clock.including_suspend()
         try:
@@ -165,7 +165,7 @@ class Joins:
             )
         except Errors.KafkaError:
             await coordinator.back_off()
-            coordinator.handle(SyncFailed(membership, Answer.OTHER))
+            coordinator.handle(SyncFailed(membership, MembershipError.OTHER))
             return
         if response.error_code != 0:
             coordinator.handle(SyncFailed(membership, await self._refusal(response.error_code)))
@@ -209,18 +209,18 @@ class Joins:
 
     async def _fail(self, membership: Membership, error: Errors.KafkaError) -> None:
         await self._coordinator._push_error_to_user(error)
-        self._coordinator.handle(SyncFailed(membership, Answer.OTHER))
+        self._coordinator.handle(SyncFailed(membership, MembershipError.OTHER))
 
-    async def _refusal(self, error_code: int) -> Answer:
+    async def _refusal(self, error_code: int) -> MembershipError:
         """What an error says, as soon as it makes sense to join again.
 
         That is at once, or in a moment, or when the user has been told.
         """
         coordinator = self._coordinator
-        answer: Answer = coordinator.settle(error_code)
-        if answer is Answer.OTHER and requests.is_transient(error_code):
+        answer: MembershipError = coordinator.settle(error_code)
+        if answer is MembershipError.OTHER and requests.is_transient(error_code):
             await coordinator.back_off()
-        elif answer is Answer.OTHER:
+        elif answer is MembershipError.OTHER:
             await coordinator._push_error_to_user(requests.error_of(error_code, coordinator.group_id))
         return answer
 

@@ -11,7 +11,7 @@ from typing import Any
 import aiokafka.errors as Errors
 from aiokafka.structs import TopicPartition
 
-from kafka_assignors.rebalance.values import Announce, ListenerReturned, Lose, Partitions, Revoke
+from kafka_assignors.rebalance.events import Announce, ListenerReturned, Lose, Partitions, Revoke
 
 __all__ = ["Listening"]
 

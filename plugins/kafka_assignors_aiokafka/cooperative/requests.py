@@ -15,20 +15,19 @@ from aiokafka.coordinator.protocol import ConsumerProtocol
 from aiokafka.protocol import group
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
-from kafka_assignors.rebalance.answers import (
+from kafka_assignors.rebalance.error_codes import (
     MEMBER_ID_REQUIRED,
-    answer_of,
     coordinator_moved,
     decisive_error,
     is_transient,
+    membership_error,
 )
-from kafka_assignors.rebalance.values import Membership, Partition
+from kafka_assignors.rebalance.events import Membership, Partition
 from kafka_assignors_aiokafka.cooperative.structs import HeartbeatRequest_v3, OffsetCommitRequest_v7
 
 __all__ = [
     "JOINING",
     "MEMBER_ID_REQUIRED",
-    "answer_of",
     "commit_error",
     "connection_of",
     "coordinator_moved",
@@ -37,6 +36,7 @@ __all__ = [
     "is_transient",
     "join_group",
     "leave_group",
+    "membership_error",
     "offset_commit",
     "offset_fetch_error",
     "sync_group",

@@ -14,14 +14,14 @@ from kafka import errors as Errors
 from kafka.future import Future
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from kafka_assignors.rebalance.answers import read_commit_response
 from kafka_assignors.rebalance.commit_queue import MOST_OPEN, CommitQueue
-from kafka_assignors.rebalance.values import (
-    Answer,
+from kafka_assignors.rebalance.error_codes import read_commit_response
+from kafka_assignors.rebalance.events import (
     CommitAbandoned,
     CommitAnswered,
     CommitDone,
     CommitRefused,
+    MembershipError,
     Partition,
     Partitions,
     SendCommit,
@@ -128,7 +128,7 @@ class Commits:
         if found.refused_by_rebalance:
             await coordinator.back_off()
         offsets = {tp: offset for tp, offset in found.offsets.items() if tp in sending.partitions}
-        answered = CommitAnswered(sending.commit, sending.membership, Answer.OTHER)
+        answered = CommitAnswered(sending.commit, sending.membership, MembershipError.OTHER)
         try:
             await coordinator.ensure_coordinator_ready_async()
             response = await coordinator.send(
@@ -154,11 +154,14 @@ class Commits:
                 coordinator.coordinator_dead(Errors.NotCoordinatorError(coordinator.group_id))
             found.failed.update(read.failed)
             answered = replace(
-                answered, answer=read.answer, accepted=read.accepted, failed=frozenset(read.failed)
+                answered, error=read.error, accepted=read.accepted, failed=frozenset(read.failed)
             )
-        if not sending.partitions <= answered.accepted | answered.failed and answered.answer is Answer.OTHER:
+        if (
+            not sending.partitions <= answered.accepted | answered.failed
+            and answered.error is MembershipError.OTHER
+        ):
             await coordinator.back_off()
-        found.refused_by_rebalance = answered.answer is Answer.REBALANCE_IN_PROGRESS
+        found.refused_by_rebalance = answered.error is MembershipError.REBALANCE_IN_PROGRESS
         coordinator.handle(answered)
 
     def _fail(self, number: int, error: Exception) -> None:

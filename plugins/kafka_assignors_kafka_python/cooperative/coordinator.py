@@ -28,19 +28,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kafka import errors as Errors
-from kafka.coordinator.base import (  # where 3.0.0 has it too
-    Generation,
-    MemberState,  # pyright: ignore[reportAttributeAccessIssue]  # its stubs are of 2.x
-)
+from kafka.coordinator import base  # where 3.0.0 has them too
 from kafka.net.wakeup_notifier import (  # pyright: ignore[reportMissingImports]  # its stubs are of 2.x
     WakeupNotifier,
 )
 from kafka.structs import OffsetAndMetadata, TopicPartition
 from kafka.util import WeakMethod
 
-from kafka_assignors.rebalance import Member, Phase, Settings, clock
-from kafka_assignors.rebalance.answers import LOOKUP_BEFORE_LEAVING_S
-from kafka_assignors.rebalance.values import (
+from kafka_assignors.rebalance import MemberState, Phase, Settings, clock
+from kafka_assignors.rebalance.error_codes import LOOKUP_BEFORE_LEAVING_S
+from kafka_assignors.rebalance.events import (
     AboutToJoin,
     Action,
     Announce,
@@ -99,7 +96,7 @@ class CooperativeCoordinator(GroupRequests):
         self._sensors, self._consumer_sensors = stock._sensors, stock._consumer_sensors
         self.heartbeat = stock.heartbeat
         self._fetcher = fetcher
-        self._member = Member(
+        self._member = MemberState(
             Settings(
                 session_timeout=self.config["session_timeout_ms"] / 1000,
                 rebalance_timeout=self.config["max_poll_interval_ms"] / 1000,
@@ -168,7 +165,7 @@ class CooperativeCoordinator(GroupRequests):
     @property
     def joined_topics(self) -> frozenset[str]:
         """What the last JoinGroup request subscribed to."""
-        return self._member.joined_topics
+        return self._member.join.topics
 
     @property
     def in_group(self) -> bool:
@@ -188,7 +185,7 @@ class CooperativeCoordinator(GroupRequests):
     @property
     def join_under_way(self) -> Any:
         """Done when the JoinGroup or SyncGroup that the machine waits for is answered; None without one."""
-        if self._member.phase not in (Phase.JOINING, Phase.SYNCING) or self._joins.are_answered:
+        if not self._member.join.is_under_way or self._joins.are_answered:
             return None
         return self._joins.under_way
 
@@ -232,16 +229,17 @@ class CooperativeCoordinator(GroupRequests):
     def _show_membership(self) -> None:
         # kafka-python's names, for `group_metadata`, for its metrics and for those who look.
         member, membership = self._member, self._member.membership
+        states: Any = base.MemberState  # pyright: ignore[reportAttributeAccessIssue]  # its stubs are of 2.x
         with self._lock:
-            if member.phase in (Phase.JOINING, Phase.SYNCING):
-                self.state = MemberState.REBALANCING
+            if member.join.is_under_way:
+                self.state = states.REBALANCING
             else:
-                self.state = MemberState.STABLE if member.in_group else MemberState.UNJOINED
+                self.state = states.STABLE if member.in_group else states.UNJOINED
             # Who has lost partitions and was not told yet shows what he was: offsets that he sends in a
             # transaction are refused for it. A broker takes them from somebody who is no member at all.
             if member.in_group or not member.owned:
                 strategy = self._joins.strategy
-                self._generation = Generation(membership.generation, membership.member_id, strategy)
+                self._generation = base.Generation(membership.generation, membership.member_id, strategy)
 
     def _may_deliver(self, partition: Partition) -> bool:
         # `_member` is replaced as a whole, so any thread may look.
@@ -267,7 +265,7 @@ class CooperativeCoordinator(GroupRequests):
             self._begin(self._joining_task)
         self.errors.raise_next()
         self.subscription_may_have_changed()
-        if self._member.stalled:
+        if self._member.poll_interval_exceeded:
             self.on_io_thread(self.handle, Polled())
         self.listening.call()
         self.hold.end()  # A transaction that the listener began has ended with its call.

@@ -7,8 +7,8 @@ from typing import Any
 
 from kafka import errors as Errors
 
-from kafka_assignors.rebalance.answers import answer_of, coordinator_moved
-from kafka_assignors.rebalance.values import Answer
+from kafka_assignors.rebalance.error_codes import coordinator_moved, membership_error
+from kafka_assignors.rebalance.events import MembershipError
 from kafka_assignors_kafka_python.cooperative.inside import ConsumerCoordinator, joining_node
 from kafka_assignors_kafka_python.cooperative.latencies import Latencies
 
@@ -62,11 +62,11 @@ class GroupRequests(ConsumerCoordinator):  # type: ignore[misc]
         self._latencies.answered(request, response, (time.monotonic() - sent_at) * 1000)
         return response
 
-    def settle(self, error_code: int) -> Answer:
+    def settle(self, error_code: int) -> MembershipError:
         """What an error code says, the coordinator looked for elsewhere if it is not there any more."""
         if coordinator_moved(error_code):
             self.coordinator_dead(Errors.for_code(error_code)())
-        return answer_of(error_code)
+        return membership_error(error_code)
 
     async def back_off(self) -> None:
         """Wait before the next try."""

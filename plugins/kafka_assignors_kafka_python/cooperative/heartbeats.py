@@ -14,7 +14,7 @@ from kafka.net.wakeup_notifier import (  # pyright: ignore[reportMissingImports]
 )
 
 from kafka_assignors.rebalance import HeartbeatPace, clock
-from kafka_assignors.rebalance.values import Answer, Checked, HeartbeatAnswered
+from kafka_assignors.rebalance.events import HeartbeatAnswered, MembershipError, PollIntervalChecked
 from kafka_assignors_kafka_python.cooperative import requests
 from kafka_assignors_kafka_python.cooperative.errors import Source
 
@@ -55,7 +55,7 @@ class Heartbeats:
             try:
                 # The poll interval does not count the time of a suspended computer.
                 since_poll_s = time.monotonic() - coordinator.polled_at
-                coordinator.handle(Checked(clock.including_suspend() - since_poll_s))
+                coordinator.handle(PollIntervalChecked(clock.including_suspend() - since_poll_s))
                 is_answered = not coordinator.in_group or await self._send()
             except Exception as error:
                 failure = coordinator.unexpected("a heartbeat could not be sent", error)
@@ -86,12 +86,12 @@ class Heartbeats:
                 coordinator.errors.raise_in_poll(error, Source.HEARTBEAT)
             return False
         code = response.error_code
-        answer: Answer = coordinator.settle(code)
+        answer: MembershipError = coordinator.settle(code)
         coordinator.handle(HeartbeatAnswered(membership, answer, sent_at))
-        if answer is Answer.OTHER and not requests.is_transient(code):
+        if answer is MembershipError.OTHER and not requests.is_transient(code):
             coordinator.errors.raise_in_poll(requests.error_of(code, coordinator.group_id), Source.HEARTBEAT)
-        elif answer is not Answer.OTHER:
+        elif answer is not MembershipError.OTHER:
             coordinator.errors.withdraw(Source.HEARTBEAT)
-            if answer in (Answer.OK, Answer.REBALANCE_IN_PROGRESS):
+            if answer in (MembershipError.NONE, MembershipError.REBALANCE_IN_PROGRESS):
                 coordinator.heartbeat.received_heartbeat()
-        return answer is not Answer.OTHER
+        return answer is not MembershipError.OTHER

@@ -25,13 +25,13 @@ from kafka_assignors.joining import (
 )
 from kafka_assignors.protocol import ProtocolError
 from kafka_assignors.rebalance import clock, common_protocol
-from kafka_assignors.rebalance.answers import MEMBER_ID_REQUIRED
-from kafka_assignors.rebalance.values import (
-    Answer,
+from kafka_assignors.rebalance.error_codes import MEMBER_ID_REQUIRED
+from kafka_assignors.rebalance.events import (
     Assigned,
     Joined,
     JoinFailed,
     Membership,
+    MembershipError,
     Partitions,
     SendJoin,
     SyncFailed,
@@ -87,7 +87,7 @@ class Joins:
             await self._join(join, topics)
         except Exception as error:
             await self._tell_user("the request to join could not be made", error)
-            self._coordinator.handle(JoinFailed(join.attempt, Answer.OTHER))
+            self._coordinator.handle(JoinFailed(join.attempt, MembershipError.OTHER))
 
     async def _join(self, join: SendJoin, topics: frozenset[str]) -> None:
         coordinator = self._coordinator
@@ -105,7 +105,7 @@ class Joins:
             response = await coordinator.send(request, joining=True)
         except Errors.KafkaError:
             await coordinator.back_off()
-            coordinator.handle(JoinFailed(join.attempt, Answer.OTHER))
+            coordinator.handle(JoinFailed(join.attempt, MembershipError.OTHER))
             return
         if response.error_code == 0:
             self._joined = response
@@ -114,7 +114,7 @@ class Joins:
             membership = Membership(response.member_id, response.generation_id)
             coordinator.handle(Joined(join.attempt, membership))
         elif response.error_code == MEMBER_ID_REQUIRED:
-            coordinator.handle(JoinFailed(join.attempt, Answer.OTHER, response.member_id))
+            coordinator.handle(JoinFailed(join.attempt, MembershipError.OTHER, response.member_id))
         else:
             coordinator.handle(JoinFailed(join.attempt, await self._refusal(response.error_code)))
 
@@ -130,7 +130,7 @@ class Joins:
             await self._sync(membership)
         except Exception as error:
             await self._tell_user("its assignment could not be had", error)
-            self._coordinator.handle(SyncFailed(membership, Answer.OTHER))
+            self._coordinator.handle(SyncFailed(membership, MembershipError.OTHER))
 
     async def _sync(self, membership: Membership) -> None:
         coordinator, joined = self._coordinator, self._joined
@@ -161,7 +161,7 @@ class Joins:
             )
         except Errors.KafkaError:
             await coordinator.back_off()
-            coordinator.handle(SyncFailed(membership, Answer.OTHER))
+            coordinator.handle(SyncFailed(membership, MembershipError.OTHER))
             return
         if response.error_code != 0:
             coordinator.handle(SyncFailed(membership, await self._refusal(response.error_code)))
@@ -242,18 +242,18 @@ class Joins:
         error.__cause__ = cause
         log.error("group %r: %s", self._coordinator.group_id, error, exc_info=cause)
         await self._coordinator.errors.raise_in_poll(error)
-        self._coordinator.handle(SyncFailed(membership, Answer.OTHER))
+        self._coordinator.handle(SyncFailed(membership, MembershipError.OTHER))
 
-    async def _refusal(self, error_code: int) -> Answer:
+    async def _refusal(self, error_code: int) -> MembershipError:
         """What an error says, as soon as it makes sense to join again.
 
         That is at once, or in a moment, or when the user has been told.
         """
         coordinator = self._coordinator
-        answer: Answer = coordinator.settle(error_code)
-        if answer is Answer.OTHER and requests.is_transient(error_code):
+        answer: MembershipError = coordinator.settle(error_code)
+        if answer is MembershipError.OTHER and requests.is_transient(error_code):
             await coordinator.back_off()
-        elif answer is Answer.OTHER:
+        elif answer is MembershipError.OTHER:
             await coordinator.errors.raise_in_poll(requests.error_of(error_code, coordinator.group_id))
         return answer
 

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from kafka import errors as Errors
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from kafka_assignors.rebalance.values import (
+from kafka_assignors.rebalance.events import (
     Announce,
     ListenerReturned,
     Lose,

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from kafka.errors import NoOffsetForPartitionError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from kafka_assignors.rebalance.values import Partitions
+from kafka_assignors.rebalance.events import Partitions
 
 __all__ = ["Positions"]
 

@@ -23,8 +23,8 @@ from kafka.protocol.consumer.metadata import (  # pyright: ignore[reportMissingI
 )
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from kafka_assignors.rebalance.answers import decisive_error, is_transient
-from kafka_assignors.rebalance.values import Membership, Partition, SendJoin
+from kafka_assignors.rebalance.error_codes import decisive_error, is_transient
+from kafka_assignors.rebalance.events import Membership, Partition, SendJoin
 
 __all__ = [
     "commit_error",

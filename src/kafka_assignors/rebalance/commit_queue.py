@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from kafka_assignors.rebalance.values import CommitRequested, Partitions
+from kafka_assignors.rebalance.events import CommitRequested, Partitions
 
 __all__ = ["MOST_IN_MACHINE", "MOST_OPEN", "CommitQueue"]
 
@@ -39,7 +39,7 @@ class CommitQueue:
         return len(self._in_machine) + len(self._waiting)
 
     def add(self, commit: int, partitions: Partitions, committable: Partitions) -> None:
-        """A commit was requested. `committable` is `Member.committable` at this moment."""
+        """A commit was requested. `committable` is `MemberState.committable` at this moment."""
         self._waiting[commit] = (partitions, partitions - committable)
 
     def next(self) -> CommitRequested | None:

@@ -1,21 +1,37 @@
-"""What the error codes of a coordinator say of the membership: Kafka's own, from `Errors.java`."""
+"""What the error codes of a coordinator mean for the membership: Kafka's own, from `Errors.java`.
+
+error code          MembershipError     `membership_error`
+MembershipError     Consequence         the table `CONSEQUENCES`
+"""
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kafka_assignors.rebalance.values import Answer, Partition, Partitions
+from kafka_assignors.rebalance.events import (
+    CommitAnswered,
+    Event,
+    HeartbeatAnswered,
+    JoinFailed,
+    MembershipError,
+    Partition,
+    Partitions,
+    SyncFailed,
+)
 
 __all__ = [
+    "CONSEQUENCES",
     "LOOKUP_BEFORE_LEAVING_S",
     "MEMBER_ID_REQUIRED",
     "UNKNOWN_TOPIC_OR_PARTITION",
     "CommitResponse",
-    "answer_of",
+    "Consequence",
     "coordinator_moved",
     "decisive_error",
     "is_transient",
+    "membership_error",
     "read_commit_response",
 ]
 
@@ -32,12 +48,12 @@ Without LeaveGroup the group waits for the end of the session. Three seconds out
 and a coordinator that moved, and do not hold up a consumer whose brokers are all gone for long.
 """
 
-_ANSWERS: Mapping[int, Answer] = {
-    0: Answer.OK,
-    22: Answer.ILLEGAL_GENERATION,
-    25: Answer.UNKNOWN_MEMBER_ID,
-    27: Answer.REBALANCE_IN_PROGRESS,
-    82: Answer.FENCED_INSTANCE_ID,
+_ERRORS: Mapping[int, MembershipError] = {
+    0: MembershipError.NONE,
+    22: MembershipError.ILLEGAL_GENERATION,
+    25: MembershipError.UNKNOWN_MEMBER_ID,
+    27: MembershipError.REBALANCE_IN_PROGRESS,
+    82: MembershipError.FENCED_INSTANCE_ID,
 }
 _RETRIABLE = frozenset(
     (2, 3, 5, 6, 7, 9, 13, 14, 15, 16, 19, 20, 41, 51, 56, 70, 71, 72, 74, 75, 78, 80, 83, 84, 88, 89)
@@ -56,9 +72,45 @@ _COMMIT_FAILS_ELSEWHERE = (_REQUEST_TIMED_OUT, _COORDINATOR_NOT_AVAILABLE, _NOT_
 _COMMIT_IS_TRIED_AGAIN = (_COORDINATOR_LOAD_IN_PROGRESS, *_COMMIT_FAILS_ELSEWHERE)
 
 
-def answer_of(error_code: int) -> Answer:
-    """What an error code says about the membership of who asked."""
-    return _ANSWERS.get(error_code, Answer.OTHER)
+class Consequence(enum.Enum):
+    """What an error means for the membership of the member that sent the request."""
+
+    NONE = "nothing"
+    REJOIN = "the member joins again, with what it owns"
+    UNLESS_JOINING = "as LOST, but while JoinGroup is under way its response decides"
+    LOST = "the membership is lost, and what is owned with it"
+    FENCED = "the same, and the member never joins again"
+
+
+_REFUSED = {
+    MembershipError.UNKNOWN_MEMBER_ID: Consequence.LOST,
+    MembershipError.FENCED_INSTANCE_ID: Consequence.FENCED,
+}
+_OF_JOIN = {
+    MembershipError.OTHER: Consequence.REJOIN,
+    MembershipError.REBALANCE_IN_PROGRESS: Consequence.REJOIN,
+    MembershipError.ILLEGAL_GENERATION: Consequence.LOST,
+    **_REFUSED,
+}
+_OF_MEMBER = {
+    MembershipError.OTHER: Consequence.NONE,
+    MembershipError.REBALANCE_IN_PROGRESS: Consequence.REJOIN,
+    MembershipError.ILLEGAL_GENERATION: Consequence.UNLESS_JOINING,
+    **_REFUSED,
+}
+CONSEQUENCES: Mapping[type[Event], Mapping[MembershipError, Consequence]] = {
+    JoinFailed: _OF_JOIN,
+    SyncFailed: _OF_JOIN,
+    HeartbeatAnswered: {MembershipError.NONE: Consequence.NONE, **_OF_MEMBER},
+    CommitAnswered: {MembershipError.NONE: Consequence.NONE, **_OF_MEMBER},
+}
+"""What follows from each error in the response to JoinGroup, SyncGroup, Heartbeat and OffsetCommit, if the
+response is about the present membership."""
+
+
+def membership_error(error_code: int) -> MembershipError:
+    """What an error code says about the membership of the member that sent the request."""
+    return _ERRORS.get(error_code, MembershipError.OTHER)
 
 
 def coordinator_moved(error_code: int) -> bool:
@@ -75,12 +127,12 @@ def is_transient(error_code: int) -> bool:
 class CommitResponse:
     """What the error codes of an OffsetCommit response say.
 
-    `answer`, `accepted` and `failed` are for the event `CommitAnswered`; `coordinator_moved`: the coordinator
+    `error`, `accepted` and `failed` are for the event `CommitAnswered`; `coordinator_moved`: the coordinator
     has to be looked up again. Which code is which is `OffsetCommitResponseHandler` of Java's
     `ConsumerCoordinator`, but for a topic that was deleted: no retry of Java's succeeds there either.
     """
 
-    answer: Answer
+    error: MembershipError
     accepted: Partitions
     failed: Mapping[Partition, int]
     coordinator_moved: bool
@@ -89,23 +141,25 @@ class CommitResponse:
 def read_commit_response(sent: Partitions, codes: Mapping[Partition, int]) -> CommitResponse:
     """Tell the partitions of an OffsetCommit request apart by the error codes in its response.
 
-    An error about the membership is one of the whole request, whichever partition it stands beside. A
+    An error about the membership applies to the whole request, whichever partition it stands beside. A
     partition that the response lacks has failed.
     """
     code_of = {partition: codes.get(partition, _UNKNOWN_SERVER_ERROR) for partition in sent}
     found = set(code_of.values())
-    of_membership = next((code for code in sorted(found) if answer_of(code) not in _NOT_OF_MEMBERSHIP), None)
+    of_membership = next(
+        (code for code in sorted(found) if membership_error(code) not in _NOT_OF_MEMBERSHIP), None
+    )
     if of_membership is not None:
-        answer = _ANSWERS[of_membership]
+        error = _ERRORS[of_membership]
     else:
-        answer = Answer.OK if found <= {0} else Answer.OTHER
+        error = MembershipError.NONE if found <= {0} else MembershipError.OTHER
     return CommitResponse(
-        answer,
+        error,
         accepted=frozenset(partition for partition, code in code_of.items() if code == 0),
         failed={
             partition: code
             for partition, code in code_of.items()
-            if code and code not in _COMMIT_IS_TRIED_AGAIN and answer_of(code) is Answer.OTHER
+            if code and code not in _COMMIT_IS_TRIED_AGAIN and membership_error(code) is MembershipError.OTHER
         },
         coordinator_moved=not found.isdisjoint(_COMMIT_FAILS_ELSEWHERE),
     )
@@ -121,5 +175,5 @@ def decisive_error(failed: Mapping[Partition, int]) -> tuple[int, tuple[Partitio
     return code, tuple(sorted(partition for partition, other in failed.items() if other == code))
 
 
-_NOT_OF_MEMBERSHIP = (Answer.OK, Answer.OTHER)
+_NOT_OF_MEMBERSHIP = (MembershipError.NONE, MembershipError.OTHER)
 _PRECEDENCE = {_GROUP_AUTHORIZATION_FAILED: 0, _TOPIC_AUTHORIZATION_FAILED: 2}
