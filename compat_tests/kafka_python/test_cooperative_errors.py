@@ -77,7 +77,7 @@ def test_what_a_revocation_did_not_wait_for_is_not_taken_for_the_commit_of_the_n
         coordinator = first._coordinator
         with consuming(group) as second:
             second.poll(timeout_ms=0)
-            until(lambda: isinstance(coordinator.listening.asked, Revoke))
+            until(lambda: isinstance(coordinator.listener_calls.asked, Revoke))
             first.poll(timeout_ms=0)  # The commit is under way, or done.
             first.unsubscribe()
         first.subscribe(list(group.topics), listener=listener)

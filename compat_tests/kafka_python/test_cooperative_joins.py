@@ -74,7 +74,7 @@ def test_a_join_that_begins_while_the_user_unsubscribes_is_no_error(kafka: Kafka
         def begin_a_join_too_late() -> None:
             # The machine asks for the join, which is sent when this function has returned.
             coordinator.handle(RejoinRequested("the test wants it"))
-            coordinator.handle(AboutToJoin(coordinator._joins.protocol))
+            coordinator.handle(AboutToJoin(coordinator._session.protocol))
             consumer._subscription.unsubscribe()
 
         coordinator.on_io_thread(begin_a_join_too_late)

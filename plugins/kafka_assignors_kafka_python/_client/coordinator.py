@@ -34,7 +34,7 @@ __all__ = [
     "come_back_for_this_join",
     "instance_id_of",
     "lead_with_our_assignors",
-    "refuse_twins",
+    "require_unique_names",
     "watch_topics_if_static",
 ]
 
@@ -52,7 +52,7 @@ def instance_id_of(coordinator: Any) -> str | None:
     return instance_id
 
 
-def refuse_twins(coordinator: Any) -> None:
+def require_unique_names(coordinator: Any) -> None:
     """Raise ValueError if two configured assignors have one name: kafka-python would silently use one."""
     ours = {one.name for one in interface.assignors_of(coordinator) if isinstance(one, EagerAssignor)}
     names = interface.configured_names(coordinator)

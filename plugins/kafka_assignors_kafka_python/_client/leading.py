@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from kafka_assignors.assignor import EagerAssignor
 from kafka_assignors.group import Topic
@@ -37,7 +37,7 @@ class Leading:
     `read_members` comes before it, and may run in any thread: to decode a large group takes time.
     """
 
-    metadata_timeout_s: ClassVar = 5.0
+    metadata_timeout_s: float = 5.0
     """After this time a leader assigns what it knows of, and once more when it knows more."""
 
     def __init__(self, coordinator: Any, assignor: EagerAssignor, joined: Joined, generation: int) -> None:
@@ -45,7 +45,7 @@ class Leading:
         config = coordinator.config
         # A third is what Kafka recommends, for those who have set something else.
         pause_ms: float = min(config["heartbeat_interval_ms"], config["session_timeout_ms"] / 3)
-        self.heartbeat_pause_s = pause_ms / 1000
+        self.heartbeat_pause_s: float = pause_ms / 1000
         self._coordinator = coordinator
         self._assignor = assignor
         self._joined = joined

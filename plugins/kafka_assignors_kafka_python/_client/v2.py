@@ -26,7 +26,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafka.coordinator import protocol  # pyright: ignore[reportMissingModuleSource]  # 3.x has none
 from kafka.coordinator.base import UnjoinedGroupException
@@ -36,9 +36,7 @@ from kafka_assignors.group import Topic
 from kafka_assignors.joining import JoinedMember, topics_from
 from kafka_assignors.protocol import Subscription, encode_subscription
 from kafka_assignors.racks import RackWatch
-
-if TYPE_CHECKING:
-    from kafka_assignors_kafka_python._client.leading import Leadership, Leading
+from kafka_assignors_kafka_python._client.interface import GroupLeader, LedGeneration
 
 __all__ = [
     "assignment_of",
@@ -134,7 +132,7 @@ def keep_heartbeats(coordinator: Any) -> None:
             thread.enable()
 
 
-def hold_back_answers(coordinator: Any, leadership: Leadership) -> None:
+def hold_back_answers(coordinator: Any, leadership: GroupLeader) -> None:
     stock_handle_response = coordinator._handle_join_group_response
     stock_on_join_leader = coordinator._on_join_leader
 
@@ -180,7 +178,7 @@ class HeldBack:
     All methods are called in the thread that polls. The one that `_beat` runs in only asks for that.
     """
 
-    def __init__(self, coordinator: Any, leading: Leading, go_on: Callable[[], Any]) -> None:
+    def __init__(self, coordinator: Any, leading: LedGeneration, go_on: Callable[[], Any]) -> None:
         self.assigned = Future()
         self._coordinator = coordinator
         self._leading = leading

@@ -23,6 +23,6 @@ from kafka_assignors_kafka_python._client import MODULE
 if MODULE == "v3":
     from kafka_assignors_kafka_python.cooperative.consumer import CooperativeKafkaConsumer
 else:
-    from kafka_assignors_kafka_python.cooperative.unsupported import CooperativeKafkaConsumer
+    from kafka_assignors_kafka_python.cooperative.kafka_python_2 import CooperativeKafkaConsumer
 
 __all__ = ["CooperativeKafkaConsumer"]

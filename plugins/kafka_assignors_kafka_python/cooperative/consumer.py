@@ -14,9 +14,9 @@ from kafka_assignors.assignor import EagerAssignor, require_cooperative
 from kafka_assignors.joining import optional_name
 from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
 from kafka_assignors_kafka_python._assignor import assignor
+from kafka_assignors_kafka_python.cooperative.compat import KafkaConsumer, require_inside
 from kafka_assignors_kafka_python.cooperative.coordinator import CooperativeCoordinator
 from kafka_assignors_kafka_python.cooperative.fetching import CooperativeFetcher
-from kafka_assignors_kafka_python.cooperative.inside import KafkaConsumer, require_inside
 from kafka_assignors_kafka_python.cooperative.partitions import CooperativeSubscriptionState
 
 __all__ = ["CooperativeKafkaConsumer"]
@@ -163,4 +163,4 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
         """As KafkaConsumer's. What the listener raises meanwhile is raised when everything is closed."""
         super().close(autocommit=autocommit, timeout_ms=timeout_ms)
-        self._coordinator.listening.raise_error()
+        self._coordinator.listener_calls.raise_error()

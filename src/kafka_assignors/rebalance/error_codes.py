@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from kafka_assignors.rebalance.events import (
     CommitAnswered,
@@ -25,11 +26,15 @@ __all__ = [
     "CONSEQUENCES",
     "LOOKUP_BEFORE_LEAVING_S",
     "MEMBER_ID_REQUIRED",
+    "NOT_COORDINATOR",
     "UNKNOWN_TOPIC_OR_PARTITION",
     "CommitResponse",
     "Consequence",
+    "Errors",
+    "commit_error",
     "coordinator_moved",
     "decisive_error",
+    "error_of",
     "is_transient",
     "membership_error",
     "read_commit_response",
@@ -64,11 +69,12 @@ _UNKNOWN_SERVER_ERROR = -1
 _REQUEST_TIMED_OUT = 7
 _COORDINATOR_LOAD_IN_PROGRESS = 14
 _COORDINATOR_NOT_AVAILABLE = 15
-_NOT_COORDINATOR = 16
+NOT_COORDINATOR = 16
 _TOPIC_AUTHORIZATION_FAILED = 29
 _GROUP_AUTHORIZATION_FAILED = 30
+_GROUP_MAX_SIZE_REACHED = 81
 
-_COMMIT_FAILS_ELSEWHERE = (_REQUEST_TIMED_OUT, _COORDINATOR_NOT_AVAILABLE, _NOT_COORDINATOR)
+_COMMIT_FAILS_ELSEWHERE = (_REQUEST_TIMED_OUT, _COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR)
 _COMMIT_IS_TRIED_AGAIN = (_COORDINATOR_LOAD_IN_PROGRESS, *_COMMIT_FAILS_ELSEWHERE)
 
 
@@ -115,12 +121,45 @@ def membership_error(error_code: int) -> MembershipError:
 
 def coordinator_moved(error_code: int) -> bool:
     """Whether the group has another coordinator now."""
-    return error_code in (_COORDINATOR_NOT_AVAILABLE, _NOT_COORDINATOR)
+    return error_code in (_COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR)
 
 
 def is_transient(error_code: int) -> bool:
     """Whether the same JoinGroup, SyncGroup or Heartbeat request may succeed in a moment."""
     return error_code in _RETRIABLE and error_code != UNKNOWN_TOPIC_OR_PARTITION
+
+
+class Errors(Protocol):
+    """The client's module of exceptions."""
+
+    KafkaError: type[Exception]
+    CommitFailedError: type[Exception]
+
+    def for_code(self, error_code: int, /) -> Any:
+        """The exception class of an error code."""
+        ...
+
+
+def error_of(error_code: int, group_id: str, errors: Errors) -> Any:
+    """The client's exception for an error code that no retry helps."""
+    kind = errors.for_code(error_code)
+    if error_code == _GROUP_AUTHORIZATION_FAILED:
+        return kind(group_id)
+    if error_code == _GROUP_MAX_SIZE_REACHED and kind.errno != error_code:
+        return errors.KafkaError(f"group {group_id!r} has group.max.size members already")
+    return kind(f"the coordinator of group {group_id!r} answered error {error_code}")
+
+
+def commit_error(failed: Mapping[Partition, int], group_id: str, errors: Errors) -> Any:
+    """The client's exception for a commit whose partitions failed for good with these error codes."""
+    code, partitions = decisive_error(failed)
+    if code == _TOPIC_AUTHORIZATION_FAILED:
+        return errors.for_code(code)({topic for topic, _ in partitions})
+    error = error_of(code, group_id, errors)
+    if code != _GROUP_AUTHORIZATION_FAILED:
+        names = ", ".join(f"{topic}-{number}" for topic, number in partitions)
+        error.args = (f"{error.args[0]} to the commit of {names}",)
+    return error
 
 
 @dataclass(frozen=True, slots=True)
