@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 import aiokafka.errors as Errors
 from aiokafka.client import ConnectionGroup
@@ -16,21 +16,11 @@ from aiokafka.util import wait_for
 
 from kafka_assignors.rebalance import clock
 from kafka_assignors.rebalance.error_codes import coordinator_moved
-from kafka_assignors.rebalance.transport import (
-    Heartbeat,
-    JoinGroup,
-    JoinGroupResponse,
-    LeaveGroup,
-    OffsetCommit,
-    Request,
-    SyncGroup,
-    SyncGroupResponse,
-)
+from kafka_assignors.rebalance.events import Membership, Partition
+from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse
 from kafka_assignors_aiokafka.cooperative import requests
 
 __all__ = ["AiokafkaTransport", "RequestingCoordinator", "close_silent_connections"]
-
-Response = TypeVar("Response")
 
 log = logging.getLogger("kafka_assignors_aiokafka")
 
@@ -72,6 +62,18 @@ class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka
             patience_s = self._rebalance_timeout_ms / 1000 + _BEYOND_REBALANCE_S
             connection._request_timeout = max(connection._request_timeout, patience_s)
 
+    async def send_join(self, member_id: str, protocols: Sequence[tuple[str, bytes]]) -> Any:
+        """Send JoinGroup with this coordinator's timeouts."""
+        request = requests.join_group(
+            self.group_id,
+            self._session_timeout_ms,
+            self._rebalance_timeout_ms,
+            member_id,
+            self._group_instance_id,
+            protocols,
+        )
+        return await self._send_req(request)
+
     async def send_with_timeout(self, request: Any) -> Any:
         """Send a request that a coordinator answers at once; KafkaTimeoutError after `session_timeout_ms`.
 
@@ -110,25 +112,21 @@ class AiokafkaTransport:
     ) -> None:
         self.spawn = spawn
         self._coordinator = coordinator
+        self._member = (coordinator.group_id, coordinator._group_instance_id)
 
     def now(self) -> float:
-        """Seconds of the clock of the lease."""
         return clock.including_suspend()
 
     def wakeup(self) -> _Wakeup:
-        """A wait that ends early."""
         return _Wakeup()
 
     def outcome(self) -> _Outcome:
-        """What one caller waits for."""
         return _Outcome()
 
     async def back_off(self) -> None:
-        """Wait before the next try."""
         await asyncio.sleep(self._coordinator._retry_backoff_ms / 1000)
 
     async def find_coordinator(self, timeout_s: float) -> None:
-        """Wait until the coordinator is known."""
         if self._coordinator.coordinator_id is not None:
             return
         try:
@@ -137,65 +135,49 @@ class AiokafkaTransport:
             raise Errors.GroupCoordinatorNotAvailableError() from None
 
     def forget_coordinator(self, error_code: int) -> None:
-        """Look the coordinator up before the next request."""
         self._coordinator.coordinator_dead()
 
     def give_up(self, join: object) -> None:
-        """Wait no longer for the response to a JoinGroup or SyncGroup."""
         if isinstance(join, asyncio.Future):
             join.cancel()
         self._coordinator.close_joining_connection()
 
-    async def send(self, request: Request[Response]) -> Response:
-        """Send a request, and read its response."""
-        response: Any = await self._send(request)
-        return response  # type: ignore[no-any-return]
+    async def join_group(
+        self, member_id: str, protocols: Sequence[tuple[str, bytes]], reason: str
+    ) -> JoinGroupResponse:
+        response = await self._coordinator.send_join(member_id, protocols)
+        return JoinGroupResponse(
+            response.error_code,
+            response.member_id,
+            response.generation_id,
+            response.leader_id,
+            response.group_protocol,
+            response,
+        )
 
-    async def _send(self, request: Any) -> Any:
-        coordinator = self._coordinator
-        group_id, instance_id = coordinator.group_id, coordinator._group_instance_id
-        response: Any
-        match request:
-            case JoinGroup(member_id, protocols):
-                response = await coordinator._send_req(
-                    requests.join_group(
-                        group_id,
-                        coordinator._session_timeout_ms,
-                        coordinator._rebalance_timeout_ms,
-                        member_id,
-                        instance_id,
-                        protocols,
-                    )
-                )
-                return JoinGroupResponse(
-                    response.error_code,
-                    response.member_id,
-                    response.generation_id,
-                    response.leader_id,
-                    response.group_protocol,
-                    response,
-                )
-            case SyncGroup(membership, _, assignments):
-                response = await coordinator._send_req(
-                    requests.sync_group(group_id, membership, instance_id, assignments)
-                )
-                return SyncGroupResponse(response.error_code, response.member_assignment)
-            case Heartbeat(membership):
-                heartbeat = requests.heartbeat(group_id, membership, instance_id)
-                return (await coordinator.send_with_timeout(heartbeat)).error_code
-            case LeaveGroup(member_id):
-                await coordinator.send_with_timeout(requests.leave_group(group_id, member_id))
-                return None
-            case OffsetCommit(membership, offsets):
-                response = await coordinator._send_req(
-                    requests.offset_commit(group_id, membership, instance_id, offsets)
-                )
-                return {
-                    (topic, number): code
-                    for topic, partitions in response.topics
-                    for number, code in partitions
-                }
-        raise TypeError(f"{request!r} is no request of a session")
+    async def sync_group(
+        self, membership: Membership, strategy: str, assignments: Mapping[str, bytes]
+    ) -> SyncGroupResponse:
+        group_id, instance_id = self._member
+        request = requests.sync_group(group_id, membership, instance_id, assignments)
+        response = await self._coordinator._send_req(request)
+        return SyncGroupResponse(response.error_code, response.member_assignment)
+
+    async def heartbeat(self, membership: Membership) -> int:
+        group_id, instance_id = self._member
+        request = requests.heartbeat(group_id, membership, instance_id)
+        return int((await self._coordinator.send_with_timeout(request)).error_code)
+
+    async def leave_group(self, member_id: str, reason: str) -> None:
+        await self._coordinator.send_with_timeout(requests.leave_group(self._member[0], member_id))
+
+    async def offset_commit(
+        self, membership: Membership, offsets: Mapping[Any, Any]
+    ) -> Mapping[Partition, int]:
+        group_id, instance_id = self._member
+        request = requests.offset_commit(group_id, membership, instance_id, offsets)
+        response = await self._coordinator._send_req(request)
+        return {(topic, number): code for topic, partitions in response.topics for number, code in partitions}
 
 
 class _Wakeup:

@@ -7,7 +7,7 @@ limit where a later one would mean something else.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kafka.protocol.consumer import (  # pyright: ignore[reportMissingImports]  # its stubs are of 2.x
@@ -23,7 +23,6 @@ from kafka.protocol.consumer.metadata import (  # pyright: ignore[reportMissingI
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from kafka_assignors.rebalance.events import Membership
-from kafka_assignors.rebalance.transport import JoinGroup
 
 __all__ = [
     "heartbeat",
@@ -37,22 +36,24 @@ _LONGEST_REASON = 255
 
 
 def join_group(
-    join: JoinGroup,
     group_id: str,
     instance_id: str | None,
     session_timeout_ms: int,
     rebalance_timeout_ms: int,
+    member_id: str,
+    protocols: Iterable[tuple[str, bytes]],
+    reason: str,
 ) -> Any:
-    """A JoinGroup request that offers all strategies at once."""
+    """A JoinGroup request that offers all strategies at once: `protocols` are (name, subscription)."""
     return JoinGroupRequest(
         group_id=group_id,
         session_timeout_ms=session_timeout_ms,
         rebalance_timeout_ms=rebalance_timeout_ms,
-        member_id=join.member_id,
+        member_id=member_id,
         group_instance_id=instance_id,
         protocol_type=ConsumerProtocolType,
-        protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name, data) for name, data in join.protocols],
-        reason=join.reason[:_LONGEST_REASON],
+        protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name, data) for name, data in protocols],
+        reason=reason[:_LONGEST_REASON],
         # From 9 on a static leader that was restarted is told to assign nothing, which is another dialogue.
         max_version=8,
     )

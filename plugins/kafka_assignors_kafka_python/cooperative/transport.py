@@ -6,8 +6,8 @@ All of it runs on kafka-python's I/O thread.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
 
 from kafka import errors as Errors
 from kafka.future import Future
@@ -17,24 +17,15 @@ from kafka.net.wakeup_notifier import (  # pyright: ignore[reportMissingImports]
 
 from kafka_assignors.rebalance import clock
 from kafka_assignors.rebalance.error_codes import membership_error
-from kafka_assignors.rebalance.events import MembershipError
-from kafka_assignors.rebalance.transport import (
-    Heartbeat,
-    JoinGroup,
-    JoinGroupResponse,
-    LeaveGroup,
-    OffsetCommit,
-    Request,
-    SyncGroup,
-    SyncGroupResponse,
-)
+from kafka_assignors.rebalance.events import Membership, MembershipError, Partition
+from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse
 from kafka_assignors_kafka_python.cooperative import requests
 from kafka_assignors_kafka_python.cooperative.compat import ConsumerCoordinator, joining_node
 from kafka_assignors_kafka_python.cooperative.latencies import Latencies
 
 __all__ = ["KafkaPythonTransport", "RequestingCoordinator"]
 
-Response = TypeVar("Response")
+_HEARD = (MembershipError.NONE, MembershipError.REBALANCE_IN_PROGRESS)
 
 _FLUSH_S = 1.0
 """For what is still being written when the consumer is closed."""
@@ -91,6 +82,19 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
         self._latencies.answered(request, response, (time.monotonic() - sent_at) * 1000)
         return response
 
+    async def send_heartbeat(self, request: Any) -> int:
+        """The error code of the response; KafkaTimeoutError after `session_timeout_ms`."""
+        self.heartbeat.sent_heartbeat()
+        try:
+            sending = self._manager.call_soon(self.send, request)
+            response = await self.wait_for(sending, self.config["session_timeout_ms"])
+        except Errors.KafkaTimeoutError as error:
+            self.coordinator_dead(error)
+            raise
+        if membership_error(response.error_code) in _HEARD:
+            self.heartbeat.received_heartbeat()
+        return int(response.error_code)
+
     async def back_off(self) -> None:
         """Wait before the next try."""
         await self._net.sleep(self.config["retry_backoff_ms"] / 1000)
@@ -129,103 +133,73 @@ class KafkaPythonTransport:
     ) -> None:
         self.spawn = spawn
         self._coordinator = coordinator
+        self._member = (coordinator.group_id, coordinator.group_instance_id)
 
     def now(self) -> float:
-        """Seconds of the clock of the lease."""
         return clock.including_suspend()
 
     def wakeup(self) -> Any:
-        """A wait that ends early."""
         return WakeupNotifier(self._coordinator._net)
 
     def outcome(self) -> _Outcome:
-        """What one caller waits for."""
         return _Outcome(self._coordinator)
 
     async def back_off(self) -> None:
-        """Wait before the next try."""
         await self._coordinator.back_off()
 
     async def find_coordinator(self, timeout_s: float) -> None:
-        """Wait until the coordinator is known."""
         if not await self._coordinator.ensure_coordinator_ready_async(timeout_ms=timeout_s * 1000):
             raise Errors.CoordinatorNotAvailableError(self._coordinator.group_id)
 
     def forget_coordinator(self, error_code: int) -> None:
-        """Look the coordinator up before the next request."""
         self._coordinator.coordinator_dead(Errors.for_code(error_code)())
 
     def give_up(self, join: object) -> None:
-        """Wait no longer for the response to a JoinGroup or SyncGroup."""
         self._coordinator.close_joining_connection()
 
-    async def send(self, request: Request[Response]) -> Response:
-        """Send a request, and read its response."""
-        response: Any = await self._send(request)
-        return response  # type: ignore[no-any-return]
+    async def join_group(
+        self, member_id: str, protocols: Sequence[tuple[str, bytes]], reason: str
+    ) -> JoinGroupResponse:
+        config = self._coordinator.config
+        timeouts_ms = (config["session_timeout_ms"], config["max_poll_interval_ms"])
+        request = requests.join_group(*self._member, *timeouts_ms, member_id, protocols, reason)
+        response = await self._coordinator.send(request, joining=True)
+        return JoinGroupResponse(
+            response.error_code,
+            response.member_id,
+            response.generation_id,
+            response.leader,
+            response.protocol_name,
+            response.members,
+        )
 
-    async def _send(self, request: Any) -> Any:
-        coordinator = self._coordinator
-        group_id, instance_id = coordinator.group_id, coordinator.group_instance_id
-        response: Any
-        match request:
-            case JoinGroup():
-                response = await coordinator.send(
-                    requests.join_group(
-                        request,
-                        group_id,
-                        instance_id,
-                        coordinator.config["session_timeout_ms"],
-                        coordinator.config["max_poll_interval_ms"],
-                    ),
-                    joining=True,
-                )
-                return JoinGroupResponse(
-                    response.error_code,
-                    response.member_id,
-                    response.generation_id,
-                    response.leader,
-                    response.protocol_name,
-                    response.members,
-                )
-            case SyncGroup(membership, strategy, assignments):
-                response = await coordinator.send(
-                    requests.sync_group(group_id, membership, instance_id, strategy, assignments),
-                    joining=True,
-                )
-                return SyncGroupResponse(response.error_code, bytes(response.assignment or b""))
-            case Heartbeat(membership):
-                return await self._heartbeat(requests.heartbeat(group_id, membership, instance_id))
-            case LeaveGroup(member_id, reason):
-                await coordinator.send(requests.leave_group(group_id, member_id, instance_id, reason))
-                return None
-            case OffsetCommit(membership, offsets):
-                response = await coordinator.send(
-                    requests.offset_commit(group_id, membership, instance_id, offsets)
-                )
-                return {
-                    (topic.name, partition.partition_index): partition.error_code
-                    for topic in response.topics
-                    for partition in topic.partitions
-                }
-        raise TypeError(f"{request!r} is no request of a session")
+    async def sync_group(
+        self, membership: Membership, strategy: str, assignments: Mapping[str, bytes]
+    ) -> SyncGroupResponse:
+        group_id, instance_id = self._member
+        request = requests.sync_group(group_id, membership, instance_id, strategy, assignments)
+        response = await self._coordinator.send(request, joining=True)
+        return SyncGroupResponse(response.error_code, bytes(response.assignment or b""))
 
-    async def _heartbeat(self, request: Any) -> int:
-        """The error code of the response; KafkaTimeoutError after `session_timeout_ms`."""
-        coordinator = self._coordinator
-        coordinator.heartbeat.sent_heartbeat()
-        sending = coordinator._manager.call_soon(coordinator.send, request)
-        try:
-            response = await coordinator.wait_for(sending, coordinator.config["session_timeout_ms"])
-        except Errors.KafkaTimeoutError as error:
-            coordinator.coordinator_dead(error)
-            raise
-        if membership_error(response.error_code) in (
-            MembershipError.NONE,
-            MembershipError.REBALANCE_IN_PROGRESS,
-        ):
-            coordinator.heartbeat.received_heartbeat()
-        return int(response.error_code)
+    async def heartbeat(self, membership: Membership) -> int:
+        group_id, instance_id = self._member
+        return await self._coordinator.send_heartbeat(requests.heartbeat(group_id, membership, instance_id))
+
+    async def leave_group(self, member_id: str, reason: str) -> None:
+        group_id, instance_id = self._member
+        await self._coordinator.send(requests.leave_group(group_id, member_id, instance_id, reason))
+
+    async def offset_commit(
+        self, membership: Membership, offsets: Mapping[Any, Any]
+    ) -> Mapping[Partition, int]:
+        group_id, instance_id = self._member
+        request = requests.offset_commit(group_id, membership, instance_id, offsets)
+        response = await self._coordinator.send(request)
+        return {
+            (topic.name, partition.partition_index): partition.error_code
+            for topic in response.topics
+            for partition in topic.partitions
+        }
 
 
 class _Outcome:

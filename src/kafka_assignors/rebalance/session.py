@@ -57,15 +57,7 @@ from kafka_assignors.rebalance.events import (
 from kafka_assignors.rebalance.heartbeats import HeartbeatPace
 from kafka_assignors.rebalance.join_progress import Phase
 from kafka_assignors.rebalance.session_commits import SessionCommits
-from kafka_assignors.rebalance.transport import (
-    Consumer,
-    Heartbeat,
-    JoinGroup,
-    JoinGroupResponse,
-    LeaveGroup,
-    SyncGroup,
-    Transport,
-)
+from kafka_assignors.rebalance.transport import Consumer, JoinGroupResponse, Transport
 from kafka_assignors.strategies.contract import RebalanceProtocol
 
 __all__ = ["Session"]
@@ -162,11 +154,9 @@ class Session:
         transport = self._transport
         self._log.info("group %r: joining: %s", self._group_id, join.reason)
         self._consumer.stop_leading()
-        protocols = tuple(
-            (name, self._subscription(one, join, topics)) for name, one in self._assignors.items()
-        )
+        protocols = [(name, self._subscription(one, join, topics)) for name, one in self._assignors.items()]
         try:
-            response = await transport.send(JoinGroup(join.membership.member_id, protocols, join.reason))
+            response = await transport.join_group(join.membership.member_id, protocols, join.reason)
         except transport.errors.KafkaError:
             await transport.back_off()
             return JoinFailed(join.attempt, MembershipError.OTHER)
@@ -225,7 +215,7 @@ class Session:
                 return failed(MembershipError.OTHER)
         sent_at = transport.now()
         try:
-            response = await transport.send(SyncGroup(membership, joined.strategy, assignments))
+            response = await transport.sync_group(membership, joined.strategy, assignments)
         except transport.errors.KafkaError:
             await transport.back_off()
             return failed(MembershipError.OTHER)
@@ -323,7 +313,7 @@ class Session:
         try:
             await transport.find_coordinator(self._session_timeout_s)
             membership, sent_at = consumer.member.membership, transport.now()
-            error_code = await transport.send(Heartbeat(membership))
+            error_code = await transport.heartbeat(membership)
         except transport.errors.KafkaError as failed:
             is_final = not getattr(failed, "retriable", False)
             consumer.heartbeat_ended(failed if is_final else None, accepted=False)
@@ -346,7 +336,7 @@ class Session:
         self._log.info("group %r: leaving: %s", self._group_id, reason)
         try:
             await transport.find_coordinator(LOOKUP_BEFORE_LEAVING_S)
-            await transport.send(LeaveGroup(member_id, reason))
+            await transport.leave_group(member_id, reason)
         except transport.errors.KafkaError as error:
             self._log.info(
                 "group %r: could not leave, the session will end by itself: %r", self._group_id, error

@@ -22,7 +22,7 @@ from kafka_assignors.rebalance.events import (
     Partitions,
     SendCommit,
 )
-from kafka_assignors.rebalance.transport import Consumer, OffsetCommit, Outcome, Transport
+from kafka_assignors.rebalance.transport import Consumer, Outcome, Transport
 
 __all__ = ["SessionCommits"]
 
@@ -108,7 +108,7 @@ class SessionCommits:
         answered = CommitAnswered(sending.commit, sending.membership, MembershipError.OTHER)
         try:
             await transport.find_coordinator(consumer.member.settings.session_timeout)
-            codes = await transport.send(OffsetCommit(sending.membership, offsets))
+            codes = await transport.offset_commit(sending.membership, offsets)
         except transport.errors.KafkaError as error:
             if not consumer.retries_commits or not getattr(error, "retriable", False):
                 found.outcome.resolve(error)

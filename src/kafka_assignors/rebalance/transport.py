@@ -7,9 +7,9 @@ so it needs no loop of its own.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol
 
 from kafka_assignors.assignor import EagerAssignor
 from kafka_assignors.rebalance.error_codes import Errors
@@ -18,24 +18,12 @@ from kafka_assignors.rebalance.member import MemberState
 
 __all__ = [
     "Consumer",
-    "Heartbeat",
-    "JoinGroup",
     "JoinGroupResponse",
-    "LeaveGroup",
-    "OffsetCommit",
     "Outcome",
-    "Request",
-    "SyncGroup",
     "SyncGroupResponse",
     "Transport",
     "Wakeup",
 ]
-
-Response = TypeVar("Response")
-
-
-class Request(Generic[Response]):
-    """A request to the group's coordinator, by the type of its response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,47 +49,6 @@ class SyncGroupResponse:
 
     error_code: int
     assignment: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class JoinGroup(Request[JoinGroupResponse]):
-    """`protocols` are the names and subscriptions of all strategies, the preferred one first."""
-
-    member_id: str
-    protocols: tuple[tuple[str, bytes], ...]
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class SyncGroup(Request[SyncGroupResponse]):
-    """`assignments` by member id, of a leader."""
-
-    membership: Membership
-    strategy: str
-    assignments: Mapping[str, bytes]
-
-
-@dataclass(frozen=True, slots=True)
-class Heartbeat(Request[int]):
-    """The response is an error code."""
-
-    membership: Membership
-
-
-@dataclass(frozen=True, slots=True)
-class LeaveGroup(Request[None]):
-    """The error code in the response does not matter."""
-
-    member_id: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetCommit(Request[Mapping[Partition, int]]):
-    """`offsets` are the client's own values; the response has an error code for each partition."""
-
-    membership: Membership
-    offsets: Mapping[Any, Any]
 
 
 class Wakeup(Protocol):
@@ -161,12 +108,35 @@ class Transport(Protocol):
         """The coordinator has moved, says this error code: look it up before the next request."""
         ...
 
-    async def send(self, request: Request[Response]) -> Response:
-        """Send a request; raises the client's KafkaError if there is no response.
+    async def join_group(
+        self, member_id: str, protocols: Sequence[tuple[str, bytes]], reason: str
+    ) -> JoinGroupResponse:
+        """Send JoinGroup; `protocols` are names and subscriptions, the preferred strategy first.
 
-        JoinGroup and SyncGroup need a connection of their own: a broker answers the requests of a connection
-        one by one, and JoinGroup when the last member has joined.
+        This and the following raise the client's KafkaError if there is no response. JoinGroup and SyncGroup
+        need a connection of their own: a broker answers the requests of a connection one by one, and
+        JoinGroup when the last member has joined.
         """
+        ...
+
+    async def sync_group(
+        self, membership: Membership, strategy: str, assignments: Mapping[str, bytes]
+    ) -> SyncGroupResponse:
+        """Send SyncGroup; a leader has `assignments`, by member id."""
+        ...
+
+    async def heartbeat(self, membership: Membership) -> int:
+        """Send Heartbeat; returns the error code."""
+        ...
+
+    async def leave_group(self, member_id: str, reason: str) -> None:
+        """Send LeaveGroup, and wait for the response, whose error code does not matter."""
+        ...
+
+    async def offset_commit(
+        self, membership: Membership, offsets: Mapping[Any, Any]
+    ) -> Mapping[Partition, int]:
+        """Send OffsetCommit, with the client's own values; returns an error code for each partition."""
         ...
 
     def give_up(self, join: object) -> None:
