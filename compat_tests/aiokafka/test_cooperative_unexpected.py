@@ -20,7 +20,7 @@ from kafka_assignors.strategies.contract import MemberContext
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, assignor
 from kafka_assignors_aiokafka.cooperative import coordinator as coordinator_module
 from kafka_assignors_aiokafka.cooperative import requests
-from kafka_assignors_aiokafka.cooperative.partitions import CooperativeAssignment
+from kafka_assignors_aiokafka.cooperative.subscription import CooperativeAssignment
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
 

@@ -23,7 +23,7 @@ from compat_tests.kafka_python.test_cooperative_consumer import (
 )
 from kafka_assignors.rebalance.events import Revoke
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
-from kafka_assignors_kafka_python.cooperative.errors import ErrorsOfUser
+from kafka_assignors_kafka_python.cooperative.user_errors import ErrorsOfUser
 
 
 def test_a_subclass_that_takes_a_part_of_the_consumer_away_is_refused() -> None:

@@ -20,7 +20,7 @@ from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
 from kafka_assignors_aiokafka._assignor import assignor
 from kafka_assignors_aiokafka.cooperative.compat import end_stock, require_inside, require_ours
 from kafka_assignors_aiokafka.cooperative.coordinator import CooperativeCoordinator
-from kafka_assignors_aiokafka.cooperative.partitions import CooperativeSubscriptionState
+from kafka_assignors_aiokafka.cooperative.subscription import CooperativeSubscriptionState
 from kafka_assignors_aiokafka.cooperative.transport import close_silent_connections
 
 __all__ = ["CooperativeAIOKafkaConsumer"]

@@ -54,7 +54,7 @@ from kafka_assignors_aiokafka._topics import (
     watch_topics_if_static,
 )
 from kafka_assignors_aiokafka.cooperative.listener import ListenerCalls
-from kafka_assignors_aiokafka.cooperative.partitions import CooperativeAssignment
+from kafka_assignors_aiokafka.cooperative.subscription import CooperativeAssignment
 from kafka_assignors_aiokafka.cooperative.transport import AiokafkaTransport, RequestingCoordinator
 
 __all__ = ["CooperativeCoordinator", "FencedInstanceIdError"]
@@ -342,7 +342,7 @@ class CooperativeCoordinator(RequestingCoordinator):
             self.start_commit_offsets_refresh_task(self._subscription.subscription.assignment)
 
     def start_commit_offsets_refresh_task(self, assignment: Any) -> None:
-        """Look up committed offsets for whoever asks the assignment."""
+        """Look up the committed offsets that the assignment is asked for."""
         super().start_commit_offsets_refresh_task(assignment)
         self._commit_refresh_task.add_done_callback(lambda _: self._changed.set())
 

@@ -13,7 +13,7 @@ from aiokafka.structs import TopicPartition
 
 from kafka_assignors.rebalance import MemberState
 from kafka_assignors.rebalance.events import Announce, Event, ListenerReturned, Lose, Partitions, Revoke
-from kafka_assignors_aiokafka.cooperative.partitions import CooperativeSubscriptionState
+from kafka_assignors_aiokafka.cooperative.subscription import CooperativeSubscriptionState
 
 __all__ = ["ListenerCalls"]
 

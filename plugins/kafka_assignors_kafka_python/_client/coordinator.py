@@ -92,7 +92,7 @@ def watch_topics_if_static(coordinator: Any, assigned: Collection[str], *, racks
     """Have a static member, once it was assigned, rejoin when partitions are added to its topics.
 
     A static member that was the leader still is after a restart, but the versions of JoinGroup that
-    kafka-python speaks do not tell it. It takes itself for a follower, nobody watches, and added partitions
+    kafka-python speaks do not tell it. It takes itself for a follower, none watches, and added partitions
     would have no consumer until the next rebalance. So every static member watches its own topics.
 
     `assigned` are the topics that it has partitions of. With `racks` it watches the racks of their replicas

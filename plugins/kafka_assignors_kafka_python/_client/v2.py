@@ -57,7 +57,7 @@ __all__ = [
 
 
 def eager_protocols() -> list[Any]:
-    return []  # There is no other protocol, so there are no names for them, and nobody asks.
+    return []  # There is no other protocol, so they have no names, and this is not called.
 
 
 def rack_of_caller() -> str | None:
@@ -80,8 +80,8 @@ def joined_members(members: Any) -> Iterable[JoinedMember]:
 
 
 def decoded_members(members: Any) -> Iterable[JoinedMember]:
-    # Whatever version a member sent, only the fields of version 0 have been read. What it owned is left where
-    # it is in its user data.
+    # Of any version that a member sent, only the fields of version 0 have been read. What it owned is left
+    # where it is in its user data.
     return [
         JoinedMember(
             member_id,
@@ -168,7 +168,7 @@ class PollThread:
         try:
             self._client.wakeup()
         except OSError:
-            # The consumer was closed just now, and nobody waits for us any more.
+            # The consumer was closed just now, and nothing waits for us any more.
             return
 
 
@@ -221,7 +221,7 @@ class HeldBack:
 
     def _beat(self) -> None:
         while not self._ready.wait(self._leading.heartbeat_pause_s) and monotonic() < self._beat_until:
-            # Where nobody polls, they do not pile up.
+            # Without polls they do not pile up.
             if not self._beat_is_due:
                 self._beat_is_due = True
                 self._poll_thread.run(self._heartbeat)

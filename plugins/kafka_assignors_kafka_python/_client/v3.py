@@ -203,5 +203,5 @@ class Answers:
         try:
             self._manager.call_soon(future.success, None)
         except Exception:
-            # kafka-python's I/O thread has ended: the consumer was closed, and nobody waits any more.
+            # kafka-python's I/O thread has ended: the consumer was closed, and nothing waits any more.
             return

@@ -59,12 +59,12 @@ from kafka_assignors.strategies.contract import RebalanceProtocol
 from kafka_assignors_kafka_python._client import watch_topics_if_static
 from kafka_assignors_kafka_python.cooperative import leading
 from kafka_assignors_kafka_python.cooperative.commits import AsyncCommits, require_offsets
-from kafka_assignors_kafka_python.cooperative.errors import ErrorsOfUser, Source
 from kafka_assignors_kafka_python.cooperative.latencies import Latencies
 from kafka_assignors_kafka_python.cooperative.listener import ListenerCalls
 from kafka_assignors_kafka_python.cooperative.positions import Positions
 from kafka_assignors_kafka_python.cooperative.transactions import JoinHold
 from kafka_assignors_kafka_python.cooperative.transport import KafkaPythonTransport, RequestingCoordinator
+from kafka_assignors_kafka_python.cooperative.user_errors import ErrorsOfUser, Source
 
 __all__ = ["CooperativeCoordinator"]
 
@@ -80,7 +80,7 @@ class CooperativeCoordinator(RequestingCoordinator):
     _assignment_snapshot: Any
 
     def __init__(self, stock: Any, *, fetcher: Any, rack: str | None, **settings: Any) -> None:
-        """`stock` is the coordinator that this one replaces, before anybody has used it.
+        """`stock` is the coordinator that this one replaces, before it is used.
 
         `settings` are those of kafka-python's coordinator; `rack` is what the group is told.
         """
@@ -338,7 +338,7 @@ class CooperativeCoordinator(RequestingCoordinator):
                 self._is_calling_back = False
 
     def _commit_offsets_async_on_complete(self, offsets: object, outcome: object) -> None:
-        # An automatic one: kafka-python tells the user's callback, and by default nobody.
+        # An automatic one: kafka-python tells the user's callback, if there is one.
         if isinstance(outcome, Exception):
             log.warning("group %r: automatic commit: %s", self.group_id, outcome)
         super()._commit_offsets_async_on_complete(offsets, outcome)

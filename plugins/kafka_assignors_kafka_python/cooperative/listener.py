@@ -27,7 +27,7 @@ from kafka_assignors.rebalance.events import (
     Revoke,
 )
 from kafka_assignors.rebalance.session_commits import SessionCommits
-from kafka_assignors_kafka_python.cooperative.partitions import CooperativeSubscriptionState
+from kafka_assignors_kafka_python.cooperative.subscription import CooperativeSubscriptionState
 
 __all__ = ["ListenerCalls"]
 

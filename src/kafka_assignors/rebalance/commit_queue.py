@@ -5,8 +5,8 @@ grow with its square. The machine is given a few at a time, and the others wait 
 however many there are.
 
 A commit that waits must not outlive its ownership either (`kafka_assignors.rebalance.member`). A partition
-that leaves a member is missing from an `Install` before it can come back: whatever an `Install` does not name
-is struck from the commits that wait, and the machine refuses it when their turn has come.
+that leaves a member is missing from an `Install` before it can come back: what an `Install` does not name is
+struck from the commits that wait, and the machine refuses it when their turn has come.
 """
 
 from __future__ import annotations

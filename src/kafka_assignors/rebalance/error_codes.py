@@ -41,13 +41,13 @@ __all__ = [
 ]
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
-"""To a commit it says that the topic was deleted: no retry helps, whatever the client takes it for."""
+"""To a commit it says that the topic was deleted: no retry helps, even if the client calls it retriable."""
 
 MEMBER_ID_REQUIRED = 79
-"""To a first JoinGroup: to be sent again, with the member id that came along."""
+"""The answer to a first JoinGroup: send it again, with the member id in the response."""
 
 LOOKUP_BEFORE_LEAVING_S = 3.0
-"""How long a member that leaves looks for a coordinator that it does not know at that moment.
+"""How long a member that leaves looks for its coordinator, if it is not known at that moment.
 
 Without LeaveGroup the group waits for the end of the session. Three seconds outlast a connection that broke
 and a coordinator that moved, and do not hold up a consumer whose brokers are all gone for long.

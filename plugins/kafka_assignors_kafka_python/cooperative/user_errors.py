@@ -26,7 +26,7 @@ class Source(enum.Enum):
 
 
 class ErrorsOfUser:
-    """What is to be raised, each once, but for what is fatal: that is raised for ever."""
+    """The errors that wait for the user. Each is raised once, but a fatal one in every poll."""
 
     def __init__(self, wake: Callable[[], None], start: Callable[..., Any]) -> None:
         """`wake` has the user's thread look; `start` runs a function on the I/O thread."""
@@ -68,7 +68,7 @@ class ErrorsOfUser:
         self._wake()
 
     def raise_next(self) -> None:
-        """Raise what is to be raised, the oldest first. On the user's thread."""
+        """Raise the oldest error that waits. On the user's thread."""
         if self._fatal is not None:
             raise copy.copy(self._fatal)
         for source in tuple(self._waiting):

@@ -12,7 +12,7 @@ from kafka.future import Future
 from kafka.structs import TopicPartition
 
 from kafka_assignors_kafka_python.cooperative.compat import Fetcher
-from kafka_assignors_kafka_python.cooperative.partitions import CooperativeSubscriptionState
+from kafka_assignors_kafka_python.cooperative.subscription import CooperativeSubscriptionState
 
 __all__ = ["CooperativeFetcher"]
 
@@ -33,7 +33,7 @@ class CooperativeFetcher(Fetcher):  # type: ignore[misc]
     _subscriptions: CooperativeSubscriptionState
 
     def __init__(self, stock: Any, **settings: Any) -> None:
-        """`stock` is the fetcher that this one replaces, before anybody has used it."""
+        """`stock` is the fetcher that this one replaces, before it is used."""
         super().__init__(stock._client, stock._subscriptions, **{**settings, "metrics": None})
         self._sensors = stock._sensors  # A metric can be registered once.
         self._under_way: list[Any] = []
