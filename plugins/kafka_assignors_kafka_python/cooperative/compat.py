@@ -1,7 +1,7 @@
 """Every place where the cooperative consumer depends on how kafka-python works inside.
 
-Three objects of kafka-python have a class of ours here, which is put in their place before anybody has
-used them: the consumer's attributes `_subscription`, `_fetcher` and `_coordinator` are properties for that.
+Three objects of kafka-python have a class of ours here, which is put in their place before they
+are used: the consumer's attributes `_subscription`, `_fetcher` and `_coordinator` are properties for that.
 The network, the cluster metadata and the requests are kafka-python's own. What `_client` lists of the
 coordinator is used by leaders here too.
 
@@ -51,7 +51,7 @@ Checked with kafka-python 3.0.12. What is touched beside the public interface:
         call_soon, wait_for, send(node_id=…, request_timeout_ms=…), close(node_id=…), close()
         _conns                          {node id: connection}, with `close_future` and `transport`
     KafkaTCPTransport
-        _close                          closes the socket, whatever is still to be written
+        _close                          closes the socket, with what is still to be written
     NetworkSelector (`_net`)
         run, sleep, _io_thread
     ClusterMetadata

@@ -26,17 +26,17 @@ class Source(enum.Enum):
 
 
 class ErrorsOfUser:
-    """What is to be raised, each once, but for what is fatal: that is raised for ever."""
+    """The errors that wait for the user. Each is raised once, but a fatal one in every poll."""
 
-    def __init__(self, knock: Callable[[], None], start: Callable[..., Any]) -> None:
-        """`knock` has the user's thread look; `start` runs a function on the I/O thread."""
-        self._knock = knock
+    def __init__(self, wake: Callable[[], None], start: Callable[..., Any]) -> None:
+        """`wake` has the user's thread look; `start` runs a function on the I/O thread."""
+        self._wake = wake
         self._start = start
-        self._waiting: dict[Source, tuple[KafkaError, Any]] = {}
+        self._waiting: dict[Source, tuple[Exception, Any]] = {}
         self._fatal: KafkaError | None = None
         self._is_closing = False
 
-    def raise_in_poll(self, error: KafkaError, source: Source = Source.JOIN) -> Any:
+    def raise_in_poll(self, error: Exception, source: Source = Source.JOIN) -> Any:
         """Raise it in the poll that waits, or else in the next. Returns a future: done once it was raised.
 
         Until then the user may not have had a chance to mend what is wrong. An error of the same source that
@@ -47,7 +47,7 @@ class ErrorsOfUser:
         if self._is_closing:
             return raised.success(None)
         self._waiting[source] = (error, raised)
-        self._knock()
+        self._wake()
         return raised
 
     def withdraw(self, source: Source) -> None:
@@ -65,10 +65,10 @@ class ErrorsOfUser:
     def raise_for_ever(self, error: KafkaError) -> None:
         """The consumer cannot go on."""
         self._fatal = error
-        self._knock()
+        self._wake()
 
     def raise_next(self) -> None:
-        """Raise what is to be raised, the oldest first. On the user's thread."""
+        """Raise the oldest error that waits. On the user's thread."""
         if self._fatal is not None:
             raise copy.copy(self._fatal)
         for source in tuple(self._waiting):

@@ -33,7 +33,7 @@ from aiokafka.errors import ConsumerStoppedError, IllegalStateError
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
 from kafka_assignors.rebalance import clock
-from kafka_assignors.rebalance.values import Partitions
+from kafka_assignors.rebalance.events import Partitions
 
 __all__ = ["CooperativeAssignment", "CooperativeSubscriptionState", "again"]
 

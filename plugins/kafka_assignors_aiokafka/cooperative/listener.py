@@ -6,31 +6,50 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Protocol
 
 import aiokafka.errors as Errors
 from aiokafka.structs import TopicPartition
 
-from kafka_assignors.rebalance.values import Announce, ListenerReturned, Lose, Partitions, Revoke
+from kafka_assignors.rebalance import MemberState
+from kafka_assignors.rebalance.events import Announce, Event, ListenerReturned, Lose, Partitions, Revoke
+from kafka_assignors_aiokafka.cooperative.subscription import CooperativeSubscriptionState
 
-__all__ = ["Listening"]
+__all__ = ["ListenerCalls"]
 
 log = logging.getLogger("kafka_assignors_aiokafka")
 
 
-class Listening:
+class _Coordinator(Protocol):
+    """What the calls of the listener need of the coordinator."""
+
+    group_id: str
+
+    @property
+    def member(self) -> MemberState: ...
+    @property
+    def is_closed(self) -> bool: ...
+    @property
+    def longest_call_s(self) -> float: ...
+    def handle(self, event: Event) -> None: ...
+    def tell_user(self, error: Exception) -> None: ...
+    async def commit_revoked(self, partitions: set[TopicPartition]) -> None: ...
+
+
+class ListenerCalls:
     """The calls of the listener for one coordinator, of which one runs at most."""
 
-    def __init__(self, coordinator: Any) -> None:
+    def __init__(self, coordinator: _Coordinator, subscription: CooperativeSubscriptionState) -> None:
         self._coordinator = coordinator
+        self._subscription = subscription
         self._told: Any = None
         """The listener that knows what is owned."""
         self._is_closing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
-    def must_learn_what_is_owned(self) -> bool:
+    def must_announce_all(self) -> bool:
         """Whether there is a listener now that was not told of any assignment."""
-        listener = self._coordinator._subscription.listener
+        listener = self._subscription.listener
         return listener is not None and listener is not self._told
 
     def close(self) -> None:
@@ -38,13 +57,13 @@ class Listening:
         if not self._is_closing.done():
             self._is_closing.set_result(None)
 
-    def tell(self, asked: Revoke | Lose | Announce) -> Coroutine[Any, Any, None]:
+    def begin(self, asked: Revoke | Lose | Announce) -> Coroutine[Any, Any, None]:
         """Begin to call the listener; the coroutine waits, and reports that it has returned.
 
         The call begins before the waiters that the same event has woken go on, so that `start` returns after
         the listener has been called.
         """
-        listener = self._coordinator._subscription.listener
+        listener = self._subscription.listener
         return self._wait(asyncio.ensure_future(self._call(listener, asked)), listener, asked)
 
     async def _wait(self, call: asyncio.Future[None], listener: Any, asked: Revoke | Lose | Announce) -> None:
@@ -56,16 +75,16 @@ class Listening:
         coordinator = self._coordinator
         try:
             await asyncio.wait([call, self._is_closing], return_when=asyncio.FIRST_COMPLETED)
-            patience_s = coordinator._max_poll_interval
             if not call.done():
-                await asyncio.wait([call], timeout=patience_s)
+                await asyncio.wait([call], timeout=coordinator.longest_call_s)
             if not call.done():
+                patience_s = coordinator.longest_call_s
                 raise Errors.KafkaTimeoutError(
                     f"the consumer stops, and waited for {patience_s:g} s (max_poll_interval_ms)"
                 )
             call.result()
         except (Exception, asyncio.CancelledError) as error:
-            if coordinator._closing.done():
+            if coordinator.is_closed:
                 raise
             name = _method_of(asked, listener)
             log.exception("group %r: %s of %r failed", coordinator.group_id, name, listener)
@@ -81,15 +100,15 @@ class Listening:
         partitions: Partitions = asked.partitions
         if isinstance(asked, Announce):
             if listener is not self._told:  # To this one all partitions are new.
-                partitions = coordinator._member.owned
+                partitions = coordinator.member.owned
             self._told = listener
         named = {TopicPartition(*partition) for partition in partitions}
         log.info("group %r: %s: %s", coordinator.group_id, _verb_of(asked), sorted(named))
-        if isinstance(asked, Revoke) and coordinator._enable_auto_commit:
-            await coordinator._autocommit(coordinator._assignment, named)
+        if isinstance(asked, Revoke):
+            await coordinator.commit_revoked(named)
         if listener is None:
             return
-        with coordinator._subscription.listener_call():
+        with self._subscription.listener_call():
             returned = getattr(listener, _method_of(asked, listener))(named)
             if inspect.isawaitable(returned):
                 await returned

@@ -17,8 +17,8 @@ from typing import Any
 
 from kafka.structs import TopicPartition
 
-from kafka_assignors.rebalance.values import Partition, Partitions
-from kafka_assignors_kafka_python.cooperative.inside import SubscriptionState, TopicPartitionState
+from kafka_assignors.rebalance.events import Partition, Partitions
+from kafka_assignors_kafka_python.cooperative.compat import SubscriptionState, TopicPartitionState
 
 __all__ = ["CooperativeSubscriptionState"]
 

@@ -11,8 +11,8 @@ from kafka.errors import KafkaTimeoutError
 from kafka.future import Future
 from kafka.structs import TopicPartition
 
-from kafka_assignors_kafka_python.cooperative.inside import Fetcher
-from kafka_assignors_kafka_python.cooperative.partitions import CooperativeSubscriptionState
+from kafka_assignors_kafka_python.cooperative.compat import Fetcher
+from kafka_assignors_kafka_python.cooperative.subscription import CooperativeSubscriptionState
 
 __all__ = ["CooperativeFetcher"]
 
@@ -24,7 +24,7 @@ class _Leader(NamedTuple):
 
 
 class CooperativeFetcher(Fetcher):  # type: ignore[misc]
-    """kafka-python's fetcher, whose `fetch_records` returns early when somebody knocks."""
+    """kafka-python's fetcher, whose `fetch_records` returns early after a `wake`."""
 
     _fetch_futures: Any
     _next_partition_records: Any
@@ -33,35 +33,35 @@ class CooperativeFetcher(Fetcher):  # type: ignore[misc]
     _subscriptions: CooperativeSubscriptionState
 
     def __init__(self, stock: Any, **settings: Any) -> None:
-        """`stock` is the fetcher that this one replaces, before anybody has used it."""
+        """`stock` is the fetcher that this one replaces, before it is used."""
         super().__init__(stock._client, stock._subscriptions, **{**settings, "metrics": None})
         self._sensors = stock._sensors  # A metric can be registered once.
         self._under_way: list[Any] = []
-        self._has_knocked = False
-        self._knocked = Future()
+        self._is_woken = False
+        self._woken = Future()
         self._leaders: dict[TopicPartition, _Leader] = {}
         """The newest leader of each partition that metadata or fetches have named."""
         self._manager.cluster.add_listener(self._keep_newer_leaders)
 
-    def knock(self) -> None:
+    def wake(self) -> None:
         """Have the user's thread look what there is to do."""
-        self._has_knocked = True  # Before the future is read: see `_next_knock`.
-        if not self._knocked.is_done:
-            self._knocked.success(None)
+        self._is_woken = True  # Before the future is read: see `_next_wakeup`.
+        if not self._woken.is_done:
+            self._woken.success(None)
 
-    def answer_the_door(self) -> None:
-        """The user's thread is about to look: each later knock has it look again."""
-        self._has_knocked = False
+    def reset_wakeup(self) -> None:
+        """The user's thread is about to look: every later `wake` makes it look again."""
+        self._is_woken = False
 
-    def _next_knock(self) -> Any:
-        """What the next wait waits for: done when there is a knock, or has been one since the last look.
+    def _next_wakeup(self) -> Any:
+        """What the next wait waits for: done by a `wake`, or at once if there was one since the last look.
 
         Each wait has a future of its own: one that outlasted the waits would keep the callbacks of all.
         """
-        knocked = self._knocked = Future()
-        if self._has_knocked:  # After the future is in its place, so that no knock falls between the two.
-            knocked.success(None)
-        return knocked
+        woken = self._woken = Future()
+        if self._is_woken:  # After the future is in its place, so that no `wake` falls between the two.
+            woken.success(None)
+        return woken
 
     def reset_offsets_if_needed(self, timeout_ms: float | None = None) -> Any:
         """Look up where to begin, if that is not known, without waiting; a future, or None."""
@@ -69,12 +69,12 @@ class CooperativeFetcher(Fetcher):  # type: ignore[misc]
         reset = super().reset_offsets_if_needed(timeout_ms)
         if self._reset_task is not earlier:
             # If it ends after `_send_fetches_async` has looked, `fetch_records` does not see it any more.
-            self._reset_task.add_both(lambda _: self.knock())
+            self._reset_task.add_both(lambda _: self.wake())
         return reset
 
     @property
     def is_validating(self) -> bool:
-        """Whether positions are being validated (KIP-320), the end of which wakes nobody up."""
+        """Whether positions are being validated (KIP-320), whose end does not call `wake`."""
         return bool(self._subscriptions.partitions_in_validation())
 
     def _keep_newer_leaders(self, cluster: Any) -> None:
@@ -147,7 +147,7 @@ class CooperativeFetcher(Fetcher):  # type: ignore[misc]
         # Nothing can be fetched. The stock consumer sleeps, for as long.
         pause_ms = min(timeout_ms, self.config["retry_backoff_ms"])
         with suppress(KafkaTimeoutError):
-            self._net.run(self._manager.wait_for, self._next_knock(), pause_ms)
+            self._net.run(self._manager.wait_for, self._next_wakeup(), pause_ms)
         return records, False
 
     def fetched_records(
@@ -169,13 +169,13 @@ class CooperativeFetcher(Fetcher):  # type: ignore[misc]
         sent: list[Any] = await super()._send_fetches_async()
         self._under_way = [fetch for fetch in (*self._under_way, *sent) if not fetch.is_done]
         for fetch in sent:
-            # Those that failed at once do not knock: kafka-python would try again and again, without a pause.
+            # Not for those that failed at once: kafka-python would try again and again, without a pause.
             if not fetch.is_done:
-                fetch.add_both(lambda _: self.knock())
-        # What `fetch_records` waits for: one knock, since each wait adds callbacks to each future here.
-        # A knock by itself would keep it from seeing that nothing is fetched.
+                fetch.add_both(lambda _: self.wake())
+        # What `fetch_records` waits for: one future, since each wait adds callbacks to each future here.
+        # A `wake` by itself would keep it from seeing that nothing is fetched.
         is_waiting = self._under_way or (self._reset_task is not None and not self._reset_task.is_done)
-        self._fetch_futures = deque([self._next_knock()] if is_waiting else ())
+        self._fetch_futures = deque([self._next_wakeup()] if is_waiting else ())
         return sent
 
     def in_flight_fetches(self) -> bool:

@@ -1,4 +1,4 @@
-"""The words of a rebalance: what an adapter tells the machine (events) and what it is told to do (actions).
+"""The events that an adapter reports to the machine, and the actions that it carries out for the machine.
 
 All of them are frozen values. Times are seconds of one clock of the client's process
 (`clock.including_suspend`); the machine only compares them. A partition is a `(topic, partition)` tuple: the
@@ -8,20 +8,19 @@ clients' own `TopicPartition` is one.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from kafka_assignors.group import NO_GENERATION
-from kafka_assignors.strategies.contract import RebalanceProtocol
+from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy
 
 __all__ = [
-    "NOBODY",
+    "NO_MEMBERSHIP",
     "AboutToJoin",
     "Action",
     "Announce",
-    "Answer",
     "Assigned",
-    "Checked",
     "CloseRequested",
     "CommitAbandoned",
     "CommitAnswered",
@@ -37,8 +36,10 @@ __all__ = [
     "ListenerReturned",
     "Lose",
     "Membership",
+    "MembershipError",
     "Partition",
     "Partitions",
+    "PollIntervalChecked",
     "Polled",
     "RejoinRequested",
     "Revoke",
@@ -48,6 +49,7 @@ __all__ = [
     "SendSync",
     "SubscriptionChanged",
     "SyncFailed",
+    "common_protocol",
 ]
 
 Partition: TypeAlias = tuple[str, int]
@@ -65,13 +67,13 @@ class Membership:
     generation: int
 
 
-NOBODY = Membership("", NO_GENERATION)
+NO_MEMBERSHIP = Membership("", NO_GENERATION)
 
 
-class Answer(enum.Enum):
-    """What a response of the coordinator says about the membership of who asked."""
+class MembershipError(enum.Enum):
+    """What the error of a response says about the membership of the member that sent the request."""
 
-    OK = "accepted"
+    NONE = "accepted"
     REBALANCE_IN_PROGRESS = "REBALANCE_IN_PROGRESS"
     ILLEGAL_GENERATION = "ILLEGAL_GENERATION"
     UNKNOWN_MEMBER_ID = "UNKNOWN_MEMBER_ID"
@@ -85,27 +87,34 @@ class Answer(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionChanged:
-    """The topics the user wants now, a pattern resolved; none at all means that the member leaves."""
+    """The user subscribes to these topics now, a pattern resolved; with none the member leaves."""
 
     topics: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class RejoinRequested:
-    """Something the members must be asked about again has changed: the leader's topics got partitions …"""
+    """The group has to be assigned anew: topics of the leader got partitions, the user asks for it …"""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class AboutToJoin:
-    """The adapter is ready to send a JoinGroup request. Only while `Member.must_join`.
+    """The adapter is ready to send a JoinGroup request. Only while `MemberState.must_join`.
 
     `protocol` is the one that *all* strategies offered in this request have in common
     (`common_protocol`): which of them the group votes for is not known before the answer.
     """
 
     protocol: RebalanceProtocol
+
+
+def common_protocol(strategies: Iterable[Strategy]) -> RebalanceProtocol:
+    """The protocol of members that offer all of these strategies: cooperative only if each of them can."""
+    if all(RebalanceProtocol.COOPERATIVE in strategy.protocols for strategy in strategies):
+        return RebalanceProtocol.COOPERATIVE
+    return RebalanceProtocol.EAGER
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +127,13 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class JoinFailed:
-    """A JoinGroup request came to nothing.
+    """A JoinGroup request failed.
 
-    `given_id` is the member id that came with MEMBER_ID_REQUIRED, whose `answer` is OTHER; else empty.
+    `given_id` is the member id that came with MEMBER_ID_REQUIRED, whose `error` is OTHER; else empty.
     """
 
     attempt: int
-    answer: Answer
+    error: MembershipError
     given_id: str = ""
 
 
@@ -144,27 +153,27 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True)
 class SyncFailed:
-    """A SyncGroup request, or the leader's own assigning before it, came to nothing."""
+    """A SyncGroup request, or the leader's own assigning before it, failed."""
 
     membership: Membership
-    answer: Answer
+    error: MembershipError
 
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatAnswered:
-    """A heartbeat was answered. `sent_at` is when its request went out, `membership` what it said."""
+    """A heartbeat was answered. `sent_at` is when its request went out, with `membership`."""
 
     membership: Membership
-    answer: Answer
+    error: MembershipError
     sent_at: float
 
 
 @dataclass(frozen=True, slots=True)
 class CommitRequested:
-    """Offsets of these partitions are to be committed. `commit` is a number that no other open commit has.
+    """The user commits offsets of these partitions. `commit` is a number that no other open commit has.
 
-    `given_up` are those of them that the member did not own all the time since the user asked for the commit:
-    see `CommitQueue`.
+    `given_up` are the partitions that the member did not own all the time since the user asked for the
+    commit: see `CommitQueue`.
     """
 
     commit: int
@@ -176,28 +185,28 @@ class CommitRequested:
 class CommitAnswered:
     """An OffsetCommit request was answered; `membership` is what it was sent with.
 
-    OK says that all partitions were accepted. With any other answer some of them may be `accepted`, and some
+    NONE says that all partitions were accepted. With any other error some of them may be `accepted`, and some
     `failed` for good, by an error that no retry helps (deleted, metadata too large, not authorized): the
     caller is told of these by the adapter when the commit is over. The others are tried again.
-    `kafka_assignors.rebalance.answers.commit_answer` reads the error codes.
+    `kafka_assignors.rebalance.error_codes.read_commit_response` reads the error codes.
     """
 
     commit: int
     membership: Membership
-    answer: Answer
+    error: MembershipError
     accepted: Partitions = frozenset()
     failed: Partitions = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class CommitAbandoned:
-    """Who asked for the commit waits no longer, or it failed before it was sent."""
+    """The caller of the commit waits no longer, or it failed before it was sent."""
 
     commit: int
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class PollIntervalChecked:
     """The heartbeat task looks at the clock. `polled_at` is when the user last polled."""
 
     polled_at: float
@@ -205,7 +214,7 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """The user polls again. Needed only while `Member.stalled`."""
+    """The user polls again. Needed only while `MemberState.poll_interval_exceeded`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +239,7 @@ Event: TypeAlias = (
     | CommitRequested
     | CommitAnswered
     | CommitAbandoned
-    | Checked
+    | PollIntervalChecked
     | Polled
     | ListenerReturned
     | CloseRequested
@@ -250,7 +259,7 @@ class Revoke:
 
 @dataclass(frozen=True, slots=True)
 class Lose:
-    """Call `on_partitions_lost`: somebody else may own them already. Answer: `ListenerReturned`."""
+    """Call `on_partitions_lost`: other members may own them already. Answer: `ListenerReturned`."""
 
     partitions: Partitions
 
@@ -264,7 +273,7 @@ class Install:
 
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """Call `on_partitions_assigned` with what was added, be it nothing. Answer: `ListenerReturned`."""
+    """Call `on_partitions_assigned` with what was added, even with nothing. Answer: `ListenerReturned`."""
 
     partitions: Partitions
 
@@ -291,7 +300,7 @@ class SendSync:
 
 @dataclass(frozen=True, slots=True)
 class SendLeave:
-    """Send a LeaveGroup request for this member id. Its answer is of no interest."""
+    """Send a LeaveGroup request for this member id. Its response is not reported."""
 
     member_id: str
     reason: str
@@ -311,15 +320,14 @@ class SendCommit:
 
 @dataclass(frozen=True, slots=True)
 class CommitDone:
-    """Tell who asked that the commit succeeded (or that a later one stands in for it), but for what failed
-    for good."""
+    """Tell the caller that the commit, or a later one in its place, succeeded, but for what has failed."""
 
     commit: int
 
 
 @dataclass(frozen=True, slots=True)
 class CommitRefused:
-    """Tell who asked that the commit failed for these partitions, as `CommitFailedError`."""
+    """Tell the caller that the commit failed for these partitions, as `CommitFailedError`."""
 
     commit: int
     partitions: Partitions

@@ -1,6 +1,6 @@
 """Every place where the cooperative consumer depends on how aiokafka works inside.
 
-Three objects of aiokafka have a class of ours here, which is put in their place before anybody has used them:
+Three objects of aiokafka have a class of ours here, which is put in their place before they are used:
 the consumer, which exchanges its `_subscription` and `_coordinator` as they are assigned; its
 `SubscriptionState`, with the assignment and the partitions' states in it; and its `GroupCoordinator`. The
 fetcher and the client are aiokafka's own. What `_client` lists of the coordinator is used here too, by

@@ -10,40 +10,66 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeAlias
 
 from kafka import errors as Errors
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from kafka_assignors.rebalance.values import (
+from kafka_assignors.rebalance import MemberState
+from kafka_assignors.rebalance.events import (
     Announce,
+    Event,
     ListenerReturned,
     Lose,
     Partition,
     Partitions,
     Revoke,
 )
+from kafka_assignors.rebalance.session_commits import SessionCommits
+from kafka_assignors_kafka_python.cooperative.subscription import CooperativeSubscriptionState
 
-__all__ = ["Listening"]
+__all__ = ["ListenerCalls"]
 
 log = logging.getLogger("kafka_assignors_kafka_python")
 
 Call: TypeAlias = Revoke | Lose | Announce
 
 
-class Listening:
+class _Coordinator(Protocol):
+    """What the calls of the listener need of the coordinator."""
+
+    group_id: str
+    config: Mapping[str, Any]
+
+    @property
+    def member(self) -> MemberState: ...
+    def handle(self, event: Event) -> None: ...
+    def on_io_thread(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
+    def start_and_wake(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
+    def unexpected(self, what: str, error: BaseException) -> Exception: ...
+
+
+class ListenerCalls:
     """The calls of one coordinator's listener, one at a time.
 
     Attributes:
         asked: the call that the machine waits for.
     """
 
-    def __init__(self, coordinator: Any, subscription: Any, *, commit: bool) -> None:
+    def __init__(
+        self,
+        coordinator: _Coordinator,
+        subscription: CooperativeSubscriptionState,
+        commits: SessionCommits,
+        *,
+        commit: bool,
+    ) -> None:
         """`commit`: commits are automatic."""
         self.asked: Call | None = None
         self._coordinator = coordinator
-        self._subscription = subscription
+        self._subscription: Any = subscription
+        self._commits = commits
         self._commit = commit
         self._committing: Any = None
         self._is_under_way = False
@@ -57,7 +83,7 @@ class Listening:
         self.asked = call
         if isinstance(call, Announce) and self._subscription.rebalance_listener is None:
             self._announced |= call.partitions
-            self._returned()  # Nobody has to be told, so nobody has to poll.
+            self._returned()  # There is no listener to call, so there is nothing to poll for.
 
     def _returned(self) -> None:
         self.asked = None
@@ -98,17 +124,17 @@ class Listening:
         if self._committing is None:
             consumed = self._subscription.all_consumed_offsets()
             going = {tp: offset for tp, offset in consumed.items() if tp in asked.partitions}
-            self._committing = self._coordinator.start_and_knock(self._commit_what_goes, going)
+            self._committing = self._coordinator.start_and_wake(self._commit_what_goes, going)
         return bool(self._committing.is_done)
 
     async def _commit_what_goes(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         try:
-            await self._coordinator.commits.commit(offsets, self._coordinator.config["session_timeout_ms"])
+            await self._commits.commit(offsets, self._coordinator.config["session_timeout_ms"] / 1000)
         except Errors.KafkaError as error:
             log.warning(
                 "group %r, member %r: what is revoked could not be committed: %s",
                 self._coordinator.group_id,
-                self._coordinator.membership.member_id,
+                self._coordinator.member.membership.member_id,
                 error,
             )
         except Exception as error:  # Of the offsets: what cannot be encoded, for one.
@@ -118,7 +144,7 @@ class Listening:
         # The user may have polled long after the machine asked. What was lost before it was announced is
         # neither announced nor reported as lost.
         if isinstance(asked, Announce):
-            if self._coordinator.in_group:
+            if self._coordinator.member.in_group:
                 self._announced |= asked.partitions
                 self._tell("on_partitions_assigned", "assigned", asked.partitions)
             return
