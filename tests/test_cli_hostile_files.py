@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kafka_assignors.cli import jsontext, main
+from kafka_assignors_cli import jsontext, main
 from kafka_assignors_spark.result import RECORDED, to_json
 from spark_validation.tests.report_sample import sample
 

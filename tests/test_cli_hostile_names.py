@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from kafka_assignors.cli import main
-from kafka_assignors.cli.grouptables import description, group_list
-from kafka_assignors.cli.lint import report_renderables
 from kafka_assignors.lint import Finding, NotJudged, Report, Severity
 from kafka_assignors.livegroup import Coordinator, LiveGroup, LiveMember, as_group
 from kafka_assignors.outlook import outlook
 from kafka_assignors.protocol import Subscription
 from kafka_assignors.strategies import Sticky
+from kafka_assignors_cli import main
+from kafka_assignors_cli.grouptables import description, group_list
+from kafka_assignors_cli.lint import report_renderables
 from tests.golden_tables.check import rendered
 from tests.hostile_names import NAMES
 from tests.test_cli_tables import LIVE, TOPIC

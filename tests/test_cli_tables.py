@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from rich.console import RenderableType
 
-from kafka_assignors.cli.fitted import Column, FittedTable, Kind
-from kafka_assignors.cli.grouptables import description, group_list
-from kafka_assignors.cli.judgements import judgement_renderables
-from kafka_assignors.cli.lint import report_renderables
 from kafka_assignors.group import Topic
 from kafka_assignors.lint import Finding, NotJudged, Report, Severity
 from kafka_assignors.livegroup import Coordinator, LiveGroup, LiveMember, as_group
 from kafka_assignors.outlook import outlook
 from kafka_assignors.protocol import Subscription
 from kafka_assignors.strategies import CooperativeSticky, Range, RoundRobin
+from kafka_assignors_cli.fitted import Column, FittedTable, Kind
+from kafka_assignors_cli.grouptables import description, group_list
+from kafka_assignors_cli.judgements import judgement_renderables
+from kafka_assignors_cli.lint import report_renderables
 from kafka_assignors_spark.policy import judge, read_policy, read_report
 from kafka_assignors_spark.result import to_json
 from spark_validation.tests.report_sample import sample

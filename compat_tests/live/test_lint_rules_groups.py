@@ -17,8 +17,8 @@ from compat_tests.java.member import JavaMember
 from compat_tests.kafka_cluster import Kafka
 from compat_tests.librdkafka import leave
 from compat_tests.live.lint_scenes import Scene, first_error, poll_until
-from kafka_assignors.cli import main
 from kafka_assignors.livegroup import CLASSIC, CONSUMER, LiveMember
+from kafka_assignors_cli import main
 from kafka_assignors_kafka_python import StickyAssignor
 
 POD_OF_A_DEPLOYMENT = "orders-7d9f8b6c5-x2x4z"

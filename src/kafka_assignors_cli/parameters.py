@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from kafka_assignors.cli.errors import CannotRun
+from kafka_assignors_cli.errors import CannotRun
 
 __all__ = ["parameters"]
 

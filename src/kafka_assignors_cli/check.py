@@ -12,16 +12,16 @@ import typer
 
 from kafka_assignors.certificate import Certificate, CertificateError, check, criteria_of, prove
 from kafka_assignors.certificate.criteria import named_criterion, require_criteria
-from kafka_assignors.cli.console import ProgressReport, emit
-from kafka_assignors.cli.errors import CannotRun, ExitCode
-from kafka_assignors.cli.jsontext import Form, opened, read_forms, read_groups
-from kafka_assignors.cli.named import load_named_strategy, split_names
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.jsonform import parse_assignment, parse_certificate, proof_to_json
 from kafka_assignors.leader import InvalidAssignmentError
 from kafka_assignors.scale import PLAIN, Scale
 from kafka_assignors.strategies import Strategy
 from kafka_assignors.strategies.contract import AnyCriterion, scale_of
+from kafka_assignors_cli.console import ProgressReport, emit
+from kafka_assignors_cli.errors import CannotRun, ExitCode
+from kafka_assignors_cli.jsontext import Form, opened, read_forms, read_groups
+from kafka_assignors_cli.named import load_named_strategy, split_names
 
 __all__ = ["EPILOG", "check_assignments"]
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafka_assignors.cli.errors import CannotRun
-from kafka_assignors.cli.properties import read_properties
+from kafka_assignors_cli.errors import CannotRun
+from kafka_assignors_cli.properties import read_properties
 
 if TYPE_CHECKING:
     from kafka_assignors_confluent import Cluster

@@ -6,8 +6,8 @@ import os
 import sys
 from collections.abc import Iterable
 
-from kafka_assignors.cli.errors import CannotRun
 from kafka_assignors.strategies import Strategy, StrategyError, load_strategy
+from kafka_assignors_cli.errors import CannotRun
 
 __all__ = ["add_current_directory", "load_named_strategy", "split_names"]
 

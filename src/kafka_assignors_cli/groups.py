@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafka_assignors.cli.cluster import (
+from kafka_assignors.livegroup import LiveGroup, as_group, hidden_topics_problem
+from kafka_assignors.outlook import Outlook, outlook
+from kafka_assignors.strategies import Strategy, strategy_names
+from kafka_assignors.strategies.contract import runs_on_broker
+from kafka_assignors_cli.cluster import (
     BootstrapServer,
     ClusterOptions,
     CommandConfig,
@@ -19,16 +23,12 @@ from kafka_assignors.cli.cluster import (
     cluster_errors,
     connected,
 )
-from kafka_assignors.cli.console import ProgressReport, emit, note, printable
-from kafka_assignors.cli.errors import CannotRun
-from kafka_assignors.cli.groupfigures import describe_json, summary_json
-from kafka_assignors.cli.grouptables import description, group_list
-from kafka_assignors.cli.named import load_named_strategy, split_names
-from kafka_assignors.cli.watch import Snapshot, show
-from kafka_assignors.livegroup import LiveGroup, as_group, hidden_topics_problem
-from kafka_assignors.outlook import Outlook, outlook
-from kafka_assignors.strategies import Strategy, strategy_names
-from kafka_assignors.strategies.contract import runs_on_broker
+from kafka_assignors_cli.console import ProgressReport, emit, note, printable
+from kafka_assignors_cli.errors import CannotRun
+from kafka_assignors_cli.groupfigures import describe_json, summary_json
+from kafka_assignors_cli.grouptables import description, group_list
+from kafka_assignors_cli.named import load_named_strategy, split_names
+from kafka_assignors_cli.watch import Snapshot, show
 
 if TYPE_CHECKING:
     from kafka_assignors_confluent import Cluster

@@ -7,8 +7,8 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from kafka_assignors.cli.console import emit_renderable, printable
-from kafka_assignors.cli.fitted import Column, FittedTable, Kind
+from kafka_assignors_cli.console import emit_renderable, printable
+from kafka_assignors_cli.fitted import Column, FittedTable, Kind
 from kafka_assignors_spark.policy import GroupJudgement, Judgement, Outcome, Report, Rule, RuleJudgement
 
 __all__ = ["FORMAT", "judgement_renderables", "judgement_to_json", "print_judgement"]

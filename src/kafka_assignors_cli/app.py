@@ -11,9 +11,9 @@ from typing import Annotated
 import typer
 
 import kafka_assignors
-from kafka_assignors.cli import archive, assign, check, groups, lint, replay, strategies, validate
-from kafka_assignors.cli.console import emit, flush, note, stdout_failed
-from kafka_assignors.cli.errors import CannotRun, ExitCode, PipeClosed
+from kafka_assignors_cli import archive, assign, check, groups, lint, replay, strategies, validate
+from kafka_assignors_cli.console import emit, flush, note, stdout_failed
+from kafka_assignors_cli.errors import CannotRun, ExitCode, PipeClosed
 
 __all__ = ["app", "run"]
 

@@ -6,10 +6,10 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kafka_assignors.cli.errors import CannotRun
 from kafka_assignors.lint import BrokerBounds, MemberConfig, NotJudged, StrategyUse, live_members
 from kafka_assignors.livegroup import CLASSIC, LiveGroup
 from kafka_assignors.protocol import GroupMetadata
+from kafka_assignors_cli.errors import CannotRun
 
 __all__ = ["Live", "LiveSource", "read_live"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kafka_assignors.cli.errors import CannotRun
 from kafka_assignors.textfile import MOST_BYTES, TextFileError, read_text
+from kafka_assignors_cli.errors import CannotRun
 
 __all__ = ["read_file"]
 

@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kafka_assignors.cli.console import ProgressReport
-from kafka_assignors.cli.errors import CannotRun
+from kafka_assignors_cli.console import ProgressReport
+from kafka_assignors_cli.errors import CannotRun
 
 if TYPE_CHECKING:
     from kafka_assignors_spark.result import Progress, ReplayOptions, ReplayResult

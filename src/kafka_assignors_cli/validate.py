@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafka_assignors.cli.console import note
-from kafka_assignors.cli.errors import CannotRun, ExitCode
-from kafka_assignors.cli.jsontext import read_document
-from kafka_assignors.cli.named import add_current_directory, split_names
-from kafka_assignors.cli.parameters import parameters
-from kafka_assignors.cli.replaying import run_with_progress
-from kafka_assignors.cli.textfiles import read_file
-from kafka_assignors.cli.toml import parse_toml
-from kafka_assignors.cli.written import prepare, write
+from kafka_assignors_cli.console import note
+from kafka_assignors_cli.errors import CannotRun, ExitCode
+from kafka_assignors_cli.jsontext import read_document
+from kafka_assignors_cli.named import add_current_directory, split_names
+from kafka_assignors_cli.parameters import parameters
+from kafka_assignors_cli.replaying import run_with_progress
+from kafka_assignors_cli.textfiles import read_file
+from kafka_assignors_cli.toml import parse_toml
+from kafka_assignors_cli.written import prepare, write
 
 if TYPE_CHECKING:
     from kafka_assignors_spark.policy import Policy, Report
@@ -76,7 +76,7 @@ def validate(
     master: Annotated[str, typer.Option(metavar="URL", help="Spark's master.")] = "local[*]",
 ) -> int:
     """Hold the replay of a history against a policy: may this strategy go to production?"""
-    from kafka_assignors.cli.judgements import judgement_to_json, print_judgement
+    from kafka_assignors_cli.judgements import judgement_to_json, print_judgement
     from kafka_assignors_spark.policy import Outcome, judge
 
     rules = _policy(policy)

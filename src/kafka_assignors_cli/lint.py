@@ -14,12 +14,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from kafka_assignors.cli.console import emit, emit_renderable, printable
-from kafka_assignors.cli.errors import CannotRun, ExitCode
-from kafka_assignors.cli.lintlive import LiveSource, read_live
-from kafka_assignors.cli.memberfiles import read_member_file
-from kafka_assignors.cli.named import load_named_strategy, split_names
-from kafka_assignors.cli.properties import read_properties
 from kafka_assignors.lint import (
     RULES,
     Client,
@@ -34,6 +28,12 @@ from kafka_assignors.lint import (
     strategy_use,
 )
 from kafka_assignors.strategies import Strategy, StrategyError
+from kafka_assignors_cli.console import emit, emit_renderable, printable
+from kafka_assignors_cli.errors import CannotRun, ExitCode
+from kafka_assignors_cli.lintlive import LiveSource, read_live
+from kafka_assignors_cli.memberfiles import read_member_file
+from kafka_assignors_cli.named import load_named_strategy, split_names
+from kafka_assignors_cli.properties import read_properties
 
 __all__ = ["EPILOG", "lint_members", "report_renderables"]
 

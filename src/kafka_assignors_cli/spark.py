@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kafka_assignors.cli.errors import CannotRun
+from kafka_assignors_cli.errors import CannotRun
 
 __all__ = ["Master", "SparkConfig", "spark_properties"]
 

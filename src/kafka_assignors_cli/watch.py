@@ -11,8 +11,8 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from kafka_assignors.cli.console import ProgressReport, emit, emit_renderable, flush, note, printable
-from kafka_assignors.cli.errors import CannotRun
+from kafka_assignors_cli.console import ProgressReport, emit, emit_renderable, flush, note, printable
+from kafka_assignors_cli.errors import CannotRun
 
 __all__ = ["Snapshot", "show"]
 

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from kafka_assignors.cli.errors import CannotRun
 from kafka_assignors.tomltext import NoTomlReaderError, TomlError, read_toml
+from kafka_assignors_cli.errors import CannotRun
 
 __all__ = ["parse_toml"]
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kafka_assignors.cli.errors import CannotRun
-from kafka_assignors.cli.jsontext import read_document
-from kafka_assignors.cli.textfiles import read_file
-from kafka_assignors.cli.toml import parse_toml
 from kafka_assignors.tomltext import excess
+from kafka_assignors_cli.errors import CannotRun
+from kafka_assignors_cli.jsontext import read_document
+from kafka_assignors_cli.textfiles import read_file
+from kafka_assignors_cli.toml import parse_toml
 
 __all__ = ["MemberFile", "read_member_file"]
 

@@ -8,11 +8,11 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from kafka_assignors.cli.console import printable
-from kafka_assignors.cli.fitted import Column, FittedTable, Kind
-from kafka_assignors.cli.groupfigures import assumptions, member_lag, problems_of, rack_misses, summarize
 from kafka_assignors.livegroup import LiveGroup
 from kafka_assignors.outlook import Outlook, Prospect
+from kafka_assignors_cli.console import printable
+from kafka_assignors_cli.fitted import Column, FittedTable, Kind
+from kafka_assignors_cli.groupfigures import assumptions, member_lag, problems_of, rack_misses, summarize
 
 __all__ = ["description", "group_list"]
 

@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from kafka_assignors.cli.console import note
-from kafka_assignors.cli.errors import CannotRun
-from kafka_assignors.cli.named import load_named_strategy, split_names
-from kafka_assignors.cli.parameters import parameters
-from kafka_assignors.cli.properties import read_properties
-from kafka_assignors.cli.replaying import needs_spark, run_with_progress
-from kafka_assignors.cli.spark import Master, SparkConfig, spark_properties
-from kafka_assignors.cli.written import prepare, write
+from kafka_assignors_cli.console import note
+from kafka_assignors_cli.errors import CannotRun
+from kafka_assignors_cli.named import load_named_strategy, split_names
+from kafka_assignors_cli.parameters import parameters
+from kafka_assignors_cli.properties import read_properties
+from kafka_assignors_cli.replaying import needs_spark, run_with_progress
+from kafka_assignors_cli.spark import Master, SparkConfig, spark_properties
+from kafka_assignors_cli.written import prepare, write
 
 __all__ = ["EPILOG", "replay"]
 
@@ -143,7 +143,7 @@ def replay(
     properties = spark_properties(spark_config)
 
     with needs_spark("replay"):
-        from kafka_assignors.cli.tables import print_replay
+        from kafka_assignors_cli.tables import print_replay
         from kafka_assignors_spark.report import html_report, json_report
         from kafka_assignors_spark.result import Mode, ReplayOptions
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any, BinaryIO, Generic, NoReturn, TypeVar
 
-from kafka_assignors.cli.errors import CannotRun
 from kafka_assignors.group import Group
 from kafka_assignors.jsonform import InvalidFieldError, Path, format_path, parse_group
+from kafka_assignors_cli.errors import CannotRun
 
 __all__ = ["Form", "opened", "read_document", "read_forms", "read_groups"]
 

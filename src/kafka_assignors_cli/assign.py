@@ -12,11 +12,6 @@ from typing import Annotated, Any
 import typer
 
 from kafka_assignors.certificate import criteria_of, prove
-from kafka_assignors.cli.console import ProgressReport, emit, note
-from kafka_assignors.cli.errors import CannotRun, ExitCode
-from kafka_assignors.cli.explained import about_loads, sentences
-from kafka_assignors.cli.jsontext import opened, read_groups
-from kafka_assignors.cli.named import load_named_strategy
 from kafka_assignors.explain import Explanation, explain
 from kafka_assignors.explain_reduced import explain_layers, explain_reduced
 from kafka_assignors.group import Assignment, Group, InvalidGroupError
@@ -39,6 +34,11 @@ from kafka_assignors.strategies import (
     SupportsFindings,
 )
 from kafka_assignors.strategies.contract import AnyCriterion, scale_of
+from kafka_assignors_cli.console import ProgressReport, emit, note
+from kafka_assignors_cli.errors import CannotRun, ExitCode
+from kafka_assignors_cli.explained import about_loads, sentences
+from kafka_assignors_cli.jsontext import opened, read_groups
+from kafka_assignors_cli.named import load_named_strategy
 
 __all__ = ["EPILOG", "assign"]
 

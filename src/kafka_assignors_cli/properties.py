@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kafka_assignors.cli.errors import CannotRun
-from kafka_assignors.cli.textfiles import read_file
+from kafka_assignors_cli.errors import CannotRun
+from kafka_assignors_cli.textfiles import read_file
 
 __all__ = ["read_properties"]
 

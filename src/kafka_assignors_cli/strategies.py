@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 
-from kafka_assignors.cli.console import emit, note
 from kafka_assignors.strategies import StrategyError, load_strategy, strategy_names
+from kafka_assignors_cli.console import emit, note
 
 __all__ = ["EPILOG", "strategies"]
 

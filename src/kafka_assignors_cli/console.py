@@ -20,8 +20,8 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from kafka_assignors.cli.errors import CannotRun, PipeClosed
-from kafka_assignors.cli.fitted import FittedTable
+from kafka_assignors_cli.errors import CannotRun, PipeClosed
+from kafka_assignors_cli.fitted import FittedTable
 
 __all__ = ["ProgressReport", "emit", "emit_renderable", "flush", "note", "printable", "stdout_failed"]
 

@@ -9,8 +9,8 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from kafka_assignors.cli.console import emit_renderable, printable
-from kafka_assignors.cli.fitted import Column, FittedTable, Kind
+from kafka_assignors_cli.console import emit_renderable, printable
+from kafka_assignors_cli.fitted import Column, FittedTable, Kind
 from kafka_assignors_spark.report.findings import (
     Finding,
     StrategyTotal,

@@ -15,7 +15,7 @@ __all__ = ["main"]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `kafka-assignors` with `arguments` (those of the process if None) and return its exit code."""
     try:
-        from kafka_assignors.cli.app import run
+        from kafka_assignors_cli.app import run
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in {"typer", "click", "rich"}:
             raise

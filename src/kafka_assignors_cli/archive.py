@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafka_assignors.cli.cluster import BootstrapServer, CommandConfig, Timeout
-from kafka_assignors.cli.console import ProgressReport, emit, note
-from kafka_assignors.cli.errors import CannotRun
-from kafka_assignors.cli.properties import read_properties
-from kafka_assignors.cli.spark import Master, SparkConfig, spark_properties
+from kafka_assignors_cli.cluster import BootstrapServer, CommandConfig, Timeout
+from kafka_assignors_cli.console import ProgressReport, emit, note
+from kafka_assignors_cli.errors import CannotRun
+from kafka_assignors_cli.properties import read_properties
+from kafka_assignors_cli.spark import Master, SparkConfig, spark_properties
 
 if TYPE_CHECKING:
     from kafka_assignors_spark.archive import ArchiveProgress, ArchiveResult

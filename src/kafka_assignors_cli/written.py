@@ -7,7 +7,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from kafka_assignors.cli.errors import CannotRun
+from kafka_assignors_cli.errors import CannotRun
 
 __all__ = ["prepare", "write"]
 
