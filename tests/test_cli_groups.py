@@ -15,9 +15,8 @@ from kafka_assignors.livegroup import LiveGroup, LiveMember, as_group
 from kafka_assignors.outlook import outlook
 from kafka_assignors.strategies import Sticky
 from kafka_assignors_cli import main
-from kafka_assignors_cli.console import ProgressReport
-from kafka_assignors_cli.errors import CannotRun
-from kafka_assignors_cli.groupfigures import describe_json, summarize
+from kafka_assignors_cli.console import CannotRun, ProgressReport
+from kafka_assignors_cli.group_tables import describe_json, summarize
 from kafka_assignors_cli.watch import Snapshot, show
 
 LIVE = LiveGroup(

@@ -281,4 +281,4 @@ def test_a_group_that_is_rebalancing_is_not_judged(kafka: Kafka, capsys: pytest.
         group.start("newcomer", ["sticky"])
         capsys.readouterr()
         group.wait_for("lint to find the group rebalancing", lambda: main(live) == 2)
-        assert "is rebalancing (PreparingRebalance), so nobody can say" in capsys.readouterr().err
+        assert "is rebalancing (PreparingRebalance), so its strategy is not known" in capsys.readouterr().err

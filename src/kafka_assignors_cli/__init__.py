@@ -1,7 +1,7 @@
-"""The command line. It parses, calls and prints; what it calls can be had from Python as well.
+"""The command line. It parses options, calls functions that Python programs can call as well, and prints.
 
-Importing this package imports nothing else, so that an installation without the extra `cli` can still say
-what it lacks.
+Importing this package imports no other module, so that an installation without the extra `cli` can name the
+missing package.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run `kafka-assignors` with `arguments` (those of the process if None) and return its exit code."""
+    """Run `kafka-assignors` with `arguments` (by default those of the process) and return its exit code."""
     try:
         from kafka_assignors_cli.app import run
     except ModuleNotFoundError as error:

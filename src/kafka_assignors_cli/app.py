@@ -12,19 +12,27 @@ import typer
 
 import kafka_assignors
 from kafka_assignors_cli import archive, assign, check, groups, lint, replay, strategies, validate
-from kafka_assignors_cli.console import emit, flush, note, stdout_failed
-from kafka_assignors_cli.errors import CannotRun, ExitCode, PipeClosed
+from kafka_assignors_cli.console import (
+    CannotRun,
+    ExitCode,
+    PipeClosed,
+    emit,
+    flush,
+    note,
+    stdout_failed,
+)
 
 __all__ = ["app", "run"]
 
-EPILOG = """Exit codes: 0 done; 1 kept for a verdict that fails; 2 bad input, or it cannot run, and one \
-line on stderr says why; 70 an internal error: set KAFKA_ASSIGNORS_TRACEBACK=1 to see the traceback.
+EPILOG = """Exit codes: 0 done; 1 a check failed, never used for errors; 2 bad input, or the command cannot \
+run, and one line on stderr says why; 70 an internal error: set KAFKA_ASSIGNORS_TRACEBACK=1 to see the \
+traceback.
 
 Data goes to stdout, everything else to stderr.
 """
 
 TRACEBACK = "KAFKA_ASSIGNORS_TRACEBACK"
-"""The environment variable that asks for the traceback of an internal error."""
+"""The environment variable that turns on the traceback of an internal error."""
 
 app = typer.Typer(
     name="kafka-assignors",
@@ -42,7 +50,7 @@ app.command(epilog=replay.EPILOG)(replay.replay)
 app.command(epilog=strategies.EPILOG)(strategies.strategies)
 app.command(epilog=validate.EPILOG)(validate.validate)
 
-# typer brings its own copy of click from some version on, and names this class in neither.
+# Newer versions of typer contain a copy of click, and no version exports this class.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
@@ -61,20 +69,19 @@ def _main(
 ) -> None:
     """Partition assignment for Kafka consumer groups.
 
-    See what a strategy does with a group, look at the groups of a running cluster, judge a change of strategy
-    before you roll it out, keep the history of your groups, replay it under other strategies, and hold the
-    outcome against a policy.
+    Assign the partitions of a group, inspect the groups of a running cluster, check a change of strategy
+    before you roll it out, keep the history of your groups, replay it under other strategies, and check the
+    result against a policy.
     """
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command to its end and return its exit code."""
+    """Run one command and return its exit code."""
     try:
         code = _run(arguments)
         flush()
-        if (
-            code == ExitCode.INTERRUPTED
-        ):  # Newer versions of typer make Ctrl-C an exit code, older ones abort.
+        # Newer versions of typer turn Ctrl-C into an exit code, older ones abort.
+        if code == ExitCode.INTERRUPTED:
             raise KeyboardInterrupt
         return int(code or ExitCode.OK)
     except CannotRun as error:
@@ -86,7 +93,7 @@ def run(arguments: Sequence[str]) -> int:
         return ExitCode.INTERRUPTED
     except PipeClosed:
         return ExitCode.PIPE_CLOSED
-    except (Exception, SystemExit) as error:  # A strategy that is loaded may end the process, too.
+    except (Exception, SystemExit) as error:  # A loaded strategy may also call sys.exit.
         return _internal_error(error)
 
 
@@ -95,12 +102,12 @@ def _run(arguments: Sequence[str]) -> int | None:
         code: int | None = app(args=list(arguments), prog_name="kafka-assignors", standalone_mode=False)
         return code
     except OSError as error:
-        # Help is not written by us, so nobody has asked yet why that failed.
+        # typer writes the help, so its errors do not pass through `emit`.
         if error.errno not in (errno.ENOSPC, errno.EPIPE):
             raise
         raise stdout_failed(error) from None
     except SystemExit as error:
-        # What rich and typer make of a closed pipe, with an exit code that is a verdict here.
+        # rich and typer turn a closed pipe into exit code 1, which means a failed check here.
         if not isinstance(error.__context__, BrokenPipeError):
             raise
         raise stdout_failed(error.__context__) from None
@@ -112,7 +119,7 @@ def _fail(message: str) -> int:
 
 
 def _internal_error(error: BaseException) -> int:
-    """Tell a defect from a verdict, which a traceback with Python's exit code 1 would look like."""
+    """Report a defect with an exit code of its own: Python's exit code 1 would read as a failed check."""
     wanted = bool(os.environ.get(TRACEBACK))
     if wanted:
         traceback.print_exception(error)

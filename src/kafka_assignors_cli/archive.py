@@ -1,4 +1,4 @@
-"""`kafka-assignors archive`: the history of consumer groups, kept before the brokers compact it."""
+"""`kafka-assignors archive`: keeps the history of consumer groups before the brokers compact it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafka_assignors_cli.cluster import BootstrapServer, CommandConfig, Timeout
-from kafka_assignors_cli.console import ProgressReport, emit, note
-from kafka_assignors_cli.errors import CannotRun
-from kafka_assignors_cli.properties import read_properties
-from kafka_assignors_cli.spark import Master, SparkConfig, spark_properties
+from kafka_assignors_cli.console import CannotRun, ProgressReport, emit, note
+from kafka_assignors_cli.options import (
+    BootstrapServer,
+    ClusterOptions,
+    CommandConfig,
+    JsonOutput,
+    Master,
+    SparkConfig,
+    Timeout,
+    require_spark_extra,
+    spark_properties,
+)
 
 if TYPE_CHECKING:
-    from kafka_assignors_spark.archive import ArchiveProgress, ArchiveResult
+    from kafka_assignors_spark.archive import ArchiveOptions, ArchiveProgress, ArchiveResult
 
 __all__ = ["EPILOG", "archive"]
 
@@ -33,8 +40,8 @@ kafka-assignors replay archive/
 
 Brokers compact __consumer_offsets, so that they remember little more than the last generation of a group. \
 The archive keeps every record of a group that it sees, and none of the offset commits, as Parquet by date, \
-with the topics beside them. A run goes on where the last one ended, however that ended: no record is \
-missing or there twice. One archive is of one cluster.
+with the topics beside them. A run continues where the last one ended, also after a kill: no record is \
+missing or duplicated. One archive is of one cluster.
 
 client.properties holds librdkafka's properties, one name=value per line: passwords have no place on a \
 command line. s3.properties is in Spark's own form: spark.jars.packages, spark.hadoop.fs.s3a.… and so on.
@@ -45,82 +52,63 @@ Exit codes: 0 done: with --once all is archived, without it was told to end; 2 i
 on stderr says why; 130 --once was told to end before all was archived.
 """
 
-_SPARK_EXTRA = {"pyspark", "pyarrow", "confluent_kafka"}
 _LINE_INTERVAL_S = 60.0
-"""Between two lines of progress of a process that runs for months."""
+"""The time between two lines of progress of a process that runs for months."""
+
+
+To = Annotated[
+    str,
+    typer.Option("--to", metavar="PATH", help="The archive: a folder or URL that Hadoop can write to."),
+]
+Once = Annotated[
+    bool, typer.Option("--once", help="End when everything that was there at the start is archived.")
+]
+Interval = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS",
+        min=0.0,
+        help="The wait between batches when no records are left. Each batch writes at least one file.",
+    ),
+]
+MaxOffsets = Annotated[
+    int,
+    typer.Option(
+        metavar="N", min=1, help="The longest batch, in offsets of all partitions of the topic together."
+    ),
+]
 
 
 def archive(
-    to: Annotated[
-        str,
-        typer.Option("--to", metavar="PATH", help="The archive: a folder or URL that Hadoop can write to."),
-    ],
+    to: To,
     bootstrap_server: BootstrapServer = None,
     command_config: CommandConfig = None,
     timeout: Timeout = None,
-    once: Annotated[
-        bool, typer.Option("--once", help="End when everything that was there at the start is archived.")
-    ] = False,
-    interval: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS",
-            min=0.0,
-            help="How long to wait between batches when it has caught up. Every batch is a file or more.",
-        ),
-    ] = 300.0,
-    max_offsets: Annotated[
-        int,
-        typer.Option(
-            metavar="N", min=1, help="The longest batch, in offsets of all partitions of the topic together."
-        ),
-    ] = 1_000_000,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Print what was done as one line of JSON.", rich_help_panel="Output"),
-    ] = False,
+    once: Once = False,
+    interval: Interval = 300.0,
+    max_offsets: MaxOffsets = 1_000_000,
+    as_json: JsonOutput = False,
     master: Master = None,
     spark_config: SparkConfig = None,
 ) -> None:
     """Keep the history of consumer groups: copy their records to Parquet before the brokers compact them."""
-    config = read_properties(command_config) if command_config is not None else {}
-    servers = bootstrap_server or config.get("bootstrap.servers")
-    if not servers:
-        raise CannotRun(
-            "give --bootstrap-server HOST:PORT, or bootstrap.servers in the file of --command-config"
-        )
+    address = ClusterOptions(bootstrap_server, command_config, timeout).address()
     properties = spark_properties(spark_config)
-    try:
-        from kafka_assignors_spark.archive import ArchiveError, ArchiveOptions, run_archive
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in _SPARK_EXTRA:
-            raise
-        raise CannotRun(f'archive needs {error.name}: pip install "kafka-assignors[spark]"') from None
+    with require_spark_extra("archive"):
+        from kafka_assignors_spark.archive import ArchiveOptions
 
     options = ArchiveOptions(
         path=to,
-        bootstrap_servers=servers,
+        bootstrap_servers=address.bootstrap_servers,
         once=once,
         interval_seconds=interval,
         max_offsets_per_batch=max_offsets,
-        client_config=config,
-        timeout_seconds=timeout or 10.0,
+        client_config=address.config,
+        timeout_seconds=address.timeout_s,
         master=master,
         spark_config=properties,
     )
-    line_interval_s = None if once else _LINE_INTERVAL_S
-    with (
-        _told_to_stop() as stop,
-        ProgressReport("asking the cluster", delay_s=0.5, line_interval_s=line_interval_s) as progress,
-    ):
-
-        def on_progress(step: ArchiveProgress) -> None:
-            progress.update(step.phase, step.counts.records, detail=_lag(step))
-
-        try:
-            result = run_archive(options, on_progress, lambda text: note(f"warning: {text}"), stop)
-        except ArchiveError as error:
-            raise CannotRun(str(error)) from error
+    result = _run(options)
     if as_json:
         emit(json.dumps(result.to_json()))
     else:
@@ -130,9 +118,28 @@ def archive(
         raise KeyboardInterrupt
 
 
+def _run(options: ArchiveOptions) -> ArchiveResult:
+    """Archive with progress on stderr, until all is archived or a signal ends it."""
+    from kafka_assignors_spark.archive import ArchiveError, run_archive
+
+    line_interval_s = None if options.once else _LINE_INTERVAL_S
+    with (
+        _stop_signals() as stop,
+        ProgressReport("asking the cluster", delay_s=0.5, line_interval_s=line_interval_s) as progress,
+    ):
+
+        def on_progress(step: ArchiveProgress) -> None:
+            progress.update(step.phase, step.counts.records, detail=_lag(step))
+
+        try:
+            return run_archive(options, on_progress, lambda text: note(f"warning: {text}"), stop)
+        except ArchiveError as error:
+            raise CannotRun(str(error)) from error
+
+
 @contextlib.contextmanager
-def _told_to_stop() -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set. A second Ctrl-C interrupts."""
+def _stop_signals() -> Iterator[threading.Event]:
+    """An event that Ctrl-C and SIGTERM set; a second Ctrl-C interrupts."""
     stop = threading.Event()
     told = False
 
@@ -141,7 +148,8 @@ def _told_to_stop() -> Iterator[threading.Event]:
         if told and number == signal.SIGINT:
             raise KeyboardInterrupt
         if not told:
-            # Before `set`, which takes a lock: a second signal that interrupts it must not wait for it.
+            # Assigned before `set`, which takes a lock: a second signal during `set` must not wait for that
+            # lock.
             told = True
             stop.set()
 

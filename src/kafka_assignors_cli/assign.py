@@ -1,4 +1,4 @@
-"""`kafka-assignors assign`: what a strategy does with a group."""
+"""`kafka-assignors assign`: assigns the partitions of a group, measures the result, and explains it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import statistics
 import sys
 import time
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -34,11 +35,10 @@ from kafka_assignors.strategies import (
     SupportsFindings,
 )
 from kafka_assignors.strategies.contract import AnyCriterion, scale_of
-from kafka_assignors_cli.console import ProgressReport, emit, note
-from kafka_assignors_cli.errors import CannotRun, ExitCode
-from kafka_assignors_cli.explained import about_loads, sentences
-from kafka_assignors_cli.jsontext import opened, read_groups
-from kafka_assignors_cli.named import load_named_strategy
+from kafka_assignors_cli.console import CannotRun, ExitCode, ProgressReport, emit, note
+from kafka_assignors_cli.explain_text import about_loads, sentences
+from kafka_assignors_cli.files import open_lines, read_groups
+from kafka_assignors_cli.options import load_named_strategy
 
 __all__ = ["EPILOG", "assign"]
 
@@ -67,6 +67,18 @@ The answer, a line for each group:  {"assignment": {"m1": {"orders": [0, 1]}, "m
 _TIMED_RUNS = 3
 
 
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """The same for each group of the input. `criteria` is None if the strategy declares none."""
+
+    strategy: Strategy
+    protocol: RebalanceProtocol
+    criteria: tuple[AnyCriterion, ...] | None
+    certify: bool
+    explain: bool
+    time: bool
+
+
 def assign(
     file: Annotated[
         str,
@@ -78,8 +90,8 @@ def assign(
     protocol: Annotated[
         RebalanceProtocol | None,
         typer.Option(
-            help="The rebalance protocol the group runs; by default the one the strategy prefers. Under "
-            "cooperative, 'withheld' tells what waits until its owner has revoked it.",
+            help="The rebalance protocol of the group; by default the one the strategy prefers. Under "
+            "cooperative, 'withheld' lists the partitions that wait until their owner has revoked them.",
         ),
     ] = None,
     timed: Annotated[
@@ -90,46 +102,62 @@ def assign(
         bool,
         typer.Option(
             "--certify",
-            help="Add the certificate that no assignment is better by the criteria of the strategy. Exit "
-            "code 1, and the improvement in its place, if one is.",
+            help="Add the certificate that no assignment is better by the criteria of the strategy. If one "
+            "is, add the improvement instead, and exit with 1.",
         ),
     ] = False,
     explained: Annotated[
         bool,
-        typer.Option(
-            "--explain",
-            help="Add why each partition moved, and say it in words on stderr.",
-        ),
+        typer.Option("--explain", help="Add the reason for each move, and print it as text on stderr."),
     ] = False,
 ) -> None:
     """Assign the partitions of groups given in JSON, and measure the result."""
     chosen = load_named_strategy(strategy)
-    if protocol is None:
-        protocol = chosen.protocols[0]
-    elif protocol not in chosen.protocols:
-        can = " and ".join(each.value for each in chosen.protocols)
-        raise CannotRun(f"strategy {strategy!r} does not run under {protocol.value}, only under {can}")
     criteria = criteria_of(chosen)
     if certify and criteria is None and not isinstance(chosen, Reduces):
         raise CannotRun(
             f"--certify: strategy {strategy!r} does not promise the best assignment, for it declares no "
             "criteria; `kafka-assignors check` judges its assignments by criteria of yours"
         )
+    request = _Request(
+        chosen,
+        _protocol(chosen, strategy, protocol),
+        criteria,
+        certify=certify,
+        explain=explained,
+        time=timed,
+    )
+    verdict = _assign_all(request, file)
+    if verdict:
+        raise typer.Exit(verdict)
+
+
+def _protocol(strategy: Strategy, name: str, asked: RebalanceProtocol | None) -> RebalanceProtocol:
+    if asked is None:
+        return strategy.protocols[0]
+    if asked not in strategy.protocols:
+        can = " and ".join(each.value for each in strategy.protocols)
+        raise CannotRun(f"strategy {name!r} does not run under {asked.value}, only under {can}")
+    return asked
+
+
+def _assign_all(request: _Request, file: str) -> ExitCode:
+    """Print an answer for each group in the file; the exit code fails if an assignment can be improved."""
     verdict = ExitCode.OK
     without_members: list[str] = []
-    with opened(file) as (lines, source), ProgressReport("assigning: groups done") as progress:
+    with open_lines(file) as (lines, source), ProgressReport("assigning: groups done") as progress:
         for done, (where, group) in enumerate(read_groups(lines, source), 1):
-            answer, explanation = _answer(chosen, group, protocol, timed, where, criteria, certify, explained)
+            answer, explanation = _answer(request, group, where)
             if "improvement" in answer or "improvement" in answer.get("reduced", {}):
                 verdict = ExitCode.VERDICT_FAILED
             if not group.members:
                 without_members.append(where)
             if sys.stdout.isatty():
-                progress.close()  # From here on the answers themselves show how far it has come.
+                progress.close()  # From here on the answers themselves are the progress.
             emit(json.dumps(answer))
             if explanation is not None:
                 progress.close()
-                for sentence in sentences(explanation, chosen.name):
+                for sentence in sentences(explanation, request.strategy.name):
                     note(sentence)
                 if "loads" in answer:
                     note(about_loads(answer["loads"]))
@@ -137,23 +165,15 @@ def assign(
     if without_members:
         others = f" ({len(without_members) - 1} more like it)" if len(without_members) > 1 else ""
         note(f"{without_members[0]}: the group has no members, so nothing is assigned{others}")
-    if verdict:
-        raise typer.Exit(verdict)
+    return verdict
 
 
-def _answer(
-    strategy: Strategy,
-    group: Group,
-    protocol: RebalanceProtocol,
-    timed: bool,
-    where: str,
-    criteria: tuple[AnyCriterion, ...] | None,
-    certify: bool,
-    explained: bool,
-) -> tuple[dict[str, Any], Explanation | None]:
+def _answer(request: _Request, group: Group, where: str) -> tuple[dict[str, Any], Explanation | None]:
+    """The answer for one group, `where` in the input, and the explanation if one is asked for."""
+    strategy = request.strategy
     explanation = None
     try:
-        led = lead(strategy, group, protocol)
+        led = lead(strategy, group, request.protocol)
         scale = scale_of(strategy, group)
         answer: dict[str, Any] = {
             "assignment": assignment_to_json(led.target),
@@ -163,25 +183,25 @@ def _answer(
             answer["loads"] = loads_to_json(measure_loads(group, led.target, terms_of(strategy)))
         if isinstance(strategy, SupportsFindings) and (findings := strategy.findings(group)):
             answer["findings"] = list(findings)
-        if certify and isinstance(strategy, Reduces):
+        if request.certify and isinstance(strategy, Reduces):
             answer["reduced"] = _proof_of_reduced(strategy, group)
-        elif certify and criteria is not None:
-            answer.update(proof_to_json(prove(group, led.target, criteria, scale=scale)))
-        if explained:
-            explanation = _explained(strategy, group, led.target, criteria, scale)
+        elif request.certify and request.criteria is not None:
+            answer.update(proof_to_json(prove(group, led.target, request.criteria, scale=scale)))
+        if request.explain:
+            explanation = _explained(strategy, group, led.target, request.criteria, scale)
             answer["explanation"] = explanation_to_json(explanation)
-        if timed:
+        if request.time:
             answer["assign_ns"] = _assign_ns(strategy, group)
     except CannotRun:
         raise
     except (InvalidAssignmentError, InvalidGroupError) as error:
         raise CannotRun(f"{where}: {error}") from error
     except Exception as error:
-        # Its strategy may be anybody's code; ours raising here is as fatal to the answer.
+        # The strategy may be third-party code; an error in ours is as fatal to the answer.
         raise CannotRun(
             f"{where}: strategy {strategy.name!r} raised {type(error).__name__}: {error}"
         ) from error
-    if protocol is RebalanceProtocol.COOPERATIVE:
+    if request.protocol is RebalanceProtocol.COOPERATIVE:
         answer["withheld"] = {
             member: {topic: list(partitions) for topic, partitions in sorted(topics.items())}
             for member, topics in sorted(led.withheld.items())
@@ -198,7 +218,7 @@ def _explained(
     criteria: tuple[AnyCriterion, ...] | None,
     scale: Scale,
 ) -> Explanation:
-    """Why partitions moved; for a strategy that reduces the group, why those of what it made of it did."""
+    """Explain the moves; if the strategy reduces the group, explain them in the reduced group."""
     if isinstance(strategy, BalancesInLayers) and (layered := strategy.layered_form(group)) is not None:
         return explain_layers(group, target, layered)
     if isinstance(strategy, Reduces) and not isinstance(reduced := strategy.reduced_form(group), str):
@@ -208,7 +228,7 @@ def _explained(
 
 
 def _proof_of_reduced(strategy: Reduces, group: Group) -> dict[str, Any]:
-    """The proof with what it is about, in a form that `check` reads."""
+    """The proof, with the reduced group and its assignment in a form that `check` reads."""
     reduced = strategy.reduced_form(group)
     if isinstance(reduced, str):
         raise CannotRun(f"--certify: {reduced}")
@@ -223,7 +243,7 @@ def _proof_of_reduced(strategy: Reduces, group: Group) -> dict[str, Any]:
 def _assign_ns(strategy: Strategy, group: Group) -> int:
     """CPU time of this thread in `strategy.assign(group)`, in nanoseconds: the median of three runs.
 
-    `lead` has just made the run that is not counted, the one that warms caches up.
+    The run inside `lead` has already warmed up the caches.
     """
     runs = []
     for _ in range(_TIMED_RUNS):

@@ -1,4 +1,4 @@
-"""`kafka-assignors check`: whether an assignment, whoever made it, is the best there is."""
+"""`kafka-assignors check`: is an assignment from any source optimal?"""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ from kafka_assignors.leader import InvalidAssignmentError
 from kafka_assignors.scale import PLAIN, Scale
 from kafka_assignors.strategies import Strategy
 from kafka_assignors.strategies.contract import AnyCriterion, scale_of
-from kafka_assignors_cli.console import ProgressReport, emit
-from kafka_assignors_cli.errors import CannotRun, ExitCode
-from kafka_assignors_cli.jsontext import Form, opened, read_forms, read_groups
-from kafka_assignors_cli.named import load_named_strategy, split_names
+from kafka_assignors_cli.console import CannotRun, ExitCode, ProgressReport, emit
+from kafka_assignors_cli.files import Form, open_lines, read_forms, read_groups
+from kafka_assignors_cli.options import load_named_strategy, split_names
 
 __all__ = ["EPILOG", "check_assignments"]
 
@@ -39,28 +38,28 @@ The verdict, a line for each group:  {"optimal": true, "certificate": {…}}, or
 "improvement": {"change": {"balance": -2, …}, "steps": [{"topic": "orders", "partition": 1, "from": "m1", \
 "to": "m2"}]}}
 
-Exit codes: 0 every assignment is the best, and every certificate given proves it; 1 one is not, or does \
-not; 2 it cannot be judged.
+Exit codes: 0 every assignment is optimal, and every given certificate proves it; 1 an assignment can be \
+improved, or a certificate is wrong; 2 the check cannot run.
 """
 
 DEFAULT_CRITERIA = "balance,movement,racks"
 
 
 _ANSWER = frozenset({"quality", "certificate"})
-"""What an answer of `assign` has beside the assignment, which an assignment alone has not."""
+"""Keys that an answer of `assign` has beside the assignment, and an assignment alone has not."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
-    """An assignment, and the certificate that came with it."""
+class _Submission:
+    """An assignment, and the certificate that came with it, if any."""
 
     assignment: Assignment
     certificate: Certificate | None
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What to judge by: what `strategy` promises, if one is named; else what a certificate says, or
+class _Standard:
+    """The criteria to judge by: those of `strategy` if it is given, else those of the certificate, else
     `criteria`.
     """
 
@@ -72,11 +71,11 @@ class _Wanted:
         return "the criteria" if self.strategy is None else f"strategy {self.strategy.name!r}"
 
     def by(self, group: Group, given: Certificate | None) -> tuple[tuple[AnyCriterion, ...], Scale]:
-        """The criteria, and what balance is measured by."""
+        """The criteria, and the scale on which balance is measured."""
         if self.strategy is not None:
             try:
                 return self.criteria, scale_of(self.strategy, group).among(group.members)
-            except Exception as error:  # it may be anybody's code
+            except Exception as error:  # The strategy may be third-party code.
                 raise CannotRun(f"{self.name} raised {type(error).__name__}: {error}") from error
         if given is not None:
             return given.criteria, given.scale.among(group.members)
@@ -114,28 +113,13 @@ def check_assignments(
 ) -> None:
     """Judge assignments: is there a better one, and is the certificate right?
 
-    The judge shares no code with the solver. A wrong certificate is refused with the rule it breaks, and an
-    assignment that is not the best with partitions that members could pass on to make it better.
+    The judge shares no code with the solver. It refuses a wrong certificate with the rule that it breaks. For
+    an assignment that is not optimal it names partitions that members can pass on to improve it.
     """
-    wanted = _Wanted(_criteria(criteria)) if strategy is None else _promised(strategy)
+    standard = _Standard(_criteria(criteria)) if strategy is None else _promised(strategy)
     verdict = ExitCode.OK
-    with (
-        opened(group) as (group_lines, group_source),
-        opened(assignment) as (answer_lines, answer_source),
-        ProgressReport("checking: groups done") as progress,
-    ):
-        groups = read_groups(group_lines, group_source)
-        answers = read_forms(Form("assignment", _parse_answer), answer_lines, answer_source)
-        certificates = _certificates(certificate)
-        for done, (one, answered) in enumerate(zip_longest(groups, answers), 1):
-            if one is None or answered is None:
-                more, fewer = (group_source, answer_source) if one else (answer_source, group_source)
-                raise CannotRun(f"{more} has more in it than {fewer}: give one assignment for each group")
-            where, answer = answered
-            given = answer.certificate if certificate is None else next(certificates, None)
-            if certificate is not None and given is None:
-                raise CannotRun(f"{certificate}: there is no certificate for {where}")
-            found = _judge(one[1], answer.assignment, given, wanted, where)
+    with ProgressReport("checking: groups done") as progress:
+        for done, found in enumerate(_judge_all(group, assignment, certificate, standard), 1):
             if not found["optimal"] or "refused" in found:
                 verdict = ExitCode.VERDICT_FAILED
             emit(json.dumps(found))
@@ -144,16 +128,39 @@ def check_assignments(
         raise typer.Exit(verdict)
 
 
+def _judge_all(
+    group_file: str, assignment_file: str, certificate_file: str | None, standard: _Standard
+) -> Iterator[dict[str, Any]]:
+    """The verdict on each group, in JSON form."""
+    with (
+        open_lines(group_file) as (group_lines, group_source),
+        open_lines(assignment_file) as (assignment_lines, assignment_source),
+    ):
+        groups = read_groups(group_lines, group_source)
+        submissions = read_forms(Form("assignment", _parse_submission), assignment_lines, assignment_source)
+        certificates = _certificates(certificate_file)
+        for group, submitted in zip_longest(groups, submissions):
+            if group is None or submitted is None:
+                sources = (group_source, assignment_source)
+                more, fewer = sources if group else reversed(sources)
+                raise CannotRun(f"{more} has more in it than {fewer}: give one assignment for each group")
+            where, submission = submitted
+            given = submission.certificate if certificate_file is None else next(certificates, None)
+            if certificate_file is not None and given is None:
+                raise CannotRun(f"{certificate_file}: there is no certificate for {where}")
+            yield _judge(group[1], submission.assignment, given, standard, where)
+
+
 def _judge(
-    group: Group, assignment: Assignment, given: Certificate | None, wanted: _Wanted, where: str
+    group: Group, assignment: Assignment, given: Certificate | None, standard: _Standard, where: str
 ) -> dict[str, Any]:
     refusal: dict[str, Any] = {}
-    criteria, scale = wanted.by(group, given)
+    criteria, scale = standard.by(group, given)
     try:
         if given is not None:
             try:
                 if (given.criteria, given.scale.among(group.members)) != (criteria, scale):
-                    raise CertificateError(f"it judges by other criteria or capacities than {wanted.name}")
+                    raise CertificateError(f"it judges by other criteria or capacities than {standard.name}")
                 check(group, assignment, given)
                 return {"optimal": True, **proof_to_json(given)}
             except CertificateError as error:
@@ -166,29 +173,29 @@ def _judge(
     return {"optimal": isinstance(proof, Certificate), **refusal, **proof_to_json(proof)}
 
 
-def _parse_answer(obj: object) -> _Answer:
+def _parse_submission(obj: object) -> _Submission:
     if isinstance(obj, dict) and isinstance(obj.get("assignment"), dict) and _ANSWER & obj.keys():
         given = obj.get("certificate")
-        return _Answer(
+        return _Submission(
             parse_assignment(obj["assignment"], ("assignment",)),
             None if given is None else parse_certificate(given, ("certificate",)),
         )
-    return _Answer(parse_assignment(obj), None)
+    return _Submission(parse_assignment(obj), None)
 
 
 def _certificates(file: str | None) -> Iterator[Certificate]:
     if file is not None:
-        with opened(file) as (lines, source):
+        with open_lines(file) as (lines, source):
             for _, certificate in read_forms(Form("certificate", parse_certificate), lines, source):
                 yield certificate
 
 
-def _promised(name: str) -> _Wanted:
+def _promised(name: str) -> _Standard:
     strategy = load_named_strategy(name)
     criteria = criteria_of(strategy)
     if criteria is None:
         raise CannotRun(f"--strategy {name}: it declares no criteria: say with --criteria what to judge by")
-    return _Wanted(criteria, strategy)
+    return _Standard(criteria, strategy)
 
 
 def _criteria(text: str) -> tuple[AnyCriterion, ...]:

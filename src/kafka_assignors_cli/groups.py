@@ -6,7 +6,7 @@ import difflib
 import fnmatch
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,19 +15,18 @@ from kafka_assignors.livegroup import LiveGroup, as_group, hidden_topics_problem
 from kafka_assignors.outlook import Outlook, outlook
 from kafka_assignors.strategies import Strategy, strategy_names
 from kafka_assignors.strategies.contract import runs_on_broker
-from kafka_assignors_cli.cluster import (
+from kafka_assignors_cli.console import CannotRun, ProgressReport, counted, emit, note, printable
+from kafka_assignors_cli.group_tables import describe_json, description, group_list, summary_json
+from kafka_assignors_cli.options import (
     BootstrapServer,
     ClusterOptions,
     CommandConfig,
     Timeout,
     cluster_errors,
-    connected,
+    load_named_strategy,
+    split_names,
+    strategies_option,
 )
-from kafka_assignors_cli.console import ProgressReport, emit, note, printable
-from kafka_assignors_cli.errors import CannotRun
-from kafka_assignors_cli.groupfigures import describe_json, summary_json
-from kafka_assignors_cli.grouptables import description, group_list
-from kafka_assignors_cli.named import load_named_strategy, split_names
 from kafka_assignors_cli.watch import Snapshot, show
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ commits, leaves its group empty while it runs.
 {_CONFIG}"""
 
 _INTERVAL_S = 5.0
-"""Between two looks of a watch, unless told otherwise."""
+"""The default of --interval."""
 
 groups = typer.Typer(
     name="groups", context_settings={"help_option_names": ["-h", "--help"]}, epilog=_LIST_EPILOG
@@ -83,26 +82,28 @@ groups = typer.Typer(
 
 Matching = Annotated[
     str | None,
-    typer.Option(metavar="PATTERN", help="Only groups whose id matches; * is anything, ? one character."),
+    typer.Option(
+        metavar="PATTERN", help="Only groups whose id matches; * stands for any text, ? for one character."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="A line of JSON for each group.")]
 Watch = Annotated[
     bool,
-    typer.Option("--watch", "-w", help="Show it again and again, until Ctrl-C.", rich_help_panel="Watch"),
+    typer.Option("--watch", "-w", help="Show it repeatedly, until Ctrl-C.", rich_help_panel="Watch"),
 ]
 Interval = Annotated[
     float | None,
     typer.Option(
         metavar="SECONDS",
         min=0.1,
-        help="With --watch, how long to wait between.",
+        help="With --watch, the time between two looks.",
         show_default=f"{_INTERVAL_S:g}",
         rich_help_panel="Watch",
     ),
 ]
 Count = Annotated[
     int | None,
-    typer.Option(metavar="N", min=1, help="With --watch, end after so many times.", rich_help_panel="Watch"),
+    typer.Option(metavar="N", min=1, help="With --watch, the number of looks.", rich_help_panel="Watch"),
 ]
 
 
@@ -118,14 +119,13 @@ def list_groups(
     interval: Interval = None,
     count: Count = None,
 ) -> None:
-    """List the consumer groups of a running cluster: members, idle ones, balance, lag.
+    """List the consumer groups of a running cluster: members, idle members, balance, lag.
 
-    With one of the commands below: look closer, or delete groups that nobody uses.
+    The commands below show a group in detail, or delete unused groups.
     """
     options = ClusterOptions(bootstrap_server, command_config, timeout)
     context.obj = options
     if context.invoked_subcommand is not None:
-        # Dropped silently, they would mislead: `--matching P delete --all-empty` would delete all there are.
         given = {
             "--matching": matching is not None,
             "--json": as_json,
@@ -133,14 +133,10 @@ def list_groups(
             "--interval": interval is not None,
             "--count": count is not None,
         }
-        for option in (name for name, is_given in given.items() if is_given):
-            raise CannotRun(
-                f"{option} belongs after the command: "
-                f"kafka-assignors groups {context.invoked_subcommand} {option} …"
-            )
+        _refuse_before_subcommand(given, context.invoked_subcommand)
         return
-    interval_s = _watch_interval_s(watch, interval, count)
-    with connected(options) as cluster:
+    interval_s = _watch_interval_s(interval, count, watch=watch)
+    with options.address().connected() as cluster:
 
         def read(progress: ProgressReport) -> Snapshot:
             with cluster_errors():
@@ -148,7 +144,7 @@ def list_groups(
                 ids = [group.id for group in listing.groups if _matches(group.id, matching)]
                 found = cluster.read_groups(ids, skip_hidden=True, on_progress=progress.update)
             problems = [*listing.problems, *_hidden_groups(ids, found)]
-            # A group may have been deleted between the two questions.
+            # A group may have been deleted between the two requests.
             live = [group for group in found if group.state != "Dead"]
             if as_json:
                 for problem in problems:
@@ -166,16 +162,7 @@ def describe(
     bootstrap_server: BootstrapServer = None,
     command_config: CommandConfig = None,
     timeout: Timeout = None,
-    strategy: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--strategy",
-            "-s",
-            metavar="NAME,…",
-            help="Strategies to try, by name, as module:attribute or FILE.toml.",
-            show_default="all registered ones",
-        ),
-    ] = None,
+    strategy: Annotated[list[str] | None, strategies_option("all registered ones")] = None,
     as_json: Annotated[
         bool,
         typer.Option("--json", help="A line of JSON for each group, which 'kafka-assignors assign -' reads."),
@@ -184,12 +171,12 @@ def describe(
     interval: Interval = None,
     count: Count = None,
 ) -> None:
-    """Show groups and their members, and what each strategy would move right now."""
-    interval_s = _watch_interval_s(watch, interval, count)
+    """Show groups and their members, and the partitions that each strategy would move now."""
+    interval_s = _watch_interval_s(interval, count, watch=watch)
     tried = _strategies(strategy)
     options = ClusterOptions(bootstrap_server, command_config, timeout).or_else(context.obj)
     ids = list(dict.fromkeys(group))
-    with connected(options) as cluster:
+    with options.address().connected() as cluster:
 
         def read(progress: ProgressReport) -> Snapshot:
             with cluster_errors():
@@ -199,7 +186,8 @@ def describe(
             for done, live in enumerate(found):
                 progress.update("trying strategies", done, len(found))
                 outlooks.append(_outlook(live, tried))
-            return _described(list(zip(found, outlooks, strict=True)), as_json)
+            described = list(zip(found, outlooks, strict=True))
+            return _described_json(described) if as_json else _described_tables(described)
 
         show(read, interval_s=interval_s, count=count)
 
@@ -223,17 +211,8 @@ def delete(
     if matching is not None and not all_empty:
         raise CannotRun("--matching goes with --all-empty")
     options = ClusterOptions(bootstrap_server, command_config, timeout).or_else(context.obj)
-    with connected(options) as cluster:
-        with ProgressReport("asking the cluster") as progress:
-            ids = group or [
-                each.id
-                for each in cluster.list_groups().groups
-                if each.state == "Empty" and _matches(each.id, matching)
-            ]
-            found = cluster.read_groups(ids, topics=False, on_progress=progress.update)
-            if all_empty:
-                # One of them may have got members since, or be gone.
-                found = tuple(live for live in found if live.state == "Empty")
+    with options.address().connected() as cluster:
+        found = _empty_groups(cluster, matching) if all_empty else _groups_to_delete(cluster, group or ())
         if not found:
             note("there are no such empty groups")
             return
@@ -250,19 +229,41 @@ def delete(
         raise CannotRun(f"not deleted: {'; '.join(refusals)}")
 
 
+def _groups_to_delete(cluster: Cluster, ids: Sequence[str]) -> Sequence[LiveGroup]:
+    with ProgressReport("asking the cluster") as progress:
+        return cluster.read_groups(ids, topics=False, on_progress=progress.update)
+
+
+def _empty_groups(cluster: Cluster, pattern: str | None) -> Sequence[LiveGroup]:
+    """All groups without members whose id matches."""
+    listed = cluster.list_groups().groups
+    ids = [each.id for each in listed if each.state == "Empty" and _matches(each.id, pattern)]
+    # Since the list was read, members may have joined a group, or it may have been deleted.
+    return [live for live in _groups_to_delete(cluster, ids) if live.state == "Empty"]
+
+
+def _refuse_before_subcommand(given: Mapping[str, bool], command: str) -> None:
+    """Refuse options of the list in front of a subcommand.
+
+    If they were ignored, `--matching P delete --all-empty` would delete all empty groups.
+    """
+    for option in (name for name, is_given in given.items() if is_given):
+        raise CannotRun(f"{option} belongs after the command: kafka-assignors groups {command} {option} …")
+
+
 def _hidden_groups(listed: Sequence[str], found: Sequence[LiveGroup]) -> list[str]:
-    """What is missing in a list for want of rights: a broker may list a group that it does not describe."""
+    """The groups that the broker lists and does not describe, since the principal lacks the right."""
     hidden = sorted(set(listed) - {live.id for live in found})
     if not hidden:
         return []
     return [
-        f"{_counted(len(hidden), 'group')} not shown, for this principal may not describe {hidden[0]!r}"
+        f"{counted(len(hidden), 'group')} not shown, for this principal may not describe {hidden[0]!r}"
         f"{'' if len(hidden) == 1 else ' and others'}: it needs Describe on Group {hidden[0]!r}"
     ]
 
 
-def _watch_interval_s(watch: bool, interval_s: float | None, count: int | None) -> float | None:
-    """Seconds between two looks, None for one look only; refuses what would have no effect."""
+def _watch_interval_s(interval_s: float | None, count: int | None, *, watch: bool) -> float | None:
+    """Seconds between two looks, None for a single look; refuses options without effect."""
     if watch:
         return _INTERVAL_S if interval_s is None else interval_s
     for option, value in (("--interval", interval_s), ("--count", count)):
@@ -279,7 +280,7 @@ def _strategies(given: Sequence[str] | None) -> list[tuple[str, Strategy]]:
     loaded = [
         (name, load_named_strategy(name)) for name in (split_names(given) if given else strategy_names())
     ]
-    # What the broker would do is told when it is asked for: it is no choice among a client's strategies.
+    # A strategy that runs on the broker is shown only on request: no client can choose it.
     return [(name, strategy) for name, strategy in loaded if given or not runs_on_broker(strategy)]
 
 
@@ -287,14 +288,12 @@ def _outlook(live: LiveGroup, strategies: Sequence[tuple[str, Strategy]]) -> Out
     return outlook(as_group(live), strategies) if live.settled and not live.hidden_topics else None
 
 
-def _described(found: Sequence[tuple[LiveGroup, Outlook | None]], as_json: bool) -> Snapshot:
-    if not as_json:
-        return Snapshot([part for live, prospects in found for part in description(live, prospects)])
-    snapshot = Snapshot(
-        lines=[
-            json.dumps(describe_json(live, prospects)) for live, prospects in found if prospects is not None
-        ]
-    )
+def _described_tables(found: Sequence[tuple[LiveGroup, Outlook | None]]) -> Snapshot:
+    return Snapshot([part for live, prospects in found for part in description(live, prospects)])
+
+
+def _described_json(found: Sequence[tuple[LiveGroup, Outlook | None]]) -> Snapshot:
+    lines = [json.dumps(describe_json(live, prospects)) for live, prospects in found if prospects is not None]
     problems = [
         f"{live.id!r}: {hidden_topics_problem(live)}"
         if live.settled
@@ -302,8 +301,7 @@ def _described(found: Sequence[tuple[LiveGroup, Outlook | None]], as_json: bool)
         for live, prospects in found
         if prospects is None
     ]
-    snapshot.problem = "; ".join(problems) or None
-    return snapshot
+    return Snapshot(lines=lines, problem="; ".join(problems) or None)
 
 
 def _require_existing(cluster: Cluster, found: Sequence[LiveGroup]) -> None:
@@ -320,7 +318,7 @@ def _require_empty(found: Sequence[LiveGroup]) -> None:
     busy = [live for live in found if live.members or live.state != "Empty"]
     if busy:
         raise CannotRun(
-            f"nothing deleted: {busy[0].id!r} has {_counted(len(busy[0].members), 'member')} "
+            f"nothing deleted: {busy[0].id!r} has {counted(len(busy[0].members), 'member')} "
             f"({busy[0].state}): stop them first"
         )
 
@@ -328,13 +326,12 @@ def _require_empty(found: Sequence[LiveGroup]) -> None:
 def _confirmed(found: Sequence[LiveGroup]) -> bool:
     if not sys.stdin.isatty():
         raise CannotRun(
-            f"{_counted(len(found), 'group')} would be deleted, and there is no terminal to ask at: "
-            "give --yes"
+            f"{counted(len(found), 'group')} would be deleted, and there is no terminal to ask at: give --yes"
         )
     for live in found:
         partitions = sum(map(len, (live.committed or {}).values()))
         typer.echo(
-            f"  {printable(live.id)}  (committed offsets of {_counted(partitions, 'partition')})", err=True
+            f"  {printable(live.id)}  (committed offsets of {counted(partitions, 'partition')})", err=True
         )
     question = (
         "Delete this group and its committed offsets?"
@@ -342,10 +339,6 @@ def _confirmed(found: Sequence[LiveGroup]) -> bool:
         else f"Delete these {len(found)} groups and their committed offsets?"
     )
     return typer.confirm(question, err=True)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _quoted(names: Sequence[str]) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,24 +18,39 @@ from rich.text import Text
 
 from kafka_assignors.lint import (
     RULES,
+    BrokerBounds,
     Client,
-    Facts,
-    Finding,
     InvalidSettingError,
+    LintFacts,
+    LintFinding,
+    LintReport,
     MemberConfig,
-    Report,
+    NotJudged,
     Severity,
+    StrategyUse,
+    Version,
     lint,
+    live_members,
     member_config,
     strategy_use,
 )
+from kafka_assignors.livegroup import CLASSIC, LiveGroup
+from kafka_assignors.protocol import GroupMetadata
 from kafka_assignors.strategies import Strategy, StrategyError
-from kafka_assignors_cli.console import emit, emit_renderable, printable
-from kafka_assignors_cli.errors import CannotRun, ExitCode
-from kafka_assignors_cli.lintlive import LiveSource, read_live
-from kafka_assignors_cli.memberfiles import read_member_file
-from kafka_assignors_cli.named import load_named_strategy, split_names
-from kafka_assignors_cli.properties import read_properties
+from kafka_assignors_cli.console import CannotRun, ExitCode, emit, emit_renderable, indented, printable
+from kafka_assignors_cli.files import read_member_file
+from kafka_assignors_cli.options import (
+    BootstrapServer,
+    ClusterAddress,
+    ClusterOptions,
+    CommandConfig,
+    JsonOutput,
+    Timeout,
+    cluster_errors,
+    load_named_strategy,
+    require_admin_extra,
+    split_names,
+)
 
 __all__ = ["EPILOG", "lint_members", "report_renderables"]
 
@@ -56,76 +73,59 @@ Exit codes: 0 no finding of severity error; 1 there is one (with --strict: or a 
 """
 
 
+Files = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="FILE…", help="One kind of member each: properties, TOML or JSON.", show_default=False
+    ),
+]
+Before = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="FILE", help="A kind of member as it runs today; may be repeated.", show_default=False
+    ),
+]
+ChangeTo = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME,…",
+        help="Judge a change of every member to this list; the preferred strategy first.",
+        show_default=False,
+    ),
+]
+GroupId = Annotated[
+    str | None,
+    typer.Option("--group", "-g", metavar="ID", help="The running group.", rich_help_panel="Cluster"),
+]
+From = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--from",
+        metavar="NAME,…",
+        help="The list of the group's members today, if it has more than the strategy in use: brokers do not "
+        "show it.",
+        rich_help_panel="Cluster",
+    ),
+]
+Ignore = Annotated[
+    list[str] | None,
+    typer.Option(metavar="RULE,…", help="Skip these rules.", rich_help_panel="Output"),
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Fail on warnings, too.", rich_help_panel="Output")]
+
+
 def lint_members(
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="FILE…", help="One kind of member each: properties, TOML or JSON.", show_default=False
-        ),
-    ] = None,
-    before: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE", help="A kind of member as it runs today; may be repeated.", show_default=False
-        ),
-    ] = None,
-    change_to: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME,…",
-            help="Judge giving this list to every member; the preferred one first.",
-            show_default=False,
-        ),
-    ] = None,
-    bootstrap_server: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT,…", help="Ask these brokers.", rich_help_panel="Live group", show_default=False
-        ),
-    ] = None,
-    group: Annotated[
-        str | None,
-        typer.Option(
-            "--group", "-g", metavar="ID", help="The group.", rich_help_panel="Live group", show_default=False
-        ),
-    ] = None,
-    from_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--from",
-            metavar="NAME,…",
-            help="What the group's members list today, if more than they run: the broker does not tell.",
-            rich_help_panel="Live group",
-            show_default=False,
-        ),
-    ] = None,
-    command_config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Properties of the client, such as security.protocol.",
-            rich_help_panel="Live group",
-            show_default=False,
-        ),
-    ] = None,
-    timeout: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS", min=0.1, help="The longest wait for a broker.", rich_help_panel="Live group"
-        ),
-    ] = 10.0,
-    ignore: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="RULE,…", help="Leave these rules out.", rich_help_panel="Output", show_default=False
-        ),
-    ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Warnings fail, too.", rich_help_panel="Output")
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object.", rich_help_panel="Output")
-    ] = False,
+    files: Files = None,
+    before: Before = None,
+    change_to: ChangeTo = None,
+    bootstrap_server: BootstrapServer = None,
+    group: GroupId = None,
+    from_: From = None,
+    command_config: CommandConfig = None,
+    timeout: Timeout = None,
+    ignore: Ignore = None,
+    strict: Strict = False,
+    as_json: JsonOutput = False,
 ) -> int:
     """Judge a change of strategy, or the settings of the members of a group."""
     ignored = split_names(ignore or ())
@@ -143,21 +143,11 @@ def lint_members(
     new_names = _checked(split_names(change_to or ()), "--change-to")
     old_names = _checked(split_names(from_ or ()), "--from")
 
-    given = tuple(map(_member, files or ()))
-    facts = Facts(given, tuple(map(_member, before or ())))
+    facts = LintFacts(tuple(map(_member, files or ())), tuple(map(_member, before or ())))
     if bootstrap_server is not None:
-        config = read_properties(command_config) if command_config is not None else {}
-        listed = tuple(strategy_use(Client.UNKNOWN, None, name, _load) for name in old_names)
-        live = read_live(LiveSource(bootstrap_server, config, timeout), group, listed)
-        facts = dataclasses.replace(
-            facts,
-            after=given or live.members,
-            before=facts.before or (live.members if given else ()),
-            assumed_before=not facts.before and bool(given or change_to) and not old_names,
-            live=live.group,
-            bounds=live.bounds,
-            not_judged=live.not_judged,
-        )
+        address = ClusterOptions(bootstrap_server, command_config, timeout).address()
+        live = read_live(address, group, [_use(Client.UNKNOWN, None, name) for name in old_names])
+        facts = _with_live(facts, live, strategies_assumed=not old_names, is_change=bool(files or change_to))
     if new_names:
         facts = dataclasses.replace(
             facts,
@@ -168,14 +158,27 @@ def lint_members(
     report = lint(facts, ignored)
     failed = bool(report.of(Severity.ERROR)) or (strict and bool(report.of(Severity.WARNING)))
     if as_json:
-        emit(json.dumps(_as_json(report, failed), indent=2))
+        emit(json.dumps(_to_json(report, "fail" if failed else "pass"), indent=2))
     else:
         emit_renderable(*report_renderables(report))
     return ExitCode.VERDICT_FAILED if failed else ExitCode.OK
 
 
+def _with_live(files: LintFacts, live: LiveFacts, *, strategies_assumed: bool, is_change: bool) -> LintFacts:
+    """Add a running group to the members in files: it is the state before the change, or what is judged."""
+    return dataclasses.replace(
+        files,
+        after=files.after or live.members,
+        before=files.before or (live.members if files.after else ()),
+        assumed_before=not files.before and is_change and strategies_assumed,
+        live=live.group,
+        bounds=live.bounds,
+        not_judged=live.not_judged,
+    )
+
+
 def _checked(names: tuple[str, ...], option: str) -> tuple[str, ...]:
-    """A slip in a name must not be taken for a strategy that the clients happen to know."""
+    """Load each strategy: a misspelled name must not pass for a strategy of a client."""
     for name in names:
         if not name.startswith("stock:"):
             try:
@@ -201,20 +204,107 @@ def _member(path: Path) -> MemberConfig:
         raise CannotRun(f"{file.where(error.key)}: {error}{hint}") from None
 
 
+def _use(client: Client, version: Version | None, name: str) -> StrategyUse:
+    return strategy_use(client, version, name, _load)
+
+
 def _changed(member: MemberConfig, names: Sequence[str]) -> MemberConfig:
-    uses = tuple(strategy_use(member.client, member.version, name, _load) for name in names)
+    uses = tuple(_use(member.client, member.version, name) for name in names)
     return dataclasses.replace(
         member, strategies=uses, given=member.given | {"partition.assignment.strategy"}
     )
 
 
+# ---- the running group
+
+_PAUSE_S = 0.2
+"""The time between two looks at a group that is rebalancing."""
+
+_BOUNDS = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFacts:
+    """The members of a live group as they run now, the group itself, and what its brokers accept."""
+
+    members: tuple[MemberConfig, ...]
+    group: LiveGroup | None
+    bounds: BrokerBounds
+    not_judged: tuple[NotJudged, ...]
+
+
+def read_live(address: ClusterAddress, group: str | None, listed: Sequence[StrategyUse]) -> LiveFacts:
+    """Read the group, if one is given, and the brokers' bounds. What the cluster hides is in `not_judged`.
+
+    `listed` are the strategies that the members list, if the user tells.
+    """
+    with require_admin_extra(), cluster_errors():
+        live = _read_group(address, group) if group is not None else None
+        bounds, not_judged = _read_bounds(address)
+    members: tuple[MemberConfig, ...] = ()
+    if live is not None:
+        record, why_not = _read_record(address, live)
+        members, unknown = live_members(live, record, listed, why_not)
+        not_judged += unknown
+    return LiveFacts(members, live, bounds, not_judged)
+
+
+def _read_group(address: ClusterAddress, group: str) -> LiveGroup:
+    deadline = time.monotonic() + address.timeout_s
+    with address.connected() as cluster:
+        (live,) = cluster.read_groups([group], offsets=False)
+        while _is_rebalancing(live) and time.monotonic() < deadline:
+            time.sleep(_PAUSE_S)
+            (live,) = cluster.read_groups([group], offsets=False)
+    if _is_rebalancing(live):
+        raise CannotRun(
+            f"group {group!r} is rebalancing ({live.state}), so its strategy is not known: try again"
+        )
+    if live.state == "Dead":
+        raise CannotRun(f"there is no group {group!r} at {address.bootstrap_servers}")
+    if live.protocol_type not in (None, "", "consumer"):
+        raise CannotRun(f"group {group!r} is not a group of consumers, but of {live.protocol_type!r}")
+    return live
+
+
+def _is_rebalancing(live: LiveGroup) -> bool:
+    return live.group_type == CLASSIC and live.state in ("PreparingRebalance", "CompletingRebalance")
+
+
+def _read_bounds(address: ClusterAddress) -> tuple[BrokerBounds, tuple[NotJudged, ...]]:
+    from kafka_assignors_confluent import NotAuthorizedError
+    from kafka_assignors_confluent.broker_settings import read_broker_settings
+
+    try:
+        told = read_broker_settings(address.bootstrap_servers, address.config, _BOUNDS, address.timeout_s)
+        low_ms, high_ms = (int(told[name]) for name in _BOUNDS)
+    except (NotAuthorizedError, KeyError, ValueError) as error:
+        why = str(error) if isinstance(error, NotAuthorizedError) else "the broker does not tell them"
+        return BrokerBounds(), (NotJudged("session timeouts against the broker's own bounds", why),)
+    return BrokerBounds(low_ms, high_ms, read=True), ()
+
+
+def _read_record(address: ClusterAddress, live: LiveGroup) -> tuple[GroupMetadata | None, str]:
+    """The group's record; if there is none, the reason."""
+    from kafka_assignors_confluent import ClusterError
+    from kafka_assignors_confluent.group_record import read_group_record
+
+    if live.group_type != CLASSIC or not live.members:
+        return None, ""
+    try:
+        record = read_group_record(address.bootstrap_servers, address.config, live.id, address.timeout_s)
+    except ClusterError as error:
+        return None, str(error)
+    return record, "the group's record is not among the newest of its partition of __consumer_offsets"
+
+
 # ---- output
 
 
-def _as_json(report: Report, failed: bool) -> dict[str, Any]:
+def _to_json(report: LintReport, verdict: str) -> dict[str, Any]:
     return {
         "format": 1,
-        "verdict": "fail" if failed else "pass",
+        "verdict": verdict,
         "findings": [
             {**dataclasses.asdict(finding), "severity": finding.severity.value} for finding in report.findings
         ],
@@ -227,7 +317,7 @@ _HEADINGS = {Severity.ERROR: "Errors", Severity.WARNING: "Warnings", Severity.IN
 _SHOWN_MEMBERS = 5
 
 
-def report_renderables(report: Report) -> list[RenderableType]:
+def report_renderables(report: LintReport) -> list[RenderableType]:
     shown: list[RenderableType] = []
     for severity in Severity:
         findings = report.of(severity)
@@ -236,9 +326,7 @@ def report_renderables(report: Report) -> list[RenderableType]:
             shown += [Padding(_finding(finding), (0, 0, 1, 2)) for finding in findings]
     if report.not_judged:
         shown.append(Text("Not judged", style="bold"))
-        for left_open in report.not_judged:
-            words = printable(f"{left_open.what}: {left_open.why}.")
-            shown.append(Padding(Text(words), (0, 0, 0, 2)))
+        shown += indented(f"{left_open.what}: {left_open.why}." for left_open in report.not_judged)
         shown.append(Text())
     counts = ", ".join(
         f"{len(report.of(severity))} {severity.value}{'s' if len(report.of(severity)) != 1 else ''}"
@@ -248,7 +336,7 @@ def report_renderables(report: Report) -> list[RenderableType]:
     return shown
 
 
-def _finding(finding: Finding) -> RenderableType:
+def _finding(finding: LintFinding) -> RenderableType:
     members = ", ".join(finding.members[:_SHOWN_MEMBERS])
     more = len(finding.members) - _SHOWN_MEMBERS
     head = Text(printable(finding.rule), style=_STYLES[finding.severity])

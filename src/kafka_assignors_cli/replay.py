@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafka_assignors_cli.console import note
-from kafka_assignors_cli.errors import CannotRun
-from kafka_assignors_cli.named import load_named_strategy, split_names
-from kafka_assignors_cli.parameters import parameters
-from kafka_assignors_cli.properties import read_properties
-from kafka_assignors_cli.replaying import needs_spark, run_with_progress
-from kafka_assignors_cli.spark import Master, SparkConfig, spark_properties
-from kafka_assignors_cli.written import prepare, write
+from kafka_assignors_cli.console import CannotRun, ProgressReport, note
+from kafka_assignors_cli.files import require_writable, write_file
+from kafka_assignors_cli.options import (
+    MODELS,
+    BootstrapServer,
+    ClusterOptions,
+    CommandConfig,
+    GroupIds,
+    JsonFile,
+    Master,
+    PauseParameters,
+    SparkConfig,
+    StrictDecoding,
+    Timeout,
+    load_named_strategy,
+    parse_parameters,
+    require_spark_extra,
+    spark_properties,
+    split_names,
+    strategies_option,
+)
 
-__all__ = ["EPILOG", "replay"]
+if TYPE_CHECKING:
+    from kafka_assignors_spark.result import Mode, Progress, ReplayOptions, ReplayResult
+
+__all__ = ["EPILOG", "replay", "run_replay_with_progress"]
 
 EPILOG = """Examples:
 
@@ -27,157 +43,155 @@ kafka-assignors replay s3a://bucket/groups --group payments --strategy my_packag
 kafka-assignors replay --bootstrap-server broker:9092 --command-config client.properties
 
 A history is a directory with raw/ and topics.parquet, or any Parquet with the columns partition, offset, \
-timestamp, key and value of the topic __consumer_offsets. A broker compacts that topic, so that a live one \
+timestamp, key and value of the topic __consumer_offsets. Brokers compact that topic, so that a live cluster \
 shows little more than the last generation of each group.
 
 client.properties holds librdkafka's properties, one name=value per line: passwords have no place on a
 command line.
 """
 
-_ALL = "range,roundrobin,sticky,cooperative-sticky,rack-aware-sticky"
+_DEFAULT_STRATEGIES = "range,roundrobin,sticky,cooperative-sticky,rack-aware-sticky"
+
+
+History = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="HISTORY",
+        help="A directory, file or URL of Parquet that Spark can read; without it, give --bootstrap-server.",
+    ),
+]
+Modes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--mode",
+        metavar="MODE,…",
+        help="one-step: start each rebalance from the recorded owners. rollout: start it from the strategy's "
+        "own last assignment, as if the strategy had been in use from the start.",
+        show_default="one-step,rollout",
+    ),
+]
+HtmlFile = Annotated[
+    Path | None,
+    typer.Option("--report", metavar="FILE", help="Write an HTML report.", rich_help_panel="Output"),
+]
+TablesDirectory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIR",
+        help="Write the tables as Parquet for your own notebooks, to a path or URL that Spark can write.",
+        rich_help_panel="Output",
+    ),
+]
+FaultParameters = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=VALUE",
+        help="A threshold that classifies rebalance causes, such as crash_loop=5; may be repeated.",
+        rich_help_panel=MODELS,
+    ),
+]
+Checkpoint = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIR",
+        help="Keep finished work here: after an interruption, give the same directory to continue. A path or "
+        "URL that Spark can write; no other user should be able to write it.",
+        rich_help_panel="Spark",
+    ),
+]
 
 
 def replay(
-    history: Annotated[
-        str | None,
-        typer.Argument(metavar="HISTORY", help="A directory, file or URL of Parquet that Spark can read."),
-    ] = None,
-    bootstrap_server: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT,…", help="Read a live cluster instead.", rich_help_panel="Source"),
-    ] = None,
-    command_config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Properties of the client, such as security.protocol.",
-            rich_help_panel="Source",
-        ),
-    ] = None,
-    timeout: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS", min=0.1, help="The longest wait for a broker.", rich_help_panel="Source"
-        ),
-    ] = 10.0,
-    group: Annotated[
-        list[str] | None,
-        typer.Option("--group", "-g", metavar="ID", help="Only these groups; may be repeated."),
-    ] = None,
-    strategy: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--strategy",
-            "-s",
-            metavar="NAME,…",
-            help="Names, module:attribute or FILE.toml; may be repeated.",
-            show_default=_ALL,
-        ),
-    ] = None,
-    mode: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="MODE,…",
-            help="one-step: from what production had before each rebalance. rollout: as if the strategy had "
-            "been running all along.",
-            show_default="one-step,rollout",
-        ),
-    ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Fail if a record does not decode.")] = False,
-    html: Annotated[
-        Path | None,
-        typer.Option("--report", metavar="FILE", help="Write an HTML report.", rich_help_panel="Output"),
-    ] = None,
-    json_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--json", metavar="FILE", help="Write the whole result as JSON.", rich_help_panel="Output"
-        ),
-    ] = None,
-    tables: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DIR",
-            help="Write the tables as Parquet for your own notebooks, to a path or URL that Spark can write.",
-            rich_help_panel="Output",
-        ),
-    ] = None,
-    pause: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE",
-            help="A parameter of the model of pauses, such as heartbeat_interval_s=5; may be repeated.",
-            rich_help_panel="Models and thresholds",
-        ),
-    ] = None,
-    fault: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE",
-            help="A threshold of whose fault rebalances are, such as crash_loop=5; may be repeated.",
-            rich_help_panel="Models and thresholds",
-        ),
-    ] = None,
+    history: History = None,
+    bootstrap_server: BootstrapServer = None,
+    command_config: CommandConfig = None,
+    timeout: Timeout = None,
+    group: GroupIds = None,
+    strategy: Annotated[list[str] | None, strategies_option(_DEFAULT_STRATEGIES)] = None,
+    mode: Modes = None,
+    strict: StrictDecoding = False,
+    html: HtmlFile = None,
+    json_file: JsonFile = None,
+    tables: TablesDirectory = None,
+    pause: PauseParameters = None,
+    fault: FaultParameters = None,
     master: Master = None,
     spark_config: SparkConfig = None,
-    checkpoint: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DIR",
-            help="Keep here what is done, and go on from it: give the same directory again after an "
-            "interruption. A path or URL that Spark can write; nobody else should be able to.",
-            rich_help_panel="Spark",
-        ),
-    ] = None,
+    checkpoint: Checkpoint = None,
 ) -> None:
     """Replay the recorded rebalances of consumer groups under other strategies, on Spark."""
     if (history is None) == (bootstrap_server is None):
         raise CannotRun("give either a history or --bootstrap-server")
-    names = split_names(strategy or [_ALL])
+    names = split_names(strategy or [_DEFAULT_STRATEGIES])
     for name in names:
         load_named_strategy(name)
     for path in (html, json_file):
         if path is not None:
-            prepare(path)
-    config = read_properties(command_config) if command_config is not None else {}
-    properties = spark_properties(spark_config)
+            require_writable(path)
+    cluster = ClusterOptions(bootstrap_server, command_config, timeout)
+    client_config, properties = cluster.read_config(), spark_properties(spark_config)
+    with require_spark_extra("replay"):
+        import kafka_assignors_spark.report  # noqa: F401  # If it is missing, fail before minutes of work.
+        from kafka_assignors_spark.result import ReplayOptions
 
-    with needs_spark("replay"):
-        from kafka_assignors_cli.tables import print_replay
-        from kafka_assignors_spark.report import html_report, json_report
-        from kafka_assignors_spark.result import Mode, ReplayOptions
-
-    modes = split_names(mode or [each.value for each in Mode])
-    for each in modes:
-        if each not in {known.value for known in Mode}:
-            raise CannotRun(
-                f"there is no mode {each!r}: known are {', '.join(known.value for known in Mode)}"
-            )
     default = ReplayOptions()
-    result = run_with_progress(
-        ReplayOptions(
-            path=history,
-            bootstrap_servers=bootstrap_server,
-            strategies=names,
-            modes=tuple(map(Mode, modes)),
-            groups=tuple(group) if group else None,
-            strict=strict,
-            client_config=config,
-            timeout_seconds=timeout,
-            master=master,
-            spark_config=properties,
-            checkpoint=checkpoint,
-            pauses=parameters("--pause", pause or (), default.pauses),
-            fault_rules=parameters("--fault", fault or (), default.fault_rules),
-            tables=tables,
-        )
+    options = ReplayOptions(
+        path=history,
+        bootstrap_servers=bootstrap_server,
+        strategies=names,
+        modes=_modes(mode),
+        groups=tuple(group) if group else None,
+        strict=strict,
+        client_config=client_config,
+        timeout_seconds=cluster.timeout_s,
+        master=master,
+        spark_config=properties,
+        checkpoint=checkpoint,
+        pauses=parse_parameters("--pause", pause, default.pauses),
+        fault_rules=parse_parameters("--fault", fault, default.fault_rules),
+        tables=tables,
     )
+    _show(run_replay_with_progress(options, "replay"), html, json_file)
+
+
+def _modes(given: list[str] | None) -> tuple[Mode, ...]:
+    from kafka_assignors_spark.result import Mode
+
+    known = [mode.value for mode in Mode]
+    modes = split_names(given or known)
+    for mode in modes:
+        if mode not in known:
+            raise CannotRun(f"there is no mode {mode!r}: known are {', '.join(known)}")
+    return tuple(map(Mode, modes))
+
+
+def run_replay_with_progress(options: ReplayOptions, command: str) -> ReplayResult:
+    """Run a replay with progress on stderr. `command` is the command that the user ran, for errors."""
+    with require_spark_extra(command):
+        from kafka_assignors_spark.job import run_replay
+        from kafka_assignors_spark.result import ReplayError
+
+    with ProgressReport("starting Spark", delay_s=0.5) as progress:
+
+        def on_progress(step: Progress) -> None:
+            progress.update(f"[{step.number}/{step.phases}] {step.phase}", step.done, step.total)
+
+        try:
+            return run_replay(options, on_progress)
+        except ReplayError as error:
+            raise CannotRun(str(error)) from error
+
+
+def _show(result: ReplayResult, html: Path | None, json_file: Path | None) -> None:
+    from kafka_assignors_cli.replay_tables import print_replay
+    from kafka_assignors_spark.report import html_report, json_report
+
     print_replay(result)
     if html is not None:
-        write(html, html_report(result, html.parent))
+        write_file(html, html_report(result, html.parent))
         note(f"wrote {html}")
     if json_file is not None:
-        write(json_file, json_report(result))
+        write_file(json_file, json_report(result))
         note(f"wrote {json_file}")
-    if tables is not None:
-        note(f"wrote the tables in {tables}")
+    if result.options.tables is not None:
+        note(f"wrote the tables in {result.options.tables}")

@@ -1,4 +1,4 @@
-"""`kafka-assignors strategies`: which strategies there are."""
+"""`kafka-assignors strategies`: lists the registered strategies."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from kafka_assignors_cli.console import emit, note
 
 __all__ = ["EPILOG", "strategies"]
 
-EPILOG = """One line for each strategy, tab-separated: its name, the rebalance protocols it runs under,
-what it is.
+EPILOG = """One line for each strategy, tab-separated: its name, the rebalance protocols it supports, and a \
+summary.
 
-Packages register theirs in the entry-point group kafka_assignors.strategies. A strategy that is not \
-registered can be used as module:attribute wherever a name is asked for, and one put together from rules as \
-the path of its TOML file.
+Packages register strategies in the entry-point group kafka_assignors.strategies. Wherever a name is \
+expected, module:attribute names a strategy that is not registered, and the path of a TOML file one that is \
+composed from rules.
 """
 
 

@@ -1,4 +1,4 @@
-"""Showing something once, or again and again as it changes."""
+"""Shows a state of the cluster once, or repeatedly as it changes (`--watch`)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,22 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from kafka_assignors_cli.console import ProgressReport, emit, emit_renderable, flush, note, printable
-from kafka_assignors_cli.errors import CannotRun
+from kafka_assignors_cli.console import (
+    CannotRun,
+    ProgressReport,
+    emit,
+    emit_renderable,
+    flush,
+    note,
+    printable,
+)
 
 __all__ = ["Snapshot", "show"]
 
 
 @dataclass(slots=True)
 class Snapshot:
-    """What there is to show: tables, or lines of data. `problem` is why it is not all, if so."""
+    """One look: tables, or lines of data. `problem` says why it is incomplete, if it is."""
 
     tables: Sequence[RenderableType] = ()
     lines: Sequence[str] = field(default=())
@@ -37,11 +44,11 @@ Read = Callable[[ProgressReport], Snapshot]
 
 
 def show(read: Read, *, interval_s: float | None, count: int | None) -> None:
-    """Show what `read` returns: once if `interval_s` is None, else every so many seconds.
+    """Show one snapshot of `read` if `interval_s` is None, else one every `interval_s` seconds.
 
-    `count` bounds how often; None is for ever. Once means to fail if there is a problem. While watching, only
-    the first time must work: after that a cluster that does not answer is said not to, and asked again.
-    Ctrl-C ends the watch and is no error.
+    A watch ends after `count` snapshots, or never if it is None. A single snapshot with a problem raises
+    `CannotRun`. In a watch only the first read must succeed: later failures are shown, and the next look
+    tries again. Ctrl-C ends a watch without an error.
     """
     if interval_s is None:
         with _progress() as progress:
@@ -89,7 +96,7 @@ def _watch_on_terminal(read: Read, snapshot: Snapshot, interval_s: float, count:
             if shown == count:
                 return
             time.sleep(interval_s)
-            # Never started, so it shows nothing: the terminal belongs to what is watched.
+            # This progress is never started: the terminal belongs to the tables.
             newer, trouble = _try(read, _progress())
             snapshot = newer or snapshot
             live.update(_framed(snapshot, trouble, interval_s), refresh=True)
@@ -101,7 +108,7 @@ def _framed(snapshot: Snapshot, trouble: str | None, interval_s: float) -> Group
         head = Text(printable(f"{now}  {trouble}; what is shown is older; trying again"), style="bold red")
     else:
         head = Text(f"{now}  every {interval_s:g} s, Ctrl-C ends it", style="dim")
-    # At the top: what does not fit the screen is cut off at the bottom.
+    # At the top, because the screen cuts off the bottom.
     return Group(head, *snapshot.tables)
 
 

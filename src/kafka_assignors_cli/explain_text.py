@@ -1,4 +1,4 @@
-"""An explanation in words."""
+"""The text of an explanation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHOWN_SENTENCES = 40
 _SHOWN_PARTITIONS = 8
 
 _FORCED = {
-    Reason.NO_OWNER: "nobody in the group owned {them}: new, or the owner has left",
+    Reason.NO_OWNER: "no member of the group owned {them}: new, or the owner has left",
     Reason.UNSUBSCRIBED: "the owner no longer subscribes to the topic",
     Reason.RULES: "by the rules ({rules}) the owner may not have {them}",
     Reason.CLAIM_DROPPED: "claimed, but no claim counts (see dropped_claims)",
@@ -24,7 +24,7 @@ _FORCED = {
 
 
 def sentences(explanation: Explanation, strategy: str) -> Iterator[str]:
-    """One for all moves that are alike, as many as a person reads."""
+    """The text of the explanation, one sentence for all similar moves, at most `_SHOWN_SENTENCES`."""
     if not explanation.moves:
         yield "nothing moved"
         return
@@ -48,7 +48,7 @@ def about_loads(loads: Mapping[str, Any]) -> str:
 
 
 def _above(number: float) -> str:
-    """Two places, rounded up: a bound is not to be made better than it is."""
+    """Two decimal places, rounded up: rounding must not improve a bound."""
     return f"{math.ceil(number * 100 - 1e-9) / 100:.2f}"
 
 
@@ -97,7 +97,7 @@ def _passed_on(explanation: Explanation) -> Iterator[str]:
 
 
 def _hop(explanation: Explanation, chain: Chain, at: int) -> Move | None:
-    """The move from the chain's member at this place to the next."""
+    """The move from the member at this place in the chain to the next."""
     moves = [explanation.moves[number] for number in chain.moves]
     return [move for move in moves if move.owner is not None][at]
 
@@ -122,7 +122,7 @@ def _why(chain: Chain) -> str:
             more = f"{chain.change[Criterion.RACKS]}"
             worth = ""
         else:
-            saved = chain.change[Criterion.MOVEMENT]  # negative: moves that would not be
+            saved = chain.change[Criterion.MOVEMENT]  # Negative: the number of moves that the change avoids.
             more = f"{(chain.change[trade] - trade.count(int(saved), 0)) // trade.moves}"
             worth = f", and each is worth {Fraction(trade.moves, trade.misses)} moves"
         return f"for racks{in_layer}: {more} more would be without a replica in the rack of who has it{worth}"
@@ -130,7 +130,7 @@ def _why(chain: Chain) -> str:
 
 
 def _named(moves: Iterable[Move]) -> str:
-    """`orders-0, orders-1, pays-3`, and how many more."""
+    """`orders-0, orders-1, pays-3`, and the number of the others."""
     named = [f"{move.topic}-{move.partition}" for move in moves]
     shown = ", ".join(named[:_SHOWN_PARTITIONS])
     rest = len(named) - _SHOWN_PARTITIONS

@@ -1,16 +1,23 @@
-"""What a replay says, on a terminal: tables first, the verdict last, where it is seen."""
+"""The result of a replay on a terminal: tables first, and the verdict last, where it is seen."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from kafka_assignors_cli.console import emit_renderable, printable
-from kafka_assignors_cli.fitted import Column, FittedTable, Kind
+from kafka_assignors_cli.console import (
+    Column,
+    ColumnKind,
+    FittedTable,
+    counted,
+    emit_renderable,
+    indented,
+    printable,
+)
 from kafka_assignors_spark.report.findings import (
     Finding,
     StrategyTotal,
@@ -30,22 +37,22 @@ _SHOWN_GROUPS = 50
 _SHOWN_RECORDS = 5
 
 _TRUTH_COLUMNS = (
-    Column("led by", Kind.NAME),
-    Column("strategy", Kind.NAME),
+    Column("led by", ColumnKind.NAME),
+    Column("strategy", ColumnKind.NAME),
     Column("checked"),
     Column("matched"),
     Column("not checkable", leave_out=1),
     Column("explained", leave_out=2),  # each explanation has a line under the table
     Column("unexplained"),
-    Column("must match", Kind.TOKEN),
+    Column("must match", ColumnKind.TOKEN),
 )
 
 Figures = Verdict | StrategyTotal
-"""What a row shows, of one group or of all."""
+"""The values of a row: of one group, or of all groups."""
 
 
 def print_replay(result: ReplayResult) -> None:
-    """Print the tables of `result`, what was left out, and the verdict to stdout."""
+    """Print the tables of `result`, the data that they leave out, and the verdict to stdout."""
     emit_renderable(*replay_renderables(result))
 
 
@@ -65,7 +72,7 @@ def replay_renderables(result: ReplayResult) -> list[RenderableType]:
 
 
 def _groups(result: ReplayResult, found: Sequence[Finding]) -> list[RenderableType]:
-    """A row for each strategy and group, of those that gain most; bold is what serves the group best."""
+    """The groups that gain most, a row for each strategy; the best strategy of a group is bold."""
     verdicts: dict[str, dict[str, dict[Mode, Figures]]] = defaultdict(lambda: defaultdict(dict))
     for verdict in result.verdicts:
         verdicts[verdict.group][verdict.strategy][verdict.mode] = verdict
@@ -88,7 +95,7 @@ def _groups(result: ReplayResult, found: Sequence[Finding]) -> list[RenderableTy
     notes = []
     if others := len(verdicts.keys() & moving - shown):
         notes.append(
-            f"and {_count(others, 'more group')}, which gain less: --report, --json and --tables have more"
+            f"and {counted(others, 'more group')}, which gain less: --report, --json and --tables have more"
         )
     still = sorted(verdicts.keys() - moving)
     if still:
@@ -110,15 +117,15 @@ def _totals_table(result: ReplayResult) -> FittedTable:
 
 
 class _Strategies:
-    """A table with a strategy on each row: movement in every mode, the rest in the mode that leads."""
+    """A table with a strategy on each row: moves in every mode, other measures in the leading mode."""
 
     def __init__(self, title: str, result: ReplayResult, names: Sequence[str]) -> None:
         self._leading = leading_mode(result)
         self._modes = [mode for mode in Mode if mode in result.options.modes]
         self._failures = any(verdict.failed for verdict in result.verdicts)
-        columns = [Column(name, Kind.NAME) for name in names]
+        columns = [Column(name, ColumnKind.NAME) for name in names]
         for mode in self._modes:
-            # What a change of strategy would mean is read from the mode that leads.
+            # The leading mode shows the effect of a change of strategy.
             leads = mode is self._leading
             columns.append(Column(f"{mode.value}: moved", leave_out=0 if leads else 4))
             columns.append(Column("least", leave_out=2 if leads else 5, label=f"{mode.value}: least"))
@@ -178,7 +185,7 @@ def _truth(truth: TruthCheck) -> list[RenderableType]:
     renderables: list[RenderableType] = [table]
     for client in truth.clients:
         for reason, count in sorted(client.explained.items()):
-            words = f"{_count(count, 'difference')} led by {client.client}, {client.strategy}: {reason}"
+            words = f"{counted(count, 'difference')} led by {client.client}, {client.strategy}: {reason}"
             renderables.append(Padding(Text(printable(words)), (0, 0, 0, 1)))
     must_match = [client for client in truth.clients if client.must_match]
     matched, checked = sum(c.matched for c in must_match), sum(c.checked for c in must_match)
@@ -195,59 +202,58 @@ def _truth(truth: TruthCheck) -> list[RenderableType]:
 def _sample(sample: SampleCheck) -> list[RenderableType]:
     if not sample.groups:
         return []
-    groups = _count(len(sample.groups), "group")
-    return [Text(f"{_count(sample.rows, 'row')} of {groups} computed without Spark as well: the same.")]
+    groups = counted(len(sample.groups), "group")
+    return [Text(f"{counted(sample.rows, 'row')} of {groups} computed without Spark as well: the same.")]
 
 
 def _left_out(result: ReplayResult) -> list[RenderableType]:
-    """Lines on what the figures above do not cover; none where they cover everything."""
-    history = result.history
-    lines: list[str] = list(result.warnings)
+    """Lines about the data that the figures above do not cover, if there is any."""
+    lines = [*result.warnings, *_failures(result), *_not_replayed(result), *_history_gaps(result)]
+    return [Text("Left out"), *indented(lines), Text()] if lines else []
+
+
+def _failures(result: ReplayResult) -> Iterator[str]:
     for verdict in result.verdicts:
         if verdict.failed:
-            where = f"{_count(verdict.failed, 'rebalance')} of {verdict.group} ({verdict.mode.value})"
-            lines.append(f"{verdict.strategy} failed in {where}: {'; '.join(verdict.failures)}")
+            where = f"{counted(verdict.failed, 'rebalance')} of {verdict.group} ({verdict.mode.value})"
+            yield f"{verdict.strategy} failed in {where}: {'; '.join(verdict.failures)}"
+
+
+def _not_replayed(result: ReplayResult) -> Iterator[str]:
+    undecodable = result.history.undecodable
     if result.undecodable:
         records = ", ".join(
             f"{record.partition}/{record.offset} ({record.reason})"
             for record in result.undecodable[:_SHOWN_RECORDS]
         )
-        more = ", …" if history.undecodable > _SHOWN_RECORDS else ""
-        lines.append(
-            f"{_count(history.undecodable, 'undecodable record')}, by partition/offset: {records}{more}"
-        )
+        more = ", …" if undecodable > _SHOWN_RECORDS else ""
+        yield f"{counted(undecodable, 'undecodable record')}, by partition/offset: {records}{more}"
     reasons: dict[str, int] = defaultdict(int)
     for group in result.groups:
         for reason, count in group.not_replayed.items():
             reasons[reason] += count
-    lines += [
-        f"{_count(count, 'rebalance')} not replayed: {reason}" for reason, count in sorted(reasons.items())
-    ]
+    for reason, count in sorted(reasons.items()):
+        yield f"{counted(count, 'rebalance')} not replayed: {reason}"
+
+
+def _history_gaps(result: ReplayResult) -> Iterator[str]:
+    history = result.history
     inferred = sorted({topic for group in result.groups for topic in group.inferred_topics})
     if inferred:
-        lines.append(
-            f"partition counts inferred from the assignments, for want of a catalogue: {', '.join(inferred)}"
-        )
+        topics = ", ".join(inferred)
+        yield f"partition counts inferred from the assignments, for want of a catalogue: {topics}"
     if history.skipped_numbers:
-        lines.append(
-            f"{_count(history.skipped_numbers, 'generation number')} without a record, never bridged"
-        )
+        yield f"{counted(history.skipped_numbers, 'generation number')} without a record, never bridged"
     if history.clock_jumps:
-        lines.append(
-            f"{_count(history.clock_jumps, 'generation')} with a time before the one before it: a clock was "
+        yield (
+            f"{counted(history.clock_jumps, 'generation')} with a time before the one before it: a clock was "
             "set back, and offsets decide the order"
         )
     if made_again := sum(group.incarnations - 1 for group in result.groups):
-        lines.append(
-            f"{_count(made_again, 'time')} a group was deleted and made again: what was before counts no more"
-        )
+        times = counted(made_again, "time")
+        yield f"{times} a group was deleted and made again: what was before counts no more"
     if history.kip848_groups:
-        lines.append(f"{_count(history.kip848_groups, 'KIP-848 group')}, whose broker assigns")
-    return (
-        [Text("Left out"), *(Padding(Text(printable(line)), (0, 0, 0, 2)) for line in lines), Text()]
-        if lines
-        else []
-    )
+        yield f"{counted(history.kip848_groups, 'KIP-848 group')}, whose broker assigns"
 
 
 def _verdict(result: ReplayResult, found: Sequence[Finding]) -> list[RenderableType]:
@@ -256,7 +262,7 @@ def _verdict(result: ReplayResult, found: Sequence[Finding]) -> list[RenderableT
     history = result.history
     mode = leading_mode(result).value
     head = (
-        f"{_count(history.generations, 'generation')} of {_count(len(result.groups), 'group')} replayed "
+        f"{counted(history.generations, 'generation')} of {counted(len(result.groups), 'group')} replayed "
         f"in {result.seconds:.0f} s. {len(gaining)} would gain from another strategy ({mode})"
     )
     if not gaining:
@@ -268,7 +274,3 @@ def _verdict(result: ReplayResult, found: Sequence[Finding]) -> list[RenderableT
         text.append(f": {words}", style="not bold")
         lines.append(Padding(text, (0, 0, 0, 2)))
     return lines
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count:,} {noun}s"
