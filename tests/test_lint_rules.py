@@ -6,6 +6,7 @@ import pytest
 
 from kafka_assignors.group import Topic
 from kafka_assignors.lint import (
+    RULES,
     BrokerBounds,
     LintFacts,
     MemberConfig,
@@ -384,3 +385,8 @@ def test_the_same_of_many_members_is_said_once() -> None:
     report = lint(LintFacts((), live=live_group(*old, partitions=50)))
     (found,) = (finding for finding in report.findings if finding.rule == "old-subscription")
     assert len(found.members) == 50
+
+
+def test_the_documentation_of_rules_has_no_placeholder() -> None:
+    for rule in RULES.values():
+        assert not {"{", "}"} & set(rule.happens + rule.why + rule.to_do), rule.id

@@ -54,7 +54,7 @@ app.command(epilog=validate.EPILOG)(validate.validate)
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
-def _print_version(asked: bool) -> None:
+def _print_version(*, asked: bool) -> None:
     if asked:
         emit(f"kafka-assignors {kafka_assignors.__version__}")
         raise typer.Exit
@@ -62,6 +62,7 @@ def _print_version(asked: bool) -> None:
 
 @app.callback()
 def _main(
+    *,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),

@@ -80,6 +80,7 @@ MaxOffsets = Annotated[
 
 
 def archive(
+    *,
     to: To,
     bootstrap_server: BootstrapServer = None,
     command_config: CommandConfig = None,

@@ -80,6 +80,7 @@ class _Request:
 
 
 def assign(
+    *,
     file: Annotated[
         str,
         typer.Argument(metavar="FILE|-", help="A group as a JSON object, or many as JSON lines; - is stdin."),

@@ -83,6 +83,7 @@ class _Standard:
 
 
 def check_assignments(
+    *,
     group: Annotated[str, typer.Argument(metavar="GROUP", help="A group in JSON, or many as JSON lines.")],
     assignment: Annotated[
         str,

@@ -109,6 +109,7 @@ Count = Annotated[
 
 @groups.callback(invoke_without_command=True)
 def list_groups(
+    *,
     context: typer.Context,
     bootstrap_server: BootstrapServer = None,
     command_config: CommandConfig = None,
@@ -157,6 +158,7 @@ def list_groups(
 
 @groups.command(epilog=_DESCRIBE_EPILOG)
 def describe(
+    *,
     context: typer.Context,
     group: Annotated[list[str], typer.Argument(metavar="GROUP…", help="Ids of groups.")],
     bootstrap_server: BootstrapServer = None,
@@ -194,6 +196,7 @@ def describe(
 
 @groups.command(epilog=_DELETE_EPILOG)
 def delete(
+    *,
     context: typer.Context,
     group: Annotated[list[str] | None, typer.Argument(metavar="[GROUP…]", help="Ids of groups.")] = None,
     bootstrap_server: BootstrapServer = None,

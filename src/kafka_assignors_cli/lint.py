@@ -115,6 +115,7 @@ Strict = Annotated[bool, typer.Option("--strict", help="Fail on warnings, too.",
 
 
 def lint_members(
+    *,
     files: Files = None,
     before: Before = None,
     change_to: ChangeTo = None,

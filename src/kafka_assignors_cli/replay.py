@@ -102,6 +102,7 @@ Checkpoint = Annotated[
 
 
 def replay(
+    *,
     history: History = None,
     bootstrap_server: BootstrapServer = None,
     command_config: CommandConfig = None,

@@ -98,6 +98,7 @@ _EXIT_CODES = {
 
 
 def validate(
+    *,
     history: HistoryOrReport,
     policy: PolicyFile,
     group: GroupIds = None,

@@ -18,10 +18,10 @@ __all__ = ["RULES"]
 @rule(
     "heartbeat-interval",
     Severity.WARNING,
-    happens="heartbeat.interval.ms is more than a third of session.timeout.ms: one late heartbeat or two "
-    "cost the member its partitions. If it is not even below the session timeout, that is an error: Java "
-    "and kafka-python from 2.2 on refuse it, aiokafka, librdkafka and older kafka-python are expelled "
-    "again and again.",
+    happens="heartbeat.interval.ms is more than a third of session.timeout.ms: one or two late heartbeats "
+    "cost the member its partitions. If it is not below the session timeout, that is an error: Java and "
+    "kafka-python from 2.2 on refuse it, aiokafka, librdkafka and older kafka-python are expelled again and "
+    "again.",
     why="The coordinator expels a member from which it has heard nothing for the session timeout.",
     to_do="Set heartbeat.interval.ms to a third of session.timeout.ms at most.",
 )
@@ -42,10 +42,10 @@ def heartbeat_interval(facts: LintFacts) -> Iterator[Found]:
 @rule(
     "session-timeout-bounds",
     Severity.ERROR,
-    happens="The coordinator refuses the member with INVALID_SESSION_TIMEOUT, for good.",
+    happens="The coordinator refuses the member with INVALID_SESSION_TIMEOUT, on every attempt.",
     why="session.timeout.ms must lie within the broker's group.min.session.timeout.ms and "
-    "group.max.session.timeout.ms. Without --bootstrap-server these are supposed to be 6 s and 30 minutes, "
-    "as Kafka ships them, and the finding is a warning.",
+    "group.max.session.timeout.ms. Without --bootstrap-server, Kafka's defaults of 6 s and 30 minutes are "
+    "assumed, and the finding is a warning.",
     to_do="Choose a session timeout within the bounds, or change them on every broker.",
 )
 def session_timeout_bounds(facts: LintFacts) -> Iterator[Found]:
@@ -66,11 +66,11 @@ def session_timeout_bounds(facts: LintFacts) -> Iterator[Found]:
 @rule(
     "poll-interval-below-session",
     Severity.WARNING,
-    happens="max.poll.interval.ms is below session.timeout.ms. librdkafka refuses that when the consumer "
-    "is made, which is an error. With the others a member that works on its records for longer leaves the "
-    "group sooner than one that has died.",
-    why="The session timeout is for processes that are gone, the poll interval for those that do not get "
-    "on. The latter is also, except in aiokafka, how long a rebalance waits for the member.",
+    happens="max.poll.interval.ms is below session.timeout.ms. librdkafka refuses that at construction, "
+    "which is an error. In the other clients, a member that processes records for too long leaves the group "
+    "sooner than one that has died.",
+    why="The session timeout detects processes that are gone, the poll interval those that make no "
+    "progress. Except in aiokafka, a rebalance also waits for the member as long as the poll interval.",
     to_do="Raise max.poll.interval.ms above the longest time between two polls, or lower the session "
     "timeout.",
 )
@@ -92,13 +92,14 @@ def poll_interval_below_session(facts: LintFacts) -> Iterator[Found]:
     "rebalance-timeout",
     Severity.INFO,
     happens="aiokafka members whose on_partitions_revoked takes longer than rebalance_timeout_ms are "
-    "thrown out of the group while it runs, and others get the partitions they are still working on. By "
-    "default that is session_timeout_ms, 10 s. Silent where it is set; a warning if it is set below the "
-    "session timeout.",
-    why="A rebalance waits for each member to join again, for the longest rebalance timeout of the group. "
-    "Java, librdkafka and kafka-python ask for max.poll.interval.ms, 5 minutes; aiokafka has a setting of "
-    "its own. So the members of other clients also hide the problem, as long as there are any.",
-    to_do="Set rebalance_timeout_ms to what the slowest listener needs, and request_timeout_ms above it.",
+    "removed from the group while it runs, and other members get partitions that they still process. The "
+    "default is session_timeout_ms, 10 s. There is no finding if it is set; a warning if it is set below "
+    "the session timeout.",
+    why="A rebalance waits for each member to join again, as long as the longest rebalance timeout of the "
+    "group. Java, librdkafka and kafka-python send max.poll.interval.ms, 5 minutes; aiokafka has a setting "
+    "of its own. Members of other clients in the group therefore hide the problem.",
+    to_do="Set rebalance_timeout_ms to the time that the slowest listener needs, and request_timeout_ms "
+    "above it.",
 )
 def rebalance_timeout(facts: LintFacts) -> Iterator[Found]:
     asked = [member.rebalance_timeout_ms for member in facts.after if member.classic]
@@ -107,13 +108,13 @@ def rebalance_timeout(facts: LintFacts) -> Iterator[Found]:
         rebalance_ms, session_ms = member.rebalance_timeout_ms, member.session_timeout_ms
         if member.client is not Client.AIOKAFKA or rebalance_ms is None or session_ms is None:
             continue
-        # Whoever wrote it down has chosen how long a rebalance waits.
+        # A configured value is a choice of how long a rebalance waits.
         chosen = rebalance_ms == session_ms and "rebalance.timeout.ms" in member.given
         if rebalance_ms <= session_ms and longest_ms == rebalance_ms and not chosen:
             yield Found(
                 (member.source,),
                 f"A rebalance waits {seconds_text(rebalance_ms)} for a listener of this member.",
-                "Set rebalance_timeout_ms to what its slowest on_partitions_revoked needs.",
+                "Set rebalance_timeout_ms to the time that its slowest on_partitions_revoked needs.",
                 Severity.WARNING if rebalance_ms < session_ms else None,
             )
 
@@ -121,13 +122,12 @@ def rebalance_timeout(facts: LintFacts) -> Iterator[Found]:
 @rule(
     "request-timeout",
     Severity.WARNING,
-    happens="aiokafka gives up a JoinGroup that the broker still holds, takes the coordinator for dead and "
-    "starts again, as long as the rebalance lasts. kafka-python 2 refuses a request timeout that is not "
-    "above the session timeout when it is made, which is an error.",
-    why="The broker answers JoinGroup when all members have joined, for which it waits as long as the "
-    "longest rebalance timeout in the group. Java, librdkafka and kafka-python allow for that; aiokafka "
-    "applies request_timeout_ms, 40 s, to it. One member of another client is enough: it asks for 5 "
-    "minutes.",
+    happens="aiokafka gives up a JoinGroup that the broker still holds, treats the coordinator as dead and "
+    "starts again, as long as the rebalance lasts. kafka-python 2 refuses at construction a request timeout "
+    "that is not above the session timeout, which is an error.",
+    why="The broker answers JoinGroup when all members have joined, and waits for them as long as the "
+    "longest rebalance timeout of the group. Java, librdkafka and kafka-python allow for that; aiokafka "
+    "applies request_timeout_ms, 40 s. One member of another client is enough: it sends 5 minutes.",
     to_do="Set request_timeout_ms above the longest rebalance timeout of the group.",
 )
 def request_timeout(facts: LintFacts) -> Iterator[Found]:
@@ -157,7 +157,7 @@ def request_timeout(facts: LintFacts) -> Iterator[Found]:
 
 # ---- static membership (KIP-345)
 
-# Kubernetes makes suffixes of these letters and digits alone, so that no words come out.
+# Kubernetes generates suffixes from these characters alone, so that they spell no words.
 _SAFE = "[bcdfghjklmnpqrstvwxz2456789]"
 _PASSING = (
     (re.compile(rf".*-{_SAFE}{{6,10}}-{_SAFE}{{5}}"), "the name of a pod of a Deployment"),
@@ -175,7 +175,7 @@ _PLACEHOLDER = re.compile(r"[$%]|\{\{|<.*>")
 
 
 def passing_kind(instance_id: str) -> str | None:
-    """What makes this id look as if the next start of the process had another; None if nothing does."""
+    """The kind of id that changes with every start of the process; None if it is no such id."""
     return next((kind for pattern, kind in _PASSING if pattern.fullmatch(instance_id)), None)
 
 
@@ -188,8 +188,8 @@ def _is_placeholder(instance_id: str) -> bool:
     Severity.WARNING,
     happens="The instance id looks like a name that changes with every restart: that of a pod of a "
     "Deployment, a container id, a UUID. After a restart the old id stays in the group until its session "
-    "times out, with partitions that nobody reads, the new one comes in addition, and every rebalance "
-    "waits in vain for the old one.",
+    "times out, and no member reads its partitions. The new id joins in addition, and every rebalance waits "
+    "in vain for the old one.",
     why="A static member does not leave the group when it stops, because it is expected back under the "
     "same id.",
     to_do="Use a name that a restart keeps, such as that of a StatefulSet's pod (orders-0), or no instance "
@@ -219,7 +219,7 @@ def passing_instance_id(facts: LintFacts) -> Iterator[Found | NotJudged]:
     Severity.ERROR,
     happens="Two members have the same instance id. The later one takes the place of the earlier one, "
     "which is fenced: Java, kafka-python and librdkafka stop with FENCED_INSTANCE_ID. aiokafka does not "
-    "notice that it was replaced; it joins again, and throws the other one out.",
+    "notice that it was replaced; it joins again and replaces the other one.",
     why="The coordinator takes a member with a known instance id for that member after a restart.",
     to_do="Give every process an id of its own.",
 )
@@ -241,7 +241,7 @@ def instance_id_twice(facts: LintFacts) -> Iterator[Found]:
 # ---- groups whose broker assigns (KIP-848), and the way there (KIP-1274)
 
 _OLD: Version = (0,)
-"""A version that nobody told: before every step."""
+"""An unknown version, which is older than every step."""
 
 _WAY_BACK = (
     "Restart every member with group.protocol=classic; the group is classic again when the last other one "
@@ -254,10 +254,10 @@ _REFUSED = ("partition.assignment.strategy", "session.timeout.ms", "heartbeat.in
 @rule(
     "refused-under-kip848",
     Severity.ERROR,
-    happens="The client fails when it is made: with group.protocol=consumer Java and librdkafka take no "
-    "partition.assignment.strategy, session.timeout.ms and heartbeat.interval.ms; aiokafka and "
-    "kafka-python have no group.protocol at all.",
-    why="Under KIP-848 the broker assigns, and says how often it wants to hear of its members.",
+    happens="The client fails at construction: with group.protocol=consumer, Java and librdkafka refuse "
+    "partition.assignment.strategy, session.timeout.ms and heartbeat.interval.ms; aiokafka and kafka-python "
+    "have no group.protocol.",
+    why="Under KIP-848 the broker assigns, and it sets the heartbeat interval of the members.",
     to_do="Remove these settings and choose with group.remote.assignor, or set group.protocol=classic.",
 )
 def refused_under_kip848(facts: LintFacts) -> Iterator[Found]:
@@ -283,16 +283,15 @@ def refused_under_kip848(facts: LintFacts) -> Iterator[Found]:
     "kip848-group",
     Severity.ERROR,
     happens="The broker assigns, and no strategy of a member runs: neither ours nor the client's own. The "
-    "members of the classic protocol stay in the group and get what the broker gives them.",
-    why="The first member that comes with group.protocol=consumer turns a classic group into a KIP-848 "
-    "group, online, as long as the broker's group.consumer.migration.policy allows it, which is the "
-    "default.",
-    to_do="Decide for one: group.remote.assignor (uniform, range) instead of a strategy, or strategies of "
-    f"the members. {_WAY_BACK}",
+    "members of the classic protocol stay in the group and get the assignment of the broker.",
+    why="The first member that joins with group.protocol=consumer turns a classic group into a KIP-848 "
+    "group, online, if the broker's group.consumer.migration.policy allows it, which is the default.",
+    to_do="Choose one: group.remote.assignor (uniform, range) instead of a strategy, or strategies of the "
+    f"members. {_WAY_BACK}",
 )
 def kip848_group(facts: LintFacts) -> Iterator[Found]:
     classic = voters(facts.after)
-    # What a newer Java does unasked is the next rule's.
+    # The next rule judges a newer Java without the setting.
     joined = [member for member in facts.after if not member.classic and "group.protocol" in member.given]
     if classic and joined:
         yield Found(
@@ -313,13 +312,13 @@ def kip848_group(facts: LintFacts) -> Iterator[Found]:
 @rule(
     "java-leaves-classic",
     Severity.INFO,
-    happens="Java 5.0 joins with group.protocol=consumer unless told otherwise, and turns a classic group "
+    happens="Java 5.0 joins with group.protocol=consumer by default, and turns a classic group "
     "into a KIP-848 group in which no strategy of a member runs: with 5.0 or newer among classic members "
-    "this is an error. Java 6.0 cannot do otherwise. From 4.3 on Java logs a note when it joins by the "
+    "this is an error. Java 6.0 has no other protocol. From 4.3 on, Java logs a note when it joins by the "
     "classic protocol.",
     why="KIP-1274 retires the classic protocol in Java's consumer in these steps. Brokers keep it.",
-    to_do="Set group.protocol=classic in the Java members before they get 5.0, as long as the group needs "
-    "a strategy of its members; do not let Java 6.0 into it.",
+    to_do="Set group.protocol=classic in the Java members before the upgrade to 5.0, as long as the group "
+    "needs a strategy of its members; keep Java 6.0 out of the group.",
 )
 def java_leaves_classic(facts: LintFacts) -> Iterator[Found]:
     others = [member for member in voters(facts.after) if member.client is not Client.JAVA]
@@ -338,7 +337,7 @@ def java_leaves_classic(facts: LintFacts) -> Iterator[Found]:
         elif version >= (5,) and not told and others:
             yield Found(
                 (member.source,),
-                f"{member.client_text} joins by KIP-848 unless told otherwise, and takes "
+                f"{member.client_text} joins by KIP-848 by default, and takes "
                 f"{enumerated(sources(others))} with it: their strategies do not run any more.",
                 "Set group.protocol=classic here.",
                 Severity.ERROR,
@@ -358,9 +357,9 @@ def java_leaves_classic(facts: LintFacts) -> Iterator[Found]:
 @rule(
     "idle-members",
     Severity.INFO,
-    happens="There are more members than partitions: whatever the strategy, some members have nothing to do.",
+    happens="There are more members than partitions: under every strategy some members are idle.",
     why="A partition belongs to one member of a group at a time.",
-    to_do="Add partitions, or run fewer members, unless the idle ones are wanted as a reserve.",
+    to_do="Add partitions, or run fewer members, unless the idle members are a reserve.",
 )
 def idle_members(facts: LintFacts) -> Iterator[Found]:
     live = facts.live
@@ -379,9 +378,9 @@ def idle_members(facts: LintFacts) -> Iterator[Found]:
 @rule(
     "old-subscription",
     Severity.INFO,
-    happens="Members join with version 0 of the subscription, which tells the leader neither what they own "
-    "nor their rack. In cooperative-sticky and sticky they keep less than they could where another client "
-    "leads.",
+    happens="Members join with version 0 of the subscription, which carries neither their owned partitions "
+    "nor their rack. Under cooperative-sticky and sticky they keep fewer partitions than possible if "
+    "another client leads.",
     why="Owned partitions came with version 1, the generation with 2 (KIP-792), the rack with 3 (KIP-881). "
     "The stock strategies of aiokafka and kafka-python write version 0 (kafka-python 3's "
     "cooperative-sticky 1).",

@@ -27,7 +27,7 @@ def _offers(members: tuple[MemberConfig, ...]) -> str:
 
 
 def _in_two_rolls(before: tuple[MemberConfig, ...], after: tuple[MemberConfig, ...]) -> str:
-    """What to do where no member can be changed while others are not."""
+    """The remedy if old and new members cannot be in the group together."""
     old = {use.name: use for use in before[0].strategies or () if use.name in winners(before)[:1]}
     first: list[tuple[str, tuple[str, ...]]] = []
     for member in after:
@@ -46,7 +46,7 @@ def _in_two_rolls(before: tuple[MemberConfig, ...], after: tuple[MemberConfig, .
 
 
 def _can_list(member: MemberConfig, uses: tuple[StrategyUse, ...]) -> bool:
-    """Whether the member's client takes this list, and has all that is in it."""
+    """Whether the member's client has these strategies and accepts them in one list."""
     if member.client is Client.LIBRDKAFKA and not all(
         has_strategy(member.client, member.version, use.name) for use in uses
     ):
@@ -58,13 +58,14 @@ def _can_list(member: MemberConfig, uses: tuple[StrategyUse, ...]) -> bool:
     "no-common-strategy",
     Severity.ERROR,
     happens="The members, or the members before and after a change, have no strategy in common. The "
-    "coordinator refuses whoever comes later with INCONSISTENT_GROUP_PROTOCOL: aiokafka raises it from "
+    "coordinator refuses the later members with INCONSISTENT_GROUP_PROTOCOL: aiokafka raises it from "
     "start, kafka-python from poll, librdkafka returns it from poll.",
-    why="A group runs one strategy, and every member must support it. While a change is rolled out, members "
-    "with the old list and members with the new one are in the group together.",
+    why="A group runs one strategy, which every member must support. During a rolling change, members with "
+    "the old list and members with the new list are in the group together.",
     to_do="Roll twice. First restart every member with a list of the new strategy and the old one, such as "
-    "[cooperative-sticky, range]; when all have it, restart them with the new one alone. Where a client "
-    "takes no such list (mixed-rebalance-protocols), stop the whole group and start it with the new one.",
+    "[cooperative-sticky, range]; when all have it, restart them with the new one alone. If a client "
+    "refuses such a list (mixed-rebalance-protocols), stop the whole group and start it with the new "
+    "strategy.",
 )
 def no_common_strategy(facts: LintFacts) -> Iterator[Found]:
     before, after = voters(facts.before), voters(facts.after)
@@ -74,14 +75,14 @@ def no_common_strategy(facts: LintFacts) -> Iterator[Found]:
         yield Found(
             sources(after),
             f"The group cannot form: its members offer {_offers(after)}.",
-            "Give all of them a strategy in common, beside those that they have.",
+            "Add one strategy to the lists of all members.",
         )
     elif candidates(before) and not candidates((*before, *after)):
-        supposed = " (supposing that they list no other: the broker does not tell)"
+        supposed = " (assuming that they list no other: the broker does not show it)"
         yield Found(
             sources(after),
             f"Today's members offer {_offers(before)}{supposed if facts.assumed_before else ''}, the new "
-            f"ones {_offers(after)}. Whoever restarts with the new list is refused until the last old "
+            f"ones {_offers(after)}. A member that restarts with the new list is refused until the last old "
             "member has left.",
             _in_two_rolls(before, after),
         )
@@ -90,10 +91,10 @@ def no_common_strategy(facts: LintFacts) -> Iterator[Found]:
 @rule(
     "first-choice-loses",
     Severity.WARNING,
-    happens="The group does not run the strategy that a member lists first: another has more votes, or some "
-    "member does not list it at all. Nothing is logged; the change simply has no effect.",
-    why="The coordinator considers only strategies that every member lists. Of these each member's first "
-    "counts as its vote, and most votes win.",
+    happens="The group does not run the strategy that a member lists first: another strategy has more "
+    "votes, or a member does not list it. Nothing is logged; the change has no effect.",
+    why="The coordinator considers only strategies that every member lists. Each member votes for the first "
+    "of these in its list, and the most votes win.",
     to_do="List the strategy in every member, and first in most of them.",
 )
 def first_choice_loses(facts: LintFacts) -> Iterator[Found]:
@@ -118,11 +119,11 @@ def first_choice_loses(facts: LintFacts) -> Iterator[Found]:
 @rule(
     "vote",
     Severity.INFO,
-    happens="Says which strategy wins the vote: now, or before, during and after the change.",
-    why="The coordinator counts votes as first-choice-loses says. A tie is decided by the order of a hash "
-    "table in the broker: do not build on it.",
-    to_do="Nothing, unless it is a tie: then list one strategy first in more members. Where a file stands "
-    "for several members, say with `members` for how many.",
+    happens="The rule reports which strategy wins the vote: now, or before, during and after the change.",
+    why="The coordinator counts votes as first-choice-loses describes. The order of a hash table in the "
+    "broker decides a tie: do not rely on it.",
+    to_do="Nothing, unless there is a tie: then list one strategy first in more members. If a file "
+    "describes several members, give their number as `members`.",
 )
 def vote(facts: LintFacts) -> Iterator[Found | NotJudged]:
     for member in dict.fromkeys((*facts.before, *facts.after)):
@@ -157,11 +158,12 @@ def _outcome(members: tuple[MemberConfig, ...]) -> str:
 @rule(
     "mixed-rebalance-protocols",
     Severity.ERROR,
-    happens="The client refuses its own list when it is made: the strategies in it have no rebalance "
-    "protocol in common. librdkafka takes range and roundrobin, or cooperative-sticky, and never both. "
-    "kafka-python's own CooperativeStickyAssignor is cooperative only, and takes nothing eager beside it.",
-    why="Under EAGER a member gives everything up before it joins, under COOPERATIVE only what moves. The "
-    "member must know which before it knows the winner, so all it lists must allow the same.",
+    happens="The client refuses its list at construction: the strategies in it have no rebalance protocol "
+    "in common. librdkafka accepts range and roundrobin, or cooperative-sticky, and never both. "
+    "kafka-python's own CooperativeStickyAssignor is cooperative only, and cannot stand beside an eager "
+    "strategy.",
+    why="Under EAGER a member revokes all partitions before it joins, under COOPERATIVE only those that "
+    "move. It must know the protocol before the vote, so all listed strategies must support the same one.",
     to_do="librdkafka: list strategies of one kind, and change the kind with the whole group stopped. "
     "kafka-python: use the cooperative-sticky of kafka-assignors, which may stand beside others.",
 )
@@ -182,10 +184,10 @@ def mixed_rebalance_protocols(facts: LintFacts) -> Iterator[Found]:
 @rule(
     "second-roll-due",
     Severity.INFO,
-    happens="A Java member lists cooperative-sticky beside an eager strategy. It stays eager, whichever "
-    "wins: every rebalance revokes everything. That is right in the first of the two rolls, and Java's own "
-    "default.",
-    why="Java runs the best protocol that all listed strategies support; range, roundrobin and sticky are "
+    happens="A Java member lists cooperative-sticky beside an eager strategy. It stays eager whichever "
+    "strategy wins: every rebalance revokes all partitions. That is right in the first of the two rolls, "
+    "and it is Java's default.",
+    why="Java uses the best protocol that all listed strategies support; range, roundrobin and sticky are "
     "eager.",
     to_do="When every member lists cooperative-sticky, restart them with cooperative-sticky alone.",
 )
@@ -206,14 +208,13 @@ def second_roll_due(facts: LintFacts) -> Iterator[Found]:
 @rule(
     "strategy-not-in-client",
     Severity.ERROR,
-    happens="The client does not have a strategy that its file lists, and fails when it is made. "
+    happens="The client lacks a strategy that its file lists, and fails at construction. "
     "librdkafka has range, roundrobin and cooperative-sticky; aiokafka and kafka-python 2 have no "
-    "cooperative-sticky of their own; Java has our shared names and no other.",
-    why="librdkafka cannot be given strategies at all. Java takes classes, aiokafka and kafka-python "
-    "objects.",
+    "cooperative-sticky of their own; Java has range, roundrobin, sticky and cooperative-sticky.",
+    why="librdkafka accepts no custom strategies. Java accepts classes, aiokafka and kafka-python objects.",
     to_do="Choose a strategy that every client of the group has: range, roundrobin or cooperative-sticky "
-    "with librdkafka. aiokafka and kafka-python get all of ours from kafka-assignors: write the name "
-    "without `stock:`.",
+    "with librdkafka. aiokafka and kafka-python get all others from kafka-assignors: write the name without "
+    "`stock:`.",
 )
 def strategy_not_in_client(facts: LintFacts) -> Iterator[Found]:
     for member in facts.after:
@@ -222,7 +223,7 @@ def strategy_not_in_client(facts: LintFacts) -> Iterator[Found]:
         missing = [
             use.name
             for use in member.strategies or ()
-            # A class of Java is taken at its word: whether it is on the class path cannot be seen from here.
+            # A Java class is accepted unchecked: lint cannot see the class path.
             if not use.ours
             and "." not in use.name
             and not has_strategy(member.client, member.version, use.name)
@@ -242,12 +243,12 @@ def strategy_not_in_client(facts: LintFacts) -> Iterator[Found]:
     Severity.INFO,
     happens="The member runs a cooperative strategy of kafka-assignors (cooperative-sticky, "
     "rack-aware-sticky, capacity, rollout, or your own) in the stock consumer of aiokafka or kafka-python, "
-    "which is eager: it gives up all its partitions in every rebalance and gets most of them back. What "
-    "moves is as little as with other cooperative members; what pauses is everything it has.",
-    why="Keeping partitions through a rebalance (KIP-429) is the consumer's business, not the strategy's. "
-    "CooperativeAIOKafkaConsumer does it; which class a member uses, neither settings nor brokers tell.",
+    "which is eager: it revokes all its partitions in every rebalance and gets most of them back. As few "
+    "partitions move as with cooperative members, but all partitions of the member pause.",
+    why="The consumer keeps partitions through a rebalance (KIP-429), not the strategy. "
+    "CooperativeAIOKafkaConsumer does so; neither settings nor brokers show which class a member uses.",
     to_do="Nothing: such members may share a group with cooperative ones. With aiokafka, "
-    "CooperativeAIOKafkaConsumer goes on consuming.",
+    "CooperativeAIOKafkaConsumer continues to consume.",
 )
 def eager_under_cooperative(facts: LintFacts) -> Iterator[Found]:
     members = [
@@ -261,8 +262,8 @@ def eager_under_cooperative(facts: LintFacts) -> Iterator[Found]:
     if members:
         yield Found(
             sources(members),
-            "These members take part in a cooperative strategy, and are eager unless they are "
-            "CooperativeAIOKafkaConsumers: each rebalance pauses all they have.",
+            "These members run a cooperative strategy, and are eager unless they are "
+            "CooperativeAIOKafkaConsumers: each rebalance pauses all their partitions.",
             "Nothing.",
         )
 
@@ -270,11 +271,11 @@ def eager_under_cooperative(facts: LintFacts) -> Iterator[Found]:
 @rule(
     "unreadable-sticky-data",
     Severity.WARNING,
-    happens="kafka-python 3's own sticky writes what a member had in a form of its own. Leaders of Java and "
-    "of aiokafka take its members for newcomers, and where it leads itself, the members of all other clients "
-    "are: partitions move that could stay.",
-    why="It puts a version number before the user data that nobody else writes or expects. (Leaders of "
-    "kafka-assignors read both forms; but who leads is not yours to choose.)",
+    happens="kafka-python 3's own sticky writes the owned partitions of a member in a form of its own. "
+    "Leaders of Java and of aiokafka treat its members as new, and a leader of its own treats the members "
+    "of all other clients as new: partitions move that could stay.",
+    why="It puts a version number before the user data, which no other client writes or expects. (Leaders "
+    "of kafka-assignors read both forms, but the broker chooses the leader.)",
     to_do="Use the sticky of kafka-assignors in the kafka-python members: write it without `stock:`.",
 )
 def unreadable_sticky_data(facts: LintFacts) -> Iterator[Found]:
@@ -301,12 +302,12 @@ def unreadable_sticky_data(facts: LintFacts) -> Iterator[Found]:
 @rule(
     "join-per-strategy",
     Severity.WARNING,
-    happens="An aiokafka member that lists several of its own strategies asks to join once for each of them, "
-    "and every request is a rebalance of the whole group.",
-    why="aiokafka sends JoinGroup inside its loop over the strategies: first with the first one, then with "
-    "the first two, and so on. With a strategy of kafka-assignors among them the member asks once.",
-    to_do="List two strategies for the one roll that changes the strategy, and one otherwise; or take the "
-    "strategies of kafka-assignors, which go by the same names.",
+    happens="An aiokafka member that lists several of its own strategies sends a JoinGroup for each of "
+    "them, and every request starts a rebalance of the whole group.",
+    why="aiokafka sends JoinGroup inside its loop over the strategies: with the first one, then with the "
+    "first two, and so on. If a strategy of kafka-assignors is among them, the member joins once.",
+    to_do="List two strategies only during the roll that changes the strategy; or use the strategies of "
+    "kafka-assignors, which have the same names.",
 )
 def join_per_strategy(facts: LintFacts) -> Iterator[Found]:
     for member in facts.after:
@@ -314,21 +315,21 @@ def join_per_strategy(facts: LintFacts) -> Iterator[Found]:
             yield Found(
                 (member.source,),
                 f"aiokafka joins {len(member.names)} times with [{', '.join(member.names)}].",
-                "Keep the list for the time of the change; list one strategy afterwards.",
+                "Keep the list during the change; list one strategy afterwards.",
             )
 
 
 @rule(
     "never-settles",
     Severity.ERROR,
-    happens="Two kinds of aiokafka members list several of its own strategies each, and not the same one "
-    "first. The group rebalances for ever, a few times a second, and nothing is refused: what one member "
-    "asks for first has nothing in common with what another asks for first, so that no two of them join for "
-    "good at the same time.",
-    why="aiokafka asks with its first strategy alone before it asks with the whole list (join-per-strategy). "
-    "Lists of one strategy, and lists that begin alike, meet.",
+    happens="Two kinds of aiokafka members each list several of its own strategies, and not the same one "
+    "first. The group rebalances forever, a few times a second, and no request is refused: the first "
+    "requests of two such members have no strategy in common, so that the members never stay in the group "
+    "together.",
+    why="aiokafka joins with its first strategy alone before it joins with the whole list "
+    "(join-per-strategy). Lists of one strategy, and lists that begin with the same strategy, do settle.",
     to_do="Let the lists of all aiokafka members begin with the same strategy, and roll from a list of one: "
-    "[old], then [new, old], then [new]. Or take the strategies of kafka-assignors.",
+    "[old], then [new, old], then [new]. Or use the strategies of kafka-assignors.",
 )
 def never_settles(facts: LintFacts) -> Iterator[Found]:
     several = [
@@ -339,12 +340,13 @@ def never_settles(facts: LintFacts) -> Iterator[Found]:
         yield Found(
             sources(several),
             f"aiokafka members with {offers} never settle with each other.",
-            "Let them begin with the same strategy; while you change it, list one alone on the one side.",
+            "Let the lists begin with the same strategy; during a change, list a single strategy on one "
+            "side.",
         )
 
 
 def _joins_for_each(member: MemberConfig) -> bool:
-    """Whether a member asks to join with its first strategy, then with the first two, and so on."""
+    """Whether a member joins with its first strategy, then with the first two, and so on."""
     ours = any(use.ours for use in member.strategies or ())
     return member.client is Client.AIOKAFKA and len(member.names) > 1 and not ours
 
@@ -355,11 +357,11 @@ _FIRST_WITH_RACK = {Client.AIOKAFKA: (0, 14), Client.KAFKA_PYTHON: (3,)}
 @rule(
     "rack-not-told",
     Severity.WARNING,
-    happens="client.rack is set, and the leader does not learn of it: the member gets partitions as if it "
-    "had no rack. aiokafka before 0.14 and kafka-python before 3.0 have no such setting and fail when they "
-    "are made, which is an error.",
-    why="aiokafka and kafka-python themselves tell client_rack to the fetcher alone, which then reads from a "
-    "near replica. The strategies of kafka-assignors take it from the consumer and tell the group.",
+    happens="client.rack is set, and the leader does not learn the rack: the member gets partitions as if "
+    "it had none. aiokafka before 0.14 and kafka-python before 3.0 have no such setting and fail at "
+    "construction, which is an error.",
+    why="aiokafka and kafka-python pass client_rack to their fetcher alone, which then reads from a near "
+    "replica. The strategies of kafka-assignors send it to the group.",
     to_do="Use a strategy of kafka-assignors; with older clients give it the rack, StickyAssignor(rack=…).",
 )
 def rack_not_told(facts: LintFacts) -> Iterator[Found]:
@@ -377,7 +379,7 @@ def rack_not_told(facts: LintFacts) -> Iterator[Found]:
         elif not all(use.ours for use in member.strategies or ()):
             yield Found(
                 (member.source,),
-                f"client.rack is {member.rack}, and its own strategies do not tell the leader.",
+                f"client.rack is {member.rack}, and its own strategies do not send it to the leader.",
                 "Use the strategies of kafka-assignors.",
             )
 
