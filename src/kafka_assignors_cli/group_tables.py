@@ -15,11 +15,11 @@ from kafka_assignors.livegroup import CONSUMER, LiveGroup, LiveMember, as_group,
 from kafka_assignors.outlook import Outlook, Prospect
 from kafka_assignors_cli.console import Column, ColumnKind, FittedTable, indented, printable
 
-__all__ = ["GroupSummary", "describe_json", "description", "group_list", "summarize", "summary_json"]
+__all__ = ["GroupRow", "describe_json", "description", "group_list", "summarize", "summary_json"]
 
 
 @dataclass(frozen=True, slots=True)
-class GroupSummary:
+class GroupRow:
     """The row of a group in the list. Unknown values are None: loads during a rebalance, lag without commits.
 
     `idle` counts the members without a partition. `max_over_mean` is the greatest load over the mean load; it
@@ -37,10 +37,10 @@ class GroupSummary:
     lag: int | None
 
 
-def summarize(live: LiveGroup) -> GroupSummary:
+def summarize(live: LiveGroup) -> GroupRow:
     loads = live.loads
     total = sum(loads) if loads is not None else None
-    return GroupSummary(
+    return GroupRow(
         group=live.id,
         type=live.group_type,
         state=live.state,
