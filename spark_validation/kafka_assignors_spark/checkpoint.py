@@ -3,12 +3,11 @@
 | file | |
 |---|---|
 | `replay.json` | what is replayed: a directory serves one replay and no other |
-| `slice=00000/` … | the slices that are done, as Parquet, with the `_SUCCESS` that Spark writes last |
+| `slice=00000/` … | the slices, as Parquet |
+| `slice=00000/_rows.json` … | written last: how many rows the slice has, and a digest of them |
 
 It may be anywhere that Hadoop can write. Its files are read as untrusted: none of them can run code, and one
-that is damaged, or that holds what no replay writes, is an error that names it. (A figure in a slice is taken
-as it is. A program that can write to the directory can change figures.)
-"""
+that @@"""
 
 from __future__ import annotations
 
@@ -21,13 +20,14 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from kafka_assignors_spark.archive.folder import Folder
 from kafka_assignors_spark.replay import PIECE
 from kafka_assignors_spark.result import RECORDED, ReplayError
 from kafka_assignors_spark.spark_errors import SPARK_ERRORS, one_line
 
 __all__ = ["Checkpoint"]
 
-_DESCRIPTION = "replay.json"
+_DESCRIPTION, _ROWS = "replay.json", "_rows.json"
 
 _NEVER_NULL = (
     "group",
@@ -56,87 +56,74 @@ class Checkpoint:
 
     def __init__(self, spark: SparkSession, path: str, describes: Mapping[str, Any]) -> None:
         self._spark = spark
-        self._path = path.rstrip("/")
+        self._folder = Folder(spark, path)
         self._strategies = [RECORDED, *(name for name, _ in describes["strategies"])]
         self._modes = describes["modes"]
         text = json.dumps(describes, indent=1, sort_keys=True)
-        if not self._exists(_DESCRIPTION):
-            self._write(_DESCRIPTION, text)
+        if not self._folder.exists(_DESCRIPTION):
+            self._folder.write(_DESCRIPTION, text)
             return
-        before, now = self._description(len(text.encode())), json.loads(text)
+        before = self._json(_DESCRIPTION, 2 * len(text.encode()) + _MOST_MORE)
+        now = json.loads(text)
         if before != now:
             differing = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
             raise ReplayError(
-                f"{self._path}: this is the checkpoint of another replay: {', '.join(differing)} "
+                f"{self._folder.path}: this is the checkpoint of another replay: {', '.join(differing)} "
                 f"{'differs' if len(differing) == 1 else 'differ'}; remove it, or give another directory"
             )
 
     def keep(self, number: int, rows: DataFrame) -> DataFrame:
         """The rows of this slice: those that are here, or else `rows`, written now."""
         name = f"slice={number:05d}"
-        there = self._exists(f"{name}/_SUCCESS")
-        if not there:
-            rows.write.mode("overwrite").parquet(f"{self._path}/{name}")
-        kept = self._spark.read.schema(PIECE).parquet(f"{self._path}/{name}")
-        if there:
-            self._check(name, kept)
+        marker = f"{name}/{_ROWS}"
+        done = self._folder.exists(marker)
+        if not done:
+            rows.write.mode("overwrite").parquet(self._folder.at(name))
+        kept = self._spark.read.schema(PIECE).parquet(self._folder.at(name))
+        sums = self._sums(name, kept)
+        if not done:
+            self._folder.write(marker, json.dumps(sums))
+        elif self._json(marker, _MOST_MORE) != sums:
+            raise self._refused(name, "these are not the rows that were written")
         return kept
 
-    def _check(self, name: str, kept: DataFrame) -> None:
-        """Read all of a slice that an earlier run wrote, so that what is wrong with it shows here."""
+    def _sums(self, name: str, kept: DataFrame) -> dict[str, int]:
+        """The number of rows and a digest of them. It takes reading all of the slice, so that what is wrong
+        with a file of it shows here."""
         of_rebalance = reduce(or_, (F.col(column).isNull() for column in _NEVER_NULL))
         unknown = ~F.col("strategy").isin(self._strategies) | ~F.col("mode").isin(self._modes)
         of_state = F.col("group").isNull() | F.col("lane").isNull()
         wrong = F.when(F.col("state").isNull(), of_rebalance | unknown).otherwise(of_state)
-        everything = F.max(F.xxhash64(*kept.columns))
+        sums = kept.agg(
+            F.count("*").alias("rows"),
+            F.coalesce(F.bit_xor(F.xxhash64(*kept.columns)), F.lit(0)).alias("digest"),
+            F.count(F.when(wrong, 1)).alias("wrong"),
+        )
         try:
-            row = kept.agg(F.sum(wrong.cast("long")).alias("wrong"), everything).collect()[0]
+            row = sums.collect()[0].asDict()
         except SPARK_ERRORS as error:
             raise self._refused(name, f"cannot be read: {one_line(error)}") from error
-        if row["wrong"]:
-            raise self._refused(name, f"{row['wrong']} rows are not of this replay")
+        if wrong_rows := row.pop("wrong"):
+            raise self._refused(name, f"{wrong_rows} rows are not of this replay")
+        return row
 
     def _refused(self, name: str, problem: str) -> ReplayError:
-        return ReplayError(f"{self._path}/{name}: {problem}; remove {self._path} and start again")
+        return ReplayError(
+            f"{self._folder.path}/{name}: {problem}; remove {self._folder.path} and start again"
+        )
 
-    def _description(self, length: int) -> dict[str, Any]:
-        """What the directory says is replayed; `length` is that of what is replayed now."""
-        most = 2 * length + _MOST_MORE
-        files, path = self._file(_DESCRIPTION)
+    def _json(self, name: str, most: int) -> dict[str, Any]:
+        """The object in a file of at most so many bytes."""
         try:
-            if files.getFileStatus(path).getLen() > most:
-                raise self._refused(_DESCRIPTION, f"is larger than {most} bytes")
-            text = "\n".join(row[0] for row in self._spark.read.text(str(path)).collect())
+            if self._folder.size(name) > most:
+                raise self._refused(name, f"is larger than {most} bytes")
+            text = self._folder.read(name)
         except SPARK_ERRORS as error:
-            raise self._refused(_DESCRIPTION, f"cannot be read: {one_line(error)}") from error
+            raise self._refused(name, f"cannot be read: {one_line(error)}") from error
         try:
-            described = json.loads(text)
+            read = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise self._refused(_DESCRIPTION, f"is not JSON: {error}") from None
-        if not isinstance(described, dict):
-            raise self._refused(_DESCRIPTION, "is not the description of a replay")
-        return described
-
-    # Hadoop's file system, through the JVM: the directory may be anywhere.
-
-    def _file(self, name: str) -> tuple[Any, Any]:
-        jvm: Any = self._spark._jvm
-        context: Any = self._spark._jsc
-        path = jvm.org.apache.hadoop.fs.Path(f"{self._path}/{name}")
-        return path.getFileSystem(context.hadoopConfiguration()), path
-
-    def _exists(self, name: str) -> bool:
-        files, path = self._file(name)
-        return bool(files.exists(path))
-
-    def _write(self, name: str, text: str) -> None:
-        """As a whole: under another name first."""
-        files, path = self._file(name)
-        _, part = self._file(f"_{name}.part")
-        stream = files.create(part, True)
-        try:
-            stream.write(bytearray(text.encode()))
-        finally:
-            stream.close()
-        if not files.rename(part, path):
-            raise ReplayError(f"{self._path}: cannot write {name}")
+            raise self._refused(name, f"is not JSON: {error}") from None
+        if not isinstance(read, dict):
+            raise self._refused(name, "is not a JSON object")
+        return read

@@ -125,7 +125,7 @@ def replay(
         typer.Option(
             metavar="DIR",
             help="Keep here what is done, and go on from it: give the same directory again after an "
-            "interruption. A path or URL that Spark can write; nobody else should be able to.",
+            "interruption. A path or URL that Spark can write.",
             rich_help_panel="Spark",
         ),
     ] = None,
