@@ -95,7 +95,7 @@ Checkpoint = Annotated[
     typer.Option(
         metavar="DIR",
         help="Keep finished work here: after an interruption, give the same directory to continue. A path or "
-        "URL that Spark can write; no other user should be able to write it.",
+        "URL that Spark can write.",
         rich_help_panel="Spark",
     ),
 ]
