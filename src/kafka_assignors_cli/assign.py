@@ -92,12 +92,11 @@ def assign(
         RebalanceProtocol | None,
         typer.Option(
             help="The rebalance protocol of the group; by default the one the strategy prefers. Under "
-            "cooperative, 'withheld' lists the partitions that wait until their owner has revoked them.",
+            "cooperative, 'withheld' lists the partitions that wait until their owner has revoked them."
         ),
     ] = None,
     timed: Annotated[
-        bool,
-        typer.Option("--time", help="Add assign_ns: CPU nanoseconds of the assign call alone."),
+        bool, typer.Option("--time", help="Add assign_ns: CPU nanoseconds of the assign call alone.")
     ] = False,
     certify: Annotated[
         bool,
@@ -108,8 +107,7 @@ def assign(
         ),
     ] = False,
     explained: Annotated[
-        bool,
-        typer.Option("--explain", help="Add the reason for each move, and print it as text on stderr."),
+        bool, typer.Option("--explain", help="Add the reason for each move, and print it as text on stderr.")
     ] = False,
 ) -> None:
     """Assign the partitions of groups given in JSON, and measure the result."""

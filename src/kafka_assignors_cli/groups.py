@@ -18,6 +18,7 @@ from kafka_assignors.strategies.contract import runs_on_broker
 from kafka_assignors_cli.console import CannotRun, ProgressReport, counted, emit, note, printable
 from kafka_assignors_cli.group_tables import describe_json, description, group_list, summary_json
 from kafka_assignors_cli.options import (
+    CONFIG_EPILOG,
     BootstrapServer,
     ClusterOptions,
     CommandConfig,
@@ -34,9 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["groups"]
 
-_CONFIG = """client.properties holds librdkafka's properties, one name=value per line: passwords have no \
-place on a command line. For example  security.protocol=SASL_SSL  sasl.mechanism=PLAIN  sasl.username=me  \
-sasl.password=…  ssl.ca.location=ca.pem
+_CONFIG = f"""{CONFIG_EPILOG} For example  security.protocol=SASL_SSL  sasl.mechanism=PLAIN  \
+sasl.username=me  sasl.password=…  ssl.ca.location=ca.pem
 """
 
 _LIST_EPILOG = f"""Examples:
@@ -88,8 +88,7 @@ Matching = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="A line of JSON for each group.")]
 Watch = Annotated[
-    bool,
-    typer.Option("--watch", "-w", help="Show it repeatedly, until Ctrl-C.", rich_help_panel="Watch"),
+    bool, typer.Option("--watch", "-w", help="Show it repeatedly, until Ctrl-C.", rich_help_panel="Watch")
 ]
 Interval = Annotated[
     float | None,
