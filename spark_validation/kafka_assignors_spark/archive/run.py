@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kafka_assignors_spark.archive.lag import Lag
-from kafka_assignors_spark.archive.manifest import require_same
+from kafka_assignors_spark.archive.manifest import require_same, require_whole
 from kafka_assignors_spark.archive.opening import CHECKPOINT, Archive, source_options
 from kafka_assignors_spark.archive.result import ArchiveOptions, ArchiveProgress, Counts
 from kafka_assignors_spark.archive.topic import identify
 from kafka_assignors_spark.archive.writer import BatchWriter
 from kafka_assignors_spark.cluster import SourceError, live_topics
-from kafka_assignors_spark.source import FORMAT, GroupRecordsSource, Planner, SourceOptions
+from kafka_assignors_spark.source import FORMAT, GroupRecordsSource, Planner, RangeReport, SourceOptions
 from kafka_assignors_spark.spark_errors import SPARK_ERRORS, is_late_worker, one_line
 
 __all__ = ["Run"]
@@ -56,7 +56,10 @@ class Run:
         self._planner: Planner | None = None
         self._worked = False
         self._target = self._ends()
-        self._writer = BatchWriter(archive.folder, archive.ledger, archive.manifest.cluster_id)
+        self._told_log_start: dict[int, int] = {}
+        self._writer = BatchWriter(
+            archive.folder, archive.ledger, archive.manifest.cluster_id, self._tell_of_deleted
+        )
         self._next_look = self._next_catalogue = self._idle_since = 0.0
         self._told = Counts()
         self.topics_changed = 0
@@ -86,6 +89,7 @@ class Run:
                 if self._worked:
                     found = identify(self._options)
                     require_same(self._archive.folder.path, self._archive.manifest, found)
+                    self._ends()
                 self._watch(self._start())
                 self._look()
                 self._tell_of_missing()
@@ -182,12 +186,28 @@ class Run:
         )
         self._on_warning(self.warnings[-1])
 
+    def _tell_of_deleted(self, reports: Sequence[RangeReport]) -> None:
+        """Once for each place where the log of a partition begins behind what was archived."""
+        for report in sorted(reports, key=lambda report: (report.partition, report.start)):
+            partition, log_start = report.partition, report.log_start
+            if report.start >= log_start or self._told_log_start.get(partition) == log_start:
+                continue
+            self._told_log_start[partition] = log_start
+            self.warnings.append(
+                f"{self._options.topic}[{partition}]: the log begins at offset {log_start}, and the archive "
+                f"ended at {report.start}: {log_start - report.start} offsets were deleted before they were "
+                "archived; run the archiver without --once, or more often than records are deleted"
+            )
+            self._on_warning(self.warnings[-1])
+
     def _ends(self) -> dict[int, int]:
+        next_ = self._archive.entry.next
         if self._planner is None:
             self._planner = Planner(SourceOptions.parse(source_options(self._options)))
         ends = {partition: end for partition, (_, end) in self._planner.offsets().items()}
         archive = self._archive
         require_same(archive.folder.path, archive.manifest, replace(archive.manifest, partitions=len(ends)))
+        require_whole(archive.folder.path, archive.manifest.topic, next_, ends)
         return ends
 
     def _report(self, phase: str) -> None:

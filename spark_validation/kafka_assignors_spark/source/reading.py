@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from kafka_assignors_confluent import silent_logger
 from kafka_assignors_spark.cluster import SourceError
+from kafka_assignors_spark.instants import millis_to_micros
 from kafka_assignors_spark.source.options import SourceOptions
 from kafka_assignors_spark.source.planning import OffsetRange
 
@@ -61,6 +62,7 @@ class RangeReport:
         missing: offsets without a record: compacted away or deleted, or the marker of a transaction.
         longest_gap: the most of these in a row.
         last_timestamp_ms: of the last record, offset commits among them; None without any.
+        log_start: the offset that the log began with when the range was planned.
     """
 
     partition: int
@@ -72,6 +74,7 @@ class RangeReport:
     missing: int
     longest_gap: int
     last_timestamp_ms: int | None
+    log_start: int = 0
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -148,12 +151,13 @@ class _Counts:
             missing=self._missing,
             longest_gap=self._longest_gap,
             last_timestamp_ms=self._last_timestamp_ms,
+            log_start=self._work.log_start,
         )
 
 
 def _batch(partition: int, rows: Sequence[Message], reported: bool) -> pa.RecordBatch:
     # Kafka's timestamps are milliseconds since 1970 in UTC, Spark's are microseconds.
-    stamps = pa.array([row.timestamp()[1] * 1000 for row in rows], pa.int64())
+    stamps = pa.array([millis_to_micros(row.timestamp()[1]) for row in rows], pa.int64())
     columns = [
         pa.array([partition] * len(rows), pa.int32()),
         pa.array([row.offset() for row in rows], pa.int64()),
