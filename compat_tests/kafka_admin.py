@@ -86,21 +86,15 @@ class Kafka:
         """
         from confluent_kafka.cimpl import NewTopic
 
-        if replicas is None:
-            new = NewTopic(
-                topic,
-                num_partitions=partitions,
-                replication_factor=replication_factor,
-                config=dict(settings or {}),
-            )
-        else:
-            assignment = [list(brokers) for brokers in replicas]
-            new = NewTopic(
-                topic,
-                num_partitions=len(assignment),
-                replica_assignment=assignment,
-                config=dict(settings or {}),
-            )
+        where: dict[str, Any] = (
+            {"num_partitions": partitions, "replication_factor": replication_factor}
+            if replicas is None
+            else {
+                "num_partitions": len(replicas),
+                "replica_assignment": [list(brokers) for brokers in replicas],
+            }
+        )
+        new = NewTopic(topic, config=dict(settings or {}), **where)
         with self.admin(f"create topic {topic}") as admin:
             admin.create_topics([new], operation_timeout=_ADMIN_TIMEOUT_S)[topic].result(_ADMIN_TIMEOUT_S)
         self._wait_for_leaders(topic, new.num_partitions)

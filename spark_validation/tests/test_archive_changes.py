@@ -1,4 +1,4 @@
-"""A topic that is deleted, cut or badly timed under its archive: what is lost is said, and nothing is mixed."""
+"""A topic that is deleted, cut or badly timed under its archive: losses are told, and nothing is mixed."""
 
 from __future__ import annotations
 
