@@ -1,4 +1,4 @@
-"""Groups with hostile ids on a real broker: each is listed, described and judged, and none steers what shows it."""
+"""Groups with hostile ids on a real broker: each is listed, described and judged, and shown as text."""
 
 from __future__ import annotations
 

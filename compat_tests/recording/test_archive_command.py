@@ -30,6 +30,7 @@ _LARGEST_FILE = 64 * 1024
 """Bytes: more than the archiver needs beside its records, less than the file of one batch of `RECORDS`."""
 
 RECORDS = 5000
+PROCESSES = {"java", "pyspark.daemon", "archive", "replay"}
 ANOTHER = "another archiver writes to this archive: stop it first"
 
 pytestmark = pytest.mark.timeout(1500)
@@ -60,9 +61,7 @@ class Watch:
         if PASSWORD.encode() in content:
             self.leaks.add(what)
         if what == "cmdline":
-            self.seen |= {
-                word for word in ("java", "pyspark.daemon", "archive", "replay") if word.encode() in content
-            }
+            self.seen |= {word for word in PROCESSES if word.encode() in content}
 
 
 @dataclass
@@ -123,7 +122,7 @@ def guarded(secured: SecuredCluster, tmp_path_factory: pytest.TempPathFactory) -
 def test_no_password_shows_while_an_archive_and_a_replay_run(guarded: Run) -> None:
     assert guarded.codes["archive"] == 0, guarded.said["archive"]
     assert guarded.codes["replay"] == 0, guarded.said["replay"]
-    assert guarded.watch.seen == {"java", "pyspark.daemon", "archive", "replay"}
+    assert guarded.watch.seen == PROCESSES
     assert guarded.watch.samples > 100
     assert guarded.watch.leaks == set()
 

@@ -1,4 +1,4 @@
-"""The archive and the replay of the groups' own topic: groups with hostile ids, and one broker of three down."""
+"""Archive and replay of the groups' own topic: groups with hostile ids, and one broker of three down."""
 
 from __future__ import annotations
 
