@@ -93,6 +93,25 @@ class TestTruncatedLog:
                 lost.run(once=once)
         assert lost.archived() == before
 
+    def test_a_log_that_has_grown_again_is_not_taken_for_the_old_one(self, lost: ArchivedTopic) -> None:
+        before = lost.expected()
+        lost.write(12)
+        message = rf"{lost.name}\[2\]: the records before offset 8 are no longer those that were read"
+        with pytest.raises(ArchiveError, match=message):
+            lost.run()
+        assert lost.archived() == before
+
+    def test_a_broker_that_was_restarted_with_its_log_is_no_loss(
+        self, spark: SparkSession, own_kafka: KafkaCluster, tmp_path: Path
+    ) -> None:
+        topic = ArchivedTopic(own_kafka, tmp_path / "archive")
+        for _ in range(2):
+            topic.write(8)
+            topic.run()
+            own_kafka.restart(1)
+        assert topic.run().complete
+        assert topic.archived() == topic.expected()
+
 
 @pytest.mark.parametrize(
     ("stamps_ms", "dates"),

@@ -33,8 +33,9 @@ _NOTING_SECONDS = 2.0
 
 _TRIGGER_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 60.0
-_MOST_LATE_WORKERS = 5
-"""Starts that may fail for want of processor time in a run that otherwise ends with its first error."""
+_MOST_LATE_WORKERS = 30
+"""Starts that may fail for want of processor time in a run that otherwise ends with its first error: with
+fifteen busy processes for each core most do, and each takes ten seconds."""
 
 _OF_THE_STREAM: tuple[type[Exception], ...] = (SourceError, *SPARK_ERRORS)
 
@@ -97,15 +98,18 @@ class Run:
             except _OF_THE_STREAM as error:
                 if self._writer.failure is not None:
                     raise self._writer.failure from None
-                late_workers += is_late_worker(error)
-                may_start = is_late_worker(error) and late_workers <= _MOST_LATE_WORKERS
+                late = is_late_worker(error)
+                late_workers += late
+                may_start = late and late_workers <= _MOST_LATE_WORKERS
                 if (self._options.once or not self._worked) and not may_start:
                     raise
+                if late or self._archive.entry.batches > before:
+                    pause = 1.0
                 self._on_warning(f"{one_line(error)}; trying again in {pause:g} s")
-            pause = 1.0 if self._archive.entry.batches > before else min(2 * pause, _LONGEST_PAUSE_SECONDS)
             self._report("waiting to try again")
             if self._stop.wait(pause):
                 return
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     def _start(self) -> StreamingQuery:
         spark, options, entry = self._archive.spark, self._options, self._archive.entry
@@ -113,6 +117,7 @@ class Run:
             **source_options(options),
             "topicId": self._archive.manifest.topic_id,
             "startingOffsets": json.dumps(entry.next),
+            "lastRead": json.dumps(entry.last_read),
             "maxOffsetsPerBatch": str(options.max_offsets_per_batch),
             "batchIntervalSeconds": str(0 if options.once else options.interval_seconds),
             "reports": "true",
