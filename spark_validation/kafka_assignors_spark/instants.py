@@ -3,8 +3,8 @@
 Spark gives Python naive times in the time zone of the asking process, where an hour is missing or doubled
 twice a year. So timestamps cross as microseconds since 1970, and Python's side has aware times in UTC.
 
-Kafka takes any 64-bit number of milliseconds from a producer. A time outside the years 1 to 9999, which neither
-`datetime` nor many readers of Parquet can show, becomes the first or the last microsecond of these years.
+Kafka takes any 64-bit number of milliseconds from a producer. A time outside the years 1 to 9999, which
+neither `datetime` nor many readers of Parquet can show, becomes the first or last microsecond of these years.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def from_micros(micros: int) -> datetime:
 
 
 def millis_to_micros(millis: int) -> int:
-    """Convert a timestamp of Kafka, in milliseconds since 1970, to microseconds within the years 1 to 9999."""
+    """Convert a timestamp of Kafka, milliseconds since 1970, to microseconds within the years 1 to 9999."""
     return _bounded(millis * 1000)
 
 

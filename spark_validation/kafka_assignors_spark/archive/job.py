@@ -21,7 +21,7 @@ from kafka_assignors_spark.archive.result import (
 from kafka_assignors_spark.archive.run import Run
 from kafka_assignors_spark.archive.topic import compaction_warnings, identify
 from kafka_assignors_spark.cluster import SourceError
-from kafka_assignors_spark.instants import from_micros, millis_to_micros
+from kafka_assignors_spark.instants import from_micros
 from kafka_assignors_spark.result import ReplayError
 from kafka_assignors_spark.session import spark_session
 from kafka_assignors_spark.spark_errors import SPARK_ERRORS, one_line
@@ -65,7 +65,7 @@ def run_archive(
         batches=run.batches,
         counts=run.counts,
         total=archive.entry.counts,
-        last_timestamp=None if last is None else from_micros(millis_to_micros(last)),
+        last_timestamp=None if last is None else from_micros(last * 1000),
         topics_changed=run.topics_changed,
         lag_offsets=run.lag.offsets,
         lag_seconds=run.lag.seconds,
