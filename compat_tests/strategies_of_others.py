@@ -168,6 +168,18 @@ class Witness:
         }
 
 
+@dataclass(frozen=True)
+class CooperativeOnly:
+    """`CooperativeSticky` without the eager protocol."""
+
+    name: str = "test-cooperative-only"
+    version: int = 1
+    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE,)
+
+    def assign(self, group: Group) -> Assignment:
+        return CooperativeSticky().assign(group)
+
+
 class StuckWithThree:
     """`CooperativeSticky`, whose first call for a group of three does not return before it is released."""
 

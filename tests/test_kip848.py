@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.assignor import Assignor
 from kafka_assignors.cli import main
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import lead
@@ -148,14 +148,14 @@ def test_a_set_made_from_twelve_is_larger_before_java_19() -> None:
 # ---- who refuses them
 
 
-class Assignor(EagerAssignor):
+class PlainAssignor(Assignor):
     pass
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_client_runs_them(name: str) -> None:
     with pytest.raises(ValueError, match=rf"'{name}' stands for an assignor of the broker \(KIP-848\)"):
-        Assignor(load_strategy(name))
+        PlainAssignor(load_strategy(name))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -18,7 +18,8 @@ from compat_tests.kafka_cluster import Kafka
 from compat_tests.leader_scenarios import LeaderScenarios, MigratedGroupScenarios
 from compat_tests.rack_scenarios import RackScenarios
 from compat_tests.standby_scenarios import StandbyScenarios
-from kafka_assignors_aiokafka import RangeAssignor, StickyAssignor
+from compat_tests.strategies_of_others import CooperativeOnly
+from kafka_assignors_aiokafka import RangeAssignor, StickyAssignor, assignor
 
 PROGRAM = "compat_tests.aiokafka.member"
 
@@ -57,6 +58,10 @@ class TestStaticMembers(StaticMemberScenarios):
         ([RangeAssignor(), StickyAssignor], r"StickyAssignor is a class"),
         ([StickyAssignor(), StickyAssignor(rack="a")], "2 assignors with the name 'sticky'"),
         ([StickyAssignor(), StickyPartitionAssignor], "2 assignors with the name 'sticky'"),
+        (
+            [StickyAssignor(), assignor(CooperativeOnly())],
+            "'test-cooperative-only' runs under .* alone.*: use CooperativeAIOKafkaConsumer",
+        ),
     ],
 )
 def test_what_a_consumer_cannot_work_with_is_refused_when_it_starts(

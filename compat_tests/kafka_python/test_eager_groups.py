@@ -23,7 +23,8 @@ from compat_tests.kafka_python.member import KNOWS_RACKS, KNOWS_STATIC_MEMBERS
 from compat_tests.leader_scenarios import LeaderScenarios, MigratedGroupScenarios
 from compat_tests.rack_scenarios import RackScenarios
 from compat_tests.standby_scenarios import StandbyScenarios
-from kafka_assignors_kafka_python import StickyAssignor
+from compat_tests.strategies_of_others import CooperativeOnly
+from kafka_assignors_kafka_python import StickyAssignor, assignor
 
 PROGRAM = "compat_tests.kafka_python.member"
 COOPERATIVE = "compat_tests.kafka_python.cooperative_member"
@@ -158,6 +159,11 @@ TWINS = "two assignors with the name 'sticky'"
 WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"partition_assignment_strategy": [StickyAssignor(), StickyAssignor()]}, ValueError, TWINS),
     ({"partition_assignment_strategy": [StickyPartitionAssignor, StickyAssignor()]}, ValueError, TWINS),
+    (
+        {"partition_assignment_strategy": [StickyAssignor(), assignor(CooperativeOnly())]},
+        ValueError,
+        "'test-cooperative-only' runs under .* alone.*: use CooperativeKafkaConsumer",
+    ),
 ]
 if not MAKES_INSTANCES:
     classes = {"partition_assignment_strategy": [StickyAssignor]}

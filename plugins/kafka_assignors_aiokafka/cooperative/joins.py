@@ -10,7 +10,7 @@ from typing import Any
 
 import aiokafka.errors as Errors
 
-from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.assignor import Assignor
 from kafka_assignors.joining import (
     NEVER_ASSIGNED,
     LastAssignment,
@@ -54,7 +54,7 @@ class Joins:
         under_way: done when the last request of a join was answered, and its answer reported.
     """
 
-    def __init__(self, coordinator: Any, assignors: Sequence[EagerAssignor], rack: str | None) -> None:
+    def __init__(self, coordinator: Any, assignors: Sequence[Assignor], rack: str | None) -> None:
         self._coordinator = coordinator
         self._assignors = {assignor.name: assignor for assignor in assignors}
         self._rack = rack
@@ -123,7 +123,7 @@ class Joins:
         else:
             coordinator.handle(JoinFailed(join.attempt, await self._refusal(response.error_code)))
 
-    def _subscription(self, assignor: EagerAssignor, join: SendJoin, topics: frozenset[str]) -> bytes:
+    def _subscription(self, assignor: Assignor, join: SendJoin, topics: frozenset[str]) -> bytes:
         held = self.protocol is RebalanceProtocol.COOPERATIVE
         last = LastAssignment(_by_topic(join.owned), join.membership.generation) if held else self._last
         instance_id = self._coordinator._group_instance_id

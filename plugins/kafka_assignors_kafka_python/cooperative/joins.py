@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from kafka import errors as Errors
 from kafka.future import Future
 
-from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.assignor import Assignor
 from kafka_assignors.joining import (
     NEVER_ASSIGNED,
     LastAssignment,
@@ -61,7 +61,7 @@ class Joins:
         strategy: the name that the group voted for last.
     """
 
-    def __init__(self, coordinator: Any, assignors: Iterable[EagerAssignor], rack: str | None) -> None:
+    def __init__(self, coordinator: Any, assignors: Iterable[Assignor], rack: str | None) -> None:
         self._coordinator = coordinator
         self._assignors = {assignor.name: assignor for assignor in assignors}
         self._rack = rack
@@ -118,7 +118,7 @@ class Joins:
         else:
             coordinator.handle(JoinFailed(join.attempt, await self._refusal(response.error_code)))
 
-    def _subscription(self, assignor: EagerAssignor, join: SendJoin, topics: frozenset[str]) -> bytes:
+    def _subscription(self, assignor: Assignor, join: SendJoin, topics: frozenset[str]) -> bytes:
         held = self.protocol is RebalanceProtocol.COOPERATIVE
         last = LastAssignment(_by_topic(join.owned), join.membership.generation) if held else self._last
         instance_id = self._coordinator.group_instance_id
