@@ -22,7 +22,7 @@ from typing import Any
 from benchmarks.group_file import GroupFile, read_group_file
 from kafka_assignors.group import Group, Member
 from kafka_assignors.joining import answer, read_members
-from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
+from kafka_assignors.strategies.sticky import CooperativeSticky
 
 Call = Callable[[], object]
 

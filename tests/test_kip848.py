@@ -24,6 +24,7 @@ from kafka_assignors.strategies._java_hash import collection_capacity, in_hash_o
 from kafka_assignors.strategies.conformance import contract_problem
 from kafka_assignors.strategies.range import Range
 from kafka_assignors.strategies.sticky import Sticky
+from kafka_assignors.strategy import Strategy
 
 ORDERS = frozenset({"orders"})
 NAMES = ["kip848-range", "kip848-uniform"]
@@ -166,7 +167,7 @@ def test_lint_refuses_them_in_a_list(name: str) -> None:
 
 def test_a_strategy_of_both_sides_is_none() -> None:
     @dataclass(frozen=True)
-    class Both:
+    class Both(Strategy):
         name: str = "both"
         version: int = 0
         protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.CONSUMER, RebalanceProtocol.EAGER)

@@ -16,7 +16,7 @@ from compat_tests.group_of_members import GroupOfMembers
 from compat_tests.kafka_cluster import Kafka
 from kafka_assignors.rebalance import clock
 from kafka_assignors.strategies import CooperativeSticky
-from kafka_assignors.strategies.contract import MemberContext
+from kafka_assignors.strategy import MemberContext
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, assignor
 from kafka_assignors_aiokafka.cooperative import joins, requests
 from kafka_assignors_aiokafka.cooperative.partitions import CooperativeAssignment

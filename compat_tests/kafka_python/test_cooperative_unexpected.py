@@ -16,7 +16,7 @@ from compat_tests.kafka_cluster import Kafka
 from compat_tests.kafka_python.test_cooperative_consumer import Listener, consuming, polling_until
 from kafka_assignors.rebalance import clock
 from kafka_assignors.strategies import CooperativeSticky
-from kafka_assignors.strategies.contract import MemberContext
+from kafka_assignors.strategy import MemberContext
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer, assignor
 from kafka_assignors_kafka_python._client.leading import Leading
 from kafka_assignors_kafka_python.cooperative import joins, requests

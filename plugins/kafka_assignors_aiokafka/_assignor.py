@@ -14,7 +14,7 @@ from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, Cons
 
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.joining import JoinedMember
-from kafka_assignors.strategies.contract import Strategy
+from kafka_assignors.strategy import Strategy
 from kafka_assignors_aiokafka._client import adopt, calling_coordinator, rack_of_consumer
 from kafka_assignors_aiokafka._topics import rejoin_if_topics_changed, topics_of, watch_topics_if_static
 

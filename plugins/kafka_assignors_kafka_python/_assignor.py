@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from kafka_assignors.assignor import Assignor, caller_of, require_eager
 from kafka_assignors.joining import optional_name
 from kafka_assignors.racks import RackWatch
-from kafka_assignors.strategies.contract import Strategy
+from kafka_assignors.strategy import Strategy
 from kafka_assignors_kafka_python._client import (
     calling_coordinator,
     come_back_for_this_join,

@@ -24,7 +24,7 @@ from kafka_assignors.asking import ask_in_thread
 from kafka_assignors.group import Topic, TopicPartitions
 from kafka_assignors.joining import Joined, JoinedMember, LastAssignment
 from kafka_assignors.racks import must_follow_racks
-from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy, runs_on_broker
+from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
 __all__ = ["Assignor", "caller_of", "require_cooperative", "require_eager"]
 
@@ -81,7 +81,7 @@ class Assignor:
         if isinstance(strategy, Assignor):
             raise TypeError(f"{strategy!r} is an assignor already: pass it as it is")
         self._strategy = joining.require_strategy(strategy)
-        if runs_on_broker(strategy):
+        if strategy.runs_on_broker:
             raise ValueError(
                 f"strategy {strategy.name!r} stands for an assignor of the broker (KIP-848), which no client "
                 "runs: take a strategy that runs in the client, or a client that speaks KIP-848 and its "

@@ -36,7 +36,7 @@ from kafka_assignors.rebalance.values import (
     SubscriptionChanged,
     SyncFailed,
 )
-from kafka_assignors.strategies.contract import RebalanceProtocol
+from kafka_assignors.strategy import RebalanceProtocol
 from tests.rebalance_model.coordinator import Claim, Coordinator, Entry, GroupState, Leading, Replies
 from tests.rebalance_model.parts import check_parts, names_of, parts_of
 from tests.rebalance_model.world import (

@@ -18,7 +18,7 @@ from kafka_assignors.rebalance.values import (
     Revoke,
     SendJoin,
 )
-from kafka_assignors.strategies.contract import RebalanceProtocol
+from kafka_assignors.strategy import RebalanceProtocol
 from tests.rebalance_model.model import Model
 from tests.rebalance_model.world import NOTHING, NOW
 

@@ -16,7 +16,7 @@ from aiokafka.util import wait_for
 
 from kafka_assignors.assignor import Assignor, require_cooperative
 from kafka_assignors.joining import optional_name
-from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
+from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors_aiokafka._assignor import assignor
 from kafka_assignors_aiokafka.cooperative.asking import close_silent_connections
 from kafka_assignors_aiokafka.cooperative.coordinator import CooperativeCoordinator

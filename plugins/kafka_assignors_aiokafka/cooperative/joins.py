@@ -30,7 +30,7 @@ from kafka_assignors.rebalance.values import (
     SendJoin,
     SyncFailed,
 )
-from kafka_assignors.strategies.contract import RebalanceProtocol
+from kafka_assignors.strategy import RebalanceProtocol
 from kafka_assignors_aiokafka._leading import lead
 from kafka_assignors_aiokafka._topics import (
     REFRESH_TIMEOUT_S,

@@ -12,7 +12,7 @@ from kafka.util import WeakMethod
 
 from kafka_assignors.assignor import Assignor, require_cooperative
 from kafka_assignors.joining import optional_name
-from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
+from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors_kafka_python._assignor import assignor
 from kafka_assignors_kafka_python.cooperative.coordinator import CooperativeCoordinator
 from kafka_assignors_kafka_python.cooperative.fetching import CooperativeFetcher

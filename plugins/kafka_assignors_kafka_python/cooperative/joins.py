@@ -36,7 +36,7 @@ from kafka_assignors.rebalance.values import (
     SendJoin,
     SyncFailed,
 )
-from kafka_assignors.strategies.contract import RebalanceProtocol
+from kafka_assignors.strategy import RebalanceProtocol
 from kafka_assignors_kafka_python._client import watch_topics_if_static
 from kafka_assignors_kafka_python._client.leading import Leading, read_members, run_in_background
 from kafka_assignors_kafka_python._client.v3 import refresh_metadata

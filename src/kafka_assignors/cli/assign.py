@@ -11,12 +11,13 @@ from typing import Annotated, Any
 
 import typer
 
-from kafka_assignors.certificate import criteria_of, prove
+from kafka_assignors.certificate import prove
 from kafka_assignors.cli.console import ProgressReport, emit, note
 from kafka_assignors.cli.errors import CannotRun, ExitCode
 from kafka_assignors.cli.explained import about_loads, sentences
 from kafka_assignors.cli.jsontext import opened, read_groups
 from kafka_assignors.cli.named import load_named_strategy
+from kafka_assignors.criteria import AnyCriterion
 from kafka_assignors.explain import Explanation, explain
 from kafka_assignors.explain_reduced import explain_layers, explain_reduced
 from kafka_assignors.group import Assignment, Group, InvalidGroupError
@@ -32,13 +33,10 @@ from kafka_assignors.loads import is_weighed, measure_loads, terms_of
 from kafka_assignors.quality import measure
 from kafka_assignors.scale import Scale
 from kafka_assignors.strategies import (
-    BalancesInLayers,
     RebalanceProtocol,
-    Reduces,
     Strategy,
-    SupportsFindings,
 )
-from kafka_assignors.strategies.contract import AnyCriterion, scale_of
+from kafka_assignors.strategy import Reduced
 
 __all__ = ["EPILOG", "assign"]
 
@@ -109,8 +107,8 @@ def assign(
     elif protocol not in chosen.protocols:
         can = " and ".join(each.value for each in chosen.protocols)
         raise CannotRun(f"strategy {strategy!r} does not run under {protocol.value}, only under {can}")
-    criteria = criteria_of(chosen)
-    if certify and criteria is None and not isinstance(chosen, Reduces):
+    criteria = chosen.criteria
+    if certify and criteria is None and type(chosen).reduced_form is Strategy.reduced_form:
         raise CannotRun(
             f"--certify: strategy {strategy!r} does not promise the best assignment, for it declares no "
             "criteria; `kafka-assignors check` judges its assignments by criteria of yours"
@@ -154,17 +152,17 @@ def _answer(
     explanation = None
     try:
         led = lead(strategy, group, protocol)
-        scale = scale_of(strategy, group)
+        scale = strategy.balance_scale(group)
         answer: dict[str, Any] = {
             "assignment": assignment_to_json(led.target),
             "quality": dataclasses.asdict(measure(group, led.target, scale=scale)),
         }
         if is_weighed(strategy, group):
             answer["loads"] = loads_to_json(measure_loads(group, led.target, terms_of(strategy)))
-        if isinstance(strategy, SupportsFindings) and (findings := strategy.findings(group)):
+        if findings := strategy.findings(group):
             answer["findings"] = list(findings)
-        if certify and isinstance(strategy, Reduces):
-            answer["reduced"] = _proof_of_reduced(strategy, group)
+        if certify and (reduced := strategy.reduced_form(group)) is not None:
+            answer["reduced"] = _proof_of_reduced(reduced)
         elif certify and criteria is not None:
             answer.update(proof_to_json(prove(group, led.target, criteria, scale=scale)))
         if explained:
@@ -199,17 +197,16 @@ def _explained(
     scale: Scale,
 ) -> Explanation:
     """Why partitions moved; for a strategy that reduces the group, why those of what it made of it did."""
-    if isinstance(strategy, BalancesInLayers) and (layered := strategy.layered_form(group)) is not None:
+    if (layered := strategy.layered_form(group)) is not None:
         return explain_layers(group, target, layered)
-    if isinstance(strategy, Reduces) and not isinstance(reduced := strategy.reduced_form(group), str):
+    if isinstance(reduced := strategy.reduced_form(group), Reduced):
         return explain_reduced(group, target, reduced)
     by_load = terms_of(strategy) is not None
     return explain(group, target, criteria, scale=scale, by_load=by_load)
 
 
-def _proof_of_reduced(strategy: Reduces, group: Group) -> dict[str, Any]:
+def _proof_of_reduced(reduced: Reduced | str) -> dict[str, Any]:
     """The proof with what it is about, in a form that `check` reads."""
-    reduced = strategy.reduced_form(group)
     if isinstance(reduced, str):
         raise CannotRun(f"--certify: {reduced}")
     return {
@@ -227,7 +224,8 @@ def _assign_ns(strategy: Strategy, group: Group) -> int:
     """
     runs = []
     for _ in range(_TIMED_RUNS):
+        fresh = dataclasses.replace(group)  # Its claims are not judged yet.
         start = time.thread_time_ns()
-        strategy.assign(group)
+        strategy.assign(fresh)
         runs.append(time.thread_time_ns() - start)
     return int(statistics.median(runs))

@@ -28,7 +28,6 @@ from kafka_assignors.cli.watch import Snapshot, show
 from kafka_assignors.livegroup import LiveGroup, as_group, hidden_topics_problem
 from kafka_assignors.outlook import Outlook, outlook
 from kafka_assignors.strategies import Strategy, strategy_names
-from kafka_assignors.strategies.contract import runs_on_broker
 
 if TYPE_CHECKING:
     from kafka_assignors_confluent import Cluster
@@ -280,7 +279,7 @@ def _strategies(given: Sequence[str] | None) -> list[tuple[str, Strategy]]:
         (name, load_named_strategy(name)) for name in (split_names(given) if given else strategy_names())
     ]
     # What the broker would do is told when it is asked for: it is no choice among a client's strategies.
-    return [(name, strategy) for name, strategy in loaded if given or not runs_on_broker(strategy)]
+    return [(name, strategy) for name, strategy in loaded if given or not strategy.runs_on_broker]
 
 
 def _outlook(live: LiveGroup, strategies: Sequence[tuple[str, Strategy]]) -> Outlook | None:

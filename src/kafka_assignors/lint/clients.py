@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from kafka_assignors.lint.members import Client, MemberConfig, StrategyUse, Version
-from kafka_assignors.strategies.contract import RebalanceProtocol
+from kafka_assignors.strategy import RebalanceProtocol
 
 __all__ = ["client_of_id", "has_strategy", "own_strategy", "takes_list", "with_defaults"]
 

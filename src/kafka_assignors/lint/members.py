@@ -11,7 +11,7 @@ import enum
 from dataclasses import dataclass, field
 
 from kafka_assignors.livegroup import LiveGroup
-from kafka_assignors.strategies.contract import RebalanceProtocol
+from kafka_assignors.strategy import RebalanceProtocol
 
 __all__ = [
     "BrokerBounds",

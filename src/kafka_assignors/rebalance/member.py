@@ -119,7 +119,7 @@ from kafka_assignors.rebalance.values import (
     SubscriptionChanged,
     SyncFailed,
 )
-from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy
+from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
 __all__ = ["Member", "OutOfOrderError", "Phase", "Settings", "common_protocol"]
 
