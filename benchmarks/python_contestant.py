@@ -15,6 +15,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,7 +32,8 @@ def ours(file: GroupFile) -> dict[str, Call]:
     strategy = CooperativeSticky()
     group = Group.of(file.topics, read_members(strategy, file.cooperative).members)
     return {
-        "assign": lambda: strategy.assign(group),
+        # A copy has no judged claims yet: to judge them is part of the call.
+        "assign": lambda: strategy.assign(replace(group)),
         "lead": lambda: answer(strategy, read_members(strategy, file.cooperative), file.topics, None),
     }
 
