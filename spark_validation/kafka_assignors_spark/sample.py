@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from kafka_assignors.pauses import PauseModel
 from kafka_assignors.protocol import decode_consumer_group_value
-from kafka_assignors.strategies.contract import Strategy
+from kafka_assignors.strategy import Strategy
 from kafka_assignors_spark import folded, history
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.decoding import CONFLICT

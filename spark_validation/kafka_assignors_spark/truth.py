@@ -21,8 +21,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kafka_assignors.group import Assignment, Group, Member, Topic, TopicPartitions
-from kafka_assignors.strategies.contract import Strategy
 from kafka_assignors.strategies.registry import load_strategy
+from kafka_assignors.strategy import Strategy
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folded import CLASSIC
 from kafka_assignors_spark.leader_view import LeaderView, leader_view

@@ -14,7 +14,6 @@ import typer
 from kafka_assignors.livegroup import LiveGroup, as_group, hidden_topics_problem
 from kafka_assignors.outlook import Outlook, outlook
 from kafka_assignors.strategies import Strategy, strategy_names
-from kafka_assignors.strategies.contract import runs_on_broker
 from kafka_assignors_cli.console import CannotRun, ProgressReport, counted, emit, note, printable
 from kafka_assignors_cli.group_tables import describe_json, description, group_list, summary_json
 from kafka_assignors_cli.options import (
@@ -283,7 +282,7 @@ def _strategies(given: Sequence[str] | None) -> list[tuple[str, Strategy]]:
         (name, load_named_strategy(name)) for name in (split_names(given) if given else strategy_names())
     ]
     # A strategy that runs on the broker is shown only on request: no client can choose it.
-    return [(name, strategy) for name, strategy in loaded if given or not runs_on_broker(strategy)]
+    return [(name, strategy) for name, strategy in loaded if given or not strategy.runs_on_broker]
 
 
 def _outlook(live: LiveGroup, strategies: Sequence[tuple[str, Strategy]]) -> Outlook | None:
