@@ -34,10 +34,10 @@ import pyarrow.parquet as pq
 
 from compat_tests.java.oracle import LineProcess
 from compat_tests.support.jvm import compile_java, java_command
-from kafka_assignors_spark import history
-from kafka_assignors_spark.decoding import RecordDecoder
-from kafka_assignors_spark.records import decode_record
-from kafka_assignors_spark.session import spark_session
+from kafka_assignors_spark.folds.decode import RecordDecoder
+from kafka_assignors_spark.folds.records import decode_record
+from kafka_assignors_spark.jobs import history
+from kafka_assignors_spark.jobs.session import spark_session
 from spark_validation.fleet.life import life
 from spark_validation.fleet.profile import FleetOptions, generations_of_each, profile_of
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
 from kafka_assignors.cli import main as command
 from kafka_assignors_spark.archive import ArchiveOptions, run_archive
-from kafka_assignors_spark.session import spark_session
+from kafka_assignors_spark.jobs.session import spark_session
 from spark_validation.day.broker import SETTINGS, archived, publish
 from spark_validation.fleet import history as fleet
 from spark_validation.fleet.profile import FleetOptions

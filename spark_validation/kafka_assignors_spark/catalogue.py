@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any
 
 from kafka_assignors.group import Topic
-from kafka_assignors_spark.instants import from_micros, to_micros
+from kafka_assignors_spark.timestamps import from_micros, to_micros
 
 __all__ = ["Catalogue", "CatalogueEntry"]
 

@@ -20,16 +20,22 @@ from pyspark.sql import functions as F
 
 import kafka_assignors
 from kafka_assignors.strategies.registry import StrategyError, load_strategy
-from kafka_assignors_spark import consumer_groups, history, metrics
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.checkpoint import Checkpoint
-from kafka_assignors_spark.drawn import drawn_groups, ownership_of
-from kafka_assignors_spark.inputs import catalogue_of, live_records, recorded_records
-from kafka_assignors_spark.instants import from_micros
-from kafka_assignors_spark.leaders import MUST_MATCH
-from kafka_assignors_spark.output import check_folder, files_of_groups, write_tables
-from kafka_assignors_spark.rebalances import EAGER_STRATEGIES
-from kafka_assignors_spark.records import CONSUMER
+from kafka_assignors_spark.folds.clients import MUST_MATCH
+from kafka_assignors_spark.folds.rebalances import EAGER_STRATEGIES
+from kafka_assignors_spark.folds.records import CONSUMER_PROTOCOL_TYPE
+from kafka_assignors_spark.folds.truth import Outcome, check
+from kafka_assignors_spark.jobs import history, kip848, metrics
+from kafka_assignors_spark.jobs.checkpoint import Checkpoint
+from kafka_assignors_spark.jobs.faults import churn_of, culprits_of, find_faults
+from kafka_assignors_spark.jobs.ownership import drawn_groups, ownership_of
+from kafka_assignors_spark.jobs.per_group import with_micros
+from kafka_assignors_spark.jobs.read import catalogue_of, live_records, recorded_records
+from kafka_assignors_spark.jobs.sample import check_sample, draw
+from kafka_assignors_spark.jobs.session import java_version, spark_session, task_progress
+from kafka_assignors_spark.jobs.slices import InMemory, Limits, Shelf, in_slices, plan, replay_slices
+from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, one_line
+from kafka_assignors_spark.jobs.tables import check_folder, files_of_groups, write_tables
 from kafka_assignors_spark.report.findings import PLOTTED_GROUPS, find_among
 from kafka_assignors_spark.result import (
     RECORDED,
@@ -49,13 +55,7 @@ from kafka_assignors_spark.result import (
     UndecodableRecord,
     Verdict,
 )
-from kafka_assignors_spark.sample import check_sample, draw
-from kafka_assignors_spark.session import java_version, spark_session, task_progress
-from kafka_assignors_spark.slices import InMemory, Limits, Shelf, in_slices, plan, replay_slices
-from kafka_assignors_spark.spark_errors import SPARK_ERRORS, one_line
-from kafka_assignors_spark.table_functions import with_micros
-from kafka_assignors_spark.truth import Outcome, check
-from kafka_assignors_spark.whose_fault import churn_of, culprits_of, find_faults
+from kafka_assignors_spark.timestamps import from_micros
 
 __all__ = ["run_replay"]
 
@@ -113,8 +113,8 @@ def run_replay(
             counts = metrics.record_counts(events).collect()[0].asDict()
             undecodable = _undecodable(events, counts["undecodable"], options)
             _require_records(spark, options, events, counts)
-            catalogue, warnings = catalogue_of(spark, options, consumer_groups.named_topics(events))
-            folded = consumer_groups.fold(events, catalogue, keep)
+            catalogue, warnings = catalogue_of(spark, options, kip848.named_topics(events))
+            folded = kip848.fold(events, catalogue, keep)
             generations = keep(history.generations(folded))
             facts = metrics.group_facts(generations).collect()
         with phases.tasks(spark):
@@ -147,7 +147,7 @@ def run_replay(
             )
             ownership = ownership_of(consumers, drawn_groups(groups, verdicts))
             faults = keep(find_faults(consumers, options.fault_rules))
-            causes = keep(consumer_groups.causes(consumers, catalogue))
+            causes = keep(kip848.causes(consumers, catalogue))
             churned = metrics.churn(causes)
             churn, culprits = churn_of(churned), culprits_of(faults)
             files: tuple[TableFile, ...] = ()
@@ -159,7 +159,7 @@ def run_replay(
                         "generations": generations,
                         "members": members,
                         "assignments": history.assignments(members),
-                        "current": consumer_groups.current(events, catalogue),
+                        "current": kip848.current(events, catalogue),
                         "causes": causes,
                         "replayed": replayed,
                         "metrics": metrics.daily(replayed),
@@ -366,7 +366,7 @@ def _group(facts: Row, judged: Row | None) -> GroupSummary:
     not_replayed: dict[str, int] = {}
     if judged is not None:
         not_replayed.update(judged["not_replayed"] or {})
-    elif facts["protocol_type"] not in (CONSUMER, None, ""):
+    elif facts["protocol_type"] not in (CONSUMER_PROTOCOL_TYPE, None, ""):
         not_replayed[f"members of protocol type {facts['protocol_type']!r} are no consumers"] = facts[
             "generations"
         ]

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from kafka_assignors.pauses import PauseModel
-from kafka_assignors_spark.faults import FaultKind, FaultRules
+from kafka_assignors_spark.folds.faults import FaultKind, FaultRules
 
 __all__ = [
     "RECORDED",
@@ -308,7 +308,7 @@ class Churn:
 class Culprit:
     """Somebody whose comings and goings made a group rebalance, or the group's deployments.
 
-    See `kafka_assignors_spark.faults` for what each `kind` means and how it is told. `client_id`,
+    See `kafka_assignors_spark.folds.faults` for what each `kind` means and how it is told. `client_id`,
     `client_host`, `instance_id` and the last `member_id` are None of deployments. `episodes` counts them, or
     the days on which there was one; `members` is how many members they replaced at most.
     """

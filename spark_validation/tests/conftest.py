@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from compat_tests.conftest import kafka as kafka
-from kafka_assignors_spark.session import spark_session
+from kafka_assignors_spark.jobs.session import spark_session
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 

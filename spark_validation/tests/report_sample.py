@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
-from kafka_assignors_spark.faults import FaultKind
+from kafka_assignors_spark.folds.faults import FaultKind
 from kafka_assignors_spark.result import (
     RECORDED,
     Churn,

@@ -13,9 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_assignors.cli.tables import print_replay
-from kafka_assignors_spark.folded import TORN
+from kafka_assignors_spark.folds.generations import TORN
+from kafka_assignors_spark.folds.rebalances import RECORDS_LOST
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.rebalances import RECORDS_LOST
 from kafka_assignors_spark.report import html_report, json_report
 from kafka_assignors_spark.result import RECORDED, ReplayOptions, ReplayResult
 from spark_validation.tests.groups import Log, member, write_history

@@ -8,10 +8,10 @@ import pytest
 
 from kafka_assignors.group import Topic
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_spark.causes import Cause, CauseFinder
-from kafka_assignors_spark.folded import Fact
-from kafka_assignors_spark.rebalances import Generation
-from kafka_assignors_spark.records import MemberRecord
+from kafka_assignors_spark.folds.causes import Cause, CauseFinder
+from kafka_assignors_spark.folds.generations import Fact
+from kafka_assignors_spark.folds.rebalances import Generation
+from kafka_assignors_spark.folds.records import MemberRecord
 from spark_validation.tests.groups import START, Partitions
 from spark_validation.tests.test_rebalances import generation, had
 

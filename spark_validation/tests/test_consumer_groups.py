@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from kafka_assignors.protocol import ConsumerGroupRecord, MemberState
-from kafka_assignors_spark import consumer_groups, history
-from kafka_assignors_spark.inputs import recorded_records
-from kafka_assignors_spark.records import Kind
+from kafka_assignors_spark.folds.records import Kind
+from kafka_assignors_spark.jobs import history, kip848
+from kafka_assignors_spark.jobs.read import recorded_records
 from spark_validation.tests.groups import Log, member, new_member, topic_id, write_history
 from spark_validation.tests.test_epochs import (
     ALL,
@@ -66,7 +66,7 @@ def events(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Dat
 
 @pytest.fixture(scope="module")
 def steps(events: DataFrame) -> DataFrame:
-    folded = consumer_groups.fold(events, ORDERS).cache()
+    folded = kip848.fold(events, ORDERS).cache()
     return history.steps(history.generations(folded), folded).cache()
 
 
@@ -103,7 +103,7 @@ def test_classic_groups_pass_as_they_are(steps: DataFrame) -> None:
 
 
 def test_members_of_both_protocols_share_a_table(events: DataFrame) -> None:
-    folded = consumer_groups.fold(events, ORDERS)
+    folded = kip848.fold(events, ORDERS)
     rows = history.assignments(history.members(folded)).where("group = 'g' and generation = 6").collect()
     assert {(row["offset"], row["member_id"], row["topic"], tuple(row["partitions"])) for row in rows} == {
         (13, "a", "orders", (0, 1)),
@@ -115,7 +115,7 @@ def test_members_of_both_protocols_share_a_table(events: DataFrame) -> None:
 
 
 def test_each_generation_has_its_causes(steps: DataFrame) -> None:
-    rows = consumer_groups.causes(steps, ORDERS).where("group != 'old'").collect()
+    rows = kip848.causes(steps, ORDERS).where("group != 'old'").collect()
     found = {(row["group"], row["offset"]): row["causes"] for row in rows}
     in_order = [causes for _, causes in sorted(found.items(), key=lambda item: item[0])]
     assert in_order == [
@@ -131,21 +131,19 @@ def test_each_generation_has_its_causes(steps: DataFrame) -> None:
 
 
 def test_how_far_members_have_come_is_a_table_of_its_own(events: DataFrame) -> None:
-    rows = consumer_groups.current(events, ORDERS).where("group = 'again'").orderBy("offset").collect()
+    rows = kip848.current(events, ORDERS).where("group = 'again'").orderBy("offset").collect()
     reached, removed = rows
     assert (reached["member_id"], reached["epoch"], reached["state"]) == ("x", 2, "unreleased partitions")
     assert (reached["assigned"], reached["pending_revocation"]) == (ALL, {})
     assert (removed["member_id"], removed["epoch"], removed["assigned"]) == ("x", None, None)
     (strange,) = (
-        consumer_groups.current(events, catalogue(payments=2))
-        .where("group = 'again' and epoch is not null")
-        .collect()
+        kip848.current(events, catalogue(payments=2)).where("group = 'again' and epoch is not null").collect()
     )
     assert (strange["assigned"], strange["unknown_topics"]) == ({}, [topic_id("orders")])
 
 
 def test_the_topics_that_any_member_names_are_looked_up(events: DataFrame) -> None:
-    assert set(consumer_groups.named_topics(events)) == {"orders"}
+    assert set(kip848.named_topics(events)) == {"orders"}
 
 
 def test_a_part_that_does_not_decode_is_listed_and_leaves_its_group_in_doubt(
@@ -159,20 +157,20 @@ def test_a_part_that_does_not_decode_is_listed_and_leaves_its_group_in_doubt(
     (listed,) = history.undecodable(events).collect()
     assert (listed["offset"], listed["group"]) == (11, "g")
     assert "topic_partitions" in listed["reason"]
-    last = of(history.generations(consumer_groups.fold(events, ORDERS)), "g")[-1]
+    last = of(history.generations(kip848.fold(events, ORDERS)), "g")[-1]
     assert (last["generation"], last["problem"]) == (4, "a record that it rests on does not decode")
 
 
 def test_groups_of_a_real_broker_are_what_was_done_to_them(spark: SparkSession) -> None:
     events = decoded(spark, str(SCENES))
     topics = recorded_catalogue(SCENES)
-    folded = consumer_groups.fold(events, topics)
+    folded = kip848.fold(events, topics)
     steps = history.steps(history.generations(folded), folded).cache()
     assert steps.where("problem is not null or lost > 0 or skipped > 0 or starts_late").count() == 0
     lives = {group: {row["incarnation"] for row in of(steps, group)} for group in ("moved", "pods", "again")}
     assert lives == {"moved": {1}, "pods": {1}, "again": {1, 2}}
 
-    found = consumer_groups.causes(steps, topics).orderBy("partition", "offset").collect()
+    found = kip848.causes(steps, topics).orderBy("partition", "offset").collect()
 
     def causes_of(group: str) -> list[tuple[int, str]]:
         return [(row["generation"], "+".join(row["causes"])) for row in found if row["group"] == group]
@@ -213,13 +211,13 @@ def test_a_real_group_has_all_of_its_epochs_and_what_was_done_to_it_caused_them(
     events = history.decode(history.unique(raw)).cache()
     assert {row["kind"] for row in events.select("kind").distinct().collect()} == {Kind.KIP848.value}
     topics = recorded_catalogue(Path(recorded))
-    folded = consumer_groups.fold(events, topics)
+    folded = kip848.fold(events, topics)
     steps = history.steps(history.generations(folded), folded).cache()
     rows = of(steps, "audit-trail")
     assert [row["generation"] for row in rows] == list(range(2, 59))
     assert {(row["skipped"], row["problem"], row["incarnation"]) for row in rows} == {(0, None, 1)}
 
-    causes = Counter("+".join(row["causes"]) for row in consumer_groups.causes(steps, topics).collect())
+    causes = Counter("+".join(row["causes"]) for row in kip848.causes(steps, topics).collect())
     happened = Counter(
         each["what"]
         for each in json.loads((Path(recorded) / "events.json").read_text())

@@ -22,8 +22,7 @@ from kafka_assignors.protocol import (
     decode_key,
 )
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_spark.epochs import EpochFolder
-from kafka_assignors_spark.folded import (
+from kafka_assignors_spark.folds.generations import (
     DEFAULT_ASSIGNOR,
     HISTORY_STARTS,
     MEMBERS_WENT,
@@ -33,8 +32,9 @@ from kafka_assignors_spark.folded import (
     Fact,
     FoldedGeneration,
 )
-from kafka_assignors_spark.instants import to_micros
-from kafka_assignors_spark.records import Kind
+from kafka_assignors_spark.folds.kip848 import EpochFolder
+from kafka_assignors_spark.folds.records import Kind
+from kafka_assignors_spark.timestamps import to_micros
 from spark_validation.tests.groups import Log, member, new_member, topic_id
 
 ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]}

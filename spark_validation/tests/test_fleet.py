@@ -7,9 +7,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_assignors.protocol import group_partition
+from kafka_assignors_spark.folds.rebalances import HISTORY_STARTS
+from kafka_assignors_spark.folds.records import Kind, decode_record
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.rebalances import HISTORY_STARTS
-from kafka_assignors_spark.records import Kind, decode_record
 from kafka_assignors_spark.result import Mode, ReplayOptions, ReplayResult
 from spark_validation.fleet import history
 from spark_validation.fleet.life import Record, life

@@ -10,8 +10,8 @@ from kafka_assignors.pauses import Consumption, PauseModel
 from kafka_assignors.strategies.contract import RebalanceProtocol
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_spark.group_replay import Replayed, replay_group
-from kafka_assignors_spark.rebalances import Generation
+from kafka_assignors_spark.folds.rebalances import Generation
+from kafka_assignors_spark.folds.replay import Replayed, replay_group
 from kafka_assignors_spark.result import RECORDED, Mode
 from spark_validation.tests.test_rebalances import generation, had
 

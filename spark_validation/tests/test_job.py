@@ -20,8 +20,7 @@ from pyspark.sql import SparkSession
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.cli.toml import parse_toml
 from kafka_assignors.protocol import OffsetCommitKey, encode_key
-from kafka_assignors_spark.faults import FaultKind
-from kafka_assignors_spark.instants import from_micros
+from kafka_assignors_spark.folds.faults import FaultKind
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.policy import Outcome, judge, read_policy, read_report
 from kafka_assignors_spark.result import (
@@ -35,6 +34,7 @@ from kafka_assignors_spark.result import (
     ReplayResult,
     to_json,
 )
+from kafka_assignors_spark.timestamps import from_micros
 from spark_validation.tests.groups import RAW_SCHEMA, START, Log, member, write_history
 
 ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]}

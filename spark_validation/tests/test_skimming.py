@@ -17,8 +17,8 @@ from kafka_assignors.protocol import (
     encode_key,
     encode_subscription,
 )
-from kafka_assignors_spark.records import Kind, decode_record
-from kafka_assignors_spark.skimming import Skimmer, Summary, summary_of
+from kafka_assignors_spark.folds.fast_decode import Skimmer, Summary, summary_of
+from kafka_assignors_spark.folds.records import Kind, decode_record
 from spark_validation.fleet.life import life
 from spark_validation.fleet.profile import FleetOptions, generations_of_each, profile_of
 from spark_validation.tests.conftest import RECORDED
@@ -110,7 +110,7 @@ def test_what_is_known_of_one_version_is_not_taken_for_another() -> None:
 
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_assignors_spark.skimming._MOST_KEPT", 3)
+    monkeypatch.setattr("kafka_assignors_spark.folds.fast_decode._MOST_KEPT", 3)
     skimmer = Skimmer()
     for key, value in of_the_fleet():
         skimmed = skimmer.skim(value)

@@ -19,19 +19,19 @@ from pyspark.sql import functions as F
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors.pauses import PauseModel
 from kafka_assignors.strategies.registry import load_strategy
-from kafka_assignors_spark import consumer_groups
-from kafka_assignors_spark import history as group_history
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.checkpoint import Checkpoint
-from kafka_assignors_spark.inputs import catalogue_of, recorded_records
+from kafka_assignors_spark.folds.rebalances import Generation
+from kafka_assignors_spark.folds.records import decode_record
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.rebalances import Generation
-from kafka_assignors_spark.records import decode_record
-from kafka_assignors_spark.replay import replay
+from kafka_assignors_spark.jobs import history as group_history
+from kafka_assignors_spark.jobs import kip848
+from kafka_assignors_spark.jobs.checkpoint import Checkpoint
+from kafka_assignors_spark.jobs.per_group import with_micros
+from kafka_assignors_spark.jobs.read import catalogue_of, recorded_records
+from kafka_assignors_spark.jobs.replay import replay
+from kafka_assignors_spark.jobs.sample import check_sample, draw, local_generations
+from kafka_assignors_spark.jobs.slices import InMemory, Limits, plan, replay_slices
 from kafka_assignors_spark.result import Mode, ReplayError, ReplayOptions, ReplayResult, SampleCheck, Verdict
-from kafka_assignors_spark.sample import check_sample, draw, local_generations
-from kafka_assignors_spark.slices import InMemory, Limits, plan, replay_slices
-from kafka_assignors_spark.table_functions import with_micros
 from spark_validation.fleet import history
 from spark_validation.fleet.profile import FleetOptions
 from spark_validation.tests.groups import write_history
@@ -92,7 +92,7 @@ KILLED = """
 import sys
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.result import Mode, ReplayOptions
-from kafka_assignors_spark.slices import Limits
+from kafka_assignors_spark.jobs.slices import Limits
 path, checkpoint, names, chunk_bytes, slice_bytes = sys.argv[1:]
 strategies, modes = tuple(names.split(",")), (Mode.ROLLOUT,)
 options = ReplayOptions(path, strategies=strategies, modes=modes, master="local[1]", checkpoint=checkpoint)
@@ -205,7 +205,7 @@ def parts(spark: SparkSession, path: str) -> Parts:
     events = group_history.decode(group_history.unique(raw)).cache()
     catalogue, warnings = catalogue_of(spark, ReplayOptions(path=path), ())
     assert not warnings
-    folded = consumer_groups.fold(events, catalogue)
+    folded = kip848.fold(events, catalogue)
     generations = group_history.generations(folded).cache()
     steps = group_history.of_consumers(group_history.steps(generations, folded))
     groups = draw(generations, 2, 0)
@@ -255,7 +255,7 @@ def raw_of_both(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture(scope="module")
 def folded(raw_of_both: DataFrame) -> DataFrame:
     events = group_history.decode(group_history.unique(raw_of_both))
-    return consumer_groups.fold(events, ORDERS).cache()
+    return kip848.fold(events, ORDERS).cache()
 
 
 def test_groups_of_kip848_come_in_pieces_too_and_in_samples(

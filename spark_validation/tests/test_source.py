@@ -20,13 +20,13 @@ from kafka_assignors.protocol import (
     group_partition,
 )
 from kafka_assignors_confluent import topic_of
-from kafka_assignors_spark.cluster import SourceError
 from kafka_assignors_spark.source import (
     FORMAT,
     GroupRecordsReader,
     GroupRecordsSource,
     SourceOptions,
 )
+from kafka_assignors_spark.source.cluster import SourceError
 
 
 @pytest.mark.parametrize(

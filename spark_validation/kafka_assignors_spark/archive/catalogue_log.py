@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 from kafka_assignors_spark.archive.folder import STAGING, Folder
 from kafka_assignors_spark.catalogue import CatalogueEntry
-from kafka_assignors_spark.cluster import LiveTopic
-from kafka_assignors_spark.table_functions import with_micros
-from kafka_assignors_spark.tables import TOPICS
+from kafka_assignors_spark.jobs.per_group import with_micros
+from kafka_assignors_spark.schemas import TOPICS
+from kafka_assignors_spark.source.cluster import LiveTopic
 
 __all__ = ["TOPICS_FOLDER", "CatalogueLog", "changed"]
 

@@ -19,8 +19,8 @@ from pyspark.sql import functions as F
 from kafka_assignors_spark.archive.folder import STAGING, Folder
 from kafka_assignors_spark.archive.ledger import Entry, Ledger
 from kafka_assignors_spark.archive.result import ArchiveError
+from kafka_assignors_spark.schemas import ARCHIVED
 from kafka_assignors_spark.source import RangeReport
-from kafka_assignors_spark.tables import ARCHIVED
 
 __all__ = ["RAW_FOLDER", "BatchWriter", "remove_files_of"]
 

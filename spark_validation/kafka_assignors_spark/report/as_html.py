@@ -26,7 +26,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from kafka_assignors_spark.faults import FaultKind
+from kafka_assignors_spark.folds.faults import FaultKind
 from kafka_assignors_spark.report import plots
 from kafka_assignors_spark.report.findings import (
     PLOTTED_GROUPS,

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kafka_assignors.strategies import RebalanceProtocol, StrategyError, load_strategy
-from kafka_assignors_spark.leaders import EAGER_CLIENTS
+from kafka_assignors_spark.folds.clients import EAGER_CLIENTS
 from kafka_assignors_spark.result import RECORDED, GroupSummary, Mode, ReplayResult, Verdict
 
 __all__ = [

@@ -47,12 +47,12 @@ from __future__ import annotations
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from kafka_assignors_spark.schemas import RAW, REPORTED
 from kafka_assignors_spark.source.batch import GroupRecordsReader
 from kafka_assignors_spark.source.options import SourceOptions
 from kafka_assignors_spark.source.planning import OffsetRange, Planner
 from kafka_assignors_spark.source.reading import RangeReport, key_prefixes
 from kafka_assignors_spark.source.stream import GroupRecordsStreamReader
-from kafka_assignors_spark.tables import RAW, REPORTED
 
 __all__ = [
     "FORMAT",

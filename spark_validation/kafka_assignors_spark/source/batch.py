@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from kafka_assignors_spark.cluster import SourceError
+from kafka_assignors_spark.source.cluster import SourceError
 from kafka_assignors_spark.source.options import SourceOptions
 from kafka_assignors_spark.source.planning import OffsetRange, Planner, cut
 from kafka_assignors_spark.source.reading import read_range

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kafka_assignors_spark.cluster import SourceError
+from kafka_assignors_spark.source.cluster import SourceError
 
 __all__ = ["Bound", "SourceOptions"]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kafka_assignors_confluent import silent_logger
-from kafka_assignors_spark.cluster import SourceError
+from kafka_assignors_spark.source.cluster import SourceError
 from kafka_assignors_spark.source.options import SourceOptions
 from kafka_assignors_spark.source.planning import OffsetRange
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from kafka_assignors_spark.cluster import SourceError
+from kafka_assignors_spark.source.cluster import SourceError
 from kafka_assignors_spark.source.options import SourceOptions
 from kafka_assignors_spark.source.planning import OffsetRange, Planner, bounded, cut
 from kafka_assignors_spark.source.reading import read_range

@@ -130,8 +130,8 @@ EVENTS = _struct(
     key=_BINARY,
     value=_BINARY,
 )
-"""`kind` is one of `kafka_assignors_spark.records.Kind`. `reason` says why a record, or a member in it, does
-not decode. `version` is that of the GroupMetadata value.
+"""`kind` is one of `kafka_assignors_spark.folds.records.Kind`. `reason` says why a record, or a member in it,
+does not decode. `version` is that of the GroupMetadata value.
 
 Members are not decoded here, but summed up, those left out that do not decode: how many there are, the
 libraries of their clients, the topics they subscribe to (both sorted), and whether one of them `holds`
@@ -187,7 +187,7 @@ CAUSES = _struct(
     timestamp=_TIMESTAMP,
     causes=_STRINGS,
 )
-"""`causes` are of class `kafka_assignors_spark.causes.Cause`, in its order; never empty."""
+"""`causes` are of class `kafka_assignors_spark.folds.causes.Cause`, in its order; never empty."""
 
 REPLAYED = _struct(
     group=_STRING,
@@ -240,12 +240,12 @@ FAULTS = _struct(
     first_timestamp=_TIMESTAMP,
     last_timestamp=_TIMESTAMP,
 )
-"""See `kafka_assignors_spark.faults.Fault`. `kind` is one of `faults.FaultKind`."""
+"""See `kafka_assignors_spark.folds.faults.Fault`. `kind` is one of `faults.FaultKind`."""
 
 OWNERSHIP = _struct(
     group=_STRING, topic=_STRING, partition=_INT, member=_STRING, begin=_TIMESTAMP, end=_TIMESTAMP
 )
-"""Who owned a partition, from when to when: see `kafka_assignors_spark.ownership`."""
+"""Who owned a partition, from when to when: see `kafka_assignors_spark.folds.ownership`."""
 
 CHECKED = _struct(
     group=_STRING,
@@ -258,4 +258,4 @@ CHECKED = _struct(
     explanation=_STRING,
     detail=_STRING,
 )
-"""`outcome` is one of `kafka_assignors_spark.truth.Outcome`."""
+"""`outcome` is one of `kafka_assignors_spark.folds.truth.Outcome`."""

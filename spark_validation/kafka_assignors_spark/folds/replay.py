@@ -34,11 +34,11 @@ from kafka_assignors.strategies.contract import (
     runs_on_broker,
 )
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.consuming import consumptions, partitions_of, recorded_consumptions
-from kafka_assignors_spark.instants import to_micros
-from kafka_assignors_spark.leader_view import leader_view
-from kafka_assignors_spark.rebalances import Generation, Rebalance, RebalanceFolder, Replacement
+from kafka_assignors_spark.folds.consumption import consumptions, partitions_of, recorded_consumptions
+from kafka_assignors_spark.folds.leader_view import leader_view
+from kafka_assignors_spark.folds.rebalances import Generation, Rebalance, RebalanceFolder, Replacement
 from kafka_assignors_spark.result import RECORDED, Mode
+from kafka_assignors_spark.timestamps import to_micros
 
 __all__ = ["GroupReplay", "Replayed", "replay_group"]
 

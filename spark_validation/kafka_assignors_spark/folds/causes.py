@@ -21,9 +21,9 @@ from collections.abc import Iterator, Mapping, Set
 
 from kafka_assignors.group import TopicPartitions
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.folded import Fact
-from kafka_assignors_spark.rebalances import Generation, GivenBefore, is_cooperative
-from kafka_assignors_spark.records import MemberRecord
+from kafka_assignors_spark.folds.generations import Fact
+from kafka_assignors_spark.folds.rebalances import Generation, GivenBefore, is_cooperative
+from kafka_assignors_spark.folds.records import MemberRecord
 
 __all__ = ["Cause", "CauseFinder"]
 

@@ -8,12 +8,12 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from kafka_assignors_spark.faults import FaultFinder, FaultKind, FaultRules
-from kafka_assignors_spark.instants import from_micros
-from kafka_assignors_spark.rebalances import COLUMNS, Generation
+from kafka_assignors_spark.folds.faults import FaultFinder, FaultKind, FaultRules
+from kafka_assignors_spark.folds.rebalances import COLUMNS, Generation
+from kafka_assignors_spark.jobs.per_group import apply_to_groups, with_micros
 from kafka_assignors_spark.result import Churn, Culprit
-from kafka_assignors_spark.table_functions import apply_to_groups, with_micros
-from kafka_assignors_spark.tables import FAULTS
+from kafka_assignors_spark.schemas import FAULTS
+from kafka_assignors_spark.timestamps import from_micros
 
 __all__ = ["churn_of", "culprits_of", "find_faults"]
 

@@ -19,8 +19,8 @@ from struct import Struct
 from struct import error as StructError
 from typing import TypeVar
 
-from kafka_assignors_spark.leaders import client_of
-from kafka_assignors_spark.records import CONSUMER, MemberRecord
+from kafka_assignors_spark.folds.clients import client_of
+from kafka_assignors_spark.folds.records import CONSUMER_PROTOCOL_TYPE, MemberRecord
 
 __all__ = ["Skimmer", "Summary", "summary_of"]
 
@@ -132,7 +132,7 @@ class Skimmer:
             members = Members()
         if end != len(data):
             raise _Odd
-        return CONSUMER, version, generation, texts[0], texts[1], members
+        return CONSUMER_PROTOCOL_TYPE, version, generation, texts[0], texts[1], members
 
     def _skim_members(self, data: bytes, end: int, count: int, version: int) -> tuple[int, Members]:
         """Where the members end, and what they are. A slice that ends too early is seen by where they end."""

@@ -21,8 +21,8 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS
 from kafka_assignors_spark.result import ReplayError
-from kafka_assignors_spark.spark_errors import SPARK_ERRORS
 
 __all__ = ["java_version", "spark_session", "task_progress"]
 

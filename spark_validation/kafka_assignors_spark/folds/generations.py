@@ -8,7 +8,7 @@ from datetime import datetime
 
 from kafka_assignors.group import NO_GENERATION
 from kafka_assignors.protocol import ConsumerGroupMember
-from kafka_assignors_spark.records import Kind, MemberRecord
+from kafka_assignors_spark.folds.records import Kind, MemberRecord
 
 __all__ = [
     "CLASSIC",

@@ -20,11 +20,11 @@ from pyspark.sql.types import BinaryType, IntegerType, StructType
 from kafka_assignors.pauses import PauseModel
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.group_replay import GroupReplay
-from kafka_assignors_spark.rebalances import COLUMNS, Generation
+from kafka_assignors_spark.folds.rebalances import COLUMNS, Generation
+from kafka_assignors_spark.folds.replay import GroupReplay
+from kafka_assignors_spark.jobs.per_group import apply_to_groups
 from kafka_assignors_spark.result import Mode
-from kafka_assignors_spark.table_functions import apply_to_groups
-from kafka_assignors_spark.tables import REPLAYED
+from kafka_assignors_spark.schemas import REPLAYED
 
 __all__ = ["PIECE", "Lane", "lanes_of", "replay", "replay_pieces", "whole"]
 

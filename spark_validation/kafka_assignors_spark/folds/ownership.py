@@ -14,8 +14,8 @@ from dataclasses import astuple, dataclass
 from datetime import datetime
 from typing import Any
 
-from kafka_assignors_spark.instants import to_micros
-from kafka_assignors_spark.rebalances import Generation
+from kafka_assignors_spark.folds.rebalances import Generation
+from kafka_assignors_spark.timestamps import to_micros
 
 __all__ = ["OwnershipFolder", "Span"]
 

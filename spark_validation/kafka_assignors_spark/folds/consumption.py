@@ -9,8 +9,8 @@ from collections.abc import Container, Iterable
 from kafka_assignors.group import TopicPartitions
 from kafka_assignors.pauses import Consumption
 from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy, runs_on_broker
-from kafka_assignors_spark.folded import CLASSIC
-from kafka_assignors_spark.rebalances import EAGER_STRATEGIES, Rebalance
+from kafka_assignors_spark.folds.generations import CLASSIC
+from kafka_assignors_spark.folds.rebalances import EAGER_STRATEGIES, Rebalance
 
 __all__ = ["consumptions", "partitions_of", "recorded_consumptions"]
 

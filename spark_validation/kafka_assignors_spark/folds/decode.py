@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from kafka_assignors.protocol import ConsumerGroupKey, GroupMetadataKey, ProtocolError, decode_key
-from kafka_assignors_spark.records import Kind, decode_record
-from kafka_assignors_spark.skimming import Members, Skimmer, summary_of
+from kafka_assignors_spark.folds.fast_decode import Members, Skimmer, summary_of
+from kafka_assignors_spark.folds.records import Kind, decode_record
 
 __all__ = ["CONFLICT", "RecordDecoder", "decode_batches"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kafka_assignors_spark.folded import CLASSIC, CONSUMER
-from kafka_assignors_spark.records import Kind
+from kafka_assignors_spark.folds.generations import CLASSIC, CONSUMER
+from kafka_assignors_spark.folds.records import Kind
 from kafka_assignors_spark.result import RECORDED, Mode
 
 __all__ = [

@@ -14,14 +14,14 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType
 
-from kafka_assignors_spark.decoding import decode_batches
-from kafka_assignors_spark.folded import CLASSIC, TORN
-from kafka_assignors_spark.leaders import client_of
-from kafka_assignors_spark.rebalances import members_of
-from kafka_assignors_spark.records import CONSUMER, Kind, MemberRecord
+from kafka_assignors_spark.folds.clients import client_of
+from kafka_assignors_spark.folds.decode import decode_batches
+from kafka_assignors_spark.folds.generations import CLASSIC, TORN
+from kafka_assignors_spark.folds.rebalances import members_of
+from kafka_assignors_spark.folds.records import CONSUMER_PROTOCOL_TYPE, Kind, MemberRecord
+from kafka_assignors_spark.jobs.per_group import apply_to_batches, apply_to_rows
+from kafka_assignors_spark.schemas import EVENTS, FACT, MEMBERS
 from kafka_assignors_spark.source import key_prefixes
-from kafka_assignors_spark.table_functions import apply_to_batches, apply_to_rows
-from kafka_assignors_spark.tables import EVENTS, FACT, MEMBERS
 
 __all__ = [
     "assignments",
@@ -242,4 +242,4 @@ def steps(generations: DataFrame, folded: DataFrame) -> DataFrame:
 
 def of_consumers(steps: DataFrame) -> DataFrame:
     """The steps of consumer groups alone; an empty group may not say what it is."""
-    return steps.where((F.col("protocol_type") == CONSUMER) | F.col("empty"))
+    return steps.where((F.col("protocol_type") == CONSUMER_PROTOCOL_TYPE) | F.col("empty"))

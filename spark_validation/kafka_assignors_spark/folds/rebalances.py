@@ -29,9 +29,9 @@ from datetime import datetime
 from typing import Any
 
 from kafka_assignors.group import NO_GENERATION, TopicPartitions
-from kafka_assignors_spark.folded import CLASSIC
-from kafka_assignors_spark.instants import from_micros
-from kafka_assignors_spark.records import MemberRecord, decode_members
+from kafka_assignors_spark.folds.generations import CLASSIC
+from kafka_assignors_spark.folds.records import MemberRecord, decode_members
+from kafka_assignors_spark.timestamps import from_micros
 
 __all__ = [
     "COLUMNS",

@@ -36,9 +36,9 @@ from kafka_assignors.protocol import (
     decode_member,
 )
 
-__all__ = ["CONSUMER", "Event", "Kind", "MemberRecord", "decode_members", "decode_record"]
+__all__ = ["CONSUMER_PROTOCOL_TYPE", "Event", "Kind", "MemberRecord", "decode_members", "decode_record"]
 
-CONSUMER = "consumer"
+CONSUMER_PROTOCOL_TYPE = "consumer"
 """The protocol type of consumer groups. Connect and others share the topic and have bytes of their own."""
 
 
@@ -164,7 +164,7 @@ def _members(metadata: GroupMetadata) -> tuple[list[MemberRecord], list[str]]:
     """The members of a consumer group that decode, and why the others do not."""
     members: list[MemberRecord] = []
     reasons: list[str] = []
-    if metadata.protocol_type == CONSUMER:
+    if metadata.protocol_type == CONSUMER_PROTOCOL_TYPE:
         for member in metadata.members:
             try:
                 members.append(_member(member, metadata.protocol or ""))

@@ -44,7 +44,7 @@ from kafka_assignors.protocol import (
     TargetAssignmentEpoch,
 )
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.folded import (
+from kafka_assignors_spark.folds.generations import (
     HISTORY_STARTS,
     MEMBERS_WENT,
     UNPROVEN,
@@ -56,7 +56,7 @@ from kafka_assignors_spark.folded import (
     preferred_assignor,
     subscribed_topics,
 )
-from kafka_assignors_spark.records import Kind
+from kafka_assignors_spark.folds.records import Kind
 
 __all__ = ["EpochFolder"]
 

@@ -36,10 +36,10 @@ from dataclasses import dataclass, field, fields
 from datetime import date, datetime
 from typing import Any
 
-from kafka_assignors_spark.instants import to_micros
-from kafka_assignors_spark.leaders import AIOKAFKA, AIOKAFKA_OURS, client_of
-from kafka_assignors_spark.rebalances import Generation
-from kafka_assignors_spark.records import MemberRecord
+from kafka_assignors_spark.folds.clients import AIOKAFKA, AIOKAFKA_OURS, client_of
+from kafka_assignors_spark.folds.rebalances import Generation
+from kafka_assignors_spark.folds.records import MemberRecord
+from kafka_assignors_spark.timestamps import to_micros
 
 __all__ = ["Fault", "FaultFinder", "FaultKind", "FaultRules", "faults"]
 

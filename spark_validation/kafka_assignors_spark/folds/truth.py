@@ -24,12 +24,12 @@ from kafka_assignors.group import Assignment, Group, Member, Topic, TopicPartiti
 from kafka_assignors.strategies.contract import Strategy
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.folded import CLASSIC
-from kafka_assignors_spark.leader_view import LeaderView, leader_view
-from kafka_assignors_spark.leaders import HABITS, MUST_MATCH, Habit, assign_in_order, client_of
-from kafka_assignors_spark.rebalances import COLUMNS, Generation
-from kafka_assignors_spark.table_functions import apply_to_rows
-from kafka_assignors_spark.tables import CHECKED
+from kafka_assignors_spark.folds.clients import HABITS, MUST_MATCH, Habit, assign_in_order, client_of
+from kafka_assignors_spark.folds.generations import CLASSIC
+from kafka_assignors_spark.folds.leader_view import LeaderView, leader_view
+from kafka_assignors_spark.folds.rebalances import COLUMNS, Generation
+from kafka_assignors_spark.jobs.per_group import apply_to_rows
+from kafka_assignors_spark.schemas import CHECKED
 
 __all__ = ["CHECKED_STRATEGIES", "Checked", "Outcome", "check", "check_generation"]
 

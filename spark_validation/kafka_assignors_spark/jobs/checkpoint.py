@@ -17,7 +17,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from kafka_assignors_spark.replay import PIECE
+from kafka_assignors_spark.jobs.replay import PIECE
 from kafka_assignors_spark.result import ReplayError
 
 __all__ = ["Checkpoint"]

@@ -20,18 +20,17 @@ from kafka_assignors.protocol import (
     decode_consumer_group_value,
     decode_key,
 )
-from kafka_assignors_spark import records
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.causes import CauseFinder
-from kafka_assignors_spark.epochs import EpochFolder
-from kafka_assignors_spark.folded import CLASSIC, CONSUMER, TORN, FoldedGeneration
-from kafka_assignors_spark.history import member_row
-from kafka_assignors_spark.instants import from_micros, to_micros
-from kafka_assignors_spark.rebalances import COLUMNS, Generation
-from kafka_assignors_spark.records import Kind, MemberRecord
-from kafka_assignors_spark.skimming import summary_of
-from kafka_assignors_spark.table_functions import apply_to_groups, apply_to_rows
-from kafka_assignors_spark.tables import CAUSES, CURRENT, EVENTS, FOLDED
+from kafka_assignors_spark.folds.causes import CauseFinder
+from kafka_assignors_spark.folds.fast_decode import summary_of
+from kafka_assignors_spark.folds.generations import CLASSIC, CONSUMER, TORN, FoldedGeneration
+from kafka_assignors_spark.folds.kip848 import EpochFolder
+from kafka_assignors_spark.folds.rebalances import COLUMNS, Generation
+from kafka_assignors_spark.folds.records import CONSUMER_PROTOCOL_TYPE, Kind, MemberRecord
+from kafka_assignors_spark.jobs.history import member_row
+from kafka_assignors_spark.jobs.per_group import apply_to_groups, apply_to_rows
+from kafka_assignors_spark.schemas import CAUSES, CURRENT, EVENTS, FOLDED
+from kafka_assignors_spark.timestamps import from_micros, to_micros
 
 __all__ = ["causes", "current", "fold", "named_topics"]
 
@@ -116,7 +115,7 @@ def _folded_row(row: Any, generation: FoldedGeneration) -> tuple[Any, ...]:
         generation.kind.value,
         row["group"],
         None,
-        records.CONSUMER,
+        CONSUMER_PROTOCOL_TYPE,
         None,
         generation.generation,
         generation.protocol,

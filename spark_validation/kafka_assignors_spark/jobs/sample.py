@@ -18,18 +18,18 @@ from pyspark.sql import functions as F
 from kafka_assignors.pauses import PauseModel
 from kafka_assignors.protocol import decode_consumer_group_value
 from kafka_assignors.strategies.contract import Strategy
-from kafka_assignors_spark import folded, history
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.decoding import CONFLICT
-from kafka_assignors_spark.epochs import EpochFolder
-from kafka_assignors_spark.folded import CLASSIC, FoldedGeneration
-from kafka_assignors_spark.group_replay import replay_group
-from kafka_assignors_spark.instants import from_micros
-from kafka_assignors_spark.rebalances import Generation
-from kafka_assignors_spark.records import CONSUMER, Event, Kind, decode_record
+from kafka_assignors_spark.folds.decode import CONFLICT
+from kafka_assignors_spark.folds.generations import CLASSIC, CONSUMER, TORN, FoldedGeneration
+from kafka_assignors_spark.folds.kip848 import EpochFolder
+from kafka_assignors_spark.folds.rebalances import Generation
+from kafka_assignors_spark.folds.records import CONSUMER_PROTOCOL_TYPE, Event, Kind, decode_record
+from kafka_assignors_spark.folds.replay import replay_group
+from kafka_assignors_spark.jobs import history
+from kafka_assignors_spark.jobs.per_group import with_micros
 from kafka_assignors_spark.result import Mode, ReplayError, SampleCheck
-from kafka_assignors_spark.table_functions import with_micros
-from kafka_assignors_spark.tables import REPLAYED
+from kafka_assignors_spark.schemas import REPLAYED
+from kafka_assignors_spark.timestamps import from_micros
 
 __all__ = ["check_sample", "draw", "local_generations"]
 
@@ -107,7 +107,7 @@ def local_generations(
         event = decode_record(_bytes(row["key"]), value)
         if (row["partition"], row["offset"]) in collided:
             event = replace(event, kind=Kind.UNDECODABLE, reason=CONFLICT)
-        type_ = CLASSIC if event.part is None else folded.CONSUMER
+        type_ = CLASSIC if event.part is None else CONSUMER
         unreadable += event.kind is Kind.UNDECODABLE and event.part is None
         for seen in _seen(folder, event, row["offset"], from_micros(row["timestamp"]), value):
             number, lost, unreadable = seen.generation, seen.lost + unreadable, 0
@@ -122,7 +122,7 @@ def local_generations(
             incarnation += starts
             skipped = 0 if starts or torn or previous is None else max(number - previous - 1, 0)
             empty = seen.kind is Kind.EMPTY
-            if type_ == CLASSIC and event.protocol_type != CONSUMER and not empty:
+            if type_ == CLASSIC and event.protocol_type != CONSUMER_PROTOCOL_TYPE and not empty:
                 continue
             yield Generation(
                 group=event.group or "",
@@ -140,7 +140,7 @@ def local_generations(
                 leader=event.leader,
                 type=type_,
                 lost=lost,
-                problem=folded.TORN if torn else seen.problem,
+                problem=TORN if torn else seen.problem,
                 facts=seen.facts,
             )
 
