@@ -36,7 +36,7 @@ from kafka_assignors_spark.folds.rebalances import Generation
 from kafka_assignors_spark.folds.records import decode_members
 from kafka_assignors_spark.folds.replay import GroupReplay
 from kafka_assignors_spark.folds.truth import check_generation
-from kafka_assignors_spark.result import Mode
+from kafka_assignors_spark.options import Mode
 
 START = datetime(2026, 3, 2, tzinfo=timezone.utc)
 STRATEGIES = ("range", "cooperative-sticky")

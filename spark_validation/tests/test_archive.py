@@ -31,7 +31,7 @@ from kafka_assignors_spark.archive import (
 )
 from kafka_assignors_spark.archive.run import Run
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.result import ReplayError, ReplayOptions
+from kafka_assignors_spark.options import ReplayError, ReplayOptions
 from spark_validation.tests.groups import Log, member
 
 COMMIT = encode_key(OffsetCommitKey("g", "orders", 0))

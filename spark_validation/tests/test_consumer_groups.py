@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from kafka_assignors.protocol import ConsumerGroupRecord, MemberState
 from kafka_assignors_spark.folds.records import Kind
 from kafka_assignors_spark.jobs import history, kip848
+from kafka_assignors_spark.jobs.causes import causes_of
 from kafka_assignors_spark.jobs.read import recorded_records
 from spark_validation.tests.groups import Log, member, new_member, topic_id, write_history
 from spark_validation.tests.test_epochs import (
@@ -115,7 +116,7 @@ def test_members_of_both_protocols_share_a_table(events: DataFrame) -> None:
 
 
 def test_each_generation_has_its_causes(steps: DataFrame) -> None:
-    rows = kip848.causes(steps, ORDERS).where("group != 'old'").collect()
+    rows = causes_of(steps, ORDERS).where("group != 'old'").collect()
     found = {(row["group"], row["offset"]): row["causes"] for row in rows}
     in_order = [causes for _, causes in sorted(found.items(), key=lambda item: item[0])]
     assert in_order == [
@@ -170,12 +171,12 @@ def test_groups_of_a_real_broker_are_what_was_done_to_them(spark: SparkSession) 
     lives = {group: {row["incarnation"] for row in of(steps, group)} for group in ("moved", "pods", "again")}
     assert lives == {"moved": {1}, "pods": {1}, "again": {1, 2}}
 
-    found = kip848.causes(steps, topics).orderBy("partition", "offset").collect()
+    found = causes_of(steps, topics).orderBy("partition", "offset").collect()
 
-    def causes_of(group: str) -> list[tuple[int, str]]:
+    def causes_in(group: str) -> list[tuple[int, str]]:
         return [(row["generation"], "+".join(row["causes"])) for row in found if row["group"] == group]
 
-    assert causes_of("moved") == [
+    assert causes_in("moved") == [
         (0, "created"),
         (1, "join"),
         (2, "join"),
@@ -186,15 +187,15 @@ def test_groups_of_a_real_broker_are_what_was_done_to_them(spark: SparkSession) 
         (5, "departure"),
         (6, "departure"),
     ]
-    assert causes_of("pods") == [
+    assert causes_in("pods") == [
         (2, "join"),
         (3, "join"),
         (3, "static-replacement"),
         (4, "partitions-added"),
         (5, "expiry"),
     ]
-    assert causes_of("patterns") == [(2, "join"), (3, "pattern"), (4, "departure")]
-    assert causes_of("again") == [
+    assert causes_in("patterns") == [(2, "join"), (3, "pattern"), (4, "departure")]
+    assert causes_in("again") == [
         (2, "join"),
         (3, "join"),
         (4, "departure"),
@@ -217,7 +218,7 @@ def test_a_real_group_has_all_of_its_epochs_and_what_was_done_to_it_caused_them(
     assert [row["generation"] for row in rows] == list(range(2, 59))
     assert {(row["skipped"], row["problem"], row["incarnation"]) for row in rows} == {(0, None, 1)}
 
-    causes = Counter("+".join(row["causes"]) for row in kip848.causes(steps, topics).collect())
+    causes = Counter("+".join(row["causes"]) for row in causes_of(steps, topics).collect())
     happened = Counter(
         each["what"]
         for each in json.loads((Path(recorded) / "events.json").read_text())

@@ -22,18 +22,9 @@ from kafka_assignors.cli.toml import parse_toml
 from kafka_assignors.protocol import OffsetCommitKey, encode_key
 from kafka_assignors_spark.folds.faults import FaultKind
 from kafka_assignors_spark.job import run_replay
+from kafka_assignors_spark.options import RECORDED, Mode, Progress, ReplayError, ReplayOptions
 from kafka_assignors_spark.policy import Outcome, judge, read_policy, read_report
-from kafka_assignors_spark.result import (
-    RECORDED,
-    TABLES,
-    Mode,
-    OwnershipSpan,
-    Progress,
-    ReplayError,
-    ReplayOptions,
-    ReplayResult,
-    to_json,
-)
+from kafka_assignors_spark.result import TABLES, OwnershipSpan, ReplayResult, to_json
 from kafka_assignors_spark.timestamps import from_micros
 from spark_validation.tests.groups import RAW_SCHEMA, START, Log, member, write_history
 

@@ -13,9 +13,10 @@ from urllib.parse import quote
 import pytest
 
 from kafka_assignors.cli.tables import print_replay
+from kafka_assignors_spark.options import RECORDED, Mode
 from kafka_assignors_spark.report import html_report, json_report
 from kafka_assignors_spark.report.findings import find, leading_mode, sentence, totals
-from kafka_assignors_spark.result import RECORDED, Mode, ReplayResult, Verdict
+from kafka_assignors_spark.result import ReplayResult, Verdict
 from spark_validation.tests.report_sample import (
     BREAKING_OUT,
     GROUPS,

@@ -20,6 +20,7 @@ from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors.pauses import PauseModel
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors_spark.catalogue import Catalogue
+from kafka_assignors_spark.folds.local import local_generations
 from kafka_assignors_spark.folds.rebalances import Generation
 from kafka_assignors_spark.folds.records import decode_record
 from kafka_assignors_spark.job import run_replay
@@ -29,9 +30,10 @@ from kafka_assignors_spark.jobs.checkpoint import Checkpoint
 from kafka_assignors_spark.jobs.per_group import with_micros
 from kafka_assignors_spark.jobs.read import catalogue_of, recorded_records
 from kafka_assignors_spark.jobs.replay import replay
-from kafka_assignors_spark.jobs.sample import check_sample, draw, local_generations
+from kafka_assignors_spark.jobs.sample import check_sample, draw
 from kafka_assignors_spark.jobs.slices import InMemory, Limits, plan, replay_slices
-from kafka_assignors_spark.result import Mode, ReplayError, ReplayOptions, ReplayResult, SampleCheck, Verdict
+from kafka_assignors_spark.options import Mode, ReplayError, ReplayOptions
+from kafka_assignors_spark.result import ReplayResult, SampleCheck, Verdict
 from spark_validation.fleet import history
 from spark_validation.fleet.profile import FleetOptions
 from spark_validation.tests.groups import write_history
@@ -91,7 +93,7 @@ def test_a_replay_in_pieces_is_the_replay_in_one(path: str, in_one: ReplayResult
 KILLED = """
 import sys
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.result import Mode, ReplayOptions
+from kafka_assignors_spark.options import Mode, ReplayOptions
 from kafka_assignors_spark.jobs.slices import Limits
 path, checkpoint, names, chunk_bytes, slice_bytes = sys.argv[1:]
 strategies, modes = tuple(names.split(",")), (Mode.ROLLOUT,)

@@ -22,7 +22,7 @@ from kafka_assignors_spark.archive.run import Run
 from kafka_assignors_spark.archive.topic import compaction_warnings, identify
 from kafka_assignors_spark.jobs.session import spark_session
 from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, one_line
-from kafka_assignors_spark.result import ReplayError
+from kafka_assignors_spark.options import ReplayError
 from kafka_assignors_spark.source.cluster import SourceError
 from kafka_assignors_spark.timestamps import from_micros
 

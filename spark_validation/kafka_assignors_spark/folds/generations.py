@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from kafka_assignors.group import NO_GENERATION
-from kafka_assignors.protocol import ConsumerGroupMember
 from kafka_assignors_spark.folds.records import Kind, MemberRecord
 
 __all__ = [
@@ -22,9 +19,6 @@ __all__ = [
     "WITHOUT_METADATA",
     "Fact",
     "FoldedGeneration",
-    "member_record",
-    "preferred_assignor",
-    "subscribed_topics",
 ]
 
 CLASSIC, CONSUMER = "classic", "consumer"
@@ -32,9 +26,6 @@ CLASSIC, CONSUMER = "classic", "consumer"
 
 DEFAULT_ASSIGNOR = "server default"
 """The protocol of a generation whose members ask for no assignor: no record says what the broker takes."""
-
-NO_SUBSCRIPTION_VERSION = -1
-"""A member of KIP-848 has no versioned subscription."""
 
 HISTORY_STARTS = "the history starts in the middle of the group's life, and may not have all of its members"
 UNPROVEN = "records before it are lost, and nothing has shown since that all of its members are still there"
@@ -92,44 +83,3 @@ class FoldedGeneration:
     problem: str | None = None
     unknown_topics: tuple[str, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
-
-
-def subscribed_topics(member: ConsumerGroupMember, patterns: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
-    """The topics that a member subscribes to, by name and by what its regular expression matches."""
-    return frozenset(member.topics).union(patterns.get(member.regular_expression or "", ()))
-
-
-def preferred_assignor(members: Mapping[str, ConsumerGroupMember]) -> str:
-    """The server assignor that most members ask for; of several, the records do not show which it was."""
-    votes: dict[str, int] = {}
-    for member in members.values():
-        if member.assignor is not None:
-            votes[member.assignor] = votes.get(member.assignor, 0) + 1
-    if not votes:
-        return DEFAULT_ASSIGNOR
-    most = max(votes.values())
-    return " or ".join(sorted(name for name, count in votes.items() if count == most))
-
-
-def member_record(
-    member_id: str,
-    member: ConsumerGroupMember,
-    topics: frozenset[str],
-    assigned: Mapping[str, tuple[int, ...]],
-) -> MemberRecord:
-    """The member as one of a generation: these are its topics and its share, by topic name."""
-    return MemberRecord(
-        member_id=member_id,
-        instance_id=member.instance_id,
-        rack=member.rack or None,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        version=NO_SUBSCRIPTION_VERSION,
-        topics=tuple(sorted(topics)),
-        owned={},
-        owned_generation=NO_GENERATION,
-        revoked=False,
-        assigned=assigned,
-        pattern=member.regular_expression or None,
-        assignor=member.assignor,
-    )

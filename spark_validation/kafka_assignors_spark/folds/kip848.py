@@ -29,6 +29,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from kafka_assignors.group import NO_GENERATION
 from kafka_assignors.protocol import (
     LEFT_TO_RETURN,
     ConsumerGroupKey,
@@ -45,6 +46,7 @@ from kafka_assignors.protocol import (
 )
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.generations import (
+    DEFAULT_ASSIGNOR,
     HISTORY_STARTS,
     MEMBERS_WENT,
     UNPROVEN,
@@ -52,13 +54,13 @@ from kafka_assignors_spark.folds.generations import (
     WITHOUT_METADATA,
     Fact,
     FoldedGeneration,
-    member_record,
-    preferred_assignor,
-    subscribed_topics,
 )
-from kafka_assignors_spark.folds.records import Kind
+from kafka_assignors_spark.folds.records import Kind, MemberRecord
 
 __all__ = ["EpochFolder"]
+
+NO_SUBSCRIPTION_VERSION = -1
+"""A member of KIP-848 has no versioned subscription."""
 
 NEWEST_FIRST_EPOCH = 2
 """A group's first epoch is 1 or, in later releases, 2."""
@@ -322,7 +324,7 @@ class EpochFolder:
         members: Mapping[str, ConsumerGroupMember],
         problem: str | None = None,
     ) -> FoldedGeneration:
-        topics = {name: subscribed_topics(member, self._patterns) for name, member in members.items()}
+        topics = {name: _subscribed_topics(member, self._patterns) for name, member in members.items()}
         unknown: set[str] = set()
         given = {name: self._by_name(self._targets.get(name, {}), unknown) for name in members}
         if kind is Kind.GENERATION:
@@ -336,9 +338,9 @@ class EpochFolder:
             offset=offset,
             timestamp=timestamp,
             generation=epoch,
-            protocol=preferred_assignor(members) if members else None,
+            protocol=_preferred_assignor(members) if members else None,
             members=tuple(
-                member_record(name, member, topics[name], given[name])
+                _member_record(name, member, topics[name], given[name])
                 for name, member in sorted(members.items())
             ),
             continues=self._continues,
@@ -404,3 +406,46 @@ class EpochFolder:
             else:
                 by_name[name] = numbers
         return by_name
+
+
+def _subscribed_topics(
+    member: ConsumerGroupMember, patterns: Mapping[str, tuple[str, ...]]
+) -> frozenset[str]:
+    """The topics that a member subscribes to, by name and by what its regular expression matches."""
+    return frozenset(member.topics).union(patterns.get(member.regular_expression or "", ()))
+
+
+def _preferred_assignor(members: Mapping[str, ConsumerGroupMember]) -> str:
+    """The server assignor that most members ask for; of several, the records do not show which it was."""
+    votes: dict[str, int] = {}
+    for member in members.values():
+        if member.assignor is not None:
+            votes[member.assignor] = votes.get(member.assignor, 0) + 1
+    if not votes:
+        return DEFAULT_ASSIGNOR
+    most = max(votes.values())
+    return " or ".join(sorted(name for name, count in votes.items() if count == most))
+
+
+def _member_record(
+    member_id: str,
+    member: ConsumerGroupMember,
+    topics: frozenset[str],
+    assigned: Mapping[str, tuple[int, ...]],
+) -> MemberRecord:
+    """The member as one of a generation: these are its topics and its share, by topic name."""
+    return MemberRecord(
+        member_id=member_id,
+        instance_id=member.instance_id,
+        rack=member.rack or None,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        version=NO_SUBSCRIPTION_VERSION,
+        topics=tuple(sorted(topics)),
+        owned={},
+        owned_generation=NO_GENERATION,
+        revoked=False,
+        assigned=assigned,
+        pattern=member.regular_expression or None,
+        assignor=member.assignor,
+    )

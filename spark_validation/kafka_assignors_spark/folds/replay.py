@@ -37,7 +37,7 @@ from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.consumption import consumptions, partitions_of, recorded_consumptions
 from kafka_assignors_spark.folds.leader_view import leader_view
 from kafka_assignors_spark.folds.rebalances import Generation, Rebalance, RebalanceFolder, Replacement
-from kafka_assignors_spark.result import RECORDED, Mode
+from kafka_assignors_spark.options import RECORDED, Mode
 from kafka_assignors_spark.timestamps import to_micros
 
 __all__ = ["GroupReplay", "Replayed", "replay_group"]

@@ -13,25 +13,17 @@ from __future__ import annotations
 import enum
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
-from typing import Any
-
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from kafka_assignors.group import Assignment, Group, Member, Topic, TopicPartitions
 from kafka_assignors.strategies.contract import Strategy
-from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.clients import HABITS, MUST_MATCH, Habit, assign_in_order, client_of
-from kafka_assignors_spark.folds.generations import CLASSIC
 from kafka_assignors_spark.folds.leader_view import LeaderView, leader_view
-from kafka_assignors_spark.folds.rebalances import COLUMNS, Generation
-from kafka_assignors_spark.jobs.per_group import apply_to_rows
-from kafka_assignors_spark.schemas import CHECKED
+from kafka_assignors_spark.folds.rebalances import Generation
 
-__all__ = ["CHECKED_STRATEGIES", "Checked", "Outcome", "check", "check_generation"]
+__all__ = ["CHECKED_STRATEGIES", "Checked", "Outcome", "check_generation"]
 
 CHECKED_STRATEGIES = ("range", "roundrobin")
 
@@ -61,35 +53,6 @@ class Checked:
     outcome: str
     explanation: str | None = None
     detail: str | None = None
-
-
-def check(steps: DataFrame, catalogue: Catalogue) -> DataFrame:
-    """Every generation in `history.steps` that a leader formed with range or roundrobin, as
-    `tables.CHECKED`.
-
-    The repetition of a generation by a restarted static member is no work of a leader, and left out.
-    """
-
-    class Checker:
-        """Spark makes one per task, and hands it one generation after the other."""
-
-        def __init__(self) -> None:
-            self._strategies = {name: load_strategy(name) for name in CHECKED_STRATEGIES}
-
-        def eval(self, row: Any) -> Iterator[tuple[Any, ...]]:
-            record = Generation.from_row(row)
-            strategy = self._strategies[record.protocol]
-            yield astuple(
-                check_generation(record, strategy, catalogue, row["leader"] or "", row["partition"])
-            )
-
-    led = steps.where(
-        (F.col("type") == CLASSIC)  # the broker's assignors of these names follow rules of their own
-        & ~F.col("empty")
-        & ~F.col("replacement")
-        & F.col("protocol").isin(*CHECKED_STRATEGIES)
-    )
-    return apply_to_rows(led.select("partition", *COLUMNS), Checker, CHECKED)
 
 
 def check_generation(

@@ -18,7 +18,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from kafka_assignors_spark.jobs.replay import PIECE
-from kafka_assignors_spark.result import ReplayError
+from kafka_assignors_spark.options import ReplayError
 
 __all__ = ["Checkpoint"]
 

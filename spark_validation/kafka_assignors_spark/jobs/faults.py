@@ -11,11 +11,11 @@ from pyspark.sql import functions as F
 from kafka_assignors_spark.folds.faults import FaultFinder, FaultKind, FaultRules
 from kafka_assignors_spark.folds.rebalances import COLUMNS, Generation
 from kafka_assignors_spark.jobs.per_group import apply_to_groups, with_micros
-from kafka_assignors_spark.result import Churn, Culprit
+from kafka_assignors_spark.result import Culprit
 from kafka_assignors_spark.schemas import FAULTS
 from kafka_assignors_spark.timestamps import from_micros
 
-__all__ = ["churn_of", "culprits_of", "find_faults"]
+__all__ = ["culprits_of", "find_faults"]
 
 _MOST_CULPRITS = 20
 """Those of each group who made it rebalance most often; the table `faults` has all."""
@@ -70,13 +70,3 @@ def _culprit(values: dict[str, Any]) -> Culprit:
     for name in ("first_timestamp", "last_timestamp"):
         values[name] = from_micros(values[name])
     return Culprit(**{**values, "kind": FaultKind(values["kind"])})
-
-
-def churn_of(churned: DataFrame) -> tuple[Churn, ...]:
-    """`metrics.churn` of all days together, the commonest cause of each group first."""
-    rows = (
-        churned.groupBy("group", "cause")
-        .agg(F.sum("generations").alias("generations"))
-        .orderBy("group", F.desc("generations"), "cause")
-    )
-    return tuple(Churn(**row.asDict()) for row in rows.collect())

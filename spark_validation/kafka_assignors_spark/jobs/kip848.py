@@ -21,18 +21,16 @@ from kafka_assignors.protocol import (
     decode_key,
 )
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.folds.causes import CauseFinder
 from kafka_assignors_spark.folds.fast_decode import summary_of
 from kafka_assignors_spark.folds.generations import CLASSIC, CONSUMER, TORN, FoldedGeneration
 from kafka_assignors_spark.folds.kip848 import EpochFolder
-from kafka_assignors_spark.folds.rebalances import COLUMNS, Generation
 from kafka_assignors_spark.folds.records import CONSUMER_PROTOCOL_TYPE, Kind, MemberRecord
 from kafka_assignors_spark.jobs.history import member_row
 from kafka_assignors_spark.jobs.per_group import apply_to_groups, apply_to_rows
-from kafka_assignors_spark.schemas import CAUSES, CURRENT, EVENTS, FOLDED
+from kafka_assignors_spark.schemas import CURRENT, EVENTS, FOLDED
 from kafka_assignors_spark.timestamps import from_micros, to_micros
 
-__all__ = ["causes", "current", "fold", "named_topics"]
+__all__ = ["current", "fold", "named_topics"]
 
 _OF_EVENTS = [field.name for field in EVENTS.fields if field.name in FOLDED.names]
 
@@ -141,24 +139,6 @@ def _bytes_of(member: MemberRecord) -> int:
     """About what the member would take in the value of a classic group."""
     texts = (member.member_id, member.client_id, member.client_host, *member.topics, *member.assigned)
     return sum(map(len, texts)) + 4 * sum(map(len, member.assigned.values()))
-
-
-def causes(steps: DataFrame, catalogue: Catalogue) -> DataFrame:
-    """Why each generation in `history.steps` came about, as `tables.CAUSES`."""
-
-    class Finder:
-        """Spark makes one for every group, and hands it the group's generations in order."""
-
-        def __init__(self) -> None:
-            self._finder = CauseFinder(catalogue)
-
-        def eval(self, row: Any) -> Iterator[tuple[Any, ...]]:
-            found = self._finder.feed(Generation.from_row(row))
-            place = (row["group"], row["partition"], row["offset"], row["generation"], row["timestamp"])
-            yield (*place, [cause.value for cause in found])
-
-    rows = steps.select("partition", *COLUMNS)
-    return apply_to_groups(rows, ("group",), ("partition", "offset"), Finder, CAUSES)
 
 
 def current(events: DataFrame, catalogue: Catalogue) -> DataFrame:

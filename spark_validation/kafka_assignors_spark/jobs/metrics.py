@@ -10,12 +10,11 @@ from pyspark.sql import functions as F
 
 from kafka_assignors_spark.folds.generations import CLASSIC, CONSUMER
 from kafka_assignors_spark.folds.records import Kind
-from kafka_assignors_spark.result import RECORDED, Mode
+from kafka_assignors_spark.options import RECORDED, Mode
 
 __all__ = [
-    "agreement",
-    "churn",
     "daily",
+    "day",
     "digest",
     "group_facts",
     "record_counts",
@@ -65,23 +64,10 @@ def verdicts(replayed: DataFrame) -> DataFrame:
 
 def daily(replayed: DataFrame) -> DataFrame:
     """The same per day, the UTC day of the record, in the column `date`: the table `metrics`."""
-    return _figures(replayed.withColumn("date", _day()), "date", "group", "strategy", "mode")
+    return _figures(replayed.withColumn("date", day()), "date", "group", "strategy", "mode")
 
 
-def churn(causes: DataFrame) -> DataFrame:
-    """One row per day, group and cause in `tables.CAUSES`: how many generations it made.
-
-    A generation of several causes is in the row of each, so that the rows may add up to more than there are.
-    """
-    return (
-        causes.withColumn("date", _day())
-        .select("date", "group", F.explode("causes").alias("cause"))
-        .groupBy("date", "group", "cause")
-        .agg(F.count("*").alias("generations"))
-    )
-
-
-def _day() -> Column:
+def day() -> Column:
     """The UTC day of `timestamp`, whatever the session's time zone."""
     return F.date_from_unix_date(F.floor(F.unix_seconds("timestamp") / 86_400).cast("int"))
 
@@ -188,8 +174,3 @@ def group_facts(steps: DataFrame) -> DataFrame:
         )
         .orderBy("group")
     )
-
-
-def agreement(checked: DataFrame) -> DataFrame:
-    """How many rows of `tables.CHECKED` there are of each client, strategy, outcome and explanation."""
-    return checked.groupBy("client", "strategy", "outcome", "explanation").count()

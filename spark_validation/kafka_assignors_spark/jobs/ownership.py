@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 from kafka_assignors_spark.folds.ownership import OwnershipFolder
 from kafka_assignors_spark.folds.rebalances import COLUMNS, Generation
 from kafka_assignors_spark.jobs.per_group import apply_to_groups, with_micros
-from kafka_assignors_spark.result import RECORDED, GroupSummary, OwnershipSpan, Verdict
+from kafka_assignors_spark.options import RECORDED
+from kafka_assignors_spark.result import GroupSummary, OwnershipSpan, Verdict
 from kafka_assignors_spark.schemas import OWNERSHIP
 from kafka_assignors_spark.timestamps import from_micros
 

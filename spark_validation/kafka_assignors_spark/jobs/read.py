@@ -22,7 +22,7 @@ from kafka_assignors_spark.archive.manifest import MANIFEST
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.jobs.per_group import with_micros
 from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, one_line
-from kafka_assignors_spark.result import ReplayError, ReplayOptions
+from kafka_assignors_spark.options import ReplayError, ReplayOptions
 from kafka_assignors_spark.schemas import RAW, TOPICS
 from kafka_assignors_spark.source import FORMAT, GroupRecordsReader, GroupRecordsSource, SourceOptions
 from kafka_assignors_spark.source.cluster import SourceError, live_catalogue

@@ -23,7 +23,7 @@ from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.rebalances import COLUMNS, Generation
 from kafka_assignors_spark.folds.replay import GroupReplay
 from kafka_assignors_spark.jobs.per_group import apply_to_groups
-from kafka_assignors_spark.result import Mode
+from kafka_assignors_spark.options import Mode
 from kafka_assignors_spark.schemas import REPLAYED
 
 __all__ = ["PIECE", "Lane", "lanes_of", "replay", "replay_pieces", "whole"]

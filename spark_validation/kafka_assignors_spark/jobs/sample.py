@@ -7,31 +7,26 @@ ours and no result.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import replace
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kafka_assignors.pauses import PauseModel
-from kafka_assignors.protocol import decode_consumer_group_value
 from kafka_assignors.strategies.contract import Strategy
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.decode import CONFLICT
-from kafka_assignors_spark.folds.generations import CLASSIC, CONSUMER, TORN, FoldedGeneration
-from kafka_assignors_spark.folds.kip848 import EpochFolder
-from kafka_assignors_spark.folds.rebalances import Generation
-from kafka_assignors_spark.folds.records import CONSUMER_PROTOCOL_TYPE, Event, Kind, decode_record
+from kafka_assignors_spark.folds.local import bytes_of, local_generations
+from kafka_assignors_spark.folds.records import decode_record
 from kafka_assignors_spark.folds.replay import replay_group
 from kafka_assignors_spark.jobs import history
 from kafka_assignors_spark.jobs.per_group import with_micros
-from kafka_assignors_spark.result import Mode, ReplayError, SampleCheck
+from kafka_assignors_spark.options import Mode, ReplayError
+from kafka_assignors_spark.result import SampleCheck
 from kafka_assignors_spark.schemas import REPLAYED
-from kafka_assignors_spark.timestamps import from_micros
 
-__all__ = ["check_sample", "draw", "local_generations"]
+__all__ = ["check_sample", "draw"]
 
 _MOST_GENERATIONS = 200
 _MOST_BYTES = 1 << 20
@@ -71,7 +66,7 @@ def check_sample(
     records = history.unique(history.only_groups(raw, groups))
     rows_of: dict[str, list[Any]] = {group: [] for group in groups}
     for row in with_micros(records).orderBy(*places).collect():
-        group = decode_record(_bytes(row["key"]), None).group
+        group = decode_record(bytes_of(row["key"]), None).group
         if group in rows_of:
             rows_of[group].append(row)
     computed: dict[str, list[tuple[Any, ...]]] = {group: [] for group in groups}
@@ -87,92 +82,6 @@ def check_sample(
         _compare(group, expected, computed[group])
         rows += len(expected)
     return SampleCheck(tuple(groups), rows)
-
-
-def local_generations(
-    rows: Iterable[Any], catalogue: Catalogue, collided: Set[tuple[int, int]] = frozenset()
-) -> Iterator[Generation]:
-    """The generations of one group of either protocol, or of both, from its raw records in order, timestamps
-    in microseconds; `collided` are the places where others lie, too.
-
-    It is what `consumer_groups.fold` and `history.generations` find in another way.
-    """
-    folder = EpochFolder(catalogue)
-    records = list(rows)
-    torn = len({row["partition"] for row in records}) > 1
-    last: tuple[str, int | None] | None = None  # type and number; a tombstone has none
-    incarnation = unreadable = 0
-    for row in records:
-        value = _bytes(row["value"])
-        event = decode_record(_bytes(row["key"]), value)
-        if (row["partition"], row["offset"]) in collided:
-            event = replace(event, kind=Kind.UNDECODABLE, reason=CONFLICT)
-        type_ = CLASSIC if event.part is None else CONSUMER
-        unreadable += event.kind is Kind.UNDECODABLE and event.part is None
-        for seen in _seen(folder, event, row["offset"], from_micros(row["timestamp"]), value):
-            number, lost, unreadable = seen.generation, seen.lost + unreadable, 0
-            last_type, previous = last or (type_, None)
-            last = (type_, number)
-            if number is None:
-                continue
-            if seen.continues:
-                previous = number
-            anew = number < (previous or 0) or (last_type != type_ and not seen.continues)
-            starts = previous is None or (anew and not torn)
-            incarnation += starts
-            skipped = 0 if starts or torn or previous is None else max(number - previous - 1, 0)
-            empty = seen.kind is Kind.EMPTY
-            if type_ == CLASSIC and event.protocol_type != CONSUMER_PROTOCOL_TYPE and not empty:
-                continue
-            yield Generation(
-                group=event.group or "",
-                incarnation=incarnation,
-                generation=number,
-                offset=seen.offset,
-                timestamp=seen.timestamp,
-                protocol=seen.protocol or "",
-                empty=empty,
-                replacement=not (starts or torn) and number == previous,
-                skipped=skipped,
-                starts_late=starts and seen.starts_late,
-                decodes=event.reason is None,
-                members={member.member_id: member for member in seen.members},
-                leader=event.leader,
-                type=type_,
-                lost=lost,
-                problem=TORN if torn else seen.problem,
-                facts=seen.facts,
-            )
-
-
-def _seen(
-    folder: EpochFolder, event: Event, offset: int, timestamp: datetime, value: bytes | None
-) -> Iterator[FoldedGeneration]:
-    """The generation, or the end of the group, that a record is or completes."""
-    if event.part is not None:
-        if event.kind is Kind.UNDECODABLE:
-            folder.unreadable(event.part)
-            return
-        said = None if value is None else decode_consumer_group_value(event.part.type, value)
-        yield from folder.feed(offset, timestamp, event.part, said)
-    elif event.kind is Kind.TOMBSTONE:
-        folder.classic_tombstone()
-        yield FoldedGeneration(event.kind, offset, timestamp)
-    elif event.kind in (Kind.GENERATION, Kind.EMPTY) and event.generation is not None:
-        yield FoldedGeneration(
-            event.kind,
-            offset,
-            timestamp,
-            event.generation,
-            event.protocol,
-            event.members,
-            continues=folder.classic(event.generation, event.kind is Kind.GENERATION),
-            starts_late=event.generation > 1,
-        )
-
-
-def _bytes(value: bytearray | bytes | None) -> bytes | None:
-    return None if value is None else bytes(value)
 
 
 def _tidy(row: Any) -> tuple[Any, ...]:

@@ -22,7 +22,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS
-from kafka_assignors_spark.result import ReplayError
+from kafka_assignors_spark.options import ReplayError
 
 __all__ = ["java_version", "spark_session", "task_progress"]
 

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from kafka_assignors.pauses import PauseModel
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.jobs.replay import lanes_of, replay_pieces, whole
-from kafka_assignors_spark.result import Mode
+from kafka_assignors_spark.options import Mode
 
 __all__ = ["InMemory", "Limits", "Shelf", "in_slices", "plan", "replay_slices"]
 

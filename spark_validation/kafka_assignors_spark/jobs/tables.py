@@ -9,7 +9,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafka_assignors_spark.result import TABLES, ReplayError, TableFile
+from kafka_assignors_spark.options import ReplayError
+from kafka_assignors_spark.result import TABLES, TableFile
 
 __all__ = ["check_folder", "files_of_groups", "write_tables"]
 

@@ -13,7 +13,8 @@ from datetime import datetime
 from typing import Any
 
 from kafka_assignors.jsonform import InvalidFieldError, Path
-from kafka_assignors_spark.result import RECORDED, Mode, Verdict
+from kafka_assignors_spark.options import RECORDED, Mode
+from kafka_assignors_spark.result import Verdict
 
 __all__ = ["Report", "ReportError", "ReportedGroup", "read_report"]
 

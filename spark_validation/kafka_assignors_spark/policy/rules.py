@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_assignors.strategies.registry import StrategyError, load_strategy
-from kafka_assignors_spark.result import RECORDED, Mode
+from kafka_assignors_spark.options import RECORDED, Mode
 
 __all__ = ["LEAST", "METRICS", "Metric", "Policy", "PolicyError", "Rule", "read_policy"]
 

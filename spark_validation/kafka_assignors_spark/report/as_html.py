@@ -27,6 +27,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from kafka_assignors_spark.folds.faults import FaultKind
+from kafka_assignors_spark.options import RECORDED, Mode
 from kafka_assignors_spark.report import plots
 from kafka_assignors_spark.report.findings import (
     PLOTTED_GROUPS,
@@ -39,12 +40,10 @@ from kafka_assignors_spark.report.findings import (
     totals,
 )
 from kafka_assignors_spark.result import (
-    RECORDED,
     TABLES,
     Churn,
     Culprit,
     GroupSummary,
-    Mode,
     OwnershipSpan,
     ReplayResult,
     TableFile,

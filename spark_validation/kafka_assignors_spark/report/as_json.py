@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
+from kafka_assignors_spark.options import Mode
 from kafka_assignors_spark.report.findings import Finding, find, sentence, totals
-from kafka_assignors_spark.result import Mode, ReplayResult, to_json
+from kafka_assignors_spark.result import ReplayResult, to_json
 
 __all__ = ["FORMAT", "json_report"]
 

@@ -26,7 +26,8 @@ from dataclasses import dataclass
 
 from kafka_assignors.strategies import RebalanceProtocol, StrategyError, load_strategy
 from kafka_assignors_spark.folds.clients import EAGER_CLIENTS
-from kafka_assignors_spark.result import RECORDED, GroupSummary, Mode, ReplayResult, Verdict
+from kafka_assignors_spark.options import RECORDED, Mode
+from kafka_assignors_spark.result import GroupSummary, ReplayResult, Verdict
 
 __all__ = [
     "PLOTTED_GROUPS",

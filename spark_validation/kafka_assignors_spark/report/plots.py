@@ -19,8 +19,9 @@ from html import escape
 from itertools import accumulate, pairwise
 from typing import Any
 
+from kafka_assignors_spark.options import RECORDED
 from kafka_assignors_spark.report.findings import Finding, StrategyTotal
-from kafka_assignors_spark.result import RECORDED, GroupSummary, OwnershipSpan, TimelineRow, Verdict
+from kafka_assignors_spark.result import GroupSummary, OwnershipSpan, TimelineRow, Verdict
 
 __all__ = [
     "balance_over_time",

@@ -144,8 +144,8 @@ def replay(
 
     with needs_spark("replay"):
         from kafka_assignors.cli.tables import print_replay
+        from kafka_assignors_spark.options import Mode, ReplayOptions
         from kafka_assignors_spark.report import html_report, json_report
-        from kafka_assignors_spark.result import Mode, ReplayOptions
 
     modes = split_names(mode or [each.value for each in Mode])
     for each in modes:

@@ -10,7 +10,8 @@ from kafka_assignors.cli.console import ProgressReport
 from kafka_assignors.cli.errors import CannotRun
 
 if TYPE_CHECKING:
-    from kafka_assignors_spark.result import Progress, ReplayOptions, ReplayResult
+    from kafka_assignors_spark.options import Progress, ReplayOptions
+    from kafka_assignors_spark.result import ReplayResult
 
 __all__ = ["needs_spark", "run_with_progress"]
 
@@ -32,7 +33,7 @@ def run_with_progress(options: ReplayOptions, command: str = "replay") -> Replay
     """The result of a replay; `command` is what the user ran."""
     with needs_spark(command):
         from kafka_assignors_spark.job import run_replay
-        from kafka_assignors_spark.result import ReplayError
+        from kafka_assignors_spark.options import ReplayError
 
     with ProgressReport("starting Spark", delay_s=0.5) as progress:
 

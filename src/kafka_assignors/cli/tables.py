@@ -11,6 +11,7 @@ from rich.text import Text
 
 from kafka_assignors.cli.console import emit_renderable, printable
 from kafka_assignors.cli.fitted import Column, FittedTable, Kind
+from kafka_assignors_spark.options import RECORDED, Mode
 from kafka_assignors_spark.report.findings import (
     Finding,
     StrategyTotal,
@@ -21,7 +22,7 @@ from kafka_assignors_spark.report.findings import (
     sentence,
     totals,
 )
-from kafka_assignors_spark.result import RECORDED, Mode, ReplayResult, SampleCheck, TruthCheck, Verdict
+from kafka_assignors_spark.result import ReplayResult, SampleCheck, TruthCheck, Verdict
 
 __all__ = ["print_replay", "replay_renderables"]
 

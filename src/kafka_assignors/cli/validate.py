@@ -134,8 +134,9 @@ def _replayed(
     pause: list[str] | None,
     master: str,
 ) -> Report:
+    from kafka_assignors_spark.options import ReplayOptions
     from kafka_assignors_spark.policy import read_report
-    from kafka_assignors_spark.result import ReplayOptions, to_json
+    from kafka_assignors_spark.result import to_json
 
     options = ReplayOptions(
         path=history,
