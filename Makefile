@@ -29,7 +29,7 @@ help:
 	@echo "make soak         consumers of each kind for MINUTES, and what of them grows: a table and curves in soak/"
 	@echo "make upstream-aiokafka  aiokafka's own tests with both consumers (AIOKAFKA=folder, a checkout)"
 	@echo "make matrix-docs  write what the last of the two ran into docs/compatibility.md"
-	@echo "make lint         ruff, mypy, pyright, import-linter"
+	@echo "make lint         ruff, mypy, pyright, import-linter, and the check of words (tools/plain_words.py)"
 	@echo "make record       record a new history on a local three-broker cluster (about a quarter of an hour)"
 	@echo "make clean        remove the environments and what was built in them"
 

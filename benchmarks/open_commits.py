@@ -20,11 +20,11 @@ COUNTS = (10, 100, 2_000)
 
 def of_machine(count: int) -> float:
     """CPU microseconds for a commit, requested and answered, with so many open."""
-    from kafka_assignors.rebalance import Member, Settings
-    from kafka_assignors.rebalance import values as v
+    from kafka_assignors.rebalance import MemberState, Settings
+    from kafka_assignors.rebalance import events as v
     from kafka_assignors.strategies.contract import RebalanceProtocol
 
-    member = Member(Settings(45, 300, 300))
+    member = MemberState(Settings(45, 300, 300))
     membership, partitions = v.Membership("a", 1), frozenset({("orders", 0)})
     for event in (
         v.SubscriptionChanged(frozenset({"orders"})),
@@ -39,7 +39,7 @@ def of_machine(count: int) -> float:
     for number in range(count):
         member = _request(member, queue, v, number, partitions)
     for number in range(count):
-        member, _ = member.handle(v.CommitAnswered(number, membership, v.Answer.OK), 0.0)
+        member, _ = member.handle(v.CommitAnswered(number, membership, v.MembershipError.NONE), 0.0)
         if queue is not None:
             queue.end(number)
             member = _request_waiting(member, queue)

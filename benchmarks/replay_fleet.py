@@ -99,7 +99,7 @@ def measure(options: FleetOptions, strategies: str, master: str, timeout_s: floa
         ]
         watched(made, timeout_s)
         replay = [
-            *(sys.executable, "-m", "kafka_assignors.cli", "replay", fleet, "--json", str(report)),
+            *(sys.executable, "-m", "kafka_assignors_cli", "replay", fleet, "--json", str(report)),
             *("--strategy", strategies, "--master", master),
         ]
         seconds, jvm_mib, python_mib = watched(replay, timeout_s)

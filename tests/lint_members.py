@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_assignors.lint import Facts, MemberConfig, Severity, lint, member_config
+from kafka_assignors.lint import LintFacts, MemberConfig, Severity, lint, member_config
 from kafka_assignors.strategies import load_strategy
 
 __all__ = ["aiokafka", "findings", "java", "kafka_python", "librdkafka", "member"]
@@ -40,5 +40,5 @@ def findings(
     *after: MemberConfig, before: tuple[MemberConfig, ...] = (), **facts: Any
 ) -> dict[str, Severity]:
     """The severity of each rule that found something; the worst, if it found several things."""
-    report = lint(Facts(after, before, **facts))
+    report = lint(LintFacts(after, before, **facts))
     return {finding.rule: finding.severity for finding in reversed(report.findings)}

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from kafka_assignors.rebalance import Member, Settings
-from kafka_assignors.rebalance.values import (
+from kafka_assignors.rebalance import MemberState, Settings
+from kafka_assignors.rebalance.events import (
     AboutToJoin,
     Action,
-    Answer,
     Assigned,
     Event,
     HeartbeatAnswered,
     Joined,
     ListenerReturned,
     Membership,
+    MembershipError,
     Partitions,
     SendJoin,
     SendSync,
@@ -34,7 +34,7 @@ class Driver:
     """What an adapter is to the machine: it keeps the member and collects what there is to do."""
 
     def __init__(self, settings: Settings = SETTINGS, protocol: RebalanceProtocol = COOPERATIVE) -> None:
-        self.member = Member(settings)
+        self.member = MemberState(settings)
         self.protocol = protocol
         self.now = 1000.0
         self.tell(SubscriptionChanged(frozenset({"orders"})))
@@ -65,6 +65,6 @@ class Driver:
         self.tell(ListenerReturned())
         return self
 
-    def heartbeat(self, answer: Answer, sent_at: float | None = None) -> tuple[Action, ...]:
+    def heartbeat(self, answer: MembershipError, sent_at: float | None = None) -> tuple[Action, ...]:
         at = self.now if sent_at is None else sent_at
         return self.tell(HeartbeatAnswered(self.member.membership, answer, at))

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from kafka_assignors.claims import NAMED_PARTITIONS
-from kafka_assignors.cli import main
 from kafka_assignors.group import Group, InvalidGroupError, Member, Topic
 from kafka_assignors.joining import Answer, JoinedMember, answer, read_members
 from kafka_assignors.jsonform import group_to_json
@@ -23,6 +22,7 @@ from kafka_assignors.leader import lead
 from kafka_assignors.protocol import Subscription, decode_assignment, encode_subscription
 from kafka_assignors.strategies import CooperativeSticky, Strategy, load_strategy
 from kafka_assignors.weighing import weigh
+from kafka_assignors_cli import main
 
 STRATEGIES = [
     load_strategy(name)

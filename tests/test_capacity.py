@@ -15,7 +15,6 @@ import pytest
 
 from kafka_assignors.certificate import Certificate, check, prove
 from kafka_assignors.claims import judge_claims
-from kafka_assignors.cli import main
 from kafka_assignors.explain import Reason, explain
 from kafka_assignors.facts import Facts
 from kafka_assignors.group import Assignment, Group, Member, Topic
@@ -42,6 +41,7 @@ from kafka_assignors.strategies.composition import (
     LevelByCapacity,
 )
 from kafka_assignors.strategies.contract import Criterion, RebalanceProtocol, Reduced
+from kafka_assignors_cli import main
 from tests.exact_groups import random_group
 from tests.exact_scales import random_scale
 

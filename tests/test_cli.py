@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import kafka_assignors
-from kafka_assignors.cli import main, strategies
+from kafka_assignors_cli import main, strategies
 
-COMMAND = [sys.executable, "-m", "kafka_assignors.cli"]
+COMMAND = [sys.executable, "-m", "kafka_assignors_cli"]
 GROUP = '{"topics": {"orders": {"partitions": 3}}, "members": [{"id": "m1", "topics": ["orders"]}]}\n'
 BROKEN = """
 import sys
@@ -59,7 +59,7 @@ def run_without(module: str, *arguments: str) -> subprocess.CompletedProcess[str
     """Run the command where `module` is not installed."""
     code = (
         f"import sys; sys.modules[{module!r}] = None; "
-        f"from kafka_assignors.cli import main; sys.exit(main({list(arguments)!r}))"
+        f"from kafka_assignors_cli import main; sys.exit(main({list(arguments)!r}))"
     )
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
@@ -100,7 +100,7 @@ def test_version_is_that_of_the_package() -> None:
 
 def test_starting_up_loads_nothing_heavy() -> None:
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "kafka_assignors.cli", "--version"],
+        [sys.executable, "-X", "importtime", "-m", "kafka_assignors_cli", "--version"],
         capture_output=True,
         text=True,
         timeout=120,
@@ -108,7 +108,17 @@ def test_starting_up_loads_nothing_heavy() -> None:
     )
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "typer" in imported
-    heavy = {"pyspark", "pyarrow", "plotly", "jinja2", "confluent_kafka", "aiokafka", "kafka", "numpy"}
+    heavy = {
+        "kafka_assignors_spark",
+        "pyspark",
+        "pyarrow",
+        "plotly",
+        "jinja2",
+        "confluent_kafka",
+        "aiokafka",
+        "kafka",
+        "numpy",
+    }
     assert not imported & heavy
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kafka_assignors.cli import main
+from kafka_assignors_cli import main
 
 MOVING: dict[str, Any] = {
     "topics": {"orders": {"partitions": 3}},
@@ -156,7 +156,7 @@ def test_no_file_of_the_current_directory_shadows_the_standard_library(others: s
     # One that every command has imported before, and one that none has.
     for name in ("json", "sched"):
         (tmp_path / f"{name}.py").write_text(HOSTILE)
-    code = "import sys; from kafka_assignors.cli import main; sys.exit(main())"
+    code = "import sys; from kafka_assignors_cli import main; sys.exit(main())"
     done = subprocess.run(
         # Isolated, as an installed command is: its own path does not begin with the current directory.
         [sys.executable, "-I", "-c", code, "assign", "-", "--strategy", f"{others}:Greedy"],

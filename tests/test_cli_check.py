@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafka_assignors.cli import main
+from kafka_assignors_cli import main
 
 GROUP: dict[str, Any] = {
     "topics": {"orders": {"partitions": 4}, "payments": {"partitions": 2}},

@@ -9,16 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from kafka_assignors.cli import main
-from kafka_assignors.cli.console import ProgressReport
-from kafka_assignors.cli.errors import CannotRun
-from kafka_assignors.cli.groupfigures import describe_json, summarize
-from kafka_assignors.cli.watch import Snapshot, show
 from kafka_assignors.group import Topic
 from kafka_assignors.jsonform import parse_group
 from kafka_assignors.livegroup import LiveGroup, LiveMember, as_group
 from kafka_assignors.outlook import outlook
 from kafka_assignors.strategies import Sticky
+from kafka_assignors_cli import main
+from kafka_assignors_cli.console import CannotRun, ProgressReport
+from kafka_assignors_cli.group_tables import describe_json, summarize
+from kafka_assignors_cli.watch import Snapshot, show
 
 LIVE = LiveGroup(
     "g",
@@ -88,7 +87,7 @@ def test_every_command_explains_itself_with_examples(
 
 def test_without_the_admin_extra_it_says_what_to_install() -> None:
     code = (
-        "import sys; sys.modules['confluent_kafka'] = None; from kafka_assignors.cli import main; "
+        "import sys; sys.modules['confluent_kafka'] = None; from kafka_assignors_cli import main; "
         "sys.exit(main(['groups', '--bootstrap-server', 'b:1']))"
     )
     done = subprocess.run(
@@ -103,7 +102,7 @@ def test_without_the_admin_extra_it_says_what_to_install() -> None:
 def test_help_and_version_on_a_full_disk_are_one_line(arguments: tuple[str, ...]) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "kafka_assignors.cli", *arguments],
+            [sys.executable, "-m", "kafka_assignors_cli", *arguments],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,

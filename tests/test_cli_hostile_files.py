@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kafka_assignors.cli import jsontext, main
+from kafka_assignors_cli import files, main
 from kafka_assignors_spark.options import RECORDED
 from kafka_assignors_spark.result import to_json
 from spark_validation.tests.report_sample import sample
@@ -207,7 +207,7 @@ def test_a_file_that_never_ends_is_refused(
 def test_lines_that_never_end_are_refused(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jsontext, "MOST_OBJECT_BYTES", 1000)
+    monkeypatch.setattr(files, "MOST_OBJECT_BYTES", 1000)
     for content in (b"[" * 1001, b"[\n" * 501, b"1\n" + b"[" * 1001):
         (folder / "x").write_bytes(content)
         assert run(capsys, "assign", "x") == 2

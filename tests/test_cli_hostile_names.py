@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from kafka_assignors.cli import main
-from kafka_assignors.cli.grouptables import description, group_list
-from kafka_assignors.cli.lint import report_renderables
-from kafka_assignors.lint import Finding, NotJudged, Report, Severity
+from kafka_assignors.lint import LintFinding, LintReport, NotJudged, Severity
 from kafka_assignors.livegroup import Coordinator, LiveGroup, LiveMember, as_group
 from kafka_assignors.outlook import outlook
 from kafka_assignors.protocol import Subscription
 from kafka_assignors.strategies import Sticky
+from kafka_assignors_cli import main
+from kafka_assignors_cli.group_tables import description, group_list
+from kafka_assignors_cli.lint import report_renderables
 from tests.golden_tables.check import rendered
 from tests.hostile_names import NAMES
 from tests.test_cli_tables import LIVE, TOPIC
@@ -61,8 +61,8 @@ def test_tables_of_groups(name: str, width: int) -> None:
 
 @pytest.mark.parametrize("width", [80, 200])
 def test_findings_of_lint(name: str, width: int) -> None:
-    findings = (Finding("rule", Severity.ERROR, (name, "b"), name, name, name),)
-    assert_harmless(rendered(report_renderables(Report(findings, (NotJudged(name, name),))), width))
+    findings = (LintFinding("rule", Severity.ERROR, (name, "b"), name, name, name),)
+    assert_harmless(rendered(report_renderables(LintReport(findings, (NotJudged(name, name),))), width))
 
 
 def test_assign_explains_certifies_and_checks(

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from rich.console import RenderableType
 
-from kafka_assignors.cli.fitted import Column, FittedTable, Kind
-from kafka_assignors.cli.grouptables import description, group_list
-from kafka_assignors.cli.judgements import judgement_renderables
-from kafka_assignors.cli.lint import report_renderables
 from kafka_assignors.group import Topic
-from kafka_assignors.lint import Finding, NotJudged, Report, Severity
+from kafka_assignors.lint import LintFinding, LintReport, NotJudged, Severity
 from kafka_assignors.livegroup import Coordinator, LiveGroup, LiveMember, as_group
 from kafka_assignors.outlook import outlook
 from kafka_assignors.protocol import Subscription
 from kafka_assignors.strategies import CooperativeSticky, Range, RoundRobin
+from kafka_assignors_cli.console import Column, ColumnKind, FittedTable
+from kafka_assignors_cli.group_tables import description, group_list
+from kafka_assignors_cli.lint import report_renderables
+from kafka_assignors_cli.policy_tables import judgement_renderables
 from kafka_assignors_spark.policy import judge, read_policy, read_report
 from kafka_assignors_spark.result import to_json
 from spark_validation.tests.report_sample import sample
@@ -102,7 +102,7 @@ def validate() -> list[RenderableType]:
 
 def lint() -> list[RenderableType]:
     findings = (
-        Finding(
+        LintFinding(
             "strategy-order",
             Severity.ERROR,
             tuple(f"/etc/payments/settlement/{member}.properties" for member in MEMBERS),
@@ -110,9 +110,11 @@ def lint() -> list[RenderableType]:
             "The members' votes decide which strategy runs, and it changes with each restart.",
             "List the strategies in the same order in all members.",
         ),
-        Finding("static-members", Severity.INFO, (), "All members are dynamic.", "", ""),
+        LintFinding("static-members", Severity.INFO, (), "All members are dynamic.", "", ""),
     )
-    return report_renderables(Report(findings, (NotJudged("session timeouts", "the broker does not tell"),)))
+    return report_renderables(
+        LintReport(findings, (NotJudged("session timeouts", "the broker does not tell"),))
+    )
 
 
 TABLES = {"groups": groups, "describe": describe, "validate": validate, "lint": lint}
@@ -149,7 +151,11 @@ def test_the_members_of_a_finding_are_whole_at_every_width(width: int) -> None:
 
 def test_columns_are_left_out_in_their_order_and_named() -> None:
     table = FittedTable(
-        [Column("name", Kind.NAME), Column("first", leave_out=2), Column("a/b", leave_out=1, label="second")]
+        [
+            Column("name", ColumnKind.NAME),
+            Column("first", leave_out=2),
+            Column("a/b", leave_out=1, label="second"),
+        ]
     )
     table.add(["x" * 20, "1234567", "1234567"])
     assert "Columns left out" not in rendered([table], table.natural_width)

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 import pytest
 
 from kafka_assignors.certificate import Criterion, Trade, criteria_of
-from kafka_assignors.cli.explained import sentences
 from kafka_assignors.explain import Explanation, Reason, explain
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import check_assignment
@@ -22,6 +21,7 @@ from kafka_assignors.strategies import (
     Sticky,
     Strategy,
 )
+from kafka_assignors_cli.explain_text import sentences
 from tests.exact_groups import Limits, random_group
 from tests.exact_score import Order, owners_of, prior_owners, readers, score
 

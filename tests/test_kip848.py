@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from kafka_assignors.assignor import EagerAssignor
-from kafka_assignors.cli import main
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import lead
 from kafka_assignors.lint import Client, InvalidSettingError, strategy_use
@@ -24,6 +23,7 @@ from kafka_assignors.strategies._java_hash import collection_capacity, in_hash_o
 from kafka_assignors.strategies.conformance import contract_problem
 from kafka_assignors.strategies.range import Range
 from kafka_assignors.strategies.sticky import Sticky
+from kafka_assignors_cli import main
 
 ORDERS = frozenset({"orders"})
 NAMES = ["kip848-range", "kip848-uniform"]

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from kafka_assignors.cli import main
 from kafka_assignors.lint import RULES, Client, strategy_use
 from kafka_assignors.strategies import load_strategy
+from kafka_assignors_cli import main
 from tools.lint_docs import PAGE, page_with_rules
 
 JAVA = "partition.assignment.strategy=org.apache.kafka.clients.consumer.RangeAssignor\n"

@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from kafka_assignors.group import Topic
-from kafka_assignors.lint import BrokerBounds, Facts, MemberConfig, NotJudged, Severity, lint, live_members
+from kafka_assignors.lint import (
+    RULES,
+    BrokerBounds,
+    LintFacts,
+    MemberConfig,
+    NotJudged,
+    Severity,
+    lint,
+    live_members,
+)
 from kafka_assignors.livegroup import LiveGroup, LiveMember
 from kafka_assignors.protocol import GroupMember, GroupMetadata, Subscription, encode_subscription
 from tests.lint_members import aiokafka, findings, java, kafka_python, librdkafka
@@ -22,7 +31,7 @@ def test_members_without_a_common_strategy_cannot_form_a_group() -> None:
 
 
 def test_a_change_without_overlap_takes_two_rolls() -> None:
-    report = lint(Facts((aiokafka("cooperative-sticky"),), (aiokafka("range"),)))
+    report = lint(LintFacts((aiokafka("cooperative-sticky"),), (aiokafka("range"),)))
     (found,) = (finding for finding in report.findings if finding.rule == "no-common-strategy")
     assert found.to_do == (
         "Roll twice. First restart every member with [cooperative-sticky, range]. When all have it, "
@@ -34,7 +43,7 @@ def test_a_change_without_overlap_takes_two_rolls() -> None:
 
 
 def test_a_client_that_cannot_list_both_is_stopped_instead() -> None:
-    report = lint(Facts((librdkafka("cooperative-sticky"),), (librdkafka("range"),)))
+    report = lint(LintFacts((librdkafka("cooperative-sticky"),), (librdkafka("range"),)))
     (found,) = (finding for finding in report.findings if finding.rule == "no-common-strategy")
     assert found.to_do == (
         "Stop the whole group and start it with the new strategy: librdkafka.conf cannot list both "
@@ -43,14 +52,14 @@ def test_a_client_that_cannot_list_both_is_stopped_instead() -> None:
 
 
 def test_a_client_that_lacks_the_old_strategy_is_stopped_as_well() -> None:
-    report = lint(Facts((librdkafka("cooperative-sticky"),), (aiokafka("sticky"),)))
+    report = lint(LintFacts((librdkafka("cooperative-sticky"),), (aiokafka("sticky"),)))
     (found,) = (finding for finding in report.findings if finding.rule == "no-common-strategy")
     assert found.to_do.startswith("Stop the whole group")
 
 
 def test_the_vote_advises_only_where_it_is_a_tie() -> None:
     def advice(*after: MemberConfig) -> tuple[bool, bool]:
-        (found,) = (one for one in lint(Facts(after)).findings if one.rule == "vote")
+        (found,) = (one for one in lint(LintFacts(after)).findings if one.rule == "vote")
         return bool(found.why), bool(found.to_do)
 
     assert advice(java("range")) == (False, False)
@@ -64,7 +73,7 @@ def test_a_strategy_that_some_member_lacks_never_wins() -> None:
 
 def test_the_vote_counts_members_and_not_files() -> None:
     def outcome(*after: object) -> str:
-        report = lint(Facts(after))  # type: ignore[arg-type]
+        report = lint(LintFacts(after))  # type: ignore[arg-type]
         return next(finding.what for finding in report.findings if finding.rule == "vote")
 
     few, many = java("sticky", "range"), java("range", "sticky", members=3)
@@ -246,7 +255,9 @@ def test_names_that_stay_are_not(instance_id: str) -> None:
 @pytest.mark.parametrize("instance_id", ["${POD_NAME}", "$(POD_NAME)", "{{ pod }}", "%HOST%"])
 def test_names_that_are_filled_in_later_are_left_open(instance_id: str) -> None:
     report = lint(
-        Facts((java("range", group_instance_id=instance_id), java("range", group_instance_id=instance_id)))
+        LintFacts(
+            (java("range", group_instance_id=instance_id), java("range", group_instance_id=instance_id))
+        )
     )
     assert not {"passing-instance-id", "instance-id-twice"} & {finding.rule for finding in report.findings}
     assert any(instance_id in left_open.what for left_open in report.not_judged)
@@ -294,7 +305,7 @@ def test_where_the_broker_assigns_nothing_is_said_of_strategies_but_that_none_ru
 
 def test_nobody_votes_in_a_group_whose_broker_assigns() -> None:
     live = LiveGroup("orders", "consumer", "Stable", "uniform")
-    report = lint(Facts((librdkafka("sticky"),), (aiokafka("range"),), live=live))
+    report = lint(LintFacts((librdkafka("sticky"),), (aiokafka("range"),), live=live))
     (found,) = report.findings
     assert (found.rule, found.to_do) == (
         "kip848-group",
@@ -371,6 +382,11 @@ def test_what_a_broker_does_not_tell_is_left_open() -> None:
 
 def test_the_same_of_many_members_is_said_once() -> None:
     old = [live_member(number, version=0) for number in range(50)]
-    report = lint(Facts((), live=live_group(*old, partitions=50)))
+    report = lint(LintFacts((), live=live_group(*old, partitions=50)))
     (found,) = (finding for finding in report.findings if finding.rule == "old-subscription")
     assert len(found.members) == 50
+
+
+def test_the_documentation_of_rules_has_no_placeholder() -> None:
+    for rule in RULES.values():
+        assert not {"{", "}"} & set(rule.happens + rule.why + rule.to_do), rule.id

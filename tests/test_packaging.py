@@ -1,4 +1,4 @@
-"""The wheel: four typed packages, a core without dependencies, an honest version."""
+"""The wheel: typed packages, a core without dependencies, an honest version."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ import kafka_assignors
 PACKAGES = (
     "kafka_assignors",
     "kafka_assignors_aiokafka",
+    "kafka_assignors_cli",
+    "kafka_assignors_confluent",
     "kafka_assignors_kafka_python",
     "kafka_assignors_spark",
 )

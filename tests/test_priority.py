@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_assignors.cli.explained import sentences
 from kafka_assignors.explain import Explanation, Reason
 from kafka_assignors.explain_reduced import explain_layers
 from kafka_assignors.facts import Facts
@@ -31,6 +30,7 @@ from kafka_assignors.strategies.composition import (
     StandbyLast,
 )
 from kafka_assignors.strategies.composition.declared import DeclarationError, strategy_of
+from kafka_assignors_cli.explain_text import sentences
 from tests.exact_groups import random_group
 from tests.exact_oracle import Oracle
 from tests.exact_score import Order, Partition, owners_of, prior_owners, score

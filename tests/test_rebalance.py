@@ -5,13 +5,11 @@ from __future__ import annotations
 import pytest
 
 from kafka_assignors.rebalance import OutOfOrderError, Settings, common_protocol
-from kafka_assignors.rebalance.values import (
-    NOBODY,
+from kafka_assignors.rebalance.events import (
+    NO_MEMBERSHIP,
     AboutToJoin,
     Announce,
-    Answer,
     Assigned,
-    Checked,
     CloseRequested,
     CommitAnswered,
     CommitDone,
@@ -25,7 +23,9 @@ from kafka_assignors.rebalance.values import (
     ListenerReturned,
     Lose,
     Membership,
+    MembershipError,
     Polled,
+    PollIntervalChecked,
     RejoinRequested,
     Revoke,
     SendCommit,
@@ -43,8 +43,8 @@ class TestJoining:
     def test_a_new_member_joins_with_the_id_it_is_given_and_claims_nothing(self) -> None:
         driver = Driver()
         first = driver.join()
-        assert (first.membership, first.owned) == (NOBODY, frozenset())
-        assert driver.tell(JoinFailed(first.attempt, Answer.OTHER, given_id="a")) == ()
+        assert (first.membership, first.owned) == (NO_MEMBERSHIP, frozenset())
+        assert driver.tell(JoinFailed(first.attempt, MembershipError.OTHER, given_id="a")) == ()
         assert driver.join().membership == Membership("a", -1)
 
     def test_the_first_assignment_is_installed_and_announced(self) -> None:
@@ -68,31 +68,31 @@ class TestJoining:
 
     def test_delivery_goes_on_through_a_join(self) -> None:
         driver = Driver().owning(0)
-        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
+        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         assert driver.join().owned == orders(0)
         assert driver.member.may_deliver(("orders", 0), driver.now)
 
     def test_the_claim_has_the_generation_of_the_last_join_response(self) -> None:
         driver = Driver().owning(0, generation=1)
-        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
+        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         membership = driver.joined(2)
-        driver.tell(SyncFailed(membership, Answer.REBALANCE_IN_PROGRESS))
+        driver.tell(SyncFailed(membership, MembershipError.REBALANCE_IN_PROGRESS))
         request = driver.join()
         assert (request.membership.generation, request.owned) == (2, orders(0))
 
     def test_a_rebalance_heard_of_during_the_sync_is_joined_after_it(self) -> None:
         driver = Driver()
         driver.joined(1)
-        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
+        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         driver.assigned(0)
         driver.tell(ListenerReturned())
         assert driver.member.must_join
 
     def test_the_answer_to_an_abandoned_join_does_nothing(self) -> None:
         driver = Driver().owning(0)
-        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
+        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         old = driver.join()
-        driver.heartbeat(Answer.UNKNOWN_MEMBER_ID)
+        driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
         assert driver.tell(Joined(old.attempt, Membership("a", 2))) == ()
         assert not driver.member.in_group
 
@@ -114,7 +114,7 @@ class TestJoining:
 class TestRevoking:
     def revoking(self) -> Driver:
         driver = Driver().owning(0, 1)
-        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
+        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         driver.joined(2)
         assert driver.assigned(0, 2) == (Revoke(orders(1)),)
         return driver
@@ -148,7 +148,7 @@ class TestRevoking:
 
     def test_an_eager_member_revokes_everything_before_the_join(self) -> None:
         driver = Driver(protocol=EAGER).owning(0, 1)
-        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
+        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         assert driver.tell(AboutToJoin(EAGER)) == (Revoke(orders(0, 1)),)
         _, request = driver.tell(ListenerReturned())
         assert isinstance(request, SendJoin)
@@ -156,16 +156,19 @@ class TestRevoking:
 
     def test_a_generation_lost_meanwhile_loses_the_rest(self) -> None:
         driver = self.revoking()
-        driver.heartbeat(Answer.UNKNOWN_MEMBER_ID)
+        driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
         assert driver.tell(ListenerReturned()) == (Install(orders(0)),)
         assert driver.tell(AboutToJoin(COOPERATIVE)) == (Lose(orders(0)),)
 
 
 class TestLoss:
     @pytest.mark.parametrize(
-        ("answer", "member_id"), [(Answer.UNKNOWN_MEMBER_ID, ""), (Answer.ILLEGAL_GENERATION, "a")]
+        ("answer", "member_id"),
+        [(MembershipError.UNKNOWN_MEMBER_ID, ""), (MembershipError.ILLEGAL_GENERATION, "a")],
     )
-    def test_it_stops_delivery_at_once_and_claims_nothing(self, answer: Answer, member_id: str) -> None:
+    def test_it_stops_delivery_at_once_and_claims_nothing(
+        self, answer: MembershipError, member_id: str
+    ) -> None:
         driver = Driver().owning(0)
         assert driver.heartbeat(answer) == ()
         assert driver.member.deliverable == frozenset()
@@ -176,28 +179,28 @@ class TestLoss:
 
     def test_a_generation_refused_during_a_join_is_no_loss_if_the_join_succeeds(self) -> None:
         driver = Driver().owning(0)
-        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
+        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         request = driver.join()
-        driver.heartbeat(Answer.ILLEGAL_GENERATION)
+        driver.heartbeat(MembershipError.ILLEGAL_GENERATION)
         driver.tell(Joined(request.attempt, Membership("a", 2)))
         assert driver.assigned(0) == (Install(orders(0)), Announce(frozenset()))
 
     def test_a_generation_refused_during_a_join_is_a_loss_if_the_join_fails(self) -> None:
         driver = Driver().owning(0)
-        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
+        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         request = driver.join()
-        driver.heartbeat(Answer.ILLEGAL_GENERATION)
-        driver.tell(JoinFailed(request.attempt, Answer.OTHER))
+        driver.heartbeat(MembershipError.ILLEGAL_GENERATION)
+        driver.tell(JoinFailed(request.attempt, MembershipError.OTHER))
         assert not driver.member.in_group
 
     def test_what_is_said_of_an_earlier_generation_is_ignored(self) -> None:
         driver = Driver().owning(0, generation=2)
-        driver.tell(HeartbeatAnswered(Membership("a", 1), Answer.UNKNOWN_MEMBER_ID, driver.now))
+        driver.tell(HeartbeatAnswered(Membership("a", 1), MembershipError.UNKNOWN_MEMBER_ID, driver.now))
         assert driver.member.in_group
 
     def test_a_fenced_member_fails_for_good(self) -> None:
         driver = Driver().owning(0)
-        (fail,) = driver.heartbeat(Answer.FENCED_INSTANCE_ID)
+        (fail,) = driver.heartbeat(MembershipError.FENCED_INSTANCE_ID)
         assert isinstance(fail, Fail)
         assert not driver.member.must_join
         assert driver.tell(CloseRequested()) == (Lose(orders(0)),)
@@ -212,38 +215,38 @@ class TestLease:
     def test_an_answer_that_comes_late_extends_it_from_when_its_request_was_sent(self) -> None:
         driver = Driver().owning(0)
         sent_at, driver.now = driver.now + 3, driver.now + 60
-        driver.heartbeat(Answer.OK, sent_at)
+        driver.heartbeat(MembershipError.NONE, sent_at)
         assert not driver.member.has_lease(driver.now)
 
     def test_it_returns_with_an_answer_that_only_a_coordinator_gives_which_knows_the_member(self) -> None:
         driver = Driver().owning(0)
         driver.now += 60
         assert not driver.member.has_lease(driver.now)
-        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
+        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         assert driver.member.may_deliver(("orders", 0), driver.now)
 
     def test_once_over_it_does_not_return_with_a_heartbeat_that_is_answered_ok(self) -> None:
         driver = Driver().owning(0)
         driver.now += 60
-        driver.heartbeat(Answer.OK)
+        driver.heartbeat(MembershipError.NONE)
         assert not driver.member.has_lease(driver.now)
         assert driver.member.must_join
 
     def test_a_heartbeat_answered_ok_that_comes_too_late_to_say_anything_costs_no_rebalance(self) -> None:
         driver = Driver().owning(0)
         sent_at, driver.now = driver.now + 3, driver.now + 60
-        driver.heartbeat(Answer.OK, sent_at)
+        driver.heartbeat(MembershipError.NONE, sent_at)
         assert not driver.member.must_join
 
     def test_joining_again_brings_it_back_and_moves_nothing(self) -> None:
         driver = Driver().owning(0)
         driver.now += 60
-        driver.heartbeat(Answer.OK)
+        driver.heartbeat(MembershipError.NONE)
         (join,) = driver.tell(AboutToJoin(COOPERATIVE))
         assert isinstance(join, SendJoin)
         assert join.owned == orders(0)
         driver.tell(Joined(join.attempt, Membership("a", 2)))
-        driver.heartbeat(Answer.OK)
+        driver.heartbeat(MembershipError.NONE)
         assert not driver.member.must_join
         driver.tell(Assigned(Membership("a", 2), orders(0), driver.now))
         assert driver.member.may_deliver(("orders", 0), driver.now)
@@ -252,33 +255,33 @@ class TestLease:
         driver = Driver().owning(0)
         for _ in range(100):
             driver.now += 3
-            driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
+            driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         assert not driver.member.has_lease(driver.now)
 
     def test_heartbeats_answered_ok_do_not_extend_it_past_the_time_for_sync_group(self) -> None:
         # The coordinator says OK until it removes a member whose SyncGroup does not come in time.
         driver = Driver().owning(0)
-        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
+        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         driver.joined(2)
         for _ in range(99):
             driver.now += 3
-            driver.heartbeat(Answer.OK)
+            driver.heartbeat(MembershipError.NONE)
             assert driver.member.has_lease(driver.now)
         driver.now += 3
-        driver.heartbeat(Answer.OK)
+        driver.heartbeat(MembershipError.NONE)
         assert not driver.member.has_lease(driver.now)
 
 
 class TestPollInterval:
     def test_exceeding_it_leaves_the_group_and_loses_the_partitions(self) -> None:
         driver = Driver().owning(0)
-        (leave,) = driver.tell(Checked(polled_at=driver.now - 301))
+        (leave,) = driver.tell(PollIntervalChecked(polled_at=driver.now - 301))
         assert leave == SendLeave("a", "max.poll.interval.ms was exceeded")
         assert driver.member.deliverable == frozenset()
 
     def test_the_member_joins_again_when_the_user_polls(self) -> None:
         driver = Driver().owning(0)
-        driver.tell(Checked(polled_at=driver.now - 301))
+        driver.tell(PollIntervalChecked(polled_at=driver.now - 301))
         assert not driver.member.must_join
         driver.tell(Polled())
         assert driver.tell(AboutToJoin(COOPERATIVE)) == (Lose(orders(0)),)
@@ -286,7 +289,7 @@ class TestPollInterval:
     def test_a_user_who_polls_in_time_notices_nothing(self) -> None:
         driver = Driver().owning(0)
         before = driver.member
-        assert driver.tell(Checked(polled_at=driver.now - 300)) == ()
+        assert driver.tell(PollIntervalChecked(polled_at=driver.now - 300)) == ()
         assert driver.member == before
 
 
@@ -305,32 +308,34 @@ class TestClose:
 
     def test_a_join_that_is_under_way_goes_on_for_what_is_committed_meanwhile(self) -> None:
         driver = Driver().owning(0)
-        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
+        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         request = driver.join()
         assert driver.tell(CloseRequested()) == (Revoke(orders(0)),)
         old, new = driver.member.membership, Membership("a", 2)
         assert driver.tell(CommitRequested(7, orders(0))) == (SendCommit(7, old, orders(0)),)
         assert driver.tell(Joined(request.attempt, new)) == (SendSync(new),)
-        assert driver.tell(CommitAnswered(7, old, Answer.ILLEGAL_GENERATION)) == ()
+        assert driver.tell(CommitAnswered(7, old, MembershipError.ILLEGAL_GENERATION)) == ()
         assert driver.assigned(0, 1) == (SendCommit(7, new, orders(0)),)
-        assert driver.tell(CommitAnswered(7, new, Answer.OK)) == (CommitDone(7),)
+        assert driver.tell(CommitAnswered(7, new, MembershipError.NONE)) == (CommitDone(7),)
         assert driver.tell(ListenerReturned()) == (
             Install(frozenset()),
             SendLeave("a", "the consumer is being closed"),
         )
         assert not driver.member.deliverable
 
-    @pytest.mark.parametrize("answer", [Answer.OK, Answer.REBALANCE_IN_PROGRESS])
-    def test_an_answer_to_sync_group_that_comes_after_leaving_is_of_no_interest(self, answer: Answer) -> None:
+    @pytest.mark.parametrize("answer", [MembershipError.NONE, MembershipError.REBALANCE_IN_PROGRESS])
+    def test_an_answer_to_sync_group_that_comes_after_leaving_is_of_no_interest(
+        self, answer: MembershipError
+    ) -> None:
         driver = Driver().owning(0)
-        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
+        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         membership = driver.joined(2)
         driver.tell(CloseRequested())
         driver.tell(ListenerReturned())
         closed = driver.member
         late = (
             Assigned(membership, orders(0), driver.now)
-            if answer is Answer.OK
+            if answer is MembershipError.NONE
             else SyncFailed(membership, answer)
         )
         assert driver.tell(late) == ()
@@ -338,35 +343,35 @@ class TestClose:
 
     def test_it_leaves_by_a_member_id_that_is_given_while_everything_is_revoked(self) -> None:
         driver = Driver().owning(0)
-        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
+        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         request = driver.join()
         driver.tell(CloseRequested())
-        assert driver.tell(JoinFailed(request.attempt, Answer.OTHER, given_id="b")) == ()
+        assert driver.tell(JoinFailed(request.attempt, MembershipError.OTHER, given_id="b")) == ()
         assert driver.tell(ListenerReturned())[-1] == SendLeave("b", "the consumer is being closed")
 
     def test_a_member_id_that_is_given_after_leaving_is_of_no_interest(self) -> None:
         driver = Driver().owning(0)
-        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
+        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         request = driver.join()
         driver.tell(CloseRequested())
         assert driver.tell(ListenerReturned())[-1] == SendLeave("a", "the consumer is being closed")
         closed = driver.member
-        assert driver.tell(JoinFailed(request.attempt, Answer.OTHER, given_id="b")) == ()
+        assert driver.tell(JoinFailed(request.attempt, MembershipError.OTHER, given_id="b")) == ()
         assert driver.member == closed
 
     def test_a_membership_lost_while_everything_is_revoked_loses_the_commits(self) -> None:
         driver = Driver().owning(0)
-        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
+        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         membership = driver.joined(2)
         driver.tell(CloseRequested())
         assert driver.tell(CommitRequested(7, orders(0))) == ()
-        (refused,) = driver.tell(SyncFailed(membership, Answer.UNKNOWN_MEMBER_ID))
+        (refused,) = driver.tell(SyncFailed(membership, MembershipError.UNKNOWN_MEMBER_ID))
         assert isinstance(refused, CommitRefused)
         assert driver.tell(ListenerReturned()) == (Install(frozenset()),)
 
     def test_who_unsubscribes_during_a_join_commits_as_well(self) -> None:
         driver = Driver().owning(0)
-        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
+        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         membership = driver.joined(2)
         assert driver.tell(SubscriptionChanged(frozenset())) == (Revoke(orders(0)),)
         assert driver.tell(CommitRequested(7, orders(0))) == ()
@@ -374,7 +379,7 @@ class TestClose:
 
     def test_partitions_are_lost_when_the_generation_is(self) -> None:
         driver = Driver().owning(0)
-        driver.heartbeat(Answer.UNKNOWN_MEMBER_ID)
+        driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
         assert driver.tell(CloseRequested()) == (Lose(orders(0)),)
 
     def test_it_waits_for_a_listener_that_is_running(self) -> None:
@@ -390,7 +395,7 @@ class TestClose:
         assert driver.tell(ListenerReturned())[-1] == SendLeave("a", "the user unsubscribed")
         assert not driver.member.must_join
         driver.tell(SubscriptionChanged(frozenset({"orders"})))
-        assert driver.join().membership == NOBODY
+        assert driver.join().membership == NO_MEMBERSHIP
 
 
 class TestMisuse:
@@ -403,7 +408,7 @@ class TestMisuse:
             Driver().owning(0).tell(ListenerReturned())
 
     def test_an_assignment_twice(self) -> None:
-        with pytest.raises(OutOfOrderError, match="nobody asked for"):
+        with pytest.raises(OutOfOrderError, match="was not asked for"):
             Driver().owning(0).assigned(0)
 
     def test_closing_twice(self) -> None:
@@ -438,7 +443,7 @@ class TestAnAssignmentThatDoesNotFit:
         since = driver.now
         while not driver.member.must_join:
             driver.now += 0.5
-            driver.tell(Checked(polled_at=driver.now))
+            driver.tell(PollIntervalChecked(polled_at=driver.now))
         return driver.now - since
 
     def test_what_fits_is_installed(self) -> None:
@@ -463,7 +468,7 @@ class TestAnAssignmentThatDoesNotFit:
         self.pause(driver)
         driver.owning(0, generation=3)
         driver.now += 1000
-        driver.tell(Checked(polled_at=driver.now))
+        driver.tell(PollIntervalChecked(polled_at=driver.now))
         assert not driver.member.must_join
         driver.tell(RejoinRequested("a test"))
         self.misfit(driver, 4, 0)
@@ -475,7 +480,7 @@ class TestAnAssignmentThatDoesNotFit:
         driver.tell(RejoinRequested("a test"))
         driver.owning(0, generation=2)
         driver.now += 10
-        driver.tell(Checked(polled_at=driver.now))
+        driver.tell(PollIntervalChecked(polled_at=driver.now))
         assert not driver.member.must_join
 
     def test_a_member_that_is_being_closed_does_not_join_again(self) -> None:
@@ -483,5 +488,5 @@ class TestAnAssignmentThatDoesNotFit:
         self.misfit(driver, 1, 0)
         driver.tell(CloseRequested())
         driver.now += 10
-        driver.tell(Checked(polled_at=driver.now))
-        assert not driver.member.rejoin_reason
+        driver.tell(PollIntervalChecked(polled_at=driver.now))
+        assert not driver.member.join.reason

@@ -6,12 +6,11 @@ import random
 
 import pytest
 
-from kafka_assignors.rebalance.answers import answer_of, decisive_error, read_commit_response
 from kafka_assignors.rebalance.commit_queue import CommitQueue
-from kafka_assignors.rebalance.values import (
+from kafka_assignors.rebalance.error_codes import decisive_error, membership_error, read_commit_response
+from kafka_assignors.rebalance.events import (
     AboutToJoin,
     Action,
-    Answer,
     CommitAbandoned,
     CommitAnswered,
     CommitDone,
@@ -22,6 +21,7 @@ from kafka_assignors.rebalance.values import (
     ListenerReturned,
     Lose,
     Membership,
+    MembershipError,
     Partitions,
     RejoinRequested,
     Revoke,
@@ -38,7 +38,7 @@ class TestCommits:
         assert driver.tell(CommitRequested(1, orders(0, 1))) == (
             SendCommit(1, Membership("a", 1), orders(0, 1)),
         )
-        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
+        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         driver.joined(2)
         if driver.assigned(*kept) and driver.member.owned != orders(*kept):
             driver.tell(ListenerReturned())
@@ -48,49 +48,49 @@ class TestCommits:
     def revoking(self, *owned: int) -> Driver:
         """In generation 2 the member is to give up the last of what it owns; the listener is at it."""
         driver = Driver().owning(*owned)
-        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
+        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         driver.joined(2)
         assert driver.assigned(*owned[:-1]) == (Revoke(orders(owned[-1])),)
         return driver
 
-    def answered(self, driver: Driver, answer: Answer, generation: int = 1) -> tuple[Action, ...]:
+    def answered(self, driver: Driver, answer: MembershipError, generation: int = 1) -> tuple[Action, ...]:
         return driver.tell(CommitAnswered(1, Membership("a", generation), answer))
 
     def test_one_that_crossed_a_rebalance_is_sent_again_for_what_was_kept(self) -> None:
         driver = self.crossing(0)
-        assert self.answered(driver, Answer.ILLEGAL_GENERATION) == (
+        assert self.answered(driver, MembershipError.ILLEGAL_GENERATION) == (
             SendCommit(1, Membership("a", 2), orders(0)),
         )
-        (refused,) = self.answered(driver, Answer.OK, generation=2)
+        (refused,) = self.answered(driver, MembershipError.NONE, generation=2)
         assert isinstance(refused, CommitRefused)
         assert refused.partitions == orders(1)
 
     def test_one_that_the_coordinator_took_in_time_is_done(self) -> None:
-        assert self.answered(self.crossing(0), Answer.OK) == (CommitDone(1),)
+        assert self.answered(self.crossing(0), MembershipError.NONE) == (CommitDone(1),)
 
     def test_one_that_lost_all_its_partitions_is_refused(self) -> None:
         driver = Driver().owning(0)
         driver.tell(CommitRequested(1, orders(0)))
-        driver.heartbeat(Answer.UNKNOWN_MEMBER_ID)
-        (refused,) = self.answered(driver, Answer.UNKNOWN_MEMBER_ID)
+        driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
+        (refused,) = self.answered(driver, MembershipError.UNKNOWN_MEMBER_ID)
         assert isinstance(refused, CommitRefused)
 
     def test_one_is_never_sent_for_a_partition_lost_and_got_back(self) -> None:
         driver = Driver().owning(0)
         driver.tell(CommitRequested(1, orders(0)))
-        driver.heartbeat(Answer.ILLEGAL_GENERATION)
+        driver.heartbeat(MembershipError.ILLEGAL_GENERATION)
         driver.tell(AboutToJoin(COOPERATIVE))
         (_, request) = driver.tell(ListenerReturned())
         assert isinstance(request, SendJoin)
         driver.tell(Joined(request.attempt, Membership("a", 3)))
         driver.assigned(0)
         driver.tell(ListenerReturned())
-        (refused,) = self.answered(driver, Answer.OTHER)
+        (refused,) = self.answered(driver, MembershipError.OTHER)
         assert isinstance(refused, CommitRefused)
 
     def test_one_asked_for_during_the_sync_waits_for_its_end(self) -> None:
         driver = Driver().owning(0)
-        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
+        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         driver.joined(2)
         assert driver.tell(CommitRequested(1, orders(0))) == ()
         assert driver.assigned(0)[0] == SendCommit(1, Membership("a", 2), orders(0))
@@ -98,29 +98,29 @@ class TestCommits:
     def test_one_refused_while_the_join_is_answered_waits_for_its_end(self) -> None:
         driver = Driver().owning(0)
         driver.tell(CommitRequested(1, orders(0)))
-        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
+        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         driver.join()
-        assert self.answered(driver, Answer.ILLEGAL_GENERATION) == ()
+        assert self.answered(driver, MembershipError.ILLEGAL_GENERATION) == ()
 
     def test_one_that_the_listener_makes_before_a_join_does_not_wait_for_that_join(self) -> None:
         driver = Driver(protocol=EAGER).owning(0)
-        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
+        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         assert driver.tell(AboutToJoin(EAGER)) == (Revoke(orders(0)),)
         sent = driver.tell(CommitRequested(1, orders(0)))
-        assert self.answered(driver, Answer.REBALANCE_IN_PROGRESS) == sent
-        assert self.answered(driver, Answer.OK) == (CommitDone(1),)
+        assert self.answered(driver, MembershipError.REBALANCE_IN_PROGRESS) == sent
+        assert self.answered(driver, MembershipError.NONE) == (CommitDone(1),)
 
     def test_one_whose_response_is_lost_is_sent_again(self) -> None:
         driver = Driver().owning(0)
         sent = driver.tell(CommitRequested(1, orders(0)))
-        assert self.answered(driver, Answer.OTHER) == sent
+        assert self.answered(driver, MembershipError.OTHER) == sent
 
     def test_a_retry_never_follows_a_later_commit_of_the_partition(self) -> None:
         driver = Driver().owning(0)
         driver.tell(CommitRequested(1, orders(0)))
         driver.tell(CommitRequested(2, orders(0)))
-        assert self.answered(driver, Answer.OTHER) == ()
-        done = driver.tell(CommitAnswered(2, Membership("a", 1), Answer.OK))
+        assert self.answered(driver, MembershipError.OTHER) == ()
+        done = driver.tell(CommitAnswered(2, Membership("a", 1), MembershipError.NONE))
         assert done == (CommitDone(1), CommitDone(2))
 
     def test_one_that_a_later_one_takes_over_is_not_done_before_that(self) -> None:
@@ -128,28 +128,28 @@ class TestCommits:
         driver = self.revoking(0, 1)
         driver.tell(CommitRequested(1, orders(1)))
         driver.tell(CommitRequested(2, orders(0, 1)))
-        assert self.answered(driver, Answer.OTHER, generation=2) == ()
-        again = driver.tell(CommitAnswered(2, Membership("a", 2), Answer.OTHER))
+        assert self.answered(driver, MembershipError.OTHER, generation=2) == ()
+        again = driver.tell(CommitAnswered(2, Membership("a", 2), MembershipError.OTHER))
         assert again == (SendCommit(2, Membership("a", 2), orders(0, 1)),)
-        done = driver.tell(CommitAnswered(2, Membership("a", 2), Answer.OK))
+        done = driver.tell(CommitAnswered(2, Membership("a", 2), MembershipError.NONE))
         assert done == (CommitDone(1), CommitDone(2))
 
     def test_one_that_a_later_one_takes_over_in_part_waits_for_both_parts(self) -> None:
         driver = Driver().owning(0, 1)
         driver.tell(CommitRequested(1, orders(0, 1)))
         driver.tell(CommitRequested(2, orders(0)))
-        assert self.answered(driver, Answer.OTHER) == (SendCommit(1, Membership("a", 1), orders(1)),)
-        assert driver.tell(CommitAnswered(2, Membership("a", 1), Answer.OK)) == (CommitDone(2),)
-        assert self.answered(driver, Answer.OK) == (CommitDone(1),)
+        assert self.answered(driver, MembershipError.OTHER) == (SendCommit(1, Membership("a", 1), orders(1)),)
+        assert driver.tell(CommitAnswered(2, Membership("a", 1), MembershipError.NONE)) == (CommitDone(2),)
+        assert self.answered(driver, MembershipError.NONE) == (CommitDone(1),)
 
     def test_one_that_a_later_one_takes_over_is_refused_with_it(self) -> None:
         driver = Driver().owning(0)
         for number in (1, 2, 3):
             driver.tell(CommitRequested(number, orders(0)))
-        assert self.answered(driver, Answer.OTHER) == ()
-        assert driver.tell(CommitAnswered(2, Membership("a", 1), Answer.OTHER)) == ()
-        refused = driver.heartbeat(Answer.UNKNOWN_MEMBER_ID)
-        refused += driver.tell(CommitAnswered(3, Membership("a", 1), Answer.UNKNOWN_MEMBER_ID))
+        assert self.answered(driver, MembershipError.OTHER) == ()
+        assert driver.tell(CommitAnswered(2, Membership("a", 1), MembershipError.OTHER)) == ()
+        refused = driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
+        refused += driver.tell(CommitAnswered(3, Membership("a", 1), MembershipError.UNKNOWN_MEMBER_ID))
         assert [(type(one), one.commit) for one in refused if isinstance(one, CommitRefused)] == [
             (CommitRefused, 1),
             (CommitRefused, 2),
@@ -160,7 +160,7 @@ class TestCommits:
         driver = Driver().owning(0)
         for number in (1, 2, 3):
             driver.tell(CommitRequested(number, orders(0)))
-        self.answered(driver, Answer.OTHER)
+        self.answered(driver, MembershipError.OTHER)
         assert driver.tell(CommitAbandoned(2)) == ()
         (refused,) = driver.tell(CommitAbandoned(3))
         assert isinstance(refused, CommitRefused)
@@ -170,20 +170,20 @@ class TestCommits:
         driver = Driver().owning(0)
         for number in (1, 2, 3):
             driver.tell(CommitRequested(number, orders(0)))
-        self.answered(driver, Answer.OTHER)
-        driver.tell(CommitAnswered(2, Membership("a", 1), Answer.OTHER))
+        self.answered(driver, MembershipError.OTHER)
+        driver.tell(CommitAnswered(2, Membership("a", 1), MembershipError.OTHER))
         refused = driver.tell(CommitAbandoned(3))
         assert {one.commit for one in refused if isinstance(one, CommitRefused)} == {1, 2}
 
     def test_one_that_was_held_and_taken_over_in_part_waits_for_the_later_one(self) -> None:
         driver = Driver().owning(0, 1)
-        driver.heartbeat(Answer.REBALANCE_IN_PROGRESS)
+        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         driver.joined(2)
         driver.tell(CommitRequested(1, orders(0, 1)))
         driver.tell(CommitRequested(2, orders(0)))
         driver.assigned(0, 1)
-        assert self.answered(driver, Answer.OK, generation=2) == ()
-        done = driver.tell(CommitAnswered(2, Membership("a", 2), Answer.OK))
+        assert self.answered(driver, MembershipError.NONE, generation=2) == ()
+        done = driver.tell(CommitAnswered(2, Membership("a", 2), MembershipError.NONE))
         assert done == (CommitDone(1), CommitDone(2))
 
     def test_one_of_a_partition_that_is_not_owned_is_refused(self) -> None:
@@ -195,7 +195,7 @@ class TestCommits:
         driver = Driver().owning(0)
         driver.tell(CommitRequested(1, orders(0)))
         driver.tell(CommitAbandoned(1))
-        assert self.answered(driver, Answer.OTHER) == ()
+        assert self.answered(driver, MembershipError.OTHER) == ()
 
 
 class TestCommitsTakenInPart:
@@ -211,37 +211,41 @@ class TestCommitsTakenInPart:
 
     def test_only_what_may_be_tried_again_is_sent_again(self) -> None:
         driver = self.requested(1)
-        again = driver.tell(CommitAnswered(1, self.A, Answer.OTHER, accepted=orders(0), failed=orders(1)))
+        again = driver.tell(
+            CommitAnswered(1, self.A, MembershipError.OTHER, accepted=orders(0), failed=orders(1))
+        )
         assert again == (SendCommit(1, self.A, orders(2)),)
-        assert driver.tell(CommitAnswered(1, self.A, Answer.OK)) == (CommitDone(1),)
+        assert driver.tell(CommitAnswered(1, self.A, MembershipError.NONE)) == (CommitDone(1),)
 
     def test_it_is_over_when_nothing_may_be_tried_again(self) -> None:
         driver = self.requested(1)
-        done = driver.tell(CommitAnswered(1, self.A, Answer.OTHER, accepted=orders(0, 2), failed=orders(1)))
+        done = driver.tell(
+            CommitAnswered(1, self.A, MembershipError.OTHER, accepted=orders(0, 2), failed=orders(1))
+        )
         assert done == (CommitDone(1),)
 
     def test_what_was_accepted_is_not_refused_when_it_is_given_up(self) -> None:
         driver = self.requested(1)
-        driver.tell(CommitAnswered(1, self.A, Answer.OTHER, accepted=orders(0)))
-        (refused,) = driver.heartbeat(Answer.UNKNOWN_MEMBER_ID) + driver.tell(
-            CommitAnswered(1, self.A, Answer.UNKNOWN_MEMBER_ID)
+        driver.tell(CommitAnswered(1, self.A, MembershipError.OTHER, accepted=orders(0)))
+        (refused,) = driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID) + driver.tell(
+            CommitAnswered(1, self.A, MembershipError.UNKNOWN_MEMBER_ID)
         )
         assert isinstance(refused, CommitRefused)
         assert refused.partitions == orders(1, 2)
 
     def test_earlier_commits_are_done_with_what_was_accepted(self) -> None:
         driver = self.requested(1, 2)
-        driver.tell(CommitAnswered(1, self.A, Answer.OTHER))
-        assert driver.tell(CommitAnswered(2, self.A, Answer.OTHER, accepted=orders(0, 1))) == (
+        driver.tell(CommitAnswered(1, self.A, MembershipError.OTHER))
+        assert driver.tell(CommitAnswered(2, self.A, MembershipError.OTHER, accepted=orders(0, 1))) == (
             SendCommit(2, self.A, orders(2)),
         )
-        assert driver.tell(CommitAnswered(2, self.A, Answer.OK)) == (CommitDone(1), CommitDone(2))
+        assert driver.tell(CommitAnswered(2, self.A, MembershipError.NONE)) == (CommitDone(1), CommitDone(2))
 
     def test_earlier_commits_are_refused_what_failed_for_good(self) -> None:
         driver = self.requested(1, 2)
-        driver.tell(CommitAnswered(1, self.A, Answer.OTHER))
+        driver.tell(CommitAnswered(1, self.A, MembershipError.OTHER))
         refused, done = driver.tell(
-            CommitAnswered(2, self.A, Answer.OTHER, accepted=orders(0, 1), failed=orders(2))
+            CommitAnswered(2, self.A, MembershipError.OTHER, accepted=orders(0, 1), failed=orders(2))
         )
         assert isinstance(refused, CommitRefused)
         assert (refused.commit, refused.partitions) == (1, orders(2))
@@ -249,14 +253,14 @@ class TestCommitsTakenInPart:
 
     def test_a_later_commit_does_not_mind_that_an_earlier_one_failed(self) -> None:
         driver = self.requested(1, 2)
-        done = driver.tell(CommitAnswered(1, self.A, Answer.OTHER, failed=orders(0, 1, 2)))
+        done = driver.tell(CommitAnswered(1, self.A, MembershipError.OTHER, failed=orders(0, 1, 2)))
         assert done == (CommitDone(1),)
-        assert driver.tell(CommitAnswered(2, self.A, Answer.OK)) == (CommitDone(2),)
+        assert driver.tell(CommitAnswered(2, self.A, MembershipError.NONE)) == (CommitDone(2),)
 
     def test_a_membership_refused_beside_it_is_lost(self) -> None:
         driver = self.requested(1)
         (refused,) = driver.tell(
-            CommitAnswered(1, self.A, Answer.UNKNOWN_MEMBER_ID, accepted=orders(0), failed=orders(1))
+            CommitAnswered(1, self.A, MembershipError.UNKNOWN_MEMBER_ID, accepted=orders(0), failed=orders(1))
         )
         assert isinstance(refused, CommitRefused)
         assert refused.partitions == orders(2)
@@ -270,28 +274,32 @@ class TestCommitResponse:
     def test_errors_that_pass_are_tried_again_whatever_the_others_are(self, code: int) -> None:
         sent = orders(0, 1, 2)
         read = read_commit_response(sent, {("orders", 0): 3, ("orders", 1): code, ("orders", 2): 0})
-        assert (read.answer, read.accepted, read.failed) == (Answer.OTHER, orders(2), {("orders", 0): 3})
+        assert (read.error, read.accepted, read.failed) == (
+            MembershipError.OTHER,
+            orders(2),
+            {("orders", 0): 3},
+        )
         assert read.coordinator_moved is (code != 14)
 
     @pytest.mark.parametrize("code", [-1, 3, 12, 24, 28, 29, 30, 35, 97])
     def test_other_errors_fail_for_good(self, code: int) -> None:
         read = read_commit_response(orders(0), {("orders", 0): code})
-        assert (read.answer, read.failed) == (Answer.OTHER, {("orders", 0): code})
+        assert (read.error, read.failed) == (MembershipError.OTHER, {("orders", 0): code})
         assert not read.coordinator_moved
 
     @pytest.mark.parametrize("code", [22, 25, 27, 82])
     def test_an_error_about_the_membership_is_one_of_the_whole_request(self, code: int) -> None:
         read = read_commit_response(orders(0, 1), {("orders", 0): 3, ("orders", 1): code})
-        assert read.answer is answer_of(code)
+        assert read.error is membership_error(code)
         assert read.failed == {("orders", 0): 3}
 
     def test_a_partition_that_the_response_lacks_has_failed(self) -> None:
         read = read_commit_response(orders(0, 1), {("orders", 0): 0})
-        assert (read.answer, read.accepted, set(read.failed)) == (Answer.OTHER, orders(0), orders(1))
+        assert (read.error, read.accepted, set(read.failed)) == (MembershipError.OTHER, orders(0), orders(1))
 
     def test_all_accepted(self) -> None:
         read = read_commit_response(orders(0, 1), {("orders", 0): 0, ("orders", 1): 0})
-        assert (read.answer, read.accepted, read.failed) == (Answer.OK, orders(0, 1), {})
+        assert (read.error, read.accepted, read.failed) == (MembershipError.NONE, orders(0, 1), {})
 
     def test_the_error_of_the_group_comes_before_one_of_a_partition_and_the_topics_not_allowed_last(
         self,
@@ -353,7 +361,7 @@ class QueueDriver:
         self.queue.add(number, partitions, member.committable)
         self.do(())
 
-    def answer(self, number: int, answer: Answer) -> None:
+    def answer(self, number: int, answer: MembershipError) -> None:
         sent = self.sent.pop(number)
         self.do(self.driver.tell(CommitAnswered(number, sent.membership, answer)))
 
@@ -388,11 +396,14 @@ class TestCommitQueue:
                     adapter.request(number, orders(*chance.sample(range(3), chance.randint(1, 3))))
                 case "answer" if adapter.sent:
                     which = chance.choice(list(adapter.sent))
-                    adapter.answer(which, chance.choice([Answer.OK, Answer.OK, Answer.OTHER]))
+                    adapter.answer(
+                        which,
+                        chance.choice([MembershipError.NONE, MembershipError.NONE, MembershipError.OTHER]),
+                    )
                 case "rebalance":
                     adapter.rebalance(orders(*chance.sample(range(3), chance.randint(0, 3))))
                 case "lost" if adapter.driver.member.in_group:
-                    adapter.do(adapter.driver.heartbeat(Answer.ILLEGAL_GENERATION))
+                    adapter.do(adapter.driver.heartbeat(MembershipError.ILLEGAL_GENERATION))
                     adapter.rebalance(orders(*chance.sample(range(3), chance.randint(0, 3))))
                 case "abandoned" if number:
                     which = chance.randint(1, number)
@@ -402,7 +413,7 @@ class TestCommitQueue:
                         if adapter.queue.end(which):
                             adapter.do(adapter.driver.tell(CommitAbandoned(which)))
         while adapter.sent:
-            adapter.answer(min(adapter.sent), Answer.OK)
+            adapter.answer(min(adapter.sent), MembershipError.NONE)
         assert set(adapter.outcomes) == set(range(1, number + 1))
         assert len(adapter.queue) == 0
         assert adapter.order == sorted(adapter.order)
@@ -413,7 +424,7 @@ class TestCommitQueue:
             adapter.request(number, orders(0))
         assert set(adapter.sent) == {1, 2}
         for number in range(1, 6):
-            adapter.answer(number, Answer.OK)
+            adapter.answer(number, MembershipError.NONE)
         assert adapter.order == [1, 2, 3, 4, 5]
         assert not any(adapter.outcomes.values())
 
@@ -423,5 +434,5 @@ class TestCommitQueue:
         adapter.request(1, orders(0))
         adapter.request(2, orders(1))
         adapter.rebalance(orders(0, 1))
-        adapter.answer(1, Answer.OK)
+        adapter.answer(1, MembershipError.NONE)
         assert adapter.outcomes == {1: frozenset(), 2: orders(1)}

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_assignors.rebalance import Member
+from kafka_assignors.rebalance import MemberState
 from tests.rebalance_model.explore import Exploration, Result
 from tests.rebalance_model.model import Model
 from tests.rebalance_model.mutations import LEADER_MUTATIONS, MUTATIONS
@@ -158,4 +158,4 @@ def test_a_leader_that_does_not_withhold_is_caught(model: Model) -> None:
     ids=lambda model: model.machine.__name__,
 )
 def test_the_machine_as_it_is_passes_where_broken_ones_are_caught(model: Model) -> None:
-    explore(replace(model, machine=Member), max_states=2_000)
+    explore(replace(model, machine=MemberState), max_states=2_000)

@@ -16,18 +16,14 @@ class StdlibOnly(Contract):
     type_name = "stdlib_only"
 
     packages = fields.ListField(subfield=fields.ModuleField())
-    exempt = fields.ListField(subfield=fields.ModuleField(), required=False)
 
     def check(self, graph: Any, verbose: bool) -> ContractCheck:
         own = {package.name for package in self.packages}  # type: ignore[attr-defined]
-        exempt: set[str] = set()
-        for module in self.exempt or ():  # type: ignore[attr-defined]
-            exempt |= {module.name, *graph.find_descendants(module.name)}
         allowed = own | set(sys.stdlib_module_names)
         broken = [
             detail
             for package in own
-            for importer in {package, *graph.find_descendants(package)} - exempt
+            for importer in {package, *graph.find_descendants(package)}
             for imported in graph.find_modules_directly_imported_by(importer)
             if imported.split(".")[0] not in allowed
             for detail in graph.get_import_details(importer=importer, imported=imported)

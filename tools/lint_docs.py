@@ -8,7 +8,7 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
-from kafka_assignors.lint import RULES, Rule
+from kafka_assignors.lint import RULES, LintRule
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "lint.md"
 BEGIN, END = "<!-- rules: begin -->\n", "<!-- rules: end -->\n"
@@ -29,7 +29,7 @@ def _table() -> str:
     return f"| rule | severity |\n|---|---|\n{rows}\n"
 
 
-def _section(rule: Rule) -> str:
+def _section(rule: LintRule) -> str:
     parts = {"What happens": rule.happens, "Why": rule.why, "What to do": rule.to_do}
     text = "\n\n".join(textwrap.fill(f"**{name}.** {words}", _WIDTH) for name, words in parts.items())
     return f"### `{rule.id}`\n\n{rule.severity.value.capitalize()}, since {rule.since}.\n\n{text}\n\n"

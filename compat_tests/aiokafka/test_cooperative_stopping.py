@@ -17,7 +17,7 @@ from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
-from kafka_assignors_aiokafka.cooperative.partitions import CooperativeSubscriptionState
+from kafka_assignors_aiokafka.cooperative.subscription import CooperativeSubscriptionState
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
 NEVER_EXPELLED: dict[str, Any] = {"session_timeout_ms": 30_000}

@@ -14,12 +14,13 @@ from confluent_kafka.admin import AdminClient  # type: ignore[attr-defined]
 from compat_tests.aiokafka.cooperative_consumers import Listener, consuming, of, until
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors.rebalance import clock
+from kafka_assignors.rebalance import clock, session
 from kafka_assignors.strategies import CooperativeSticky
 from kafka_assignors.strategies.contract import MemberContext
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, assignor
-from kafka_assignors_aiokafka.cooperative import joins, requests
-from kafka_assignors_aiokafka.cooperative.partitions import CooperativeAssignment
+from kafka_assignors_aiokafka.cooperative import coordinator as coordinator_module
+from kafka_assignors_aiokafka.cooperative import requests
+from kafka_assignors_aiokafka.cooperative.subscription import CooperativeAssignment
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
 
@@ -57,9 +58,9 @@ class Announcing(CooperativeSticky):
 FAULTS: dict[str, tuple[Any, str]] = {
     "member_data": (Announcing, "member_data"),
     "join": (requests, "join_group"),
-    "lead": (joins, "lead"),
+    "lead": (coordinator_module, "lead"),
     "sync": (requests, "sync_group"),
-    "assigned": (joins, "read_assignment"),
+    "assigned": (session, "read_assignment"),
     "heartbeat": (requests, "heartbeat"),
     "commit": (requests, "offset_commit"),
     "auto commit": (CooperativeAssignment, "all_consumed_offsets"),

@@ -15,7 +15,7 @@ from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.rebalance.commit_queue import MOST_IN_MACHINE
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 from kafka_assignors_kafka_python.cooperative import commits
-from kafka_assignors_kafka_python.cooperative.errors import TooManyCommitsError
+from kafka_assignors_kafka_python.cooperative.user_errors import TooManyCommitsError
 
 PROGRAM = "compat_tests.kafka_python.cooperative_member"
 UNKNOWN_TOPIC, NOT_COORDINATOR = 3, 16
@@ -154,7 +154,7 @@ def test_thousands_of_commits_at_once_are_all_accepted_in_order_and_few_are_in_t
         assert all(future.succeeded() for future in futures)
         assert consumer.committed(tp) == 1_999
         assert 1 < most <= MOST_IN_MACHINE
-        assert not consumer._coordinator.commits._open
+        assert not len(consumer._coordinator._session.commits)
 
 
 def test_more_commits_than_may_be_open_are_refused_until_some_have_ended(

@@ -24,7 +24,7 @@ from kafka_assignors_kafka_python import (
     RangeAssignor,
     StickyAssignor,
 )
-from kafka_assignors_kafka_python.cooperative.inside import require_inside
+from kafka_assignors_kafka_python.cooperative.compat import require_inside
 
 PROGRAM = "compat_tests.kafka_python.cooperative_member"
 
@@ -110,7 +110,7 @@ def share(group: GroupOfMembers, *consumers: CooperativeKafkaConsumer) -> None:
     fair = sum(group.topics.values()) // len(consumers)
 
     def is_settled(consumer: CooperativeKafkaConsumer) -> bool:
-        is_told = consumer._coordinator.listening.asked is None
+        is_told = consumer._coordinator.listener_calls.asked is None
         return is_told and len(consumer.assignment()) == fair and state_of(consumer) == MemberState.STABLE
 
     polling_until(lambda: all(map(is_settled, consumers)), *consumers)

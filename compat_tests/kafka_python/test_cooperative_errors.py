@@ -21,9 +21,9 @@ from compat_tests.kafka_python.test_cooperative_consumer import (
 )
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.kafka_cluster import Kafka, KafkaCluster, free_ports
-from kafka_assignors.rebalance.values import Revoke
+from kafka_assignors.rebalance.events import Revoke
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
-from kafka_assignors_kafka_python.cooperative.errors import ErrorsOfUser
+from kafka_assignors_kafka_python.cooperative.user_errors import ErrorsOfUser
 
 
 def test_a_subclass_that_takes_a_part_of_the_consumer_away_is_refused() -> None:
@@ -77,7 +77,7 @@ def test_what_a_revocation_did_not_wait_for_is_not_taken_for_the_commit_of_the_n
         coordinator = first._coordinator
         with consuming(group) as second:
             second.poll(timeout_ms=0)
-            until(lambda: isinstance(coordinator.listening.asked, Revoke))
+            until(lambda: isinstance(coordinator.listener_calls.asked, Revoke))
             first.poll(timeout_ms=0)  # The commit is under way, or done.
             first.unsubscribe()
         first.subscribe(list(group.topics), listener=listener)

@@ -21,7 +21,7 @@ from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.strategies_of_others import StuckWithThree
 from kafka_assignors.rebalance import Phase
-from kafka_assignors.rebalance.values import AboutToJoin, RejoinRequested
+from kafka_assignors.rebalance.events import AboutToJoin, RejoinRequested
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer, assignor
 
 
@@ -74,7 +74,7 @@ def test_a_join_that_begins_while_the_user_unsubscribes_is_no_error(kafka: Kafka
         def begin_a_join_too_late() -> None:
             # The machine asks for the join, which is sent when this function has returned.
             coordinator.handle(RejoinRequested("the test wants it"))
-            coordinator.handle(AboutToJoin(coordinator._joins.protocol))
+            coordinator.handle(AboutToJoin(coordinator._session.protocol))
             consumer._subscription.unsubscribe()
 
         coordinator.on_io_thread(begin_a_join_too_late)

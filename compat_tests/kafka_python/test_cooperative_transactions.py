@@ -109,7 +109,7 @@ def test_metadata_of_the_group_wait_for_the_join_that_is_under_way(kafka: Kafka)
         # The second one does not join before its next poll, and the first one's JoinGroup waits for it.
         second.group_metadata()
         polling_until(lambda: phase_of(first) is Phase.JOINING, third, first)
-        before = first._coordinator.membership.generation
+        before = first._coordinator.member.membership.generation
         taken: list[Any] = []
         taking = threading.Thread(target=lambda: taken.append(first.group_metadata()))
         taking.start()
@@ -139,7 +139,7 @@ def test_metadata_of_the_group_do_not_wait_for_ever(kafka: Kafka) -> None:
         read_from_each(first)
         second.group_metadata()
         polling_until(lambda: phase_of(first) is Phase.JOINING, third, first)
-        assert first.group_metadata().generation_id == first._coordinator.membership.generation
+        assert first.group_metadata().generation_id == first._coordinator.member.membership.generation
         assert phase_of(first) is Phase.JOINING
         share(group, first, second, third)
 
@@ -154,7 +154,7 @@ def test_a_listener_that_asks_for_metadata_does_not_hold_the_next_join_back(kafk
             second.poll(timeout_ms=0)
             # Revocation asks for a second round, which begins without another poll.
             polling_until(lambda: listener.told("revoked"), first)
-            until(lambda: first._coordinator.membership.generation >= 3)
+            until(lambda: first._coordinator.member.membership.generation >= 3)
             share(group, first, second)
 
 

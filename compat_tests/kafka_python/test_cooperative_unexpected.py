@@ -14,13 +14,13 @@ from kafka.errors import KafkaError
 from compat_tests.kafka_python.test_cooperative_consumer import Listener, consuming, polling_until
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors.rebalance import clock
+from kafka_assignors.rebalance import clock, session
 from kafka_assignors.strategies import CooperativeSticky
 from kafka_assignors.strategies.contract import MemberContext
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer, assignor
 from kafka_assignors_kafka_python._client.leading import Leading
-from kafka_assignors_kafka_python.cooperative import joins, requests
-from kafka_assignors_kafka_python.cooperative.inside import ConsumerCoordinator
+from kafka_assignors_kafka_python.cooperative import requests
+from kafka_assignors_kafka_python.cooperative.compat import ConsumerCoordinator
 
 PROGRAM = "compat_tests.kafka_python.cooperative_member"
 HANG_S = 120
@@ -61,7 +61,7 @@ FAULTS: dict[str, tuple[Any, str]] = {
     "join": (requests, "join_group"),
     "lead": (Leading, "read_metadata"),
     "sync": (requests, "sync_group"),
-    "assigned": (joins, "read_assignment"),
+    "assigned": (session, "read_assignment"),
     "heartbeat": (requests, "heartbeat"),
     "metadata": (ConsumerCoordinator, "_handle_metadata_update"),
 }

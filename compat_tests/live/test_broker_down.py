@@ -19,7 +19,7 @@ GROUPS = tuple(f"group-{number}" for number in range(12))
 
 
 def run(cluster: KafkaCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "kafka_assignors.cli", *arguments, "--bootstrap-server"]
+    command = [sys.executable, "-m", "kafka_assignors_cli", *arguments, "--bootstrap-server"]
     return subprocess.run(
         [*command, cluster.bootstrap], capture_output=True, text=True, timeout=HANG_S, check=False
     )

@@ -20,12 +20,12 @@ import pytest
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors.cli import main
 from kafka_assignors.jsonform import parse_group
 from kafka_assignors.livegroup import LiveGroup, as_group
+from kafka_assignors_cli import main
 from kafka_assignors_confluent import Cluster, ClusterError, ConfigurationError, UnreachableError
 
-COMMAND = [sys.executable, "-m", "kafka_assignors.cli", "groups"]
+COMMAND = [sys.executable, "-m", "kafka_assignors_cli", "groups"]
 RECORDS = 5
 EVIL = "[bold]evil\x1b[31m"
 

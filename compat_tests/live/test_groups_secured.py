@@ -14,7 +14,7 @@ import pytest
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.secured_cluster import SecuredCluster
 
-COMMAND = [sys.executable, "-m", "kafka_assignors.cli", "groups"]
+COMMAND = [sys.executable, "-m", "kafka_assignors_cli", "groups"]
 
 
 @pytest.fixture(scope="module")

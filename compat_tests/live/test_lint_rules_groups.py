@@ -17,8 +17,8 @@ from compat_tests.live.lint_scenes import Scene, first_error, poll_until
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.librdkafka import leave
-from kafka_assignors.cli import main
 from kafka_assignors.livegroup import CLASSIC, CONSUMER, LiveMember
+from kafka_assignors_cli import main
 from kafka_assignors_kafka_python import StickyAssignor
 
 POD_OF_A_DEPLOYMENT = "orders-7d9f8b6c5-x2x4z"
@@ -281,4 +281,4 @@ def test_a_group_that_is_rebalancing_is_not_judged(kafka: Kafka, capsys: pytest.
         group.start("newcomer", ["sticky"])
         capsys.readouterr()
         group.wait_for("lint to find the group rebalancing", lambda: main(live) == 2)
-        assert "is rebalancing (PreparingRebalance), so nobody can say" in capsys.readouterr().err
+        assert "is rebalancing (PreparingRebalance), so its strategy is not known" in capsys.readouterr().err

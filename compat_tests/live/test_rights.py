@@ -61,7 +61,7 @@ COMMANDS = {
 
 def run(arguments: Sequence[str], who: Principal) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "kafka_assignors.cli", *arguments, *who.options],
+        [sys.executable, "-m", "kafka_assignors_cli", *arguments, *who.options],
         capture_output=True,
         text=True,
         timeout=HANG_S,

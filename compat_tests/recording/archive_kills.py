@@ -191,7 +191,7 @@ def _partitions(kafka: Kafka) -> int:
 
 def _command(kafka: Kafka, archive: Path, *options: str) -> list[str]:
     where = ["--bootstrap-server", kafka.bootstrap, "--to", str(archive), "--timeout", "60"]
-    return [sys.executable, "-m", "kafka_assignors.cli", "archive", *where, "--master", "local[1]", *options]
+    return [sys.executable, "-m", "kafka_assignors_cli", "archive", *where, "--master", "local[1]", *options]
 
 
 def _batches(archive: Path) -> int:

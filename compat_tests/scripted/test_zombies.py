@@ -16,7 +16,7 @@ import pytest
 
 from compat_tests.scripted.broker import ScriptedBroker, broker_in_thread
 from compat_tests.scripted.model import Group
-from kafka_assignors.rebalance import Member
+from kafka_assignors.rebalance import MemberState
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 from kafka_assignors_aiokafka.cooperative import coordinator as of_aiokafka
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
@@ -28,10 +28,10 @@ LOADING = 14
 Delivered = Mapping[Any, Any]
 
 
-class TrustingMember(Member):
+class TrustingMember(MemberState):
     """A member with a fault: its lease begins again although the coordinator may not know the group yet."""
 
-    def _heartbeat_accepted(self, sent_at: float, now: float) -> Member:
+    def _heartbeat_accepted(self, sent_at: float, now: float) -> MemberState:
         return self._accepted(sent_at, rebalancing=False)
 
 
@@ -123,7 +123,7 @@ def test_zombies_that_wake_while_another_broker_takes_the_group_over_deliver_not
 ) -> None:
     if trusting:
         for module in (of_aiokafka, of_kafka_python):
-            monkeypatch.setattr(module, "Member", TrustingMember)
+            monkeypatch.setattr(module, "MemberState", TrustingMember)
     with broker_in_thread() as broker:
         group = broker.group("zombies", {"orders": 4})
         if client == "aiokafka":

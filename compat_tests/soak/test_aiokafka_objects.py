@@ -14,7 +14,7 @@ from aiokafka.errors import GroupAuthorizationFailedError, KafkaError
 
 from compat_tests.soak.conftest import BESIDES, FULL, QUIET, Broker
 from compat_tests.soak.repetition import ROUNDS, added_by_each_round, sample
-from kafka_assignors.rebalance.values import HeartbeatAnswered
+from kafka_assignors.rebalance.events import HeartbeatAnswered
 from kafka_assignors.strategies import Standby
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, StickyAssignor, assignor
 from kafka_assignors_aiokafka.cooperative import FencedInstanceIdError, requests

@@ -15,7 +15,7 @@ from kafka.errors import FencedInstanceIdError, GroupAuthorizationFailedError, K
 
 from compat_tests.soak.conftest import BESIDES, FULL, QUIET, Broker
 from compat_tests.soak.repetition import ROUNDS, added_by_each_round, sample
-from kafka_assignors.rebalance.values import HeartbeatAnswered
+from kafka_assignors.rebalance.events import HeartbeatAnswered
 from kafka_assignors.strategies import Standby
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer, StickyAssignor, assignor
 

@@ -1,6 +1,6 @@
 """Every place where the assignors depend on how aiokafka works inside.
 
-What `CooperativeAIOKafkaConsumer` uses besides is listed in `cooperative.inside`.
+What `CooperativeAIOKafkaConsumer` uses besides is listed in `cooperative.compat`.
 
 aiokafka decodes what the members sent as version 0 of the protocol before it asks an assignor, so the bytes
 that follow (owned partitions, generation, rack) are lost, a member that sends garbage takes the leader down,

@@ -17,7 +17,7 @@ from kafka_assignors_kafka_python._client import (
     instance_id_of,
     interface,
     lead_with_our_assignors,
-    refuse_twins,
+    require_unique_names,
     watch_topics_if_static,
 )
 
@@ -61,7 +61,7 @@ class StrategyAssignor(EagerAssignor, AbstractPartitionAssignor):  # type: ignor
         """
         coordinator = caller_of(ConsumerCoordinator)
         if coordinator is not None:
-            refuse_twins(coordinator)
+            require_unique_names(coordinator)
             self._client_racks[coordinator] = optional_name("client_rack", interface.rack_of_caller())
         return interface.eager_protocols()
 
@@ -73,7 +73,7 @@ class StrategyAssignor(EagerAssignor, AbstractPartitionAssignor):  # type: ignor
                 "kafka-python 2 needs an instance, as in [StickyAssignor()]"
             )
         coordinator = calling_coordinator()
-        refuse_twins(coordinator)
+        require_unique_names(coordinator)
         lead_with_our_assignors(coordinator)
         come_back_for_this_join(coordinator)
         return self.subscription_of(

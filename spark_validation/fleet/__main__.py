@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from kafka_assignors.cli.console import ProgressReport
+from kafka_assignors_cli.console import ProgressReport
 from kafka_assignors_spark.jobs.session import spark_session, task_progress
 from kafka_assignors_spark.options import ReplayError
 from spark_validation.fleet.history import write

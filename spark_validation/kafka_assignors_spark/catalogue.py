@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from kafka_assignors.group import Topic
+from kafka_assignors.group import InvalidGroupError, Topic, quoted
+from kafka_assignors.jsonform import MOST_PARTITIONS
 from kafka_assignors_spark.timestamps import from_micros, to_micros
 
 __all__ = ["Catalogue", "CatalogueEntry"]
@@ -35,11 +36,23 @@ class CatalogueEntry:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> CatalogueEntry:
-        """The entry in a row of `tables.TOPICS`, `from` in microseconds; null means since ever."""
+        """The entry in a row of `tables.TOPICS`, `from` in microseconds; null means since ever.
+
+        `InvalidGroupError` if the row does not describe a topic.
+        """
+        name, partitions = row["topic"], row["partitions"]
+        if name is None:
+            raise InvalidGroupError("column topic is null in a row; give each topic its name")
+        if partitions is None or partitions > MOST_PARTITIONS:
+            raise InvalidGroupError(
+                f"column partitions of topic {quoted(name)} is "
+                f"{'null or no number of 32 bits' if partitions is None else partitions}; "
+                f"give a number of partitions up to {MOST_PARTITIONS}"
+            )
         return cls(
             since=None if row["from"] is None else from_micros(row["from"]),
             topic_id=row["topic_id"],
-            topic=Topic(row["topic"], row["partitions"], _racks(row["replica_racks"]), row["topic_id"]),
+            topic=Topic(name, partitions, _racks(row["replica_racks"]), row["topic_id"]),
         )
 
     def text(self) -> str:

@@ -147,6 +147,7 @@ def _read(
     raw = _records(spark, options, keep)
     events = keep(history.decode(history.unique(raw)))
     counts = metrics.record_counts(events).collect()[0].asDict()
+    _require_places(events, options)
     undecodable = _undecodable(events, counts["undecodable"], options)
     _require_records(spark, options, events, counts)
     catalogue, warnings = catalogue_of(spark, options, kip848.named_topics(events))
@@ -309,6 +310,15 @@ def _records(
         return keep(live_records(spark, options))
     raw = history.group_records(recorded_records(spark, options.path))
     return raw if options.groups is None else history.only_groups(raw, options.groups)
+
+
+def _require_places(events: DataFrame, options: ReplayOptions) -> None:
+    wrong = {name: count for name, count in metrics.misplaced(events).collect()[0].asDict().items() if count}
+    for name, count in wrong.items():
+        raise ReplayError(
+            f"{options.path}: column {name} is null, negative or too large in {count} records; give the "
+            "partition, offset and timestamp of each record as a consumer reads them"
+        )
 
 
 def _require_records(

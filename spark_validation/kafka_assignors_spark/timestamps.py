@@ -8,9 +8,15 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
-__all__ = ["from_micros", "to_micros"]
+__all__ = ["FIRST_MICROS", "LAST_MICROS", "from_micros", "to_micros"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+FIRST_MICROS, LAST_MICROS = -1_000, 253_370_764_800_000_000
+"""The times that a record can have here: from Kafka's -1 ms, for no time, to the year 9999.
+
+A producer may give a record any time of 64 bits in milliseconds, and `datetime` ends with that year.
+"""
 
 
 def from_micros(micros: int) -> datetime:

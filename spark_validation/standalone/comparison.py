@@ -17,7 +17,7 @@ from spark_validation.standalone.wheel import bare_python, py_files
 
 __all__ = ["Compared", "compare", "read_tables"]
 
-PROGRAM = "from kafka_assignors.cli import main\nraise SystemExit(main())\n"
+PROGRAM = "from kafka_assignors_cli import main\nraise SystemExit(main())\n"
 """All that a user writes to run a command of ours by spark-submit."""
 
 Tables = dict[str, list[str]]

@@ -20,8 +20,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors.cli.app import run
 from kafka_assignors.protocol import OffsetCommitKey, encode_key
+from kafka_assignors_cli.app import run
 from kafka_assignors_spark.archive import (
     ArchiveError,
     ArchiveOptions,

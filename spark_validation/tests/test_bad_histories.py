@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_assignors.cli.tables import print_replay
+from kafka_assignors_cli.replay_tables import print_replay
 from kafka_assignors_spark.folds.generations import TORN
 from kafka_assignors_spark.folds.rebalances import RECORDS_LOST
 from kafka_assignors_spark.job import run_replay

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
-from kafka_assignors.cli.tables import print_replay
+from kafka_assignors_cli.replay_tables import print_replay
 from kafka_assignors_spark.options import RECORDED, Mode
 from kafka_assignors_spark.report import html_report, json_report
 from kafka_assignors_spark.report.findings import find, leading_mode, sentence, totals

@@ -18,7 +18,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from compat_tests.support.hang_limit import HANG_S
-from kafka_assignors.cli import main
 from kafka_assignors.protocol import (
     ConsumerAssignment,
     GroupMember,
@@ -31,6 +30,7 @@ from kafka_assignors.protocol import (
     encode_key,
     encode_subscription,
 )
+from kafka_assignors_cli import main
 
 pytestmark = pytest.mark.exhaustive
 
@@ -223,7 +223,7 @@ def test_a_missing_java_is_named(history: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "PATH": str(tmp_path)}
     environment.pop("JAVA_HOME", None)
     done = subprocess.run(
-        [sys.executable, "-m", "kafka_assignors.cli", "replay", str(history)],
+        [sys.executable, "-m", "kafka_assignors_cli", "replay", str(history)],
         capture_output=True,
         text=True,
         timeout=HANG_S,

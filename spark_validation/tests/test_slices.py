@@ -122,10 +122,10 @@ def test_a_replay_that_was_stopped_goes_on_where_it_was(
         patched.setattr(Checkpoint, "keep", keep_the_first)
         with pytest.raises(Stopped):
             run(path, PIECES, checkpoint=str(checkpoint), modes=(Mode.ROLLOUT,))
-    (first,) = checkpoint.glob("slice=*/_SUCCESS")
+    (first,) = checkpoint.glob("slice=*/_rows.json")
     written_at = first.stat().st_mtime_ns
     resumed = run(path, PIECES, checkpoint=str(checkpoint), modes=(Mode.ROLLOUT,))
-    assert len(list(checkpoint.glob("slice=*/_SUCCESS"))) > 1
+    assert len(list(checkpoint.glob("slice=*/_rows.json"))) > 1
     assert first.stat().st_mtime_ns == written_at
     assert figures(resumed.verdicts) == figures(v for v in in_one.verdicts if v.mode is Mode.ROLLOUT)
 
@@ -144,7 +144,7 @@ def test_a_replay_in_one_mode_that_was_killed_goes_on_where_it_was(
     )
     try:
         deadline = time.monotonic() + HANG_S
-        while not list(checkpoint.glob("slice=*/_SUCCESS")):
+        while not list(checkpoint.glob("slice=*/_rows.json")):
             assert process.poll() is None, "it ended before it could be killed"
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -152,9 +152,11 @@ def test_a_replay_in_one_mode_that_was_killed_goes_on_where_it_was(
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
-    done = {marker.parent.name: marker.stat().st_mtime_ns for marker in checkpoint.glob("slice=*/_SUCCESS")}
+    done = {marker.parent.name: marker.stat().st_mtime_ns for marker in checkpoint.glob("slice=*/_rows.json")}
     resumed = run(path, PIECES, checkpoint=str(checkpoint), modes=(Mode.ROLLOUT,))
-    after = {marker.parent.name: marker.stat().st_mtime_ns for marker in checkpoint.glob("slice=*/_SUCCESS")}
+    after = {
+        marker.parent.name: marker.stat().st_mtime_ns for marker in checkpoint.glob("slice=*/_rows.json")
+    }
     assert len(after) > len(done)
     assert {name: when for name, when in after.items() if name in done} == done
     assert figures(resumed.verdicts) == figures(v for v in in_one.verdicts if v.mode is Mode.ROLLOUT)

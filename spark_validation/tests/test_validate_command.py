@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from compat_tests.support.hang_limit import HANG_S
-from kafka_assignors.cli import main
+from kafka_assignors_cli import main
 from kafka_assignors_spark.report import json_report
 from spark_validation.tests.groups import Log, member, write_history
 from spark_validation.tests.report_sample import HOSTILE, sample
@@ -108,7 +108,7 @@ def test_the_verdict_as_json_has_every_rule_and_group(report: Path, policy: Path
 def test_a_written_report_is_judged_where_spark_is_not_installed(report: Path, policy: Path) -> None:
     code = (
         "import sys; sys.modules.update(dict.fromkeys(('pyspark', 'pyarrow', 'plotly', 'confluent_kafka'))); "
-        f"from kafka_assignors.cli import main; "
+        f"from kafka_assignors_cli import main; "
         f"sys.exit(main(['validate', {str(report)!r}, '--policy', {str(policy)!r}]))"
     )
     done = subprocess.run(

@@ -42,8 +42,11 @@ from dataclasses import dataclass, fields, replace
 from typing import NamedTuple, TypeAlias
 
 from kafka_assignors.group import NO_GENERATION
-from kafka_assignors.rebalance.member import Member, Phase
-from kafka_assignors.rebalance.values import NOBODY, Answer, Membership, Partitions
+from kafka_assignors.rebalance.commits import NO_COMMITS, OpenCommits
+from kafka_assignors.rebalance.events import NO_MEMBERSHIP, Membership, MembershipError, Partitions
+from kafka_assignors.rebalance.join_progress import Phase
+from kafka_assignors.rebalance.lease import Lease
+from kafka_assignors.rebalance.member import MemberState
 from tests.rebalance_model.coordinator import Claim, Coordinator, Entry, GroupState, JoinReply
 from tests.rebalance_model.world import (
     LETTERS,
@@ -115,8 +118,8 @@ Message: TypeAlias = JoinSent | JoinAnswered | SyncSent | SyncAnswered | Heartbe
 def view(process: Process) -> View:
     ids = set(process.leaving)
     generations: set[int] = set()
-    present = process.member.membership if process.member is not None else NOBODY
-    commit = NOBODY
+    present = process.member.membership if process.member is not None else NO_MEMBERSHIP
+    commit = NO_MEMBERSHIP
     if process.member is not None:
         for one in _memberships(process.member).values():
             ids.add(one.member_id)
@@ -152,13 +155,11 @@ def plain_process(process: Process, oldest: int) -> Process:
     if member is None:
         return process
     if isinstance(join, (JoinSent, JoinAnswered)):
-        join = join._replace(attempt=int(join.attempt == member.attempt))
+        join = join._replace(attempt=int(join.attempt == member.join.attempt))
     member = replace(
         member,
-        attempt=1,
-        rejoin_reason="x" if member.rejoin_reason else "",
-        heard_at=max(member.heard_at, -oldest),
-        stable_at=max(member.stable_at, -oldest),
+        join=replace(member.join, attempt=1, reason="x" if member.join.reason else ""),
+        lease=Lease(max(member.lease.heard_at, -oldest), max(member.lease.stable_at, -oldest)),
     )
     return replace(process, member=member, join=join)
 
@@ -169,12 +170,12 @@ def reduced_process(process: Process) -> Process:
     if member is None:
         return process
     if waits_for_sync(member):
-        member = replace(member, heard_at=member.stable_at)
+        member = replace(member, lease=replace(member.lease, heard_at=member.lease.stable_at))
     if isinstance(join, JoinAnswered):
         join = join if join.attempt and member.phase is Phase.JOINING else None
     elif isinstance(join, SyncAnswered):
         join = join if join.membership == member.membership else None
-        if join is not None and join.reply.answer is not Answer.OK:
+        if join is not None and join.reply.answer is not MembershipError.NONE:
             join = join._replace(sent_at=0)
     elif isinstance(join, JoinSent) and join.arrived:
         membership = replace(join.membership, generation=NO_GENERATION)
@@ -182,36 +183,43 @@ def reduced_process(process: Process) -> Process:
     if heartbeat is not None and heartbeat.answer is not None:
         if heartbeat.membership != member.membership or _is_old_news(member, heartbeat):
             heartbeat = None
-        elif heartbeat.answer not in (Answer.OK, Answer.REBALANCE_IN_PROGRESS):
+        elif heartbeat.answer not in (MembershipError.NONE, MembershipError.REBALANCE_IN_PROGRESS):
             heartbeat = heartbeat._replace(sent_at=0)
+    progress = member.join
     member = replace(
         member,
-        rejoin_reason="" if member.closing else member.rejoin_reason,
-        joined_topics=member.topics if member.rejoin_reason or member.closing else member.joined_topics,
-        stalled=member.stalled and not member.closing,
-        outdated=member.outdated and member.phase is Phase.JOINING,
-        commits=tuple(replace(one, refused=NOTHING) for one in member.commits),
+        join=replace(
+            progress,
+            reason="" if member.closing else progress.reason,
+            topics=member.topics if progress.reason or member.closing else progress.topics,
+            generation_refused=progress.generation_refused and progress.phase is Phase.JOINING,
+        ),
+        poll_interval_exceeded=member.poll_interval_exceeded and not member.closing,
+        commits=OpenCommits(tuple(replace(one, refused=NOTHING) for one in member.commits)),
     )
     wanted: Partitions = commit.partitions if commit is not None else NOTHING
     for one in member.commits:
         wanted |= one.resendable | one.sent
     reduced = Process(member, join, heartbeat, commit, process.leaving, process.overtaken & wanted)
-    if commit is None or commit.answer in (Answer.OK, Answer.OTHER):  # OTHER: some of it was accepted.
+    if commit is None or commit.answer in (
+        MembershipError.NONE,
+        MembershipError.OTHER,
+    ):  # OTHER: some of it was accepted.
         return reduced
-    # NOBODY: it was found before that it can only be refused.
-    return commit_refused(reduced) if commit.answer or commit.membership == NOBODY else reduced
+    # NO_MEMBERSHIP: it was found before that it can only be refused.
+    return commit_refused(reduced) if commit.answer or commit.membership == NO_MEMBERSHIP else reduced
 
 
-def _is_old_news(member: Member, heartbeat: Heartbeat) -> bool:
+def _is_old_news(member: MemberState, heartbeat: Heartbeat) -> bool:
     """Whether the answer changes nothing, now or later."""
     match heartbeat.answer:
-        case Answer.OK:
-            return min(member.heard_at, member.stable_at) >= heartbeat.sent_at
-        case Answer.REBALANCE_IN_PROGRESS:
-            joins = member.phase is Phase.JOINING or bool(member.rejoin_reason) or member.closing
-            return joins and (member.heard_at >= heartbeat.sent_at or waits_for_sync(member))
-        case Answer.ILLEGAL_GENERATION:
-            return member.outdated
+        case MembershipError.NONE:
+            return min(member.lease.heard_at, member.lease.stable_at) >= heartbeat.sent_at
+        case MembershipError.REBALANCE_IN_PROGRESS:
+            joins = member.phase is Phase.JOINING or bool(member.join.reason) or member.closing
+            return joins and (member.lease.heard_at >= heartbeat.sent_at or waits_for_sync(member))
+        case MembershipError.ILLEGAL_GENERATION:
+            return member.join.generation_refused
     return False
 
 
@@ -223,12 +231,16 @@ def commit_refused(process: Process) -> Process:
     resendable: Partitions = frozenset().union(*(one.resendable for one in member.commits))
     if commit.membership != member.membership:
         if not resendable:
-            return replace(process, member=replace(member, commits=()), commit=None, overtaken=NOTHING)
-        answer = None if commit.answer is None else Answer.UNKNOWN_MEMBER_ID
-        commit = commit._replace(membership=NOBODY, answer=answer)
+            return replace(
+                process, member=replace(member, commits=NO_COMMITS), commit=None, overtaken=NOTHING
+            )
+        answer = None if commit.answer is None else MembershipError.UNKNOWN_MEMBER_ID
+        commit = commit._replace(membership=NO_MEMBERSHIP, answer=answer)
     return replace(
         process,
-        member=replace(member, commits=tuple(replace(one, sent=SOMETHING) for one in member.commits)),
+        member=replace(
+            member, commits=OpenCommits(tuple(replace(one, sent=SOMETHING) for one in member.commits))
+        ),
         commit=commit._replace(partitions=NOTHING),
         overtaken=process.overtaken & resendable,
     )
@@ -237,7 +249,9 @@ def commit_refused(process: Process) -> Process:
 def heartbeat_refused(process: Process) -> Process:
     """With a heartbeat that can only be refused."""
     assert process.member is not None
-    return replace(process, heartbeat=Heartbeat(process.member.membership, NOW, Answer.UNKNOWN_MEMBER_ID))
+    return replace(
+        process, heartbeat=Heartbeat(process.member.membership, NOW, MembershipError.UNKNOWN_MEMBER_ID)
+    )
 
 
 def canonical_coordinator(
@@ -253,9 +267,11 @@ def canonical_coordinator(
             for name, entry in group.entries
         )
         group = replace(group, entries=entries, began=group.began if group.late() else 0)
-    refused = [reduce and seen.commit != NOBODY and _is_refused(group, seen.commit) for seen in views]
+    refused = [reduce and seen.commit != NO_MEMBERSHIP and _is_refused(group, seen.commit) for seen in views]
     kept = [
-        seen.commit for seen, gone in zip(views, refused, strict=True) if seen.commit != NOBODY and not gone
+        seen.commit
+        for seen, gone in zip(views, refused, strict=True)
+        if seen.commit != NO_MEMBERSHIP and not gone
     ]
     generations = {group.generation} | {entry.claim.generation for _, entry in entries}
     generations.update(*(one.generations for one in views), (one.generation for one in kept))
@@ -346,7 +362,7 @@ def _membership(message: Message) -> Membership:
     return message.reply.membership if isinstance(message, JoinAnswered) else message.membership
 
 
-def _memberships(member: Member) -> dict[str, Membership]:
+def _memberships(member: MemberState) -> dict[str, Membership]:
     """By field: a mutation may have one more."""
     return {
         field.name: value

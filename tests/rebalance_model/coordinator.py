@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import lead
-from kafka_assignors.rebalance.values import Answer, Membership, Partitions
+from kafka_assignors.rebalance.events import Membership, MembershipError, Partitions
 from kafka_assignors.strategies import CooperativeSticky
 from kafka_assignors.strategies.contract import RebalanceProtocol
 
@@ -61,26 +61,26 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class JoinReply:
-    answer: Answer
+    answer: MembershipError
     membership: Membership
 
 
 @dataclass(frozen=True, slots=True)
 class SyncReply:
-    answer: Answer
+    answer: MembershipError
     partitions: Partitions
 
 
 Replies: TypeAlias = tuple[tuple[str, JoinReply | SyncReply], ...]
 
 
-def standing(known: bool, current: bool, preparing: bool) -> Answer:
+def standing(known: bool, current: bool, preparing: bool) -> MembershipError:
     """What the coordinator answers to a member id that it knows or not, in the current generation or not."""
     if not known:
-        return Answer.UNKNOWN_MEMBER_ID
+        return MembershipError.UNKNOWN_MEMBER_ID
     if not current:
-        return Answer.ILLEGAL_GENERATION
-    return Answer.REBALANCE_IN_PROGRESS if preparing else Answer.OK
+        return MembershipError.ILLEGAL_GENERATION
+    return MembershipError.REBALANCE_IN_PROGRESS if preparing else MembershipError.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class Coordinator:
         """`new`: the coordinator gave out this id and waits for the member to join with it."""
         entry = self.get(member_id)
         if entry is None and not new:
-            return self, ((member_id, JoinReply(Answer.UNKNOWN_MEMBER_ID, Membership("", -1))),)
+            return self, ((member_id, JoinReply(MembershipError.UNKNOWN_MEMBER_ID, Membership("", -1))),)
         if (
             entry is not None
             and self.state in (GroupState.COMPLETING, GroupState.STABLE)
@@ -143,12 +143,14 @@ class Coordinator:
         entry = self.get(member_id)
         refusal = self._refusal(entry, generation)
         if self.state is GroupState.PREPARING and refusal is None:
-            refusal = Answer.REBALANCE_IN_PROGRESS
+            refusal = MembershipError.REBALANCE_IN_PROGRESS
         if refusal is not None or entry is None:
-            return self, ((member_id, SyncReply(refusal or Answer.UNKNOWN_MEMBER_ID, NOTHING)),)
+            return self, ((member_id, SyncReply(refusal or MembershipError.UNKNOWN_MEMBER_ID, NOTHING)),)
         entry = replace(entry, synced=True, heard=0)
         if self.state is GroupState.STABLE:
-            return self.with_entry(member_id, entry), ((member_id, SyncReply(Answer.OK, entry.assigned)),)
+            return self.with_entry(member_id, entry), (
+                (member_id, SyncReply(MembershipError.NONE, entry.assigned)),
+            )
         group = self.with_entry(member_id, replace(entry, syncing=True))
         if member_id != self.leader:
             return group, ()
@@ -158,27 +160,27 @@ class Coordinator:
         for name, one in group.entries:
             one = replace(one, assigned=shares[name])
             if one.syncing:
-                replies += ((name, SyncReply(Answer.OK, shares[name])),)
+                replies += ((name, SyncReply(MembershipError.NONE, shares[name])),)
                 one = replace(one, syncing=False, heard=0)
             entries.append((name, one))
         return replace(group, state=GroupState.STABLE, entries=tuple(entries)), replies
 
-    def heartbeat(self, member_id: str, generation: int) -> tuple[Coordinator, Answer]:
+    def heartbeat(self, member_id: str, generation: int) -> tuple[Coordinator, MembershipError]:
         entry = self.get(member_id)
         current, preparing = generation == self.generation, self.state is GroupState.PREPARING
         answer = standing(entry is not None, current, preparing)
-        if entry is None or answer is Answer.ILLEGAL_GENERATION:
+        if entry is None or answer is MembershipError.ILLEGAL_GENERATION:
             return self, answer
         return self.with_entry(member_id, replace(entry, heard=0)), answer
 
-    def commit(self, member_id: str, generation: int) -> tuple[Coordinator, Answer]:
+    def commit(self, member_id: str, generation: int) -> tuple[Coordinator, MembershipError]:
         """Accepted or not; ownership is not looked at."""
         entry = self.get(member_id)
         if (refusal := self._refusal(entry, generation)) is not None or entry is None:
-            return self, refusal or Answer.UNKNOWN_MEMBER_ID
+            return self, refusal or MembershipError.UNKNOWN_MEMBER_ID
         if self.state is GroupState.COMPLETING:
-            return self, Answer.REBALANCE_IN_PROGRESS
-        return self.with_entry(member_id, replace(entry, heard=0)), Answer.OK
+            return self, MembershipError.REBALANCE_IN_PROGRESS
+        return self.with_entry(member_id, replace(entry, heard=0)), MembershipError.NONE
 
     def remove(self, *member_ids: str) -> tuple[Coordinator, Replies]:
         """Members leave, expire, or have not rejoined in time."""
@@ -191,9 +193,9 @@ class Coordinator:
         for member_id in member_ids:
             entry = self.get(member_id)
             if entry is not None and entry.joining:
-                replies += ((member_id, JoinReply(Answer.UNKNOWN_MEMBER_ID, Membership("", -1))),)
+                replies += ((member_id, JoinReply(MembershipError.UNKNOWN_MEMBER_ID, Membership("", -1))),)
             elif entry is not None and entry.syncing:
-                replies += ((member_id, SyncReply(Answer.UNKNOWN_MEMBER_ID, NOTHING)),)
+                replies += ((member_id, SyncReply(MembershipError.UNKNOWN_MEMBER_ID, NOTHING)),)
         if group.state in (GroupState.COMPLETING, GroupState.STABLE):
             group, others = group._prepare()
             replies += others
@@ -206,18 +208,18 @@ class Coordinator:
 
     # ------------------------------------------------------------------------------------------- inside
 
-    def _refusal(self, entry: Entry | None, generation: int) -> Answer | None:
+    def _refusal(self, entry: Entry | None, generation: int) -> MembershipError | None:
         answer = standing(entry is not None, generation == self.generation, False)
-        return None if answer is Answer.OK else answer
+        return None if answer is MembershipError.NONE else answer
 
     def _joined(self, member_id: str) -> JoinReply:
-        return JoinReply(Answer.OK, Membership(member_id, self.generation))
+        return JoinReply(MembershipError.NONE, Membership(member_id, self.generation))
 
     def _prepare(self) -> tuple[Coordinator, Replies]:
         if self.state is GroupState.PREPARING:
             return self, ()
         replies: Replies = tuple(
-            (name, SyncReply(Answer.REBALANCE_IN_PROGRESS, NOTHING))
+            (name, SyncReply(MembershipError.REBALANCE_IN_PROGRESS, NOTHING))
             for name, entry in self.entries
             if entry.syncing
         )

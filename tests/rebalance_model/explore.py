@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
-from kafka_assignors.rebalance.member import Member, OutOfOrderError
-from kafka_assignors.rebalance.values import Partitions, Revoke
+from kafka_assignors.rebalance.events import Partitions, Revoke
+from kafka_assignors.rebalance.member import MemberState, OutOfOrderError
 from tests.rebalance_model.canonical import (
     Names,
     View,
@@ -101,13 +101,13 @@ def delivered(process: Process) -> Partitions:
     if member is None:
         return NOTHING
     # A Java-like member delivers without a lease; of that it can only be said when it would have one.
-    lease = Member.has_lease(member, NOW) if isinstance(member, JavaMember) else member.has_lease(NOW)
+    lease = MemberState.has_lease(member, NOW) if isinstance(member, JavaMember) else member.has_lease(NOW)
     return member.deliverable if lease else NOTHING
 
 
 def check_rest(world: World) -> None:
     """What must hold when nothing happens by itself any more."""
-    members: list[Member] = [process.member for process in world.processes if process.member is not None]
+    members: list[MemberState] = [process.member for process in world.processes if process.member is not None]
     owners: Counter[tuple[str, int]] = Counter()
     for member in members:
         if not member.has_lease(NOW):

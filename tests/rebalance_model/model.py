@@ -9,14 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
-from kafka_assignors.rebalance.member import Member, Phase, Settings
-from kafka_assignors.rebalance.values import (
+from kafka_assignors.rebalance.events import (
     AboutToJoin,
     Action,
     Announce,
-    Answer,
     Assigned,
-    Checked,
     CloseRequested,
     CommitAnswered,
     CommitRequested,
@@ -26,8 +23,10 @@ from kafka_assignors.rebalance.values import (
     Joined,
     JoinFailed,
     ListenerReturned,
+    MembershipError,
     Partitions,
     Polled,
+    PollIntervalChecked,
     Revoke,
     SendCommit,
     SendJoin,
@@ -36,6 +35,9 @@ from kafka_assignors.rebalance.values import (
     SubscriptionChanged,
     SyncFailed,
 )
+from kafka_assignors.rebalance.join_progress import Phase
+from kafka_assignors.rebalance.lease import Lease, Settings
+from kafka_assignors.rebalance.member import MemberState
 from kafka_assignors.strategies.contract import RebalanceProtocol
 from tests.rebalance_model.coordinator import Claim, Coordinator, Entry, GroupState, Leading, Replies
 from tests.rebalance_model.parts import check_parts, names_of, parts_of
@@ -102,7 +104,7 @@ class Told(NamedTuple):
     """An answer that the coordinator gives at once, and to whoever asks."""
 
     to: Literal["heartbeat", "commit"]
-    answer: Answer
+    answer: MembershipError
     accepted: Partitions = NOTHING
     failed: Partitions = NOTHING
 
@@ -149,7 +151,7 @@ class Model:
     late_requests: bool = False
     """Whether JoinGroup, SyncGroup and heartbeat requests are on their way for some time too. Otherwise they
     arrive when they are sent and only their answers are late. Commits are late in any case."""
-    machine: type[Member] = Member
+    machine: type[MemberState] = MemberState
 
     @property
     def topics(self) -> frozenset[str]:
@@ -181,10 +183,10 @@ class Model:
     def start(self) -> World:
         return World(Coordinator(leading=self.leading), (Process(),) * self.members)
 
-    def _new_member(self, index: int) -> Member:
+    def _new_member(self, index: int) -> MemberState:
         machine = JavaMember if self.kind(index) == "java" else self.machine
         settings = Settings(self.session_timeout, self.rebalance_timeout, max_poll_interval=1)
-        return machine(settings, heard_at=-self.oldest, stable_at=-self.oldest)
+        return machine(settings, lease=Lease(-self.oldest, -self.oldest))
 
     # ------------------------------------------------------------------------------------------- steps
 
@@ -226,15 +228,15 @@ class Model:
                 after, answer = group.heartbeat(membership.member_id, membership.generation)
                 return Arrival(after, Told("heartbeat", answer))
             case Loading():
-                return Arrival(group.loaded(), Told("heartbeat", Answer.OK))
+                return Arrival(group.loaded(), Told("heartbeat", MembershipError.NONE))
             case Commit(membership):
                 after, answer = group.commit(membership.member_id, membership.generation)
                 return Arrival(after, Told("commit", answer))
             case TakenInPart(membership, accepted, failed):
                 after, answer = group.commit(membership.member_id, membership.generation)
-                if answer is not Answer.OK:
+                if answer is not MembershipError.NONE:
                     return Arrival(after, Told("commit", answer))
-                return Arrival(after, Told("commit", Answer.OTHER, accepted, failed))
+                return Arrival(after, Told("commit", MembershipError.OTHER, accepted, failed))
             case Removal(member_ids):
                 after, mail = group.remove(*member_ids)
                 return Arrival(after, None, mail, after.generation != group.generation, after != group)
@@ -248,7 +250,7 @@ class Model:
             return here.process if self.late_answers else self._heartbeat_learned(here).here.process
         sent = process.commit
         assert sent is not None
-        accepted = sent.partitions if told.answer is Answer.OK else told.accepted
+        accepted = sent.partitions if told.answer is MembershipError.NONE else told.accepted
         if overtaken := accepted & process.overtaken:
             raise Violation(
                 f"{here.name}'s commit of {names_of(overtaken)} is accepted after somebody else installed it"
@@ -273,7 +275,7 @@ class Model:
         if member.must_join and process.join is None:
             after = self._tell(here, AboutToJoin(self.protocol(here.index)))
             yield self._at_once(Step(f"{name} is about to join", after, True))
-        if member.stalled:
+        if member.poll_interval_exceeded:
             yield Step(f"{name} polls again", self._tell(here, Polled()), True)
         if "commit" in self.events and not member.commits and process.commit is None:
             wanted = member.deliverable
@@ -289,7 +291,7 @@ class Model:
         if "close" in self.events and not self._ghosts(here):
             yield _disturbance(f"{name} closes", self._tell(here, CloseRequested()))
         if "poll" in self.events and not self._ghosts(here):
-            after = self._tell(here, Checked(polled_at=-2))
+            after = self._tell(here, PollIntervalChecked(polled_at=-2))
             if after != here:
                 yield _disturbance(f"{name} exceeds the poll interval", after)
         if "subscribe" in self.events:
@@ -341,24 +343,26 @@ class Model:
         empty = self._put(here, join=None)
         if isinstance(sent, JoinAnswered):
             event: Event = Joined(sent.attempt, sent.reply.membership)
-            if sent.reply.answer is not Answer.OK:
+            if sent.reply.answer is not MembershipError.NONE:
                 event = JoinFailed(sent.attempt, sent.reply.answer)
             yield self._at_once(Step(f"{name} gets its JoinGroup answer", self._tell(empty, event), True))
         elif isinstance(sent, SyncAnswered):
             event = Assigned(sent.membership, sent.reply.partitions, sent.sent_at)
-            if sent.reply.answer is not Answer.OK:
+            if sent.reply.answer is not MembershipError.NONE:
                 event = SyncFailed(sent.membership, sent.reply.answer)
             got = (
-                names_of(sent.reply.partitions) if sent.reply.answer is Answer.OK else sent.reply.answer.name
+                names_of(sent.reply.partitions)
+                if sent.reply.answer is MembershipError.NONE
+                else sent.reply.answer.name
             )
             yield Step(f"{name} gets its SyncGroup answer: {got}", self._tell(empty, event), True)
         elif not sent.arrived:
             yield self._arriving(here, sent)
         if "lose" in self.events:
             if isinstance(sent, (JoinSent, JoinAnswered)):
-                failed: Event = JoinFailed(sent.attempt, Answer.OTHER)
+                failed: Event = JoinFailed(sent.attempt, MembershipError.OTHER)
             else:
-                failed = SyncFailed(sent.membership, Answer.OTHER)
+                failed = SyncFailed(sent.membership, MembershipError.OTHER)
             what = "JoinGroup" if isinstance(failed, JoinFailed) else "SyncGroup"
             how = "answer" if not isinstance(sent, (JoinSent, SyncSent)) or sent.arrived else "request"
             yield _disturbance(f"{name}'s {what} {how} is lost", self._tell(empty, failed))
@@ -395,7 +399,7 @@ class Model:
             after = self._commit_learned(here, sent)
             yield Step(f"{name} learns of its commit: {sent.answer.name}", after, True)
         if "lose" in self.events:
-            after = self._tell(empty, CommitAnswered(0, sent.membership, Answer.OTHER))
+            after = self._tell(empty, CommitAnswered(0, sent.membership, MembershipError.OTHER))
             yield _disturbance(f"{name}'s commit is lost", after)
 
     def _commit_learned(self, here: Here, sent: Commit) -> Here:
@@ -403,7 +407,7 @@ class Model:
         before = here.process.member
         event = CommitAnswered(0, sent.membership, sent.answer, sent.accepted, sent.failed)
         here = self._tell(self._put(here, commit=None), event)
-        if before is not None and here.process.member is not None and sent.answer is Answer.OTHER:
+        if before is not None and here.process.member is not None and sent.answer is MembershipError.OTHER:
             check_parts(here.name, before, event, here.process.member)
         return here
 
@@ -449,7 +453,7 @@ class Model:
             case SendJoin(attempt, membership, claimed, _):
                 if not membership.member_id:
                     # MEMBER_ID_REQUIRED: the coordinator gives an id out, in one step with the request.
-                    failed = JoinFailed(attempt, Answer.OTHER, self._unused_id(here))
+                    failed = JoinFailed(attempt, MembershipError.OTHER, self._unused_id(here))
                     return self._tell(self._tell(here, failed), AboutToJoin(self.protocol(here.index)))
                 claim = Claim(member.topics, claimed, membership.generation)
                 return self._put(here, join=JoinSent(attempt, membership, claim, False))
@@ -485,13 +489,19 @@ class Model:
         member, seen = here.process.member, _seen(here)
         assert member is not None
         answer = seen.answer(member.membership)
-        if answer not in (Answer.OK, Answer.REBALANCE_IN_PROGRESS):
-            return answer is not Answer.ILLEGAL_GENERATION or not member.outdated
-        if answer is Answer.OK and member.has_lease(NOW):
-            return member.heard_at < NOW or (member.stable_at < NOW and member.phase is not Phase.SYNCING)
-        if answer is Answer.REBALANCE_IN_PROGRESS and not waits_for_sync(member) and member.heard_at < NOW:
+        if answer not in (MembershipError.NONE, MembershipError.REBALANCE_IN_PROGRESS):
+            return answer is not MembershipError.ILLEGAL_GENERATION or not member.join.generation_refused
+        if answer is MembershipError.NONE and member.has_lease(NOW):
+            return member.lease.heard_at < NOW or (
+                member.lease.stable_at < NOW and member.phase is not Phase.SYNCING
+            )
+        if (
+            answer is MembershipError.REBALANCE_IN_PROGRESS
+            and not waits_for_sync(member)
+            and member.lease.heard_at < NOW
+        ):
             return True
-        joins = member.phase is Phase.IDLE and not member.rejoin_reason and not member.closing
+        joins = member.phase is Phase.IDLE and not member.join.reason and not member.closing
         return joins or dict(seen.ids)[member.membership.member_id]
 
     @staticmethod
@@ -523,8 +533,8 @@ class Model:
         """After a tick."""
         member, join, heartbeat = process.member, process.join, process.heartbeat
         if member is not None:
-            heard, stable = self._older(member.heard_at), self._older(member.stable_at)
-            member = replace(member, heard_at=heard, stable_at=stable)
+            lease = member.lease
+            member = replace(member, lease=Lease(self._older(lease.heard_at), self._older(lease.stable_at)))
         if isinstance(join, (SyncSent, SyncAnswered)):
             join = join._replace(sent_at=self._older(join.sent_at))
         if heartbeat is not None:

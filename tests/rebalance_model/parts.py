@@ -7,8 +7,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from kafka_assignors.rebalance.member import Member
-from kafka_assignors.rebalance.values import CommitAnswered, Partitions
+from kafka_assignors.rebalance.events import CommitAnswered, Partitions
+from kafka_assignors.rebalance.member import MemberState
 from tests.rebalance_model.world import Commit, TakenInPart, Violation
 
 
@@ -26,7 +26,7 @@ def parts_of(sent: Commit) -> Iterator[tuple[str, TakenInPart]]:
             yield label, TakenInPart(sent.membership, accepted, failed)
 
 
-def check_parts(name: str, before: Member, event: CommitAnswered, after: Member) -> None:
+def check_parts(name: str, before: MemberState, event: CommitAnswered, after: MemberState) -> None:
     """What is settled is not sent again, and what may be tried again is not forgotten."""
     settled, undecided = event.accepted | event.failed, _undecided(after)
     if again := settled & undecided:
@@ -39,5 +39,5 @@ def names_of(partitions: Partitions) -> str:
     return "+".join(topic for topic, _ in sorted(partitions)) or "nothing"
 
 
-def _undecided(member: Member) -> Partitions:
+def _undecided(member: MemberState) -> Partitions:
     return frozenset().union(*(commit.undecided for commit in member.commits))

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
-from kafka_assignors.rebalance.member import Member, Phase
-from kafka_assignors.rebalance.values import Answer, Membership, Partitions
+from kafka_assignors.rebalance.events import Membership, MembershipError, Partitions
+from kafka_assignors.rebalance.join_progress import Phase
+from kafka_assignors.rebalance.member import MemberState
 from tests.rebalance_model.coordinator import (
     Claim,
     Coordinator,
@@ -60,13 +61,13 @@ class SyncAnswered(NamedTuple):
 class Heartbeat(NamedTuple):
     membership: Membership
     sent_at: float
-    answer: Answer | None
+    answer: MembershipError | None
 
 
 class Commit(NamedTuple):
     membership: Membership
     partitions: Partitions
-    answer: Answer | None
+    answer: MembershipError | None
     accepted: Partitions = NOTHING
     """With an answer that takes a part of it."""
     failed: Partitions = NOTHING
@@ -76,7 +77,7 @@ class Commit(NamedTuple):
 class Process:
     """A consumer, its requests and the responses to them. `member` is None while it does not run."""
 
-    member: Member | None = None
+    member: MemberState | None = None
     join: JoinSent | JoinAnswered | SyncSent | SyncAnswered | None = None
     heartbeat: Heartbeat | None = None
     commit: Commit | None = None
@@ -128,14 +129,14 @@ class Known(NamedTuple):
     def knows(self, member_id: str) -> bool:
         return any(name == member_id for name, _ in self.ids)
 
-    def answer(self, membership: Membership) -> Answer:
+    def answer(self, membership: Membership) -> MembershipError:
         """To a heartbeat."""
         return standing(
             self.knows(membership.member_id), membership.generation == self.generation, self.preparing
         )
 
 
-class JavaMember(Member):
+class JavaMember(MemberState):
     """As Java's consumer in what others notice: it has no lease, and knows only loss that it is told of.
 
     It sends no heartbeats while it joins, commits nothing then, and never sends a commit again.
@@ -145,14 +146,14 @@ class JavaMember(Member):
         return self.in_group
 
 
-def may_send_heartbeat(member: Member) -> bool:
+def may_send_heartbeat(member: MemberState) -> bool:
     return member.in_group and not (isinstance(member, JavaMember) and member.phase is Phase.JOINING)
 
 
-def waits_for_sync(member: Member) -> bool:
+def waits_for_sync(member: MemberState) -> bool:
     """Whether nothing but SyncGroup's answer brings the lease back, whose time is then all that counts."""
     longest = max(member.settings.session_timeout, member.settings.rebalance_timeout)
-    return longest == 1 and member.stable_at + longest <= NOW and not member.has_lease(NOW)
+    return longest == 1 and member.lease.stable_at + longest <= NOW and not member.has_lease(NOW)
 
 
 def received(process: Process, index: int, mail: Replies, installed: Partitions) -> Process:

@@ -2,12 +2,12 @@
 
 consumer        what the user sees
 coordinator     the machine's actions carried out, its events reported
-joins           JoinGroup and SyncGroup
-commits         commits under way
-requests        requests and what their answers mean
+transport       how requests reach the group's coordinator, for `kafka_assignors.rebalance.session`
+requests        the requests of the group protocol
 structs         requests that aiokafka has no recent version of
-partitions      what the fetcher sees: one assignment that partitions enter and leave
-inside          all that is used of aiokafka beside its public interface
+listener        calls of the user's listener
+subscription    what the fetcher sees: one assignment that partitions enter and leave
+compat          all that is used of aiokafka beside its public interface
 """
 
 from kafka_assignors_aiokafka.cooperative.consumer import CooperativeAIOKafkaConsumer

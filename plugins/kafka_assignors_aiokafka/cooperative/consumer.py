@@ -18,10 +18,10 @@ from kafka_assignors.assignor import EagerAssignor, require_cooperative
 from kafka_assignors.joining import optional_name
 from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
 from kafka_assignors_aiokafka._assignor import assignor
-from kafka_assignors_aiokafka.cooperative.asking import close_silent_connections
+from kafka_assignors_aiokafka.cooperative.compat import end_stock, require_inside, require_ours
 from kafka_assignors_aiokafka.cooperative.coordinator import CooperativeCoordinator
-from kafka_assignors_aiokafka.cooperative.inside import end_stock, require_inside, require_ours
-from kafka_assignors_aiokafka.cooperative.partitions import CooperativeSubscriptionState
+from kafka_assignors_aiokafka.cooperative.subscription import CooperativeSubscriptionState
+from kafka_assignors_aiokafka.cooperative.transport import close_silent_connections
 
 __all__ = ["CooperativeAIOKafkaConsumer"]
 

@@ -1,13 +1,12 @@
 """The coordinator of a cooperative consumer: it carries out what the machine decides.
 
-`kafka_assignors.rebalance` says when to join, what to claim, what to revoke and which commits may be sent.
-Here its actions become requests and calls of the listener, and what comes back becomes its events. Nothing in
-this file asks whether something is allowed.
+`kafka_assignors.rebalance` says when to join, what to claim, what to revoke and which commits may be sent; a
+`Session` sends the requests, over `transport`. Here the other actions are carried out: the assignment, and
+calls of the listener. Nothing in this file asks whether something is allowed.
 
     the loop            begins a join when the machine wants one and the coordinator is known
-    heartbeats          all the time, joins included, with the membership that the machine has
+    heartbeats          all the time, joins included
     automatic commits   every `auto_commit_interval_ms`
-    a task per action   a join, a sync, a commit, a call of the listener
 
 The consumer goes on fetching meanwhile; joins have a connection of their own (`requests.JOINING`).
 """
@@ -26,38 +25,37 @@ from aiokafka.consumer.group_coordinator import UNKNOWN_OFFSET
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from aiokafka.util import wait_for
 
-from kafka_assignors.rebalance import HeartbeatPace, Member, Phase, Settings, clock
-from kafka_assignors.rebalance.answers import LOOKUP_BEFORE_LEAVING_S
-from kafka_assignors.rebalance.values import (
+from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.rebalance import MemberState, Phase, Settings, clock
+from kafka_assignors.rebalance.events import (
     AboutToJoin,
     Action,
     Announce,
-    Answer,
-    Checked,
     CloseRequested,
-    CommitDone,
-    CommitRefused,
     Event,
     Fail,
-    HeartbeatAnswered,
     Install,
     Lose,
     Partitions,
     Polled,
     RejoinRequested,
     Revoke,
-    SendCommit,
-    SendJoin,
-    SendLeave,
-    SendSync,
     SubscriptionChanged,
 )
-from kafka_assignors_aiokafka.cooperative import requests
-from kafka_assignors_aiokafka.cooperative.asking import AskingCoordinator
-from kafka_assignors_aiokafka.cooperative.commits import Commits
-from kafka_assignors_aiokafka.cooperative.joins import Joins
-from kafka_assignors_aiokafka.cooperative.listening import Listening
-from kafka_assignors_aiokafka.cooperative.partitions import CooperativeAssignment
+from kafka_assignors.rebalance.session import Session
+from kafka_assignors.rebalance.transport import JoinGroupResponse
+from kafka_assignors.strategies.contract import RebalanceProtocol
+from kafka_assignors_aiokafka._leading import lead
+from kafka_assignors_aiokafka._topics import (
+    REFRESH_TIMEOUT_S,
+    refresh,
+    rejoin_if_topics_changed,
+    watch,
+    watch_topics_if_static,
+)
+from kafka_assignors_aiokafka.cooperative.listener import ListenerCalls
+from kafka_assignors_aiokafka.cooperative.subscription import CooperativeAssignment
+from kafka_assignors_aiokafka.cooperative.transport import AiokafkaTransport, RequestingCoordinator
 
 __all__ = ["CooperativeCoordinator", "FencedInstanceIdError"]
 
@@ -68,8 +66,8 @@ class FencedInstanceIdError(Errors.KafkaError):  # type: ignore[misc]  # aiokafk
     """Another process joined with the same `group_instance_id`; this consumer is out for good."""
 
 
-class CooperativeCoordinator(AskingCoordinator):
-    """One member of one group."""
+class CooperativeCoordinator(RequestingCoordinator):
+    """One member of one group: the `Consumer` of its session."""
 
     _commit_refresh_task: Any
     _enable_auto_commit: bool
@@ -80,7 +78,7 @@ class CooperativeCoordinator(AskingCoordinator):
     ) -> None:
         """`settings` are those of aiokafka's coordinator; `rack` is what the group is told."""
         self._fetcher = fetcher
-        self._member = Member(
+        self._member = MemberState(
             Settings(
                 session_timeout=settings["session_timeout_ms"] / 1000,
                 rebalance_timeout=settings["rebalance_timeout_ms"] / 1000,
@@ -90,16 +88,23 @@ class CooperativeCoordinator(AskingCoordinator):
         )
         self._assignment = CooperativeAssignment()
         self._changed = asyncio.Event()
-        self._was_assigned: asyncio.Future[None] | None = None
         self._actions_under_way: set[asyncio.Task[None]] = set()
         self._user_called: asyncio.Future[None] | None = None
         self._is_installed = False
         self._is_broken = False
-        self._leaving: asyncio.Future[None] | None = None
         super().__init__(client, subscription, **settings)
-        self._commits = Commits(self)
-        self._listening = Listening(self)
-        self._joins = Joins(self, settings["assignors"], rack)
+        self._listener_calls = ListenerCalls(self, subscription)
+        self._session = Session(
+            self,
+            AiokafkaTransport(self, self._start),
+            settings["assignors"],
+            group_id=self.group_id,
+            instance_id=self._group_instance_id,
+            rack=rack,
+            heartbeat_interval_s=self._heartbeat_interval_ms / 1000,
+            retry_backoff_s=self._retry_backoff_ms / 1000,
+            log=log,
+        )
         subscription.serve(fetcher, self.unexpected)
         subscription.on_change = self._on_subscription_change
         subscription.on_listener = self._on_listener_change
@@ -111,7 +116,7 @@ class CooperativeCoordinator(AskingCoordinator):
     def handle(self, event: Event) -> None:
         """Tell the machine what happened, and carry out what it says."""
         self._member, actions = self._member.handle(event, clock.including_suspend())
-        # aiokafka's names, for `_leading` and for those who look.
+        # aiokafka's names, for `_leading` and for its own methods.
         self.generation = self._member.membership.generation
         self.member_id = self._member.membership.member_id
         for action in actions:
@@ -124,43 +129,40 @@ class CooperativeCoordinator(AskingCoordinator):
         self._look_again()
 
     def _look_again(self) -> None:
-        """Have those look at the machine who wait for it to want a join, or to be closed."""
+        """Wake the tasks that wait for the machine to want a join, or to be closed."""
         if self._member.must_join or self._member.closing:
             self._changed.set()
 
     @property
-    def committable(self) -> Partitions:
-        """The partitions that a commit requested at this moment may carry."""
-        return self._member.committable
+    def member(self) -> MemberState:
+        """The machine as it is now."""
+        return self._member
 
     @property
-    def joined_topics(self) -> frozenset[str]:
-        """What the last JoinGroup request subscribed to."""
-        return self._member.joined_topics
+    def is_closed(self) -> bool:
+        """Whether the consumer was stopped, and its tasks end."""
+        return bool(self._closing.done())
 
     @property
-    def is_closing(self) -> bool:
-        """Whether the consumer is being stopped: nothing is waited for that need not come."""
-        return self._member.closing
+    def longest_call_s(self) -> float:
+        """How long a call of the listener may take while the consumer stops."""
+        return float(self._max_poll_interval)
+
+    @property
+    def retries_commits(self) -> bool:
+        """Whether a commit without a response is sent again: not while the consumer is being stopped."""
+        return not self._member.closing
 
     def _carry_out(self, action: Action) -> None:
         match action:
             case Install(partitions):
                 self._install(partitions)
             case Revoke() | Lose() | Announce():
-                self._start(self._listening.tell(action))
-            case SendJoin():
-                self._joins.under_way = self._start(self._joins.join(action, self._member.topics))
-            case SendSync(membership):
-                self._joins.under_way = self._start(self._joins.sync(membership))
-            case SendLeave(member_id, reason):
-                self._leaving = self._start(self._leave(member_id, reason, self._joins.under_way))
-            case SendCommit():
-                self._start(self._commits.send(action))
-            case CommitDone() | CommitRefused():
-                self._commits.finish(action)
+                self._start(self._listener_calls.begin(action))
             case Fail(reason):
-                self._fail(FencedInstanceIdError(f"group {self.group_id!r}: {reason}"))
+                self._subscription.fail(FencedInstanceIdError(f"group {self.group_id!r}: {reason}"))
+            case _:
+                self._session.carry_out(action)
 
     def _start(self, action: Coroutine[Any, Any, None]) -> asyncio.Future[None]:
         task = asyncio.ensure_future(action)
@@ -177,17 +179,13 @@ class CooperativeCoordinator(AskingCoordinator):
     def _break(self, error: BaseException) -> None:
         """Something has failed that never should. Only `close` is possible now."""
         self._is_broken = True
-        self._fail(self.unexpected("the consumer cannot go on, close it", error))
+        self._subscription.fail(self.unexpected("the consumer cannot go on, close it", error))
         self._changed.set()
-
-    def _fail(self, error: Errors.KafkaError) -> None:
-        """Raise this in every call for records from now on."""
-        self._subscription.fail(error)
 
     def _install(self, partitions: Partitions) -> None:
         self._is_installed = True
         self._subscription.was_assigned = bool(self._member.topics)
-        self._commits.installed(partitions)
+        self._session.commits.installed(partitions)
         for tp in self._assignment.become(TopicPartition(*partition) for partition in partitions):
             self._fetcher._records.pop(tp, None)
         self._fetcher._notify(self._fetcher._wait_consume_future)
@@ -203,7 +201,7 @@ class CooperativeCoordinator(AskingCoordinator):
         self._changed.set()
 
     def _on_listener_change(self) -> None:
-        if self._member.owned and self._listening.must_learn_what_is_owned:
+        if self._member.owned and self._listener_calls.must_announce_all:
             # At the end of a join, as with aiokafka, which joins after each `subscribe`.
             self.handle(RejoinRequested("subscribe() was called with another listener"))
 
@@ -238,9 +236,14 @@ class CooperativeCoordinator(AskingCoordinator):
         return left
 
     async def commit_offsets(self, assignment: Any, offsets: Mapping[TopicPartition, Any]) -> None:
-        """Commit; `CommitFailedError` for partitions that were not owned all the while."""
+        """Commit; `CommitFailedError` for partitions that were not owned all the while.
+
+        KafkaTimeoutError in a consumer that is being stopped: while a leader assigns no commit is accepted,
+        and that may last.
+        """
         if isinstance(assignment, CooperativeAssignment):
-            await self._commits.commit(offsets)
+            timeout_s = self._session_timeout_ms / 1000 if self._member.closing else None
+            await self._session.commits.commit(offsets, timeout_s)
         else:
             await super().commit_offsets(assignment, offsets)
 
@@ -248,7 +251,7 @@ class CooperativeCoordinator(AskingCoordinator):
 
     def check_errors(self) -> None:
         """Raise what the user has to know, at the begin of each call for records."""
-        if self._member.stalled:
+        if self._member.poll_interval_exceeded:
             self.handle(Polled())
         if self._user_called is not None:
             self._user_called.set_result(None)
@@ -256,7 +259,7 @@ class CooperativeCoordinator(AskingCoordinator):
         if (error := self._subscription.take_error()) is not None:
             raise error
 
-    def tell_user(self, error: Errors.KafkaError) -> None:
+    def tell_user(self, error: Exception) -> None:
         """Raise this in the call for records that waits, or else in the next."""
         self._subscription.tell(error)
 
@@ -268,19 +271,28 @@ class CooperativeCoordinator(AskingCoordinator):
         failure.__cause__ = error
         return failure
 
-    async def _push_error_to_user(self, error: Errors.KafkaError) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The same, and wait until the user has made another call: may be it has mended what was wrong."""
+    async def _push_error_to_user(self, error: Exception) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The same, and wait until the user has made another call, and may have corrected what was wrong."""
         self.tell_user(error)
-        if self.is_closing:  # There will be none.
+        if self._member.closing:  # There will be none.
             return
         if self._user_called is None:
             self._user_called = asyncio.get_running_loop().create_future()
         await asyncio.wait([self._user_called, self._closing], return_when=asyncio.FIRST_COMPLETED)
 
+    async def raise_to_user(self, error: Exception) -> None:
+        """Raise an error in the user's call, and wait until it makes sense to join again."""
+        await self._push_error_to_user(error)
+
+    def heartbeat_ended(self, error: Exception | None, *, accepted: bool) -> None:
+        """A heartbeat was answered, or not; an error is raised to the user."""
+        if error is not None:
+            self.tell_user(error)
+
     # ---- what goes on all the time
 
     async def _coordination_routine(self) -> None:
-        self._start(self._heartbeat_routine())
+        self._start(self._session.send_heartbeats())
         self._start(self._autocommit_routine())
         while not self._closing.done():
             self._changed.clear()
@@ -289,7 +301,7 @@ class CooperativeCoordinator(AskingCoordinator):
                 await self._raise_from_refresh_task()
             except Exception as error:
                 await self._push_error_to_user(self.unexpected("a join could not begin", error))
-                await self.back_off()
+                await asyncio.sleep(self._retry_backoff_ms / 1000)
                 self._changed.set()
             await self._changed.wait()
 
@@ -313,12 +325,12 @@ class CooperativeCoordinator(AskingCoordinator):
             self._changed.set()
             return
         if self._is_join_due and self.coordinator_id is not None:
-            self.handle(AboutToJoin(self._joins.protocol))
+            self.handle(AboutToJoin(self._session.protocol))
 
     @property
     def _is_join_due(self) -> bool:
         # An earlier join may still be unanswered, given up by the machine: a broker has to see the end of it.
-        return self._member.must_join and self._joins.are_answered
+        return self._member.must_join and self._session.joins_are_answered
 
     async def _raise_from_refresh_task(self) -> None:
         task = self._commit_refresh_task
@@ -330,7 +342,7 @@ class CooperativeCoordinator(AskingCoordinator):
             self.start_commit_offsets_refresh_task(self._subscription.subscription.assignment)
 
     def start_commit_offsets_refresh_task(self, assignment: Any) -> None:
-        """Look up committed offsets for whoever asks the assignment."""
+        """Look up the committed offsets that the assignment is asked for."""
         super().start_commit_offsets_refresh_task(assignment)
         self._commit_refresh_task.add_done_callback(lambda _: self._changed.set())
 
@@ -355,45 +367,18 @@ class CooperativeCoordinator(AskingCoordinator):
                 state.update_committed(offsets.get(tp, OffsetAndMetadata(UNKNOWN_OFFSET, "")))
         return True
 
-    async def _heartbeat_routine(self) -> None:
-        pace = HeartbeatPace(self._heartbeat_interval_ms / 1000, self._max_poll_interval)
-        while True:
-            self._was_assigned = asyncio.get_running_loop().create_future()
-            since_poll_s = float(self._subscription.fetcher_idle_time)
-            await asyncio.wait([self._was_assigned], timeout=pace.wait_s(since_poll_s))
-            if self._was_assigned.done():
-                pace.assigned()
-                continue
-            pace.waited()
-            try:
-                self.handle(Checked(self._polled_at()))
-                is_answered = not self._member.in_group or await self._do_heartbeat()
-            except Exception as error:
-                self.tell_user(self.unexpected("a heartbeat could not be sent", error))
-                is_answered = False
-            if not is_answered:
-                pace.failed(self._retry_backoff_ms / 1000)
-
-    def _polled_at(self) -> float:
-        # aiokafka's idle time does not count the time of a suspended computer.
-        return clock.including_suspend() - float(self._subscription.fetcher_idle_time)
+    def seconds_since_poll(self) -> float:
+        """How long ago the user polled."""
+        return float(self._subscription.fetcher_idle_time)
 
     async def _do_heartbeat(self) -> bool:
-        try:
-            await self.ensure_coordinator_known()
-            membership, sent_at = self._member.membership, clock.including_suspend()
-            response = await self._ask(requests.heartbeat(self.group_id, membership, self._group_instance_id))
-        except asyncio.TimeoutError:
-            return False
-        except Errors.KafkaError as error:
-            if not error.retriable:
-                self.tell_user(error)
-            return False
-        answer = self.settle(response.error_code)
-        self.handle(HeartbeatAnswered(membership, answer, sent_at))
-        if answer is Answer.OTHER and not requests.is_transient(response.error_code):
-            self.tell_user(requests.error_of(response.error_code, self.group_id))
-        return answer is not Answer.OTHER
+        """For `_leading`, which sends heartbeats of its own."""
+        return await self._session.heartbeat()
+
+    async def commit_revoked(self, partitions: set[TopicPartition]) -> None:
+        """Commit what was consumed of partitions that are revoked, if commits are automatic."""
+        if self._enable_auto_commit:
+            await self._autocommit(self._assignment, partitions)
 
     async def _autocommit_routine(self) -> None:
         while self._enable_auto_commit:
@@ -415,33 +400,56 @@ class CooperativeCoordinator(AskingCoordinator):
         except Exception as error:
             self.tell_user(self.unexpected("the automatic commit failed", error))
 
-    def expect_another_round(self) -> None:
-        """Send heartbeats sooner: an assignment is often followed by a second round."""
-        if self._was_assigned is not None and not self._was_assigned.done():
-            self._was_assigned.set_result(None)
+    # ---- leading, and topics
+
+    def stop_leading(self) -> None:
+        """A join begins: watch no topics of other members."""
+        self._group_subscription = None
+
+    async def assign(self, assignor: EagerAssignor, joined: JoinGroupResponse) -> Mapping[str, bytes]:
+        """The assignment of each member; empty if the group went on without this member."""
+        return await lead(self, assignor, joined.members, self._refresh_topics)
+
+    async def _refresh_topics(self, _: Any, topics: Iterable[str]) -> None:
+        """Get the metadata of all topics of the group; wait only for those that are not known yet.
+
+        The others may have got partitions. Then the leader, which learns of it in a moment, rejoins. While
+        all members go on consuming, that costs less than to wait in every round: the request for metadata
+        comes after a fetch, which a broker answers when there are records or `fetch_max_wait_ms` have passed.
+        """
+        if self._session.protocol is RebalanceProtocol.EAGER or self._subscription.subscribed_pattern:
+            await refresh(self, topics)
+            return
+        await watch(self, topics)
+        learning = self._client.set_topics(self._group_subscription)
+        if learning.done():
+            self._client.force_metadata_update()
+        else:
+            await learning
+
+    def partition_count(self, topic: str) -> int | None:
+        """How many partitions the metadata show of a topic."""
+        known = self._cluster.partitions_for_topic(topic)
+        return None if known is None else len(known)
+
+    async def refresh_metadata(self) -> None:
+        """Get newer metadata, if they come soon."""
+        await asyncio.wait([self._client.force_metadata_update()], timeout=REFRESH_TIMEOUT_S)
+
+    def assigned(self, partitions: Partitions, *, racks: bool) -> None:
+        """Watch the topics that make this member rejoin when they change."""
+        watch_topics_if_static(self, racks=racks)
+        rejoin_if_topics_changed(self)
 
     # ---- leaving
-
-    async def _leave(self, member_id: str, reason: str, join: asyncio.Future[None] | None) -> None:
-        log.info("group %r: leaving: %s", self.group_id, reason)
-        try:
-            await wait_for(self.ensure_coordinator_known(), LOOKUP_BEFORE_LEAVING_S)
-            await self._ask(requests.leave_group(self.group_id, member_id))
-        except (Errors.KafkaError, asyncio.TimeoutError) as error:
-            log.info("group %r: could not leave, the session will end by itself: %r", self.group_id, error)
-        except Exception as error:
-            self.unexpected("could not leave, the session will end by itself", error)
-        if join is not None and join is self._joins.under_way:  # The next one may be under way already.
-            self._joins.give_up()
 
     async def _lose_everything(self) -> None:
         """Tell the listener, and leave, where the machine cannot say so any more."""
         member = self._member
         if member.owned:
             with suppress(Exception):  # Of the machine, which hears that the listener has returned.
-                await self._listening.tell(Lose(member.owned))
-        if self._leaving is None and member.membership.member_id and not member.settings.static:
-            self._leaving = self._start(self._leave(member.membership.member_id, "an error", None))
+                await self._listener_calls.begin(Lose(member.owned))
+        self._session.leave_in_any_case()
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         while not condition():
@@ -457,7 +465,7 @@ class CooperativeCoordinator(AskingCoordinator):
             try:
                 if not self._member.closing:
                     await self._commit_what_is_never_revoked()
-                    self._listening.close()
+                    self._listener_calls.close()
                     self.handle(CloseRequested())
                 await self._until(lambda: self._is_broken or self._member.phase is Phase.CLOSED)
                 # After an error of ours what it has to wait for may never come.
@@ -468,8 +476,9 @@ class CooperativeCoordinator(AskingCoordinator):
                 await self._lose_everything()
         self._enable_auto_commit = False
         self._subscription.stop()
-        if self._leaving is not None:
-            await asyncio.wait([self._leaving])
+        leaving = self._session.leave_task
+        if isinstance(leaving, asyncio.Future):
+            await asyncio.wait([leaving])
         # Not before: afterwards aiokafka does not look for the coordinator, which has to be told.
         if not self._closing.done():
             self._closing.set_result(None)

@@ -1,4 +1,4 @@
-"""Requests to the coordinator of a group, and what their answers say to the machine.
+"""Requests to the coordinator of a group.
 
 Up to aiokafka 0.12 a request is a list of its versions; the newest is taken, which brokers have since Kafka
 2.3. From 0.13 on it is one class that settles the version with the broker. Those that have no version with an
@@ -10,31 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import aiokafka.errors as Errors
 from aiokafka.coordinator.protocol import ConsumerProtocol
 from aiokafka.protocol import group
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
-from kafka_assignors.rebalance.answers import (
-    MEMBER_ID_REQUIRED,
-    answer_of,
-    coordinator_moved,
-    decisive_error,
-    is_transient,
-)
-from kafka_assignors.rebalance.values import Membership, Partition
+from kafka_assignors.rebalance.events import Membership
 from kafka_assignors_aiokafka.cooperative.structs import HeartbeatRequest_v3, OffsetCommitRequest_v7
 
 __all__ = [
     "JOINING",
-    "MEMBER_ID_REQUIRED",
-    "answer_of",
-    "commit_error",
     "connection_of",
-    "coordinator_moved",
-    "error_of",
     "heartbeat",
-    "is_transient",
     "join_group",
     "leave_group",
     "offset_commit",
@@ -49,31 +35,8 @@ A broker answers the requests of a connection one by one, and JoinGroup when the
 is sent after it on the same connection, heartbeats and commits, waits for as long.
 """
 
-_GROUP_MAX_SIZE_REACHED = 81
 _UNKNOWN_LEADER_EPOCH = -1
 _OFFSET_FETCH = 9
-
-
-def error_of(error_code: int, group_id: str) -> Errors.KafkaError:
-    """The exception for an error code that no waiting mends."""
-    kind = Errors.for_code(error_code)
-    if kind is Errors.GroupAuthorizationFailedError:
-        return kind(group_id)
-    if error_code == _GROUP_MAX_SIZE_REACHED:
-        return Errors.KafkaError(f"group {group_id!r} has group.max.size members already")
-    return kind(f"the coordinator of group {group_id!r} answered error {error_code}")
-
-
-def commit_error(failed: Mapping[Partition, int], group_id: str) -> Errors.KafkaError:
-    """The exception for a commit of which some partitions failed for good, with these error codes."""
-    code, partitions = decisive_error(failed)
-    if Errors.for_code(code) is Errors.TopicAuthorizationFailedError:
-        return Errors.TopicAuthorizationFailedError({topic for topic, _ in partitions})
-    error = error_of(code, group_id)
-    if not isinstance(error, Errors.GroupAuthorizationFailedError):
-        names = ", ".join(f"{topic}-{number}" for topic, number in partitions)
-        error.args = (f"{error.args[0]} to the commit of {names}",)
-    return error
 
 
 def connection_of(request: Any, usual: int) -> int:

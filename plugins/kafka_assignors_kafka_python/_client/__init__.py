@@ -15,7 +15,7 @@ from kafka_assignors_kafka_python._client.coordinator import (
     come_back_for_this_join,
     instance_id_of,
     lead_with_our_assignors,
-    refuse_twins,
+    require_unique_names,
     watch_topics_if_static,
 )
 from kafka_assignors_kafka_python._client.version import INSTALLED, MODULE, interface
@@ -28,6 +28,6 @@ __all__ = [
     "instance_id_of",
     "interface",
     "lead_with_our_assignors",
-    "refuse_twins",
+    "require_unique_names",
     "watch_topics_if_static",
 ]

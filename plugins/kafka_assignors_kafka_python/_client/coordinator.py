@@ -34,7 +34,7 @@ __all__ = [
     "come_back_for_this_join",
     "instance_id_of",
     "lead_with_our_assignors",
-    "refuse_twins",
+    "require_unique_names",
     "watch_topics_if_static",
 ]
 
@@ -52,7 +52,7 @@ def instance_id_of(coordinator: Any) -> str | None:
     return instance_id
 
 
-def refuse_twins(coordinator: Any) -> None:
+def require_unique_names(coordinator: Any) -> None:
     """Raise ValueError if two configured assignors have one name: kafka-python would silently use one."""
     ours = {one.name for one in interface.assignors_of(coordinator) if isinstance(one, EagerAssignor)}
     names = interface.configured_names(coordinator)
@@ -92,7 +92,7 @@ def watch_topics_if_static(coordinator: Any, assigned: Collection[str], *, racks
     """Have a static member, once it was assigned, rejoin when partitions are added to its topics.
 
     A static member that was the leader still is after a restart, but the versions of JoinGroup that
-    kafka-python speaks do not tell it. It takes itself for a follower, nobody watches, and added partitions
+    kafka-python speaks do not tell it. It takes itself for a follower, none watches, and added partitions
     would have no consumer until the next rebalance. So every static member watches its own topics.
 
     `assigned` are the topics that it has partitions of. With `racks` it watches the racks of their replicas

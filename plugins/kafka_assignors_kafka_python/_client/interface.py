@@ -1,18 +1,44 @@
-"""What a generation of kafka-python's interfaces has to be translated into."""
+"""What differs between the generations of kafka-python: the functions of `v2` and `v3`, and what they use."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from kafka_assignors.group import Topic
 from kafka_assignors.joining import JoinedMember
 from kafka_assignors.racks import RackWatch
 
-if TYPE_CHECKING:
-    from kafka_assignors_kafka_python._client.leading import Leadership
+__all__ = ["GroupLeader", "Interface", "LedGeneration"]
 
-__all__ = ["Interface"]
+
+class LedGeneration(Protocol):
+    """A generation that our consumer leads: `leading.Leading`."""
+
+    generation: int
+    heartbeat_pause_s: float
+    metadata_timeout_s: float
+    """How long newer metadata are waited for."""
+
+    def read_metadata(self) -> None:
+        """Take what the client knows of the topics now."""
+        ...
+
+    def think_in_background(self, then: Any) -> None:
+        """Run the strategy in a thread of its own, and then, in the same thread, `then()`."""
+        ...
+
+
+class GroupLeader(Protocol):
+    """What one coordinator does whenever it leads its group: `leading.Leadership`."""
+
+    def notice_leader(self, leader_id: str, protocol_name: str) -> None:
+        """Warn, once, in a group that has no leader."""
+        ...
+
+    def begin(self, protocol_name: str, members: Any, generation: int) -> LedGeneration | None:
+        """Start to lead a generation; None if the group runs it with an assignor of kafka-python."""
+        ...
 
 
 class Interface(Protocol):
@@ -35,7 +61,7 @@ class Interface(Protocol):
         ...
 
     def joined_members(self, members: Any) -> Iterable[JoinedMember]:
-        """The members as a coordinator has them, whose bytes nobody has decoded yet."""
+        """The members as a coordinator has them, whose bytes are not decoded yet."""
         ...
 
     def decoded_members(self, members: Any) -> Iterable[JoinedMember]:
@@ -66,10 +92,10 @@ class Interface(Protocol):
         """Those of the named topics that the client has metadata of."""
         ...
 
-    def hold_back_answers(self, coordinator: Any, leadership: Leadership) -> None:
+    def hold_back_answers(self, coordinator: Any, leadership: GroupLeader) -> None:
         """Have the coordinator, where it leads, get the answer to JoinGroup when the assignment is ready."""
         ...
 
     def keep_heartbeats(self, coordinator: Any) -> None:
-        """See to it that a member that has joined sends heartbeats."""
+        """Make a member that has joined send heartbeats."""
         ...

@@ -7,7 +7,7 @@ session lasts is expelled. So the answer is held back (how, is in `v2` and in `v
     Leadership.begin        from here on the client watches all topics of the group
                             (the client fetches their metadata, for `metadata_timeout_s` at most)
     Leading.read_metadata
-    Leading.think           asks for weights, if the assignor was given somebody to ask, and runs the
+    Leading.think           asks for weights, if the assignor was given a function for them, and runs the
                             strategy, in a thread of its own
     Leading.finish          kafka-python goes on with the answer, asks its assignor, and gets what is ready
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from kafka_assignors.assignor import EagerAssignor
 from kafka_assignors.group import Topic
@@ -37,7 +37,7 @@ class Leading:
     `read_members` comes before it, and may run in any thread: to decode a large group takes time.
     """
 
-    metadata_timeout_s: ClassVar = 5.0
+    metadata_timeout_s: float = 5.0
     """After this time a leader assigns what it knows of, and once more when it knows more."""
 
     def __init__(self, coordinator: Any, assignor: EagerAssignor, joined: Joined, generation: int) -> None:
@@ -45,7 +45,7 @@ class Leading:
         config = coordinator.config
         # A third is what Kafka recommends, for those who have set something else.
         pause_ms: float = min(config["heartbeat_interval_ms"], config["session_timeout_ms"] / 3)
-        self.heartbeat_pause_s = pause_ms / 1000
+        self.heartbeat_pause_s: float = pause_ms / 1000
         self._coordinator = coordinator
         self._assignor = assignor
         self._joined = joined
@@ -84,7 +84,7 @@ class Leading:
             if self._assignor.weights is not None:
                 self._topics = weighed_topics(self._coordinator, self._assignor, self._topics)
             self._assignments = self._assignor.answer(self._joined, self._topics, self.generation)
-        except BaseException as error:  # It is raised in `finish`, whatever it is: the group waits for us.
+        except BaseException as error:  # It is raised in `finish`, of any kind: the group waits for us.
             self._error = error
 
     def think_in_background(self, then: Any) -> None:
@@ -156,7 +156,7 @@ class Leadership:
         generation = self._coordinator._generation.generation_id
         leading, self._leading = self._leading, None
         if leading is None or leading.generation != generation:
-            # Nobody held the answer back: an assignor of kafka-python, or a version that we do not know.
+            # The answer was not held back: an assignor of kafka-python, or a version that we do not know.
             leading = self.begin(protocol_name, members, generation)
             if leading is None:
                 stock: Mapping[str, Any] = self._stock_perform_assignment(leader_id, protocol_name, members)

@@ -26,7 +26,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafka.coordinator import protocol  # pyright: ignore[reportMissingModuleSource]  # 3.x has none
 from kafka.coordinator.base import UnjoinedGroupException
@@ -36,9 +36,7 @@ from kafka_assignors.group import Topic
 from kafka_assignors.joining import JoinedMember, topics_from
 from kafka_assignors.protocol import Subscription, encode_subscription
 from kafka_assignors.racks import RackWatch
-
-if TYPE_CHECKING:
-    from kafka_assignors_kafka_python._client.leading import Leadership, Leading
+from kafka_assignors_kafka_python._client.interface import GroupLeader, LedGeneration
 
 __all__ = [
     "assignment_of",
@@ -59,7 +57,7 @@ __all__ = [
 
 
 def eager_protocols() -> list[Any]:
-    return []  # There is no other protocol, so there are no names for them, and nobody asks.
+    return []  # There is no other protocol, so they have no names, and this is not called.
 
 
 def rack_of_caller() -> str | None:
@@ -82,8 +80,8 @@ def joined_members(members: Any) -> Iterable[JoinedMember]:
 
 
 def decoded_members(members: Any) -> Iterable[JoinedMember]:
-    # Whatever version a member sent, only the fields of version 0 have been read. What it owned is left where
-    # it is in its user data.
+    # Of any version that a member sent, only the fields of version 0 have been read. What it owned is left
+    # where it is in its user data.
     return [
         JoinedMember(
             member_id,
@@ -134,7 +132,7 @@ def keep_heartbeats(coordinator: Any) -> None:
             thread.enable()
 
 
-def hold_back_answers(coordinator: Any, leadership: Leadership) -> None:
+def hold_back_answers(coordinator: Any, leadership: GroupLeader) -> None:
     stock_handle_response = coordinator._handle_join_group_response
     stock_on_join_leader = coordinator._on_join_leader
 
@@ -170,7 +168,7 @@ class PollThread:
         try:
             self._client.wakeup()
         except OSError:
-            # The consumer was closed just now, and nobody waits for us any more.
+            # The consumer was closed just now, and nothing waits for us any more.
             return
 
 
@@ -180,7 +178,7 @@ class HeldBack:
     All methods are called in the thread that polls. The one that `_beat` runs in only asks for that.
     """
 
-    def __init__(self, coordinator: Any, leading: Leading, go_on: Callable[[], Any]) -> None:
+    def __init__(self, coordinator: Any, leading: LedGeneration, go_on: Callable[[], Any]) -> None:
         self.assigned = Future()
         self._coordinator = coordinator
         self._leading = leading
@@ -223,7 +221,7 @@ class HeldBack:
 
     def _beat(self) -> None:
         while not self._ready.wait(self._leading.heartbeat_pause_s) and monotonic() < self._beat_until:
-            # Where nobody polls, they do not pile up.
+            # Without polls they do not pile up.
             if not self._beat_is_due:
                 self._beat_is_due = True
                 self._poll_thread.run(self._heartbeat)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafka import KafkaConsumer
 from kafka.coordinator.assignors.abstract import (
@@ -42,9 +42,7 @@ from kafka_assignors.assignor import caller_of
 from kafka_assignors.group import Topic
 from kafka_assignors.joining import JoinedMember, topics_from
 from kafka_assignors.racks import RackWatch
-
-if TYPE_CHECKING:
-    from kafka_assignors_kafka_python._client.leading import Leadership, Leading
+from kafka_assignors_kafka_python._client.interface import GroupLeader, LedGeneration
 
 __all__ = [
     "assignment_of",
@@ -136,7 +134,7 @@ def keep_heartbeats(coordinator: Any) -> None:
     """Nothing: here a join that was completed always switches them on."""
 
 
-def hold_back_answers(coordinator: Any, leadership: Leadership) -> None:
+def hold_back_answers(coordinator: Any, leadership: GroupLeader) -> None:
     coordinator._manager = Answers(coordinator, leadership)
 
 
@@ -146,7 +144,7 @@ class Answers:
     By then its assignment is ready. All of this runs on kafka-python's I/O thread.
     """
 
-    def __init__(self, coordinator: Any, leadership: Leadership) -> None:
+    def __init__(self, coordinator: Any, leadership: GroupLeader) -> None:
         self._coordinator = coordinator
         self._leadership = leadership
         self._manager = coordinator._manager
@@ -171,7 +169,7 @@ class Answers:
                 await self._lead(leading, joined)
         return joined
 
-    async def _lead(self, leading: Leading, joined: Any) -> None:
+    async def _lead(self, leading: LedGeneration, joined: Any) -> None:
         refreshed = self._manager.call_soon(refresh_metadata, self._coordinator._cluster)
         await self._heartbeats_until(refreshed, leading, joined, monotonic() + leading.metadata_timeout_s)
         leading.read_metadata()
@@ -179,7 +177,9 @@ class Answers:
         leading.think_in_background(lambda: self._resolve(thought))
         await self._heartbeats_until(thought, leading, joined, float("inf"))
 
-    async def _heartbeats_until(self, future: Any, leading: Leading, joined: Any, deadline: float) -> None:
+    async def _heartbeats_until(
+        self, future: Any, leading: LedGeneration, joined: Any, deadline: float
+    ) -> None:
         """Return when the future is done, or the time is up, and send heartbeats until then."""
         while not future.is_done and (left_s := deadline - monotonic()) > 0:
             try:
@@ -203,5 +203,5 @@ class Answers:
         try:
             self._manager.call_soon(future.success, None)
         except Exception:
-            # kafka-python's I/O thread has ended: the consumer was closed, and nobody waits any more.
+            # kafka-python's I/O thread has ended: the consumer was closed, and nothing waits any more.
             return

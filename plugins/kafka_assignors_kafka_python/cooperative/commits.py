@@ -1,54 +1,36 @@
-"""Commits under way: the offsets and who waits for them. The machine decides what is sent, and when.
-
-All of it but `start` runs on kafka-python's I/O thread.
-"""
+"""`commit_async`: commits that the user's thread begins and does not wait for."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
-from kafka import errors as Errors
 from kafka.future import Future
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from kafka_assignors.rebalance.answers import read_commit_response
-from kafka_assignors.rebalance.commit_queue import MOST_OPEN, CommitQueue
-from kafka_assignors.rebalance.values import (
-    Answer,
-    CommitAbandoned,
-    CommitAnswered,
-    CommitDone,
-    CommitRefused,
-    Partition,
-    Partitions,
-    SendCommit,
-)
-from kafka_assignors_kafka_python.cooperative import requests
-from kafka_assignors_kafka_python.cooperative.errors import TooManyCommitsError
+from kafka_assignors.rebalance.commit_queue import MOST_OPEN
+from kafka_assignors.rebalance.session_commits import SessionCommits
+from kafka_assignors_kafka_python.cooperative.user_errors import TooManyCommitsError
 
-__all__ = ["Commits", "require_offsets"]
+__all__ = ["AsyncCommits", "require_offsets"]
 
 
-@dataclass(slots=True)
-class _Open:
-    offsets: Mapping[TopicPartition, OffsetAndMetadata]
-    ended: Any
-    refused_by_rebalance: bool = False
-    failed: dict[Partition, int] = field(default_factory=dict)
-    """The error codes of partitions that no retry helps."""
+class _Coordinator(Protocol):
+    """What these commits need of the coordinator."""
+
+    group_id: str
+    config: Mapping[str, Any]
+    completed_offset_commits: Any
+
+    def start(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
 
 
-class Commits:
-    """The open commits of one coordinator."""
+class AsyncCommits:
+    """The commits of one coordinator that `commit_async` has begun."""
 
-    def __init__(self, coordinator: Any) -> None:
+    def __init__(self, coordinator: _Coordinator, commits: SessionCommits) -> None:
         self._coordinator = coordinator
-        self._numbers = itertools.count()
-        self._open: dict[int, _Open] = {}
-        self._queue = CommitQueue()
+        self._commits = commits
         self._started = self._ended = 0
 
     def start(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], callback: Callable[..., Any]) -> Any:
@@ -66,105 +48,14 @@ class Commits:
             completed.append((callback, offsets, refused))
             return Future().failure(refused)
         self._started += 1  # By the user's thread alone; `_ended` is changed by the I/O thread alone.
-        committing = coordinator.start(self.commit, offsets, coordinator.config["request_timeout_ms"])
+        timeout_s = coordinator.config["request_timeout_ms"] / 1000
+        committing = coordinator.start(self._commits.commit, offsets, timeout_s)
 
         def end(outcome: object) -> None:
             self._ended += 1
             completed.append((callback, offsets, outcome))
 
         return committing.add_both(end)
-
-    async def commit(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: float | None
-    ) -> None:
-        """Commit, however often that has to be tried.
-
-        Raises CommitFailedError if a partition was given up before the commit was accepted, the error of the
-        coordinator if that says that trying again is of no use, and KafkaTimeoutError.
-        """
-        if not offsets:
-            return
-        number, ended = next(self._numbers), Future()
-        self._open[number] = _Open(offsets, ended)
-        self._queue.add(number, frozenset(offsets), self._coordinator.committable)
-        try:
-            self._request_next()
-            await self._coordinator.wait_for(ended, timeout_ms)
-        finally:
-            del self._open[number]
-            if self._queue.end(number) and not ended.succeeded():
-                # Its caller waits no longer; the machine does not mind if it knows.
-                self._coordinator.handle(CommitAbandoned(number))
-            self._request_next()
-
-    def _request_next(self) -> None:
-        while (request := self._queue.next()) is not None:
-            self._coordinator.handle(request)
-
-    def installed(self, owned: Partitions) -> None:
-        """The machine said `Install`."""
-        self._queue.installed(owned)
-
-    def finish(self, outcome: CommitDone | CommitRefused) -> None:
-        """Tell who waits for a commit how it ended."""
-        found = self._open.get(outcome.commit)
-        if found is None or found.ended.is_done:
-            return
-        if found.failed:
-            found.ended.failure(requests.commit_error(found.failed, self._coordinator.group_id))
-            return
-        if isinstance(outcome, CommitDone):
-            found.ended.success(None)
-            return
-        refused = ", ".join(f"{topic}-{number}" for topic, number in sorted(outcome.partitions, key=str))
-        found.ended.failure(Errors.CommitFailedError(f"not committed for {refused}: {outcome.reason}"))
-
-    async def send(self, sending: SendCommit) -> None:
-        """Send one request of a commit."""
-        coordinator = self._coordinator
-        found = self._open.get(sending.commit)
-        if found is None:
-            return
-        if found.refused_by_rebalance:
-            await coordinator.back_off()
-        offsets = {tp: offset for tp, offset in found.offsets.items() if tp in sending.partitions}
-        answered = CommitAnswered(sending.commit, sending.membership, Answer.OTHER)
-        try:
-            await coordinator.ensure_coordinator_ready_async()
-            response = await coordinator.send(
-                requests.offset_commit(
-                    coordinator.group_id, sending.membership, coordinator.group_instance_id, offsets
-                )
-            )
-        except Errors.KafkaError as error:
-            if not error.retriable:
-                self._fail(sending.commit, error)
-                return
-        except Exception as error:  # Of the arguments: what cannot be encoded, for one.
-            self._fail(sending.commit, error)
-            return
-        else:
-            codes = {
-                (topic.name, partition.partition_index): partition.error_code
-                for topic in response.topics
-                for partition in topic.partitions
-            }
-            read = read_commit_response(sending.partitions, codes)
-            if read.coordinator_moved:
-                coordinator.coordinator_dead(Errors.NotCoordinatorError(coordinator.group_id))
-            found.failed.update(read.failed)
-            answered = replace(
-                answered, answer=read.answer, accepted=read.accepted, failed=frozenset(read.failed)
-            )
-        if not sending.partitions <= answered.accepted | answered.failed and answered.answer is Answer.OTHER:
-            await coordinator.back_off()
-        found.refused_by_rebalance = answered.answer is Answer.REBALANCE_IN_PROGRESS
-        coordinator.handle(answered)
-
-    def _fail(self, number: int, error: Exception) -> None:
-        found = self._open.get(number)
-        if found is not None and not found.ended.is_done:
-            found.ended.failure(error)
 
 
 def require_offsets(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:

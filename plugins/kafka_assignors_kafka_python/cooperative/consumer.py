@@ -14,10 +14,10 @@ from kafka_assignors.assignor import EagerAssignor, require_cooperative
 from kafka_assignors.joining import optional_name
 from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
 from kafka_assignors_kafka_python._assignor import assignor
+from kafka_assignors_kafka_python.cooperative.compat import KafkaConsumer, require_inside
 from kafka_assignors_kafka_python.cooperative.coordinator import CooperativeCoordinator
-from kafka_assignors_kafka_python.cooperative.fetching import CooperativeFetcher
-from kafka_assignors_kafka_python.cooperative.inside import KafkaConsumer, require_inside
-from kafka_assignors_kafka_python.cooperative.partitions import CooperativeSubscriptionState
+from kafka_assignors_kafka_python.cooperative.fetcher import CooperativeFetcher
+from kafka_assignors_kafka_python.cooperative.subscription import CooperativeSubscriptionState
 
 __all__ = ["CooperativeKafkaConsumer"]
 
@@ -84,7 +84,7 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
         self._require_own_parts()
 
     # kafka-python makes these by itself, where no argument leads. They are exchanged as soon as they are
-    # assigned, before anybody has used them.
+    # assigned, before they are used.
 
     def _own_subscription(self, stock: Any) -> CooperativeSubscriptionState:
         return CooperativeSubscriptionState(self.config["auto_offset_reset"])
@@ -163,4 +163,4 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
         """As KafkaConsumer's. What the listener raises meanwhile is raised when everything is closed."""
         super().close(autocommit=autocommit, timeout_ms=timeout_ms)
-        self._coordinator.listening.raise_error()
+        self._coordinator.listener_calls.raise_error()

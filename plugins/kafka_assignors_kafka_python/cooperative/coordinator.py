@@ -1,8 +1,8 @@
 """The coordinator of a cooperative consumer: it carries out what the machine decides.
 
-`kafka_assignors.rebalance` says when to join, what to claim, what to revoke and which commits may be sent.
-Here its actions become requests and calls of the listener, and what comes back becomes its events. Nothing in
-this file asks whether something is allowed.
+`kafka_assignors.rebalance` says when to join, what to claim, what to revoke and which commits may be sent; a
+`Session` sends the requests, over `transport`. Here the other actions are carried out: the assignment, and
+calls of the listener. Nothing in this file asks whether something is allowed.
 
 There are two threads. On kafka-python's *I/O thread* live the machine, all requests and the assignment:
 
@@ -15,8 +15,8 @@ So a join goes on between two polls, and a poll never waits for one. On the *use
 with all that earlier polls returned. A member that has to call the listener cannot join again before the next
 poll, and the group waits for it, at most `max_poll_interval_ms`.
 
-The fetcher's `knock` ends the wait of a poll when there is something to do. Joins have a connection of their
-own (`inside.joining_node`).
+The fetcher's `wake` ends the wait of a poll when there is something to do. Joins have a connection of their
+own (`compat.joining_node`).
 """
 
 from __future__ import annotations
@@ -24,73 +24,63 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from kafka import errors as Errors
-from kafka.coordinator.base import (  # where 3.0.0 has it too
-    Generation,
-    MemberState,  # pyright: ignore[reportAttributeAccessIssue]  # its stubs are of 2.x
-)
+from kafka.coordinator import base  # where 3.0.0 has them too
 from kafka.net.wakeup_notifier import (  # pyright: ignore[reportMissingImports]  # its stubs are of 2.x
     WakeupNotifier,
 )
 from kafka.structs import OffsetAndMetadata, TopicPartition
 from kafka.util import WeakMethod
 
-from kafka_assignors.rebalance import Member, Phase, Settings, clock
-from kafka_assignors.rebalance.answers import LOOKUP_BEFORE_LEAVING_S
-from kafka_assignors.rebalance.values import (
+from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.rebalance import MemberState, Phase, Settings, clock
+from kafka_assignors.rebalance.events import (
     AboutToJoin,
     Action,
     Announce,
     CloseRequested,
-    CommitDone,
-    CommitRefused,
     Event,
     Fail,
     Install,
     Lose,
-    Membership,
     Partition,
     Partitions,
     Polled,
     RejoinRequested,
     Revoke,
-    SendCommit,
-    SendJoin,
-    SendLeave,
-    SendSync,
     SubscriptionChanged,
 )
-from kafka_assignors_kafka_python.cooperative import requests
-from kafka_assignors_kafka_python.cooperative.commits import Commits, require_offsets
-from kafka_assignors_kafka_python.cooperative.errors import ErrorsOfUser, Source
-from kafka_assignors_kafka_python.cooperative.group_requests import GroupRequests
-from kafka_assignors_kafka_python.cooperative.heartbeats import Heartbeats
-from kafka_assignors_kafka_python.cooperative.joins import Joins
+from kafka_assignors.rebalance.session import Session
+from kafka_assignors.rebalance.transport import JoinGroupResponse
+from kafka_assignors.strategies.contract import RebalanceProtocol
+from kafka_assignors_kafka_python._client import watch_topics_if_static
+from kafka_assignors_kafka_python.cooperative import leading
+from kafka_assignors_kafka_python.cooperative.commits import AsyncCommits, require_offsets
 from kafka_assignors_kafka_python.cooperative.latencies import Latencies
-from kafka_assignors_kafka_python.cooperative.listening import Listening
+from kafka_assignors_kafka_python.cooperative.listener import ListenerCalls
 from kafka_assignors_kafka_python.cooperative.positions import Positions
 from kafka_assignors_kafka_python.cooperative.transactions import JoinHold
+from kafka_assignors_kafka_python.cooperative.transport import KafkaPythonTransport, RequestingCoordinator
+from kafka_assignors_kafka_python.cooperative.user_errors import ErrorsOfUser, Source
 
 __all__ = ["CooperativeCoordinator"]
 
 log = logging.getLogger("kafka_assignors_kafka_python")
 
 _NEVER = float("-inf")
-_FLUSH_S = 1.0
-"""For what is still being written when the consumer is closed."""
 
 
-class CooperativeCoordinator(GroupRequests):
-    """One member of one group."""
+class CooperativeCoordinator(RequestingCoordinator):
+    """One member of one group: the `Consumer` of its session."""
 
     _is_built = False
     _assignment_snapshot: Any
 
     def __init__(self, stock: Any, *, fetcher: Any, rack: str | None, **settings: Any) -> None:
-        """`stock` is the coordinator that this one replaces, before anybody has used it.
+        """`stock` is the coordinator that this one replaces, before it is used.
 
         `settings` are those of kafka-python's coordinator; `rack` is what the group is told.
         """
@@ -99,7 +89,7 @@ class CooperativeCoordinator(GroupRequests):
         self._sensors, self._consumer_sensors = stock._sensors, stock._consumer_sensors
         self.heartbeat = stock.heartbeat
         self._fetcher = fetcher
-        self._member = Member(
+        self._member = MemberState(
             Settings(
                 session_timeout=self.config["session_timeout_ms"] / 1000,
                 rebalance_timeout=self.config["max_poll_interval_ms"] / 1000,
@@ -108,20 +98,29 @@ class CooperativeCoordinator(GroupRequests):
             )
         )
         self._subscription.may_deliver = self._may_deliver
-        self.errors = ErrorsOfUser(fetcher.knock, self.start)
-        self.commits = Commits(self)
-        self._joins = Joins(self, self._assignors.values(), rack)
+        self.errors = ErrorsOfUser(fetcher.wake, self.start)
+        self._session = Session(
+            self,
+            KafkaPythonTransport(self, self._spawn),
+            self._assignors.values(),
+            group_id=self.group_id,
+            instance_id=self.group_instance_id,
+            rack=rack,
+            heartbeat_interval_s=self.config["heartbeat_interval_ms"] / 1000,
+            retry_backoff_s=self.config["retry_backoff_ms"] / 1000,
+            log=log,
+        )
+        self._async_commits = AsyncCommits(self, self._session.commits)
         self._positions = Positions(self, self._subscription)
-        self.listening = Listening(self, self._subscription, commit=self.config["enable_auto_commit"])
+        self.listener_calls = ListenerCalls(
+            self, self._subscription, self._session.commits, commit=self.config["enable_auto_commit"]
+        )
         self._join_wanted = WakeupNotifier(self._net)
-        self._heartbeats = Heartbeats(self)
         self._latencies = Latencies(self._sensors, self._consumer_sensors)
         self.hold = JoinHold(self)
         self._subscribed: object = None
-        self.polled_at = _NEVER
-        self._leaving: Any = None
+        self._polled_at = _NEVER
         self._is_calling_back = False
-        self._joining_id = ""
         self._is_built = True
 
     # ---- the machine, on the I/O thread
@@ -137,85 +136,54 @@ class CooperativeCoordinator(GroupRequests):
         if self._member.must_join:
             self._join_wanted.notify()
         if not had_lease and self._member.has_lease(now):
-            self._fetcher.knock()
+            self._fetcher.wake()
 
     def _carry_out(self, action: Action) -> None:
         match action:
             case Install(partitions):
                 self._subscription.install(partitions)
-                self.commits.installed(partitions)
+                self._session.commits.installed(partitions)
                 # What was asked about partitions that leave must not answer for them when they come back.
                 self._offset_fetch_futures.clear()
-                self._fetcher.knock()
+                self._fetcher.wake()
             case Revoke() | Lose() | Announce():
-                self.listening.ask(action)
-                self._fetcher.knock()
-            case SendJoin():
-                self._joins.under_way = self._begin(self._joins.join, action, self._member.topics)
-                self._joins.under_way.add_both(self._join_ended)
-            case SendSync(membership):
-                self._joins.under_way = self._begin(self._joins.sync, membership)
-                self._joins.under_way.add_both(self._join_ended)
-            case SendLeave(member_id, reason):
-                self._leaving = self._begin(self._leave, member_id, reason)
-            case SendCommit():
-                self._begin(self.commits.send, action)
-            case CommitDone() | CommitRefused():
-                self.commits.finish(action)
+                self.listener_calls.ask(action)
+                self._fetcher.wake()
             case Fail(reason):
                 self.errors.raise_for_ever(Errors.FencedInstanceIdError(f"group {self.group_id!r}: {reason}"))
+            case _:
+                self._session.carry_out(action)
 
     @property
-    def joined_topics(self) -> frozenset[str]:
-        """What the last JoinGroup request subscribed to."""
-        return self._member.joined_topics
+    def member(self) -> MemberState:
+        """The machine as it is now. It is replaced as a whole, so any thread may look."""
+        return self._member
 
-    @property
-    def in_group(self) -> bool:
-        """Whether the coordinator counts this member in, as far as we know."""
-        return self._member.in_group
-
-    @property
-    def membership(self) -> Membership:
-        """What requests say of this member."""
-        return self._member.membership
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether this member has left for good."""
-        return self._member.phase is Phase.CLOSED
+    retries_commits = True
 
     @property
     def join_under_way(self) -> Any:
         """Done when the JoinGroup or SyncGroup that the machine waits for is answered; None without one."""
-        if self._member.phase not in (Phase.JOINING, Phase.SYNCING) or self._joins.are_answered:
+        if not self._member.join.is_under_way or self._session.joins_are_answered:
             return None
-        return self._joins.under_way
+        return self._session.join_task
 
     def join_may_be_due(self) -> None:
         """Look whether the machine wants a join. From any thread."""
         if not self._member.closing:  # Afterwards there is nothing left that could be notified.
             self._join_wanted.notify()
 
-    @property
-    def committable(self) -> Partitions:
-        """The partitions that a commit requested at this moment may carry."""
-        return self._member.committable
-
     def start(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Run something on the I/O thread, from any thread; a future."""
         return self._manager.call_soon(function, *arguments)
 
-    def start_and_knock(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The same; when it is done, the user's thread looks."""
-        return self.start(function, *arguments).add_both(lambda _: self._fetcher.knock())
+    def start_and_wake(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """The same; when it is done, the user's thread is woken."""
+        return self.start(function, *arguments).add_both(lambda _: self._fetcher.wake())
 
-    def _begin(self, task: Callable[..., Any], *arguments: Any) -> Any:
-        """The same as `start` for what reports all errors by itself: another one is the end of us."""
-        return self.start(task, *arguments).add_errback(self._broken)
-
-    def _join_ended(self, _: object) -> None:
-        self.join_may_be_due()
+    def _spawn(self, task: Coroutine[Any, Any, None]) -> Any:
+        """The same for a task that reports all errors by itself: another error ends the consumer."""
+        return self._manager.call_soon(task).add_errback(self._broken)
 
     def _broken(self, error: BaseException) -> None:
         if not self._member.closing:
@@ -232,16 +200,17 @@ class CooperativeCoordinator(GroupRequests):
     def _show_membership(self) -> None:
         # kafka-python's names, for `group_metadata`, for its metrics and for those who look.
         member, membership = self._member, self._member.membership
+        states: Any = base.MemberState  # pyright: ignore[reportAttributeAccessIssue]  # its stubs are of 2.x
         with self._lock:
-            if member.phase in (Phase.JOINING, Phase.SYNCING):
-                self.state = MemberState.REBALANCING
+            if member.join.is_under_way:
+                self.state = states.REBALANCING
             else:
-                self.state = MemberState.STABLE if member.in_group else MemberState.UNJOINED
-            # Who has lost partitions and was not told yet shows what he was: offsets that he sends in a
-            # transaction are refused for it. A broker takes them from somebody who is no member at all.
+                self.state = states.STABLE if member.in_group else states.UNJOINED
+            # A user whose partitions are lost and who was not told yet goes on with the old generation, for
+            # which transactional offsets are refused. A broker takes them without a membership.
             if member.in_group or not member.owned:
-                strategy = self._joins.strategy
-                self._generation = Generation(membership.generation, membership.member_id, strategy)
+                of_member = (membership.generation, membership.member_id, self._session.strategy)
+                self._generation = base.Generation(*of_member)
 
     def _may_deliver(self, partition: Partition) -> bool:
         # `_member` is replaced as a whole, so any thread may look.
@@ -254,30 +223,30 @@ class CooperativeCoordinator(GroupRequests):
 
         Raises what the user has to know, what the listener raised included.
         """
-        self._fetcher.answer_the_door()
-        if not self._subscription.partitions_auto_assigned() and self.listening.asked is None:
+        self._fetcher.reset_wakeup()
+        if not self._subscription.partitions_auto_assigned() and self.listener_calls.asked is None:
             by_hand: bool = super().poll(timeout_ms)
             return by_hand
-        is_first = self.polled_at == _NEVER
-        self.polled_at = time.monotonic()
+        is_first = self._polled_at == _NEVER
+        self._polled_at = time.monotonic()
         self.heartbeat.poll()
         self.hold.end()
         if is_first:
-            self._begin(self._heartbeats.run)
-            self._begin(self._joining_task)
+            self._spawn(self._session.send_heartbeats())
+            self._spawn(self._joining_task())
         self.errors.raise_next()
         self.subscription_may_have_changed()
-        if self._member.stalled:
+        if self._member.poll_interval_exceeded:
             self.on_io_thread(self.handle, Polled())
-        self.listening.call()
+        self.listener_calls.call()
         self.hold.end()  # A transaction that the listener began has ended with its call.
-        self.listening.raise_error()
+        self.listener_calls.raise_error()
         self._invoke_completed_offset_commit_callbacks()
         self._maybe_auto_commit_offsets_async()
         return True
 
     def time_to_next_poll(self) -> float:
-        """Seconds that the user's thread may wait for records, unless somebody knocks."""
+        """Seconds that the user's thread may wait for records, unless it is woken."""
         if not self._subscription.partitions_auto_assigned():
             by_hand: float = super().time_to_next_poll()
             return by_hand
@@ -307,7 +276,7 @@ class CooperativeCoordinator(GroupRequests):
         self._maybe_auto_commit_offsets_sync(timeout_ms=self.config["session_timeout_ms"])
         self._subscribed = None
         self.on_io_thread(self.handle, SubscriptionChanged(frozenset()))
-        self.listening.call(is_committed=True)
+        self.listener_calls.call(is_committed=True)
         self.hold.end()
 
     def maybe_leave_group(self, reason: str | None = None, timeout_ms: float | None = None) -> None:
@@ -327,9 +296,14 @@ class CooperativeCoordinator(GroupRequests):
 
     def on_io_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Run something there and wait for it."""
-        if threading.current_thread() is self._net._io_thread:
+        if self.is_on_io_thread:
             return function(*arguments)
         return self._net.run(function, *arguments)
+
+    @property
+    def is_on_io_thread(self) -> bool:
+        """Whether this is kafka-python's I/O thread."""
+        return bool(threading.current_thread() is self._net._io_thread)
 
     # ---- commits
 
@@ -342,9 +316,8 @@ class CooperativeCoordinator(GroupRequests):
             return
         require_offsets(offsets)
         self._invoke_completed_offset_commit_callbacks()
-        if timeout_ms is None:
-            timeout_ms = self.config["request_timeout_ms"]
-        self._net.run(self.commits.commit, offsets, timeout_ms)
+        longest_ms: float = self.config["request_timeout_ms"] if timeout_ms is None else timeout_ms
+        self._net.run(self._session.commits.commit, offsets, longest_ms / 1000)
 
     def commit_offsets_async(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], callback: Any = None
@@ -352,9 +325,9 @@ class CooperativeCoordinator(GroupRequests):
         """The same without waiting: a future, and `callback(offsets, None or error)` in a later poll."""
         if not self._subscription.partitions_auto_assigned():
             return super().commit_offsets_async(offsets, callback)
-        if threading.current_thread() is not self._net._io_thread:
+        if not self.is_on_io_thread:
             self._invoke_completed_offset_commit_callbacks()  # So that these cannot pile up either.
-        return self.commits.start(offsets, callback or self.config["default_offset_commit_callback"])
+        return self._async_commits.start(offsets, callback or self.config["default_offset_commit_callback"])
 
     def _invoke_completed_offset_commit_callbacks(self) -> None:
         if not self._is_calling_back:  # A callback may commit again.
@@ -365,7 +338,7 @@ class CooperativeCoordinator(GroupRequests):
                 self._is_calling_back = False
 
     def _commit_offsets_async_on_complete(self, offsets: object, outcome: object) -> None:
-        # An automatic one: kafka-python tells the user's callback, and by default nobody.
+        # An automatic one: kafka-python tells the user's callback, if there is one.
         if isinstance(outcome, Exception):
             log.warning("group %r: automatic commit: %s", self.group_id, outcome)
         super()._commit_offsets_async_on_complete(offsets, outcome)
@@ -395,17 +368,56 @@ class CooperativeCoordinator(GroupRequests):
         if self._subscription.subscribed_pattern:
             await self.wait_for(self._cluster.request_update(), self.config["request_timeout_ms"])
         if self._is_join_due:
-            self.handle(AboutToJoin(self._joins.protocol))
+            self.handle(AboutToJoin(self._session.protocol))
 
     @property
     def _is_join_due(self) -> bool:
         # An earlier join may still be unanswered, given up by the machine: a broker has to see the end of it.
-        return self._member.must_join and self._joins.are_answered and not self.hold.is_held
+        return self._member.must_join and self._session.joins_are_answered and not self.hold.is_held
 
-    def was_assigned(self) -> None:
-        """Look whether topics have changed meanwhile, and send heartbeats sooner for a second round."""
+    # ---- what the session asks
+
+    def assigned(self, partitions: Partitions, *, racks: bool) -> None:
+        """Watch the topics that make this member rejoin when they change."""
+        watch_topics_if_static(self, {topic for topic, _ in partitions}, racks=racks)
         self._rejoin_if_topics_changed()
-        self._heartbeats.expect_another_round()
+
+    async def assign(self, assignor: EagerAssignor, joined: JoinGroupResponse) -> Mapping[str, bytes]:
+        """The assignment of each member, by a leader."""
+        eager = self._session.protocol is RebalanceProtocol.EAGER
+        try:
+            return await leading.assign(self, assignor, joined, eager=eager)
+        except Exception:
+            log.exception("group %r: the leader could not assign", self.group_id)
+            raise
+
+    def partition_count(self, topic: str) -> int | None:
+        """How many partitions the metadata show of a topic."""
+        known = self._cluster.partitions_for_topic(topic)
+        return None if known is None else len(known)
+
+    async def refresh_metadata(self) -> None:
+        """Get newer metadata, if they come soon."""
+        await leading.refresh_soon(self)
+
+    def seconds_since_poll(self) -> float:
+        """How long ago the user polled."""
+        return time.monotonic() - self._polled_at
+
+    async def raise_to_user(self, error: Exception) -> None:
+        """Raise an error in `poll`, and wait until it was raised."""
+        await self.errors.raise_in_poll(error)
+
+    def heartbeat_ended(self, error: Exception | None, *, accepted: bool) -> None:
+        """A heartbeat was answered, or not."""
+        if accepted:
+            self.errors.withdraw(Source.HEARTBEAT)
+            return
+        self.heartbeat.fail_heartbeat()
+        if error is not None:
+            self.errors.raise_in_poll(error, Source.HEARTBEAT)
+
+    # ---- metadata
 
     def _handle_metadata_update(self, cluster: Any) -> None:
         if not self._is_built:  # The I/O thread is faster than the constructor.
@@ -448,38 +460,19 @@ class CooperativeCoordinator(GroupRequests):
         """The user wants this member to join again."""
         self.start(self.handle, RejoinRequested(reason))
 
+    @property
     def knows_topics_of_group(self) -> bool:
         """Whether there are metadata of all topics that this leader watches."""
         topics = self._subscription.group_subscription()
         return all(self._cluster.partitions_for_topic(topic) is not None for topic in topics)
 
     def stop_leading(self) -> None:
-        """A join begins: only who leads again watches the topics of others."""
+        """A join begins: only a member that leads again watches the topics of others."""
         self._is_leader = False
         self._assignment_snapshot = None
         self._subscription.reset_group_subscription()
 
     # ---- leaving
-
-    async def _leave(self, member_id: str, reason: str) -> None:
-        log.info("group %r: leaving: %s", self.group_id, reason)
-        join_given_up = self._joins.under_way
-        try:
-            await self.ensure_coordinator_ready_async(timeout_ms=LOOKUP_BEFORE_LEAVING_S * 1000)
-            await self.send(requests.leave_group(self.group_id, member_id, self.group_instance_id, reason))
-        except Errors.KafkaError as error:
-            log.info("group %r: could not leave, the session will end by itself: %s", self.group_id, error)
-        except Exception as error:
-            self.unexpected("could not leave, the session will end by itself", error)
-        if self._joins.under_way is join_given_up and not self._joins.are_answered:
-            # Kafka 4.4 never answers the SyncGroup of a member that leaves while it waits for it.
-            self._manager.close(node_id=self._joining_id)
-
-    def _leave_in_any_case(self) -> None:
-        """Leave where the machine cannot say so any more."""
-        member_id = self._member.membership.member_id
-        if self._leaving is None and member_id and not self._member.settings.static:
-            self._leaving = self._begin(self._leave, member_id, "an error")
 
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
         """Commit if commits are automatic, revoke what is owned (or lose it), and leave the group."""
@@ -488,35 +481,20 @@ class CooperativeCoordinator(GroupRequests):
         self.on_io_thread(self.errors.expect_no_poll)
         try:
             self.on_io_thread(self.handle, CloseRequested())
-            self.listening.call(is_committed=True)
+            self.listener_calls.call(is_committed=True)
         except Exception as error:
             self.unexpected("it is closed without regard to what is under way", error)
-            self.listening.tell_lost(self._member.owned)
-            self.on_io_thread(self._leave_in_any_case)
-        if self._leaving is not None:
+            self.listener_calls.tell_lost(self._member.owned)
+            self.on_io_thread(self._session.leave_in_any_case)
+        if self._session.leave_task is not None:
             try:
-                self._net.run(self.wait_for, self._leaving, timeout_ms)
+                self._net.run(self.wait_for, self._session.leave_task, timeout_ms)
             except Errors.KafkaTimeoutError as error:
                 log.info("group %r: leaving was not answered: %s", self.group_id, error)
         self._join_wanted.notify()
-        self._heartbeats.stop()
+        self._session.stop_heartbeats()
         self._cluster.remove_listener(WeakMethod(self._handle_metadata_update))
         try:
-            self._net.run(self._close_connections)
+            self._net.run(self.close_connections)
         except Exception as error:
             log.info("group %r: its connections are closed by kafka-python: %r", self.group_id, error)
-
-    async def _close_connections(self) -> None:
-        """Close all connections while the I/O thread still runs.
-
-        One that is being written to is closed when that is done. kafka-python ends the thread before that,
-        and leaves the socket open.
-        """
-        self._manager.close()
-        for connection in tuple(self._manager._conns.values()):
-            transport = connection.transport
-            try:
-                await self.wait_for(connection.close_future, _FLUSH_S * 1000)
-            except Errors.KafkaError:
-                if transport is not None:
-                    transport._close()

@@ -7,13 +7,13 @@ comes late never takes the place of what the user has set.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeAlias
 
 from kafka.errors import NoOffsetForPartitionError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from kafka_assignors.rebalance.values import Partitions
+from kafka_assignors.rebalance.events import Partitions
 
 __all__ = ["Positions"]
 
@@ -21,10 +21,19 @@ Wanted: TypeAlias = Mapping[TopicPartition, object]
 """Partitions with what `missing_positions` tells them apart by: one that left and came back is another."""
 
 
+class _Coordinator(Protocol):
+    """What the lookups need of the coordinator."""
+
+    def start_and_wake(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
+    async def fetch_committed_offsets_async(
+        self, partitions: set[TopicPartition]
+    ) -> Mapping[TopicPartition, OffsetAndMetadata]: ...
+
+
 class Positions:
     """Looks up positions for one coordinator."""
 
-    def __init__(self, coordinator: Any, subscription: Any) -> None:
+    def __init__(self, coordinator: _Coordinator, subscription: Any) -> None:
         self._coordinator = coordinator
         self._subscription = subscription
         self._lookup: Any = None
@@ -40,7 +49,7 @@ class Positions:
             missing = self._subscription.missing_positions()
             wanted = {tp: state for tp, state in missing.items() if tp in deliverable}
             if wanted:
-                self._lookup = self._coordinator.start_and_knock(self._committed, wanted)
+                self._lookup = self._coordinator.start_and_wake(self._committed, wanted)
         elif lookup.is_done:
             self._lookup = None
             if lookup.exception is not None:

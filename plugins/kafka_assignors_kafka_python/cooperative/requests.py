@@ -1,4 +1,4 @@
-"""Requests to the coordinator of a group, and what their answers say to the machine.
+"""Requests to the coordinator of a group.
 
 The versions are those that kafka-python's own coordinator sends: the newest that both sides know, up to a
 limit where a later one would mean something else.
@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kafka import errors as Errors
 from kafka.protocol.consumer import (  # pyright: ignore[reportMissingImports]  # its stubs are of 2.x
     HeartbeatRequest,
     JoinGroupRequest,
@@ -23,14 +22,10 @@ from kafka.protocol.consumer.metadata import (  # pyright: ignore[reportMissingI
 )
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from kafka_assignors.rebalance.answers import decisive_error, is_transient
-from kafka_assignors.rebalance.values import Membership, Partition, SendJoin
+from kafka_assignors.rebalance.events import Membership
 
 __all__ = [
-    "commit_error",
-    "error_of",
     "heartbeat",
-    "is_transient",
     "join_group",
     "leave_group",
     "offset_commit",
@@ -40,44 +35,25 @@ __all__ = [
 _LONGEST_REASON = 255
 
 
-def error_of(error_code: int, group_id: str) -> Errors.KafkaError:
-    """The exception for an error code that no waiting mends."""
-    kind = Errors.for_code(error_code)
-    if kind in (Errors.GroupAuthorizationFailedError, Errors.GroupMaxSizeReachedError):
-        return kind(group_id)
-    return kind(f"the coordinator of group {group_id!r} answered error {error_code}")
-
-
-def commit_error(failed: Mapping[Partition, int], group_id: str) -> Errors.KafkaError:
-    """The exception for a commit of which some partitions failed for good, with these error codes."""
-    code, partitions = decisive_error(failed)
-    if Errors.for_code(code) is Errors.TopicAuthorizationFailedError:
-        return Errors.TopicAuthorizationFailedError({topic for topic, _ in partitions})
-    error = error_of(code, group_id)
-    if not isinstance(error, Errors.GroupAuthorizationFailedError):
-        names = ", ".join(f"{topic}-{number}" for topic, number in partitions)
-        error.args = (f"{error.args[0]} to the commit of {names}",)
-    return error
-
-
 def join_group(
-    join: SendJoin,
     group_id: str,
     instance_id: str | None,
     session_timeout_ms: int,
     rebalance_timeout_ms: int,
+    member_id: str,
     protocols: Iterable[tuple[str, bytes]],
+    reason: str,
 ) -> Any:
     """A JoinGroup request that offers all strategies at once: `protocols` are (name, subscription)."""
     return JoinGroupRequest(
         group_id=group_id,
         session_timeout_ms=session_timeout_ms,
         rebalance_timeout_ms=rebalance_timeout_ms,
-        member_id=join.membership.member_id,
+        member_id=member_id,
         group_instance_id=instance_id,
         protocol_type=ConsumerProtocolType,
         protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name, data) for name, data in protocols],
-        reason=join.reason[:_LONGEST_REASON],
+        reason=reason[:_LONGEST_REASON],
         # From 9 on a static leader that was restarted is told to assign nothing, which is another dialogue.
         max_version=8,
     )

@@ -19,15 +19,30 @@ cannot join before this call returns: hence `request_timeout_ms`, as for every c
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from kafka import errors as Errors
 
 __all__ = ["JoinHold"]
 
 log = logging.getLogger("kafka_assignors_kafka_python")
+
+
+class _Coordinator(Protocol):
+    """What the hold needs of the coordinator."""
+
+    group_id: str
+    config: Mapping[str, Any]
+
+    @property
+    def join_under_way(self) -> Any: ...
+    @property
+    def is_on_io_thread(self) -> bool: ...
+    def on_io_thread(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
+    def join_may_be_due(self) -> None: ...
+    async def wait_for(self, future: Any, timeout_ms: float | None) -> Any: ...
 
 
 class JoinHold:
@@ -38,15 +53,14 @@ class JoinHold:
         has_returned_records: whether the application ever got a record.
     """
 
-    def __init__(self, coordinator: Any) -> None:
+    def __init__(self, coordinator: _Coordinator) -> None:
         self.is_held = False
         self.has_returned_records = False
         self._coordinator = coordinator
 
     def begin(self) -> None:
         """A transaction may be open from now on. From any thread."""
-        on_io_thread = threading.current_thread() is self._coordinator._net._io_thread
-        if on_io_thread:
+        if self._coordinator.is_on_io_thread:
             self.is_held = True  # A coroutine of the listener, in `poll`.
         else:
             self._coordinator.on_io_thread(self._begin)

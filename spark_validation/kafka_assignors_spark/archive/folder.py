@@ -43,6 +43,10 @@ class Folder:
             return []
         return sorted(str(status.getPath().getName()) for status in self._files.listStatus(path))
 
+    def size(self, name: str) -> int:
+        """The length of a file in bytes."""
+        return int(self._files.getFileStatus(self._hadoop_path(name)).getLen())
+
     def read(self, name: str) -> str:
         stream = self._files.open(self._hadoop_path(name))
         try:

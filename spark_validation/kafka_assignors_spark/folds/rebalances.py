@@ -24,7 +24,7 @@ of a few.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -214,77 +214,115 @@ class _Held:
 _NOBODY = _Held({})
 
 
-class RebalanceFolder:
-    """Folds the records of one group, in order, into rebalances: `feed` each record, then `finish`."""
+@dataclass(slots=True)
+class GivenBefore:
+    """What the members of a group were given in its last few records: what shows that records are lost.
 
-    def __init__(self) -> None:
-        self._incarnation: int | None = None
-        self._last: Generation | None = None
-        self._held = _NOBODY  # after the last record
-        self._before = _NOBODY  # before the rebalance that is open
-        self._open: list[Generation] = []  # the generations of a rebalance that has not come to its end
-        self._lost = False
-        self._given = GivenBefore()
+    `given` has the assignments by member id, the oldest first.
+    """
+
+    given: dict[str, tuple[TopicPartitions, ...]] = field(default_factory=dict)
+
+    def remember(self, record: Generation) -> None:
+        """Note what the record gives; members that are no longer in the group are forgotten."""
+        self.given = {
+            member.member_id: (*self.given.get(member.member_id, ()), member.assigned)[-_REMEMBERED:]
+            for member in record.members.values()
+        }
+
+    def shows_loss(self, record: Generation, last_generation: int) -> bool:
+        """Whether a record between the last one and this one is missing.
+
+        Skipped numbers alone show nothing, unless the records of a KIP-848 group say that they are lost. A
+        member that claims, as of a skipped generation, what no record before it gave it, has got it from a
+        generation that was delivered, and so was recorded. (Claiming what it once had does not count: Java's
+        consumer takes over a generation's number when it joins, before it is given anything, and may not have
+        seen its last assignment when the next join begins.)
+        """
+        return record.lost > 0 or any(
+            last_generation < member.owned_generation < record.generation
+            and not _were_given(member.owned, self.given.get(member.member_id, ()))
+            for member in record.members.values()
+            if record.skipped and member.owned
+        )
+
+
+@dataclass(slots=True)
+class RebalanceFolder:
+    """Folds the records of one group, in order, into rebalances: `feed` each record, then `finish`.
+
+    The fields are all that it remembers, and what `replay_state` writes: who held what after the last record
+    (`held`) and `before` the rebalance that is open, and the generations of a rebalance that has not come to
+    its end (`open`), of which `lost` says that records in it are missing.
+    """
+
+    incarnation: int | None = None
+    last: Generation | None = None
+    held: _Held = _NOBODY
+    before: _Held = _NOBODY
+    open: list[Generation] = field(default_factory=list)
+    lost: bool = False
+    given: GivenBefore = field(default_factory=GivenBefore)
 
     def feed(self, record: Generation) -> Iterator[Rebalance | Replacement]:
         """Whatever this record completes."""
-        if record.incarnation != self._incarnation:
+        if record.incarnation != self.incarnation:
             yield from self.finish()
-            self._incarnation, self._last = record.incarnation, None
-            self._held = _Held({}, problem=HISTORY_STARTS) if record.starts_late else _NOBODY
+            self.incarnation, self.last = record.incarnation, None
+            self.held = _Held({}, problem=HISTORY_STARTS) if record.starts_late else _NOBODY
 
         if record.empty:
             yield from self.finish()
-            self._held = _Held({}, record.generation)
-        elif record.replacement and self._last is not None and not self._last.empty:
-            if self._open:
-                self._open[-1] = replace(record, skipped=self._open[-1].skipped)
-            self._held = _held_after(record)
-            yield Replacement(record.group, _new_ids(self._last, record))
+            self.held = _Held({}, record.generation)
+        elif record.replacement and self.last is not None and not self.last.empty:
+            if self.open:
+                self.open[-1] = replace(record, skipped=self.open[-1].skipped)
+            self.held = _held_after(record)
+            yield Replacement(record.group, _new_ids(self.last, record))
         else:
-            if not self._open:
-                self._before, self._lost = self._held, False
-            self._open.append(record)
-            self._lost = self._lost or self._given.shows_loss(record, self._held.generation)
-            unfinished = _hand_over_unfinished(record, self._held)
-            self._held = _held_after(record)
+            if not self.open:
+                self.before, self.lost = self.held, False
+            self.open.append(record)
+            self.lost = self.lost or self.given.shows_loss(record, self.held.generation)
+            unfinished = _hand_over_unfinished(record, self.held)
+            self.held = _held_after(record)
             if not unfinished:
                 yield self._close(None)
-        self._given.remember(record)
-        self._last = record
+        self.given.remember(record)
+        self.last = record
 
     def finish(self) -> Iterator[Rebalance]:
         """The hand-over that no record ends, if there is one."""
-        if self._open:
+        if self.open:
             yield self._close(UNFINISHED)
 
     def _close(self, problem: str | None) -> Rebalance:
-        first, last = self._open[0], self._open[-1]
-        if not all(record.decodes for record in self._open):
+        first, last = self.open[0], self.open[-1]
+        if not all(record.decodes for record in self.open):
             problem = DOES_NOT_DECODE
         elif last.problem:
             problem = last.problem
-        elif self._before.problem:
-            problem = self._before.problem
-        elif self._lost:
+        elif self.before.problem:
+            problem = self.before.problem
+        elif self.lost:
             problem = RECORDS_LOST
         rebalance = Rebalance(
             group=last.group,
             generation=last.generation,
             first_generation=first.generation,
-            generations=len(self._open),
+            generations=len(self.open),
             offset=last.offset,
             timestamp=last.timestamp,
             protocol=last.protocol,
             members=last.members,
-            prior=self._before.members,
-            prior_generation=self._before.generation,
+            prior=self.before.members,
+            prior_generation=self.before.generation,
             recorded={member.member_id: member.assigned for member in last.members.values()},
-            skipped=sum(record.skipped for record in self._open),
+            skipped=sum(record.skipped for record in self.open),
             problem=problem,
             type=last.type,
         )
-        self._open = []
+        self.open = []
         return rebalance
 
 
@@ -303,36 +341,6 @@ def _new_ids(before: Generation, after: Generation) -> dict[str, str]:
         for member in before.members.values()
         if member.instance_id in ids and member.member_id != ids[member.instance_id]
     }
-
-
-class GivenBefore:
-    """What the members of a group were given in its last few records: what shows that records are lost."""
-
-    def __init__(self) -> None:
-        self._given: dict[str, tuple[TopicPartitions, ...]] = {}  # by member
-
-    def remember(self, record: Generation) -> None:
-        """Note what the record gives; members that are no longer in the group are forgotten."""
-        self._given = {
-            member.member_id: (*self._given.get(member.member_id, ()), member.assigned)[-_REMEMBERED:]
-            for member in record.members.values()
-        }
-
-    def shows_loss(self, record: Generation, last_generation: int) -> bool:
-        """Whether a record between the last one and this one is missing.
-
-        Skipped numbers alone show nothing, unless the records of a KIP-848 group say that they are lost. A
-        member that claims, as of a skipped generation, what no record before it gave it, has got it from a
-        generation that was delivered, and so was recorded. (Claiming what it once had does not count: Java's
-        consumer takes over a generation's number when it joins, before it is given anything, and may not have
-        seen its last assignment when the next join begins.)
-        """
-        return record.lost > 0 or any(
-            last_generation < member.owned_generation < record.generation
-            and not _were_given(member.owned, self._given.get(member.member_id, ()))
-            for member in record.members.values()
-            if record.skipped and member.owned
-        )
 
 
 def _were_given(claimed: TopicPartitions, assignments: Sequence[TopicPartitions]) -> bool:

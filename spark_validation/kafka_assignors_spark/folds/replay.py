@@ -16,9 +16,8 @@ Pure Python without Spark, one record at a time.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -37,6 +36,7 @@ from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.consumption import consumptions, partitions_of, recorded_consumptions
 from kafka_assignors_spark.folds.leader_view import leader_view
 from kafka_assignors_spark.folds.rebalances import Generation, Rebalance, RebalanceFolder, Replacement
+from kafka_assignors_spark.folds.replay_state import read_state, write_state
 from kafka_assignors_spark.options import RECORDED, Mode
 from kafka_assignors_spark.timestamps import to_micros
 
@@ -106,6 +106,14 @@ class _Prior:
     generation: int
 
 
+@dataclass(slots=True)
+class _State:
+    """All that the replay of a group remembers; `rollout` has what each strategy gave last in its own."""
+
+    folder: RebalanceFolder = field(default_factory=RebalanceFolder)
+    rollout: dict[str, _Prior] = field(default_factory=dict)
+
+
 class GroupReplay:
     """The replay of one group: `feed` each record in order, then `finish`.
 
@@ -127,24 +135,23 @@ class GroupReplay:
         self._modes = tuple(modes)
         self._pauses = pauses
         self._recorded = recorded
-        self._folder = RebalanceFolder()
-        self._rollout: dict[str, _Prior] = {}
+        self._state = _State()
 
     def state(self) -> bytes:
         """What is remembered of the records so far; its size is that of a few generations."""
-        return pickle.dumps((self._folder, self._rollout), pickle.HIGHEST_PROTOCOL)
+        return write_state(self._state)
 
     def restore(self, state: bytes) -> None:
-        """Go on from a `state` that the same version of this package gave."""
-        self._folder, self._rollout = pickle.loads(state)
+        """Go on from a `state` that the same version of this package gave. `StateError` if it is none."""
+        self._state = read_state(_State, state)
 
     def feed(self, record: Generation) -> Iterator[Replayed]:
         """The rebalance that this record completes, if it does, under every strategy."""
-        yield from self._replay(self._folder.feed(record))
+        yield from self._replay(self._state.folder.feed(record))
 
     def finish(self) -> Iterator[Replayed]:
         """What is left when there are no more records."""
-        yield from self._replay(self._folder.finish())
+        yield from self._replay(self._state.folder.finish())
 
     def _replay(self, items: Iterable[Rebalance | Replacement]) -> Iterator[Replayed]:
         for item in items:
@@ -154,9 +161,9 @@ class GroupReplay:
                 yield from self._rebalance(item)
 
     def _rename(self, new_ids: Mapping[str, str]) -> None:
-        for name, prior in self._rollout.items():
+        for name, prior in self._state.rollout.items():
             renamed = {new_ids.get(member_id, member_id): had for member_id, had in prior.members.items()}
-            self._rollout[name] = replace(prior, members=renamed)
+            self._state.rollout[name] = replace(prior, members=renamed)
 
     def _rebalance(self, rebalance: Rebalance) -> Iterator[Replayed]:
         subscribed = {topic for member in rebalance.members.values() for topic in member.topics}
@@ -198,15 +205,15 @@ class GroupReplay:
                     row, _ = _led(row, strategy, group, least)
                     yield self._paused(row, group, production, consumptions(strategy))
                     continue
-                had = self._rollout.get(name, production) if rebalance.prior else production
+                had = self._state.rollout.get(name, production) if rebalance.prior else production
                 own = _group(rebalance, view.topics, had)
                 row, settled = _led(row, strategy, own, None)
                 yield self._paused(row, own, had, consumptions(strategy))
-                self._rollout[name] = (
+                self._state.rollout[name] = (
                     had if settled is None else _Prior(settled.members, rebalance.generation)
                 )
         if group is None:
-            self._rollout = dict.fromkeys(self._strategies, after)
+            self._state.rollout = dict.fromkeys(self._strategies, after)
 
     def _least_moved(self, group: Group) -> int | None:
         """None where nobody asks: a rollout starts from elsewhere."""

@@ -3,80 +3,127 @@
 | file | |
 |---|---|
 | `replay.json` | what is replayed: a directory serves one replay and no other |
-| `slice=00000/` … | the slices that are done, as Parquet, with the `_SUCCESS` that Spark writes last |
+| `slice=00000/` … | the slices, as Parquet |
+| `slice=00000/_rows.json` … | written last: how many rows the slice has, and a digest of them |
 
-It may be anywhere that Hadoop can write. Slices hold the state of giant groups as Python pickles: whoever can
-write to the directory can run code in the replay that goes on from it.
-"""
+It may be anywhere that Hadoop can write. Its files are read as untrusted: none of them can run code, and one
+that @@"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+from kafka_assignors_spark.archive.folder import Folder
 from kafka_assignors_spark.jobs.replay import PIECE
-from kafka_assignors_spark.options import ReplayError
+from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, one_line
+from kafka_assignors_spark.options import RECORDED, ReplayError
 
 __all__ = ["Checkpoint"]
 
-_DESCRIPTION = "replay.json"
+_DESCRIPTION, _ROWS = "replay.json", "_rows.json"
+
+_NEVER_NULL = (
+    "group",
+    "lane",
+    "offset",
+    "generation",
+    "timestamp",
+    "strategy",
+    "mode",
+    "generations",
+    "members",
+)
+"""Columns of `PIECE` that every rebalance has."""
+
+_MOST_MORE = 1 << 20
+"""How much longer than twice the description of this replay that of another may be, in bytes."""
 
 
 class Checkpoint:
     """A shelf of slices (see `slices`) that outlives the process.
 
-    `describes` says what is replayed, in terms of what `json.dumps` takes. `ReplayError` if the directory is
-    that of another replay, naming what differs.
+    `describes` says what is replayed, in terms of what `json.dumps` takes: among it the `modes`, and the
+    `strategies` with their versions. `ReplayError` if the directory is that of another replay, naming what
+    differs, or if a file in it is not what a replay writes.
     """
 
     def __init__(self, spark: SparkSession, path: str, describes: Mapping[str, Any]) -> None:
         self._spark = spark
-        self._path = path.rstrip("/")
+        self._folder = Folder(spark, path)
+        self._strategies = [RECORDED, *(name for name, _ in describes["strategies"])]
+        self._modes = describes["modes"]
         text = json.dumps(describes, indent=1, sort_keys=True)
-        if not self._exists(_DESCRIPTION):
-            self._write(_DESCRIPTION, text)
+        if not self._folder.exists(_DESCRIPTION):
+            self._folder.write(_DESCRIPTION, text)
             return
-        before = json.loads(
-            "\n".join(row[0] for row in spark.read.text(f"{self._path}/{_DESCRIPTION}").collect())
-        )
+        before = self._json(_DESCRIPTION, 2 * len(text.encode()) + _MOST_MORE)
         now = json.loads(text)
         if before != now:
             differing = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
             raise ReplayError(
-                f"{self._path}: this is the checkpoint of another replay: {', '.join(differing)} "
+                f"{self._folder.path}: this is the checkpoint of another replay: {', '.join(differing)} "
                 f"{'differs' if len(differing) == 1 else 'differ'}; remove it, or give another directory"
             )
 
     def keep(self, number: int, rows: DataFrame) -> DataFrame:
         """The rows of this slice: those that are here, or else `rows`, written now."""
         name = f"slice={number:05d}"
-        if not self._exists(f"{name}/_SUCCESS"):
-            rows.write.mode("overwrite").parquet(f"{self._path}/{name}")
-        return self._spark.read.schema(PIECE).parquet(f"{self._path}/{name}")
+        marker = f"{name}/{_ROWS}"
+        done = self._folder.exists(marker)
+        if not done:
+            rows.write.mode("overwrite").parquet(self._folder.at(name))
+        kept = self._spark.read.schema(PIECE).parquet(self._folder.at(name))
+        sums = self._sums(name, kept)
+        if not done:
+            self._folder.write(marker, json.dumps(sums))
+        elif self._json(marker, _MOST_MORE) != sums:
+            raise self._refused(name, "these are not the rows that were written")
+        return kept
 
-    # Hadoop's file system, through the JVM: the directory may be anywhere.
-
-    def _file(self, name: str) -> tuple[Any, Any]:
-        jvm: Any = self._spark._jvm
-        context: Any = self._spark._jsc
-        path = jvm.org.apache.hadoop.fs.Path(f"{self._path}/{name}")
-        return path.getFileSystem(context.hadoopConfiguration()), path
-
-    def _exists(self, name: str) -> bool:
-        files, path = self._file(name)
-        return bool(files.exists(path))
-
-    def _write(self, name: str, text: str) -> None:
-        """As a whole: under another name first."""
-        files, path = self._file(name)
-        _, part = self._file(f"_{name}.part")
-        stream = files.create(part, True)
+    def _sums(self, name: str, kept: DataFrame) -> dict[str, int]:
+        """The number of rows and a digest of them. It takes reading all of the slice, so that what is wrong
+        with a file of it shows here."""
+        of_rebalance = reduce(or_, (F.col(column).isNull() for column in _NEVER_NULL))
+        unknown = ~F.col("strategy").isin(self._strategies) | ~F.col("mode").isin(self._modes)
+        of_state = F.col("group").isNull() | F.col("lane").isNull()
+        wrong = F.when(F.col("state").isNull(), of_rebalance | unknown).otherwise(of_state)
+        sums = kept.agg(
+            F.count("*").alias("rows"),
+            F.coalesce(F.bit_xor(F.xxhash64(*kept.columns)), F.lit(0)).alias("digest"),
+            F.count(F.when(wrong, 1)).alias("wrong"),
+        )
         try:
-            stream.write(bytearray(text.encode()))
-        finally:
-            stream.close()
-        if not files.rename(part, path):
-            raise ReplayError(f"{self._path}: cannot write {name}")
+            row = sums.collect()[0].asDict()
+        except SPARK_ERRORS as error:
+            raise self._refused(name, f"cannot be read: {one_line(error)}") from error
+        if wrong_rows := row.pop("wrong"):
+            raise self._refused(name, f"{wrong_rows} rows are not of this replay")
+        return row
+
+    def _refused(self, name: str, problem: str) -> ReplayError:
+        return ReplayError(
+            f"{self._folder.path}/{name}: {problem}; remove {self._folder.path} and start again"
+        )
+
+    def _json(self, name: str, most: int) -> dict[str, Any]:
+        """The object in a file of at most so many bytes."""
+        try:
+            if self._folder.size(name) > most:
+                raise self._refused(name, f"is larger than {most} bytes")
+            text = self._folder.read(name)
+        except SPARK_ERRORS as error:
+            raise self._refused(name, f"cannot be read: {one_line(error)}") from error
+        try:
+            read = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise self._refused(name, f"is not JSON: {error}") from None
+        if not isinstance(read, dict):
+            raise self._refused(name, "is not a JSON object")
+        return read

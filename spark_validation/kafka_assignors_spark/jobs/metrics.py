@@ -17,6 +17,7 @@ __all__ = [
     "day",
     "digest",
     "group_facts",
+    "misplaced",
     "record_counts",
     "replayed_facts",
     "verdicts",
@@ -47,6 +48,13 @@ def record_counts(events: DataFrame) -> DataFrame:
         F.unix_micros(F.min("timestamp")).alias("first_timestamp"),
         F.unix_micros(F.max("timestamp")).alias("last_timestamp"),
     )
+
+
+def misplaced(events: DataFrame) -> DataFrame:
+    """One row: how many records have a partition, an offset or a time that no record of Kafka has."""
+    no_number = {name: F.col(name).isNull() | (F.col(name) < 0) for name in ("partition", "offset")}
+    no_place = {**no_number, "timestamp": F.col("timestamp").isNull()}
+    return events.agg(*(F.count(F.when(wrong, 1)).alias(name) for name, wrong in no_place.items()))
 
 
 def digest(events: DataFrame) -> int:
@@ -146,7 +154,7 @@ def group_facts(steps: DataFrame) -> DataFrame:
     in_order = F.array_sort(F.collect_list(F.when(with_members, F.struct("offset", "protocol", "type"))))
 
     def protocols_in(entries: Column) -> Column:
-        return F.array_distinct(F.transform(entries, lambda entry: entry["protocol"]))
+        return F.array_compact(F.array_distinct(F.transform(entries, lambda entry: entry["protocol"])))
 
     return (
         steps.groupBy("group")

@@ -6,17 +6,19 @@ import json
 from collections.abc import Iterable
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BinaryType,
     DataType,
     IntegralType,
+    StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
 )
 
+from kafka_assignors.group import InvalidGroupError
 from kafka_assignors_spark.archive.folder import Folder
 from kafka_assignors_spark.archive.manifest import MANIFEST
 from kafka_assignors_spark.catalogue import Catalogue
@@ -26,6 +28,7 @@ from kafka_assignors_spark.options import ReplayError, ReplayOptions
 from kafka_assignors_spark.schemas import RAW, TOPICS
 from kafka_assignors_spark.source import FORMAT, GroupRecordsReader, GroupRecordsSource, SourceOptions
 from kafka_assignors_spark.source.cluster import SourceError, live_catalogue
+from kafka_assignors_spark.timestamps import FIRST_MICROS, LAST_MICROS
 
 __all__ = ["catalogue_of", "live_records", "recorded_records"]
 
@@ -104,7 +107,10 @@ def catalogue_of(
         rows = _parquet(spark, path)
         if rows is not None:
             topics_over_time = with_micros(_conforming(rows, TOPICS, path))
-            return Catalogue.from_rows(row.asDict() for row in topics_over_time.collect()), ()
+            try:
+                return Catalogue.from_rows(row.asDict() for row in topics_over_time.collect()), ()
+            except InvalidGroupError as error:
+                raise ReplayError(f"{path}: {error}") from None
     return Catalogue(()), ()
 
 
@@ -131,7 +137,18 @@ def _conforming(rows: DataFrame, schema: StructType, path: str) -> DataFrame:
         if not _convertible(found[field.name], field.dataType):
             wanted, is_ = field.dataType.simpleString(), found[field.name].simpleString()
             raise ReplayError(f"{path}: column {field.name} has type {is_}, and should have {wanted}")
-    return rows.select(*(rows[field.name].cast(field.dataType).alias(field.name) for field in schema.fields))
+    return rows.select(*(_value(rows[field.name], field).alias(field.name) for field in schema.fields))
+
+
+def _value(column: Column, field: StructField) -> Column:
+    """The column in the type of the field: null for a number that is too large, and with times that fit."""
+    if isinstance(field.dataType, IntegralType):
+        return column.try_cast(field.dataType)
+    if isinstance(field.dataType, TimestampType):
+        micros = F.unix_micros(column.cast(field.dataType))
+        bounded = F.greatest(F.least(micros, F.lit(LAST_MICROS)), F.lit(FIRST_MICROS))
+        return F.when(micros.isNotNull(), F.timestamp_micros(bounded))
+    return column.cast(field.dataType)
 
 
 def _convertible(found: DataType, wanted: DataType) -> bool:

@@ -17,11 +17,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, StructType
 
+from kafka_assignors.group import quoted
 from kafka_assignors.pauses import PauseModel
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.rebalances import COLUMNS, Generation
 from kafka_assignors_spark.folds.replay import GroupReplay
+from kafka_assignors_spark.folds.replay_state import StateError
 from kafka_assignors_spark.jobs.per_group import apply_to_groups
 from kafka_assignors_spark.options import Mode
 from kafka_assignors_spark.schemas import REPLAYED
@@ -33,6 +35,9 @@ PIECE = StructType([*REPLAYED.fields]).add("lane", IntegerType()).add("state", B
 else."""
 
 _NO_ROW = (None,) * (len(REPLAYED.fields) - 1)
+
+
+_REMEDY = "remove the checkpoint and start again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +110,18 @@ def replay_pieces(
         def eval(self, row: Any) -> Iterator[tuple[Any, ...]]:
             if self._replay is None:
                 self._group, self._lane = row["group"], row["lane"]
+                if not 0 <= self._lane < len(work):
+                    raise StateError(f"{row['file']}: there is no lane {self._lane}; {_REMEDY}")
                 lane = work[self._lane]
                 loaded = {name: load_strategy(name) for name in lane.strategies}
                 self._replay = GroupReplay(catalogue, loaded, lane.modes, model, recorded=lane.recorded)
             self._last = row["last"]
             if row["state"] is not None:
-                self._replay.restore(bytes(row["state"]))
+                try:
+                    self._replay.restore(bytes(row["state"]))
+                except StateError as error:
+                    of = f"{row['file']}: the state of group {quoted(self._group)} does not read"
+                    raise StateError(f"{of}: {error}; {_REMEDY}") from None
                 return
             for replayed in self._replay.feed(Generation.from_row(row)):
                 yield (*replayed.row(), self._lane, None)
@@ -124,11 +135,17 @@ def replay_pieces(
             for replayed in self._replay.finish():
                 yield (*replayed.row(), self._lane, None)
 
-    rows = pieces.select("partition", *COLUMNS, "lane", "last", F.lit(None).cast("binary").alias("state"))
+    nothing = (F.lit(None).cast("binary").alias("state"), F.lit(None).cast("string").alias("file"))
+    rows = pieces.select("partition", *COLUMNS, "lane", "last", *nothing)
     if states is not None:
         # No record has a negative offset, so that a state comes first.
         before = states.select(
-            "group", "lane", "state", F.lit(-1).alias("partition"), F.lit(False).alias("last")
+            "group",
+            "lane",
+            "state",
+            F.input_file_name().alias("file"),
+            F.lit(-1).alias("partition"),
+            F.lit(False).alias("last"),
         )
         rows = rows.unionByName(before, allowMissingColumns=True)
     return apply_to_groups(rows, ("group", "lane"), ("partition", "offset"), GroupReplayer, PIECE)

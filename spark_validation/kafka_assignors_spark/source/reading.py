@@ -16,6 +16,7 @@ from kafka_assignors_confluent import silent_logger
 from kafka_assignors_spark.source.cluster import SourceError
 from kafka_assignors_spark.source.options import SourceOptions
 from kafka_assignors_spark.source.planning import OffsetRange
+from kafka_assignors_spark.timestamps import FIRST_MICROS, LAST_MICROS
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -124,7 +125,7 @@ class _Counts:
         if offset != self._next:
             self._gap(offset)
         self._next = offset + 1
-        self._last_timestamp_ms = message.timestamp()[1]
+        self._last_timestamp_ms = _micros(message) // 1_000
         if key is None:
             self._without_key += 1
         elif key.startswith(_OFFSET_COMMITS):
@@ -151,9 +152,13 @@ class _Counts:
         )
 
 
+def _micros(message: Message) -> int:
+    """The record's time in microseconds: Kafka's are milliseconds since 1970 in UTC."""
+    return min(max(message.timestamp()[1] * 1_000, FIRST_MICROS), LAST_MICROS)
+
+
 def _batch(partition: int, rows: Sequence[Message], reported: bool) -> pa.RecordBatch:
-    # Kafka's timestamps are milliseconds since 1970 in UTC, Spark's are microseconds.
-    stamps = pa.array([row.timestamp()[1] * 1000 for row in rows], pa.int64())
+    stamps = pa.array(map(_micros, rows), pa.int64())
     columns = [
         pa.array([partition] * len(rows), pa.int32()),
         pa.array([row.offset() for row in rows], pa.int64()),

@@ -1,37 +1,38 @@
-"""Is this change of strategy safe to roll, and are these members fit for one group?
+"""Is this change of strategy safe to roll out, and do these members fit into one group?
 
-`lint(facts)` holds all rules against what is known of a group. Each rule is a function from values to
-findings; what it looks for, why, and what to do about it stands beside it, and is what the documentation
-of the rules is made of.
+`lint(facts)` runs all rules on what is known about a group. A rule is a function from facts to findings, with
+its documentation beside it; docs/lint.md is generated from that documentation.
 """
 
-from kafka_assignors.lint.clients import client_of_id
-from kafka_assignors.lint.findings import Finding, Rule, Severity
 from kafka_assignors.lint.live import live_members
 from kafka_assignors.lint.members import (
     BrokerBounds,
     Client,
-    Facts,
+    LintFacts,
     MemberConfig,
     NotJudged,
     StrategyUse,
+    Version,
+    client_of_id,
 )
-from kafka_assignors.lint.report import RULES, Report, lint
+from kafka_assignors.lint.rules import LintFinding, LintRule, Severity
+from kafka_assignors.lint.runner import RULES, LintReport, lint
 from kafka_assignors.lint.settings import InvalidSettingError, member_config, strategy_use
 
 __all__ = [
     "RULES",
     "BrokerBounds",
     "Client",
-    "Facts",
-    "Finding",
     "InvalidSettingError",
+    "LintFacts",
+    "LintFinding",
+    "LintReport",
+    "LintRule",
     "MemberConfig",
     "NotJudged",
-    "Report",
-    "Rule",
     "Severity",
     "StrategyUse",
+    "Version",
     "client_of_id",
     "lint",
     "live_members",

@@ -1,8 +1,8 @@
-"""The members of a live group, as far as a broker shows how they are configured.
+"""The members of a running group, as far as a broker shows how they are configured.
 
-It shows little: the strategy that has won the vote, not the lists; the client id, from which the library can
-be told where nobody chose another; instance ids and racks. The session and rebalance timeouts are in the
-group's record. Heartbeat and poll intervals, and the clients' request timeouts, it never learns.
+A broker shows the strategy that won the vote, not the lists; the client id, which tells the library unless it
+is configured; instance ids and racks. The group's record has the session and rebalance timeouts. The broker
+never learns the heartbeat interval, the poll interval and the clients' request timeouts.
 """
 
 from __future__ import annotations
@@ -10,8 +10,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from kafka_assignors.lint.clients import client_of_id, own_strategy
-from kafka_assignors.lint.members import Client, MemberConfig, NotJudged, StrategyUse
+from kafka_assignors.lint.members import (
+    Client,
+    MemberConfig,
+    NotJudged,
+    StrategyUse,
+    client_of_id,
+    stock_strategy,
+)
 from kafka_assignors.livegroup import CONSUMER, LiveGroup, hidden_topics_problem
 from kafka_assignors.protocol import GroupMetadata
 
@@ -21,10 +27,10 @@ __all__ = ["live_members"]
 def live_members(
     group: LiveGroup, record: GroupMetadata | None, listed: Sequence[StrategyUse] = (), no_record: str = ""
 ) -> tuple[tuple[MemberConfig, ...], tuple[NotJudged, ...]]:
-    """The members as they run now, and what cannot be known of them.
+    """The members as they run now, and the questions about them that stay open.
 
-    `listed` is what they list according to whoever runs them; without it, nothing but the strategy in use.
-    `no_record` says why there is no record.
+    `listed` are the strategies that they list, if the user gave them; otherwise it is the strategy in use.
+    `no_record` is the reason for a missing record.
     """
     timeouts = {member.member_id: member for member in record.members} if record is not None else {}
     members = []
@@ -32,9 +38,9 @@ def live_members(
         client, version = client_of_id(member.client_id)
         stored = timeouts.get(member.id)
         uses = tuple(listed)
-        # Where the broker assigns, the group's "protocol" is the broker's, and nobody's choice.
+        # If the broker assigns, the group's "protocol" is the broker's assignor, and no vote chose it.
         if not uses and group.protocol and group.group_type != CONSUMER:
-            use = own_strategy(client, version, group.protocol)
+            use = stock_strategy(client, version, group.protocol)
             # The Python clients' own strategies join with version 0 or 1, ours with 3.
             joined = member.subscription.version if member.subscription is not None else 0
             uses = (dataclasses.replace(use, ours=client.runs_our_strategies and joined > 1),)

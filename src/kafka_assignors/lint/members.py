@@ -1,27 +1,41 @@
-"""What the rules judge: the members of a group as they are configured, before and after a change.
+"""The members of a group as they are configured, and the defaults of the clients.
 
-A `MemberConfig` is one kind of member, as a configuration file describes it or as a broker shows it. What
-nobody said is None: the rules that need it leave the member alone, or fall back on the client's default,
-which is in `kafka_assignors.lint.clients`.
+A `MemberConfig` is one kind of member, as a configuration file describes it or as a broker shows it. A value
+that neither tells is None; `with_defaults` fills in the client's default, and rules skip a member that lacks
+a value they need.
+
+The strategies, defaults and limits of the clients are those in the sources of aiokafka 0.10 to 0.14,
+kafka-python 2.0.6 to 3.0.12, librdkafka 2.16 and the Java client 4.4. An unknown version counts as the
+newest.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import enum
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kafka_assignors.livegroup import LiveGroup
 from kafka_assignors.strategies.contract import RebalanceProtocol
 
 __all__ = [
+    "BOTH",
+    "COOPERATIVE",
     "BrokerBounds",
     "Client",
-    "Facts",
+    "LintFacts",
     "MemberConfig",
     "NotJudged",
     "StrategyUse",
     "Version",
+    "accepts_list",
+    "client_of_id",
+    "has_strategy",
+    "stock_strategy",
     "version_text",
+    "with_defaults",
 ]
 
 Version = tuple[int, ...]
@@ -49,9 +63,9 @@ class Client(enum.Enum):
 class StrategyUse:
     """A strategy in a member's list.
 
-    `name` is what the member votes for. `ours` is true where a member of aiokafka or kafka-python runs it
-    through kafka-assignors, false where it is the client's own. `protocols` are those the strategy can run
-    under; None where nobody can say (a class of somebody else's).
+    The member votes for `name`. `ours` is true if a member of aiokafka or kafka-python runs the strategy
+    through kafka-assignors, false if the strategy is the client's own. `protocols` are the rebalance
+    protocols that the strategy supports; None if they are unknown, as for a third-party class.
     """
 
     name: str
@@ -63,9 +77,9 @@ class StrategyUse:
 class MemberConfig:
     """One kind of member. Times are milliseconds.
 
-    `source` is what a person finds it by: a file, or a member id. `given` are the names of the settings that
-    somebody wrote down; the fields of the others hold the client's defaults. `strategies` is None where a
-    broker does not tell, and otherwise in the order of preference.
+    `source` tells the user where it comes from: a file, or a member id. `given` are the names of the settings
+    in the file; other fields hold the client's defaults. `strategies` are in the order of preference; None if
+    the broker does not show them.
     """
 
     source: str
@@ -85,12 +99,12 @@ class MemberConfig:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The strategies it offers the broker, the preferred one first."""
+        """The names of its strategies, the preferred one first."""
         return tuple(use.name for use in self.strategies or ())
 
     @property
     def classic(self) -> bool:
-        """Whether it joins by JoinGroup, so that a strategy of the members decides."""
+        """Whether it uses the classic protocol, in which the members' strategy assigns."""
         return self.group_protocol != "consumer"
 
     @property
@@ -100,7 +114,7 @@ class MemberConfig:
 
 @dataclass(frozen=True, slots=True)
 class NotJudged:
-    """What had to be left open, and for want of what."""
+    """A question that the rules leave open (`what`), and the missing fact (`why`)."""
 
     what: str
     why: str
@@ -108,20 +122,20 @@ class NotJudged:
 
 @dataclass(frozen=True, slots=True)
 class BrokerBounds:
-    """What the coordinator accepts as a session timeout, in milliseconds."""
+    """The session timeouts that the coordinator accepts, in milliseconds."""
 
     min_session_timeout_ms: int = 6_000
     max_session_timeout_ms: int = 1_800_000
     read: bool = False
-    """True if a broker said so; otherwise these are the defaults of Apache Kafka."""
+    """True if a broker reported them; otherwise they are the defaults of Apache Kafka."""
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """All that a run of the rules knows.
+class LintFacts:
+    """The input of the rules.
 
-    `after` is the group as it is to be. `before` is the group as it is, and empty where no change is judged.
-    `assumed_before` is true where the strategies of `before` are a guess from the one that has won the vote.
+    `after` is the group as planned. `before` is the group as it runs; it is empty if no change is judged.
+    `assumed_before` is true if the strategies of `before` are inferred from the strategy that won the vote.
     """
 
     after: tuple[MemberConfig, ...]
@@ -130,4 +144,116 @@ class Facts:
     live: LiveGroup | None = None
     bounds: BrokerBounds = field(default_factory=BrokerBounds)
     not_judged: tuple[NotJudged, ...] = ()
-    """What could not even be read."""
+    """The questions that are open because the cluster hides a fact."""
+
+
+# ---- the clients
+
+EAGER = frozenset({RebalanceProtocol.EAGER})
+COOPERATIVE = frozenset({RebalanceProtocol.COOPERATIVE})
+BOTH = EAGER | COOPERATIVE
+
+_JAVA = {"range": EAGER, "roundrobin": EAGER, "sticky": EAGER, "cooperative-sticky": BOTH}
+_KAFKA_PYTHON_2 = {"range": EAGER, "roundrobin": EAGER, "sticky": EAGER}
+
+_OWN: Mapping[Client, Mapping[str, frozenset[RebalanceProtocol]]] = {
+    Client.JAVA: _JAVA,
+    # librdkafka's cooperative-sticky could also be eager, but a list may not mix it with eager strategies.
+    Client.LIBRDKAFKA: {"range": EAGER, "roundrobin": EAGER, "cooperative-sticky": COOPERATIVE},
+    Client.AIOKAFKA: {"range": EAGER, "roundrobin": EAGER, "sticky": EAGER},
+    Client.KAFKA_PYTHON: {**_KAFKA_PYTHON_2, "cooperative-sticky": COOPERATIVE},
+    Client.UNKNOWN: _JAVA,
+}
+
+_DEFAULT_STRATEGIES: Mapping[Client, tuple[str, ...]] = {
+    Client.JAVA: ("range", "cooperative-sticky"),
+    Client.LIBRDKAFKA: ("range", "roundrobin"),
+    Client.AIOKAFKA: ("roundrobin",),
+    Client.KAFKA_PYTHON: ("range", "roundrobin"),
+}
+
+_FIVE_MINUTES_MS = 300_000
+
+
+def _own_strategies(client: Client, version: Version | None) -> Mapping[str, frozenset[RebalanceProtocol]]:
+    if client is Client.KAFKA_PYTHON and version is not None and version < (3,):
+        return _KAFKA_PYTHON_2
+    return _OWN[client]
+
+
+def has_strategy(client: Client, version: Version | None, name: str) -> bool:
+    """Whether the client itself has a strategy of this name."""
+    return name in _own_strategies(client, version)
+
+
+def stock_strategy(client: Client, version: Version | None, name: str) -> StrategyUse:
+    """The client's own strategy of this name; its protocols are None if the client does not have it."""
+    return StrategyUse(name, ours=False, protocols=_own_strategies(client, version).get(name))
+
+
+def with_defaults(member: MemberConfig) -> MemberConfig:
+    """`member` with the defaults of its client for the settings that are None."""
+    client, version = member.client, member.version
+    if client is Client.UNKNOWN:
+        return member
+    old_kafka_python = client is Client.KAFKA_PYTHON and version is not None and version < (3,)
+    session_ms = 10_000 if client is Client.AIOKAFKA or old_kafka_python else 45_000
+    request_ms = {Client.AIOKAFKA: 40_000, Client.JAVA: 30_000, Client.LIBRDKAFKA: None}.get(
+        client, 305_000 if old_kafka_python else 30_000
+    )
+    session_timeout_ms = member.session_timeout_ms or session_ms
+    max_poll_interval_ms = member.max_poll_interval_ms or _FIVE_MINUTES_MS
+    # Only aiokafka has this setting. The other clients send max.poll.interval.ms as the rebalance timeout.
+    own_ms = session_timeout_ms if client is Client.AIOKAFKA else max_poll_interval_ms
+    strategies = member.strategies
+    if strategies is None:
+        strategies = tuple(stock_strategy(client, version, name) for name in _DEFAULT_STRATEGIES[client])
+    return dataclasses.replace(
+        member,
+        strategies=strategies,
+        group_protocol=member.group_protocol or _default_group_protocol(client, version),
+        session_timeout_ms=session_timeout_ms,
+        heartbeat_interval_ms=member.heartbeat_interval_ms or 3_000,
+        max_poll_interval_ms=max_poll_interval_ms,
+        rebalance_timeout_ms=member.rebalance_timeout_ms or own_ms,
+        request_timeout_ms=member.request_timeout_ms or request_ms,
+    )
+
+
+def _default_group_protocol(client: Client, version: Version | None) -> str:
+    return "consumer" if client is Client.JAVA and version is not None and version >= (5,) else "classic"
+
+
+_DEFAULT_CLIENT_IDS = (
+    (re.compile(r"aiokafka-(\d+(?:\.\d+)*)"), Client.AIOKAFKA),
+    (re.compile(r"kafka-python-(\d+(?:\.\d+)*)"), Client.KAFKA_PYTHON),
+    (re.compile(r"rdkafka()"), Client.LIBRDKAFKA),
+    (re.compile(r"consumer-.+-\d+()"), Client.JAVA),
+)
+
+
+def client_of_id(client_id: str) -> tuple[Client, Version | None]:
+    """The client whose default client id this is, and the version if the id has it.
+
+    A configured client id gives `Client.UNKNOWN`.
+    """
+    for pattern, client in _DEFAULT_CLIENT_IDS:
+        match = pattern.fullmatch(client_id)
+        if match:
+            return client, tuple(map(int, match[1].split("."))) if match[1] else None
+    return Client.UNKNOWN, None
+
+
+def accepts_list(client: Client, strategies: Iterable[StrategyUse]) -> bool:
+    """Whether the protocols of these strategies allow the client to accept them in one list.
+
+    A strategy of kafka-assignors is eager in the stock consumer, also if it supports the cooperative
+    protocol.
+    """
+    if client not in (Client.LIBRDKAFKA, Client.KAFKA_PYTHON):
+        return True
+    common = BOTH
+    for use in strategies:
+        own = _OWN[client].get(use.name)
+        common &= EAGER if use.ours else own if own is not None else BOTH
+    return bool(common)

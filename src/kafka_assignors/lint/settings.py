@@ -1,8 +1,8 @@
-"""From the settings of a consumer, as its own configuration names them, to a `MemberConfig`.
+"""Reads the settings of a consumer, as its own configuration names them, into a `MemberConfig`.
 
-Dots and underscores are the same here, so that Java's and librdkafka's `session.timeout.ms` and the
-`session_timeout_ms` of the Python clients are one setting. Settings that have nothing to do with groups are
-passed over, for a consumer's own file is to be read as it is; but not those that look like a misspelling.
+Dots and underscores are the same, so that `session.timeout.ms` of Java and librdkafka and
+`session_timeout_ms` of the Python clients are one setting. Settings that do not concern groups are ignored,
+because the file is the consumer's own; a name that looks like a misspelled setting is refused.
 """
 
 from __future__ import annotations
@@ -11,8 +11,15 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from kafka_assignors.lint.clients import BOTH, own_strategy, with_defaults
-from kafka_assignors.lint.members import Client, MemberConfig, StrategyUse, Version
+from kafka_assignors.lint.members import (
+    BOTH,
+    Client,
+    MemberConfig,
+    StrategyUse,
+    Version,
+    stock_strategy,
+    with_defaults,
+)
 from kafka_assignors.strategies import Strategy, StrategyError
 from kafka_assignors.strategies.contract import runs_on_broker
 
@@ -61,7 +68,7 @@ _VERSION = re.compile(r"v?(\d+(?:\.\d+)*)")
 
 
 class InvalidSettingError(ValueError):
-    """A setting that cannot be judged; `key` is its name as it was written, None where one is missing."""
+    """A setting that cannot be judged. `key` is its name in the file; None if the setting is missing."""
 
     def __init__(self, key: str | None, message: str) -> None:
         self.key = key
@@ -69,9 +76,9 @@ class InvalidSettingError(ValueError):
 
 
 def member_config(source: str, settings: Mapping[str, object], load: StrategyLoader) -> MemberConfig:
-    """The member that these settings make, with its client's defaults for the others.
+    """The member that these settings describe, with its client's defaults for other settings.
 
-    `load` finds a strategy of ours by name. Raises `InvalidSettingError`.
+    `load` loads a strategy by name. Raises `InvalidSettingError`.
     """
     found: dict[str, tuple[str, object]] = {}
     for key, value in settings.items():
@@ -125,25 +132,25 @@ def member_config(source: str, settings: Mapping[str, object], load: StrategyLoa
 def strategy_use(
     client: Client, version: Version | None, text: str, load: StrategyLoader, key: str | None = STRATEGY
 ) -> StrategyUse:
-    """The strategy that `text` means in a member of this client.
+    """The strategy that `text` names in a member of this client. Raises `InvalidSettingError`.
 
-    In aiokafka and kafka-python a name, or `module:attribute`, is a strategy of kafka-assignors or of yours,
-    and `stock:` before a name the client's own. In the other clients a name is their own, and Java's may go
-    by its class. Of a member whose client is not known, a file of rules or a `module:attribute` is ours: the
-    broker knows it by the strategy's name, not by where it is written.
+    In aiokafka and kafka-python, a name or `module:attribute` is a strategy of kafka-assignors or of the
+    user, and `stock:NAME` is the client's own. In the other clients a name is the client's own; Java also has
+    class names. If the client is unknown, a file of rules or `module:attribute` is a strategy of
+    kafka-assignors.
     """
     class_name = re.split(r"[.:]", text)[-1]
     if not client.runs_our_strategies and not (client is Client.UNKNOWN and _only_ours(text)):
         if class_name in _CLASSES and ("." not in text or text.startswith("org.apache.kafka.")):
-            return own_strategy(client, version, _CLASSES[class_name])
-        return own_strategy(client, version, text)
+            return stock_strategy(client, version, _CLASSES[class_name])
+        return stock_strategy(client, version, text)
     if text.startswith("stock:"):
-        return own_strategy(client, version, text.removeprefix("stock:"))
+        return stock_strategy(client, version, text.removeprefix("stock:"))
     if class_name in _STOCK_CLASSES:
-        return own_strategy(client, version, _STOCK_CLASSES[class_name])
+        return stock_strategy(client, version, _STOCK_CLASSES[class_name])
     if class_name in _CLASSES:
         if text.startswith("kafka."):
-            return own_strategy(client, version, _CLASSES[class_name])
+            return stock_strategy(client, version, _CLASSES[class_name])
         if class_name == text == "CooperativeStickyAssignor" and client is Client.KAFKA_PYTHON:
             raise InvalidSettingError(
                 key,
@@ -162,7 +169,7 @@ def strategy_use(
 
 
 def _only_ours(text: str) -> bool:
-    """Whether no client could mean anything of its own by it."""
+    """Whether no client has a strategy of its own by such a name."""
     return text.endswith(".toml") or (":" in text and not text.startswith("stock:"))
 
 

@@ -1,8 +1,9 @@
-"""How a coordinator chooses a strategy (`ClassicGroup.selectProtocol` in group-coordinator of apache/kafka).
+"""The vote by which a coordinator chooses the strategy of a group.
 
-Candidates are the strategies that every member lists. Each member votes for the first candidate of its own
-list; most votes win. Whoever asks to join without having a strategy in common with all that are in the group
-is refused (INCONSISTENT_GROUP_PROTOCOL).
+The source is `ClassicGroup.selectProtocol` in group-coordinator of apache/kafka. Candidates are the
+strategies that every member lists. Each member votes for the first candidate in its own list, and the most
+votes win. The coordinator refuses a member that shares no strategy with all members of the group
+(INCONSISTENT_GROUP_PROTOCOL).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ __all__ = ["candidates", "count_votes", "voters", "winners"]
 
 
 def voters(members: Iterable[MemberConfig]) -> tuple[MemberConfig, ...]:
-    """Those who vote, and of whom it is known for what: members of the classic protocol with a list."""
+    """The members that vote and whose vote is known: those of the classic protocol with a list."""
     return tuple(member for member in members if member.classic and member.strategies)
 
 
@@ -29,7 +30,7 @@ def candidates(members: Iterable[MemberConfig]) -> tuple[str, ...]:
 
 
 def count_votes(members: Sequence[MemberConfig]) -> Counter[str]:
-    """The votes for each candidate that got any."""
+    """The number of votes for each candidate that has any."""
     common = set(candidates(members))
     votes: Counter[str] = Counter()
     for member in voters(members):
@@ -40,7 +41,7 @@ def count_votes(members: Sequence[MemberConfig]) -> Counter[str]:
 
 
 def winners(members: Sequence[MemberConfig]) -> tuple[str, ...]:
-    """The strategy with most votes; several where it is a tie, none where there is no candidate."""
+    """The strategy with the most votes; several in a tie, none without a candidate."""
     votes = count_votes(members)
     most = max(votes.values(), default=0)
     return tuple(sorted(name for name, count in votes.items() if count == most))

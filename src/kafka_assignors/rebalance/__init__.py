@@ -1,10 +1,13 @@
 """The member's side of a rebalance (KIP-429): a state machine that adapters to clients drive.
 
-Feed a `Member` events, carry out the actions that come back, ask it before every delivery. The rules are at
-the top of `kafka_assignors.rebalance.member`; the words are in `kafka_assignors.rebalance.values`.
+Feed a `MemberState` events, carry out the actions that come back, ask it before every delivery. The rules
+are at the top of `kafka_assignors.rebalance.member`; `.events` has the events and actions.
 """
 
+from kafka_assignors.rebalance.events import common_protocol
 from kafka_assignors.rebalance.heartbeats import HeartbeatPace
-from kafka_assignors.rebalance.member import Member, OutOfOrderError, Phase, Settings, common_protocol
+from kafka_assignors.rebalance.join_progress import Phase
+from kafka_assignors.rebalance.lease import Settings
+from kafka_assignors.rebalance.member import MemberState, OutOfOrderError
 
-__all__ = ["HeartbeatPace", "Member", "OutOfOrderError", "Phase", "Settings", "common_protocol"]
+__all__ = ["HeartbeatPace", "MemberState", "OutOfOrderError", "Phase", "Settings", "common_protocol"]

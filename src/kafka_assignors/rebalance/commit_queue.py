@@ -5,15 +5,15 @@ grow with its square. The machine is given a few at a time, and the others wait 
 however many there are.
 
 A commit that waits must not outlive its ownership either (`kafka_assignors.rebalance.member`). A partition
-that leaves a member is missing from an `Install` before it can come back: whatever an `Install` does not name
-is struck from the commits that wait, and the machine refuses it when their turn has come.
+that leaves a member is missing from an `Install` before it can come back: what an `Install` does not name is
+struck from the commits that wait, and the machine refuses it when their turn has come.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 
-from kafka_assignors.rebalance.values import CommitRequested, Partitions
+from kafka_assignors.rebalance.events import CommitRequested, Partitions
 
 __all__ = ["MOST_IN_MACHINE", "MOST_OPEN", "CommitQueue"]
 
@@ -39,7 +39,7 @@ class CommitQueue:
         return len(self._in_machine) + len(self._waiting)
 
     def add(self, commit: int, partitions: Partitions, committable: Partitions) -> None:
-        """A commit was requested. `committable` is `Member.committable` at this moment."""
+        """A commit was requested. `committable` is `MemberState.committable` at this moment."""
         self._waiting[commit] = (partitions, partitions - committable)
 
     def next(self) -> CommitRequested | None:

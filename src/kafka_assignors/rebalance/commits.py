@@ -1,8 +1,17 @@
-"""The open commits of a member, as values: what of each may still be sent, and what becomes of it.
+"""The open commits of a member, as a machine of its own: what of each may still be sent, and how it ends.
 
-The rules are in `kafka_assignors.rebalance.member`, which decides when a commit is sent. Commits are in the
-order in which they were requested. Their number is small: `CommitQueue` keeps the others back.
-"""
+A commit never outlives the ownership of its partitions. The coordinator checks member and generation, not
+ownership: an old offset sent again under a new generation can overwrite what the new owner committed. So
+giving a partition up strikes it from every open commit. A commit that crossed a change of generation is sent
+again for the partitions that were owned all the while, and is refused for the rest. Between JoinGroup's
+response and SyncGroup's the coordinator takes no commit, so it is held. A retry never follows a later commit
+of the same partition: the earlier one is then done when the later one is, and refused with it. An answer that
+takes some partitions of a commit settles those: only what neither was accepted nor failed for good is tried
+again.
+
+*When* a commit may be sent is for `kafka_assignors.rebalance.member` to decide. `OpenCommits` is immutable;
+its methods return the next value, and the actions to be carried out. The number of commits is small:
+`CommitQueue` keeps the others back."""
 
 from __future__ import annotations
 
@@ -10,27 +19,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from kafka_assignors.rebalance.values import Action, CommitDone, CommitRefused, Partitions
+from kafka_assignors.rebalance.events import (
+    Action,
+    CommitDone,
+    CommitRefused,
+    Membership,
+    Partitions,
+    SendCommit,
+)
 
-__all__ = [
-    "Commit",
-    "Commits",
-    "find",
-    "finish",
-    "outcome",
-    "put",
-    "remove",
-    "settle",
-    "strike",
-    "strike_all",
-    "supersede",
-]
+__all__ = ["NO_COMMITS", "Commit", "CommitStep", "OpenCommits"]
 
 _NOTHING: Partitions = frozenset()
 
 _GAVE_UP = (
     "the partitions were revoked or lost after the commit was requested, or not owned at all, "
-    "or a later commit of them came to nothing"
+    "or a later commit of them failed"
 )
 
 
@@ -38,9 +42,11 @@ _GAVE_UP = (
 class Commit:
     """A commit that has not come to its end.
 
-    `resendable` may go out once more; `refused` never again. `superseded` is what a later commit carries now:
-    what becomes of that becomes of this. `sent` is what the request under way carries, empty while the commit
-    is held.
+    Attributes:
+        resendable: what may be sent once more.
+        refused: what is never sent again.
+        sent: what the request under way carries; empty while the commit is held.
+        superseded: what a later commit carries now: its outcome is the outcome of these too.
     """
 
     number: int
@@ -51,11 +57,20 @@ class Commit:
 
     @property
     def undecided(self) -> Partitions:
+        """The partitions whose outcome is open, in this commit or in a later one."""
         return self.resendable | self.superseded
 
     @property
     def is_over(self) -> bool:
+        """Whether nothing is left to send or to wait for."""
         return not (self.sent or self.resendable or self.superseded)
+
+    @property
+    def outcome(self) -> CommitDone | CommitRefused:
+        """What to tell the caller of a commit that is over."""
+        if self.refused:
+            return CommitRefused(self.number, self.refused, _GAVE_UP)
+        return CommitDone(self.number)
 
     def without(self, partitions: Partitions) -> Commit:
         """The commit, refused for these of its partitions."""
@@ -70,90 +85,104 @@ class Commit:
         )
 
 
-Commits: TypeAlias = tuple[Commit, ...]
+@dataclass(frozen=True, slots=True)
+class OpenCommits:
+    """The open commits of one member, in the order in which they were requested."""
+
+    commits: tuple[Commit, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.commits)
+
+    def __iter__(self) -> Iterator[Commit]:
+        return iter(self.commits)
+
+    def find(self, number: int) -> Commit | None:
+        """The commit of this number, if it is open."""
+        return next((commit for commit in self.commits if commit.number == number), None)
+
+    def add(self, added: Commit) -> OpenCommits:
+        """Add a commit, which supersedes earlier ones: no retry of theirs may come after it."""
+        earlier = (
+            replace(one, resendable=one.resendable - taken, superseded=one.superseded | taken)
+            if (taken := one.resendable & added.resendable)
+            else one
+            for one in self.commits
+        )
+        return OpenCommits((*earlier, added))
+
+    def send(self, commit: Commit, membership: Membership) -> CommitStep:
+        """Send what may still be sent of a commit, or end it if nothing is left of it."""
+        if not commit.resendable:
+            return self.finish()
+        sent = replace(commit, sent=commit.resendable)
+        commits = tuple(sent if one.number == sent.number else one for one in self.commits)
+        return OpenCommits(commits), (SendCommit(sent.number, membership, sent.sent),)
+
+    def send_held(self, membership: Membership) -> CommitStep:
+        """Send the commits of which no request is under way."""
+        commits, actions = self, _NO_ACTIONS
+        for commit in self.commits:
+            if not commit.sent:
+                commits, more = commits.send(commit, membership)
+                actions += more
+        return commits, actions
+
+    def strike(self, partitions: Partitions) -> CommitStep:
+        """Refuse all commits of partitions that were given up."""
+        return OpenCommits(tuple(one.without(partitions) for one in self.commits)).finish()
+
+    def strike_all(self) -> CommitStep:
+        """Refuse all commits, because the membership was lost."""
+        return OpenCommits(tuple(one.without(one.undecided) for one in self.commits)).finish()
+
+    def settle(self, answered: Commit, accepted: Partitions, failed: Partitions) -> CommitStep:
+        """The request of one commit was answered.
+
+        What was accepted is committed, even if the member has given the partition up since; earlier commits
+        that waited for it are done with it. What failed for good is done with too, and refused in earlier
+        commits.
+        """
+        before = self.commits.index(answered)
+        settled = accepted | failed
+        changed = replace(
+            answered,
+            resendable=answered.resendable - settled,
+            superseded=answered.superseded - settled,
+            refused=answered.refused - accepted,
+            sent=_NOTHING,
+        )
+        earlier = (
+            replace(one, superseded=one.superseded - accepted) if one.superseded & accepted else one
+            for one in self.commits[:before]
+        )
+        after = OpenCommits((*earlier, changed, *self.commits[before + 1 :]))
+        return (after._without_orphans() if failed else after).finish()
+
+    def remove(self, number: int) -> CommitStep:
+        """Remove a commit whose end will not be known, and refuse what it had superseded."""
+        left = OpenCommits(tuple(one for one in self.commits if one.number != number))
+        return left._without_orphans().finish()
+
+    def finish(self) -> CommitStep:
+        """End the commits that are over: the others, and an action for each that has ended."""
+        open_ones = tuple(one for one in self.commits if not one.is_over)
+        if len(open_ones) == len(self.commits):
+            return self, ()
+        return OpenCommits(open_ones), tuple(one.outcome for one in self.commits if one.is_over)
+
+    def _without_orphans(self) -> OpenCommits:
+        """Refuse what a commit waits for and no later one carries any more."""
+        return OpenCommits(tuple(self._latest_first())[::-1])
+
+    def _latest_first(self) -> Iterator[Commit]:
+        carried = _NOTHING
+        for commit in reversed(self.commits):
+            kept = commit.without(commit.superseded - carried)
+            carried |= kept.undecided
+            yield kept
 
 
-def find(commits: Commits, number: int) -> Commit | None:
-    """The commit of this number, if it is open."""
-    return next((commit for commit in commits if commit.number == number), None)
-
-
-def put(commits: Commits, changed: Commit) -> Commits:
-    """The commits with one of them changed."""
-    return tuple(changed if one.number == changed.number else one for one in commits)
-
-
-def supersede(commits: Commits, later: Partitions) -> Commits:
-    """The commits before a later one of these partitions is added."""
-    return tuple(
-        replace(one, resendable=one.resendable - taken, superseded=one.superseded | taken)
-        if (taken := one.resendable & later)
-        else one
-        for one in commits
-    )
-
-
-def strike(commits: Commits, partitions: Partitions) -> Commits:
-    """The commits after these partitions were given up."""
-    return tuple(one.without(partitions) for one in commits)
-
-
-def strike_all(commits: Commits) -> Commits:
-    """The commits after the membership was lost."""
-    return tuple(one.without(one.undecided) for one in commits)
-
-
-def settle(commits: Commits, answered: Commit, accepted: Partitions, failed: Partitions) -> Commits:
-    """The commits after the request of one of them was answered.
-
-    What was accepted is committed, also if the member has given the partition up since; earlier commits that
-    waited for it are done with it. What failed for good is done with too, and refused in earlier commits.
-    """
-    before = commits.index(answered)
-    settled = accepted | failed
-    changed = replace(
-        answered,
-        resendable=answered.resendable - settled,
-        superseded=answered.superseded - settled,
-        refused=answered.refused - accepted,
-        sent=_NOTHING,
-    )
-    earlier = (
-        replace(one, superseded=one.superseded - accepted) if one.superseded & accepted else one
-        for one in commits[:before]
-    )
-    after = (*earlier, changed, *commits[before + 1 :])
-    return _without_orphans(after) if failed else after
-
-
-def remove(commits: Commits, number: int) -> Commits:
-    """The commits without one whose end will not be known: nor is it then of what it had taken over."""
-    return _without_orphans(tuple(one for one in commits if one.number != number))
-
-
-def finish(commits: Commits) -> tuple[Commits, tuple[Action, ...]]:
-    """The commits that are not over, and the outcome of those that are."""
-    open_ones = tuple(one for one in commits if not one.is_over)
-    if len(open_ones) == len(commits):
-        return commits, ()
-    return open_ones, tuple(outcome(one) for one in commits if one.is_over)
-
-
-def outcome(commit: Commit) -> Action:
-    """What to tell who requested a commit that is over."""
-    if commit.refused:
-        return CommitRefused(commit.number, commit.refused, _GAVE_UP)
-    return CommitDone(commit.number)
-
-
-def _without_orphans(commits: Commits) -> Commits:
-    """Refuse what a commit waits for and no later one carries any more."""
-    return tuple(_latest_first(commits))[::-1]
-
-
-def _latest_first(commits: Commits) -> Iterator[Commit]:
-    carried = _NOTHING
-    for commit in reversed(commits):
-        kept = commit.without(commit.superseded - carried)
-        carried |= kept.undecided
-        yield kept
+NO_COMMITS = OpenCommits()
+_NO_ACTIONS: tuple[Action, ...] = ()
+CommitStep: TypeAlias = tuple[OpenCommits, tuple[Action, ...]]

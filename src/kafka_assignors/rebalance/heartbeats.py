@@ -5,11 +5,11 @@ from __future__ import annotations
 __all__ = ["HeartbeatPace"]
 
 _AFTER_AN_ASSIGNMENT_S = 0.02
-"""The second round of a cooperative rebalance begins when the old owners have given up, which most have
-within milliseconds. The others hear of it by a heartbeat alone, and what moves waits for them."""
+"""The second round of a cooperative rebalance begins when the old owners have revoked, most of them within
+milliseconds. Other members learn of it by a heartbeat alone, and the partitions that move wait for them."""
 
 _BEYOND_S = 0.001
-"""Who looks when the poll interval has ended finds it ended."""
+"""A look after this much more time finds the poll interval exceeded, not just reached."""
 
 
 class HeartbeatPace:
@@ -24,7 +24,7 @@ class HeartbeatPace:
         self._pause_s = interval_s
 
     def wait_s(self, since_poll_s: float) -> float:
-        """How long from now; less if the poll interval ends before, which somebody has to see.
+        """How long from now; less if the poll interval ends before, which the heartbeat task has to see.
 
         `since_poll_s`: how long ago the user last polled.
         """

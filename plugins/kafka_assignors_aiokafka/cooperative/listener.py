@@ -1,0 +1,136 @@
+"""Calls of the user's listener: what it is told, by which method, and for how long the member waits."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Coroutine
+from typing import Any, Protocol
+
+import aiokafka.errors as Errors
+from aiokafka.structs import TopicPartition
+
+from kafka_assignors.rebalance import MemberState
+from kafka_assignors.rebalance.events import Announce, Event, ListenerReturned, Lose, Partitions, Revoke
+from kafka_assignors_aiokafka.cooperative.subscription import CooperativeSubscriptionState
+
+__all__ = ["ListenerCalls"]
+
+log = logging.getLogger("kafka_assignors_aiokafka")
+
+
+class _Coordinator(Protocol):
+    """What the calls of the listener need of the coordinator."""
+
+    group_id: str
+
+    @property
+    def member(self) -> MemberState: ...
+    @property
+    def is_closed(self) -> bool: ...
+    @property
+    def longest_call_s(self) -> float: ...
+    def handle(self, event: Event) -> None: ...
+    def tell_user(self, error: Exception) -> None: ...
+    async def commit_revoked(self, partitions: set[TopicPartition]) -> None: ...
+
+
+class ListenerCalls:
+    """The calls of the listener for one coordinator, of which one runs at most."""
+
+    def __init__(self, coordinator: _Coordinator, subscription: CooperativeSubscriptionState) -> None:
+        self._coordinator = coordinator
+        self._subscription = subscription
+        self._told: Any = None
+        """The listener that knows what is owned."""
+        self._is_closing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def must_announce_all(self) -> bool:
+        """Whether there is a listener now that was not told of any assignment."""
+        listener = self._subscription.listener
+        return listener is not None and listener is not self._told
+
+    def close(self) -> None:
+        """Wait for `max_poll_interval_ms` from now on, and no longer, for each call to return."""
+        if not self._is_closing.done():
+            self._is_closing.set_result(None)
+
+    def begin(self, asked: Revoke | Lose | Announce) -> Coroutine[Any, Any, None]:
+        """Begin to call the listener; the coroutine waits, and reports that it has returned.
+
+        The call begins before the waiters that the same event has woken go on, so that `start` returns after
+        the listener has been called.
+        """
+        listener = self._subscription.listener
+        return self._wait(asyncio.ensure_future(self._call(listener, asked)), listener, asked)
+
+    async def _wait(self, call: asyncio.Future[None], listener: Any, asked: Revoke | Lose | Announce) -> None:
+        """Wait until the listener has returned.
+
+        A listener that hangs while the consumer is being stopped is given up, so that it does not keep this
+        member in the group: heartbeats go on, and the poll interval does not count any more.
+        """
+        coordinator = self._coordinator
+        try:
+            await asyncio.wait([call, self._is_closing], return_when=asyncio.FIRST_COMPLETED)
+            if not call.done():
+                await asyncio.wait([call], timeout=coordinator.longest_call_s)
+            if not call.done():
+                patience_s = coordinator.longest_call_s
+                raise Errors.KafkaTimeoutError(
+                    f"the consumer stops, and waited for {patience_s:g} s (max_poll_interval_ms)"
+                )
+            call.result()
+        except (Exception, asyncio.CancelledError) as error:
+            if coordinator.is_closed:
+                raise
+            name = _method_of(asked, listener)
+            log.exception("group %r: %s of %r failed", coordinator.group_id, name, listener)
+            raised = Errors.KafkaError(f"{name} of {listener!r} failed: {error!r}")
+            raised.__cause__ = error
+            coordinator.tell_user(raised)
+        finally:
+            call.cancel()
+        coordinator.handle(ListenerReturned())
+
+    async def _call(self, listener: Any, asked: Revoke | Lose | Announce) -> None:
+        coordinator = self._coordinator
+        partitions: Partitions = asked.partitions
+        if isinstance(asked, Announce):
+            if listener is not self._told:  # To this one all partitions are new.
+                partitions = coordinator.member.owned
+            self._told = listener
+        named = {TopicPartition(*partition) for partition in partitions}
+        log.info("group %r: %s: %s", coordinator.group_id, _verb_of(asked), sorted(named))
+        if isinstance(asked, Revoke):
+            await coordinator.commit_revoked(named)
+        if listener is None:
+            return
+        with self._subscription.listener_call():
+            returned = getattr(listener, _method_of(asked, listener))(named)
+            if inspect.isawaitable(returned):
+                await returned
+
+
+def _method_of(asked: Revoke | Lose | Announce, listener: object) -> str:
+    match asked:
+        case Announce():
+            return "on_partitions_assigned"
+        case Revoke():
+            return "on_partitions_revoked"
+        case Lose():
+            # Java's default for listeners that do not care for the difference.
+            has_own = hasattr(listener, "on_partitions_lost")
+            return "on_partitions_lost" if has_own else "on_partitions_revoked"
+
+
+def _verb_of(asked: Revoke | Lose | Announce) -> str:
+    match asked:
+        case Announce():
+            return "assigned"
+        case Revoke():
+            return "revoked"
+        case Lose():
+            return "lost"

@@ -1,0 +1,436 @@
+"""What aiokafka keeps for each assigned partition, kept through rebalances.
+
+In aiokafka every rebalance makes a new `Assignment`, at which its fetcher drops all buffers and fetches. Here
+a consumer has one `Assignment` for as long as it is subscribed, which partitions enter and leave. The fetcher
+may still hold a partition that has left, in a fetch under way; what it finds then is the state of a departed
+partition, which takes everything and gives nothing.
+
+Whether records may be delivered is never decided here: the machine says what is `deliverable`, and until when
+(`lease_until`). The fetcher asks for both before each record: `reassignment_in_progress` before it looks at
+the records it has, and `paused` before it gives out or fetches those of a partition. So the answers lie
+ready; they are renewed when the machine has moved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+import math
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
+from time import monotonic
+from typing import Any, TypeVar
+
+from aiokafka.consumer.subscription_state import (
+    Assignment,
+    Subscription,
+    SubscriptionState,
+    SubscriptionType,
+    TopicPartitionState,
+)
+from aiokafka.errors import ConsumerStoppedError, IllegalStateError
+from aiokafka.structs import OffsetAndMetadata, TopicPartition
+
+from kafka_assignors.rebalance import clock
+from kafka_assignors.rebalance.events import Partitions
+
+__all__ = ["CooperativeAssignment", "CooperativeSubscriptionState", "again"]
+
+Error = TypeVar("Error", bound=Exception)
+
+_LISTENER_CALL: ContextVar[object] = ContextVar("kafka_assignors_listener_call", default=None)
+
+
+class _PartitionState(TopicPartitionState):  # type: ignore[misc]  # aiokafka has no types
+    """A partition while it is assigned, and for those who still look for it, after that.
+
+    To aiokafka it is paused while the user or the machine wants it.
+
+    Attributes:
+        paused_by_user: what aiokafka calls `paused`.
+        departed: whether it is not assigned any more.
+    """
+
+    _position: int | None
+
+    def __init__(self, assignment: Assignment, *, held: bool) -> None:
+        super().__init__(assignment)
+        self.paused_by_user = False
+        self.departed = False
+        self.hold(held)
+
+    def hold(self, held: bool) -> None:
+        """Give nothing out, or give out again, for the machine."""
+        self._held = held or self.departed
+        self._pause_or_resume()
+
+    def pause(self) -> None:
+        self.paused_by_user = True
+        self._pause_or_resume()
+
+    def resume(self) -> None:
+        self.paused_by_user = False
+        self._pause_or_resume()
+
+    def _pause_or_resume(self) -> None:
+        if self._held or self.paused_by_user:
+            super().pause()
+        else:
+            super().resume()
+
+    def depart(self) -> None:
+        """Have no position any more, and let everybody go who waits for something of this partition."""
+        self.departed = True
+        self._position = None
+        self.hold(True)
+        self._dismiss()
+
+    def fetch_committed(self) -> asyncio.Future[OffsetAndMetadata]:
+        committed: asyncio.Future[OffsetAndMetadata] = super().fetch_committed()
+        if self.departed:
+            self._dismiss()
+        return committed
+
+    def reset_to(self, position: int) -> None:
+        if not self.departed:
+            super().reset_to(position)
+
+    def _dismiss(self) -> None:
+        # Any offset does: `reset_to` ignores it.
+        self.update_committed(OffsetAndMetadata(0, ""))
+        if not self._position_fut.done():
+            self._position_fut.set_result(None)
+
+
+class CooperativeAssignment(Assignment):  # type: ignore[misc]  # aiokafka has no types
+    """The partitions of a consumer, which come and go while those that stay notice nothing.
+
+    Departed ones keep their state for those who still ask for it.
+    """
+
+    _topic_partitions: frozenset[TopicPartition]
+    _tp_state: dict[TopicPartition, _PartitionState]
+
+    def __init__(self) -> None:
+        super().__init__(())
+        self._deliverable: Partitions = frozenset()
+
+    def become(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+        """Have these partitions and no others from now on; returns those that have left."""
+        now = frozenset(partitions)
+        before = self._topic_partitions
+        for tp in before - now:
+            self._tp_state[tp].depart()
+        for tp in now - before:
+            self._tp_state[tp] = _PartitionState(self, held=tp not in self._deliverable)
+        self._topic_partitions = now
+        return before - now
+
+    def deliver(self, partitions: Partitions) -> None:
+        """Give out records of these partitions and no others from now on."""
+        for tp in partitions ^ self._deliverable:
+            if (state := self._tp_state.get(TopicPartition(*tp))) is not None:
+                state.hold(tp not in partitions)
+        self._deliverable = partitions
+
+
+class _States:
+    """The states of some partitions as they were once, whichever partitions have come and gone meanwhile."""
+
+    def __init__(self, assignment: Any, partitions: Iterable[TopicPartition]) -> None:
+        self._states = {tp: assignment.state_value(tp) for tp in partitions}
+
+    def state_value(self, tp: TopicPartition) -> Any:
+        """As that of an assignment."""
+        return self._states[tp]
+
+    def any_departed(self) -> bool:
+        """Whether one of them was assigned by the group and is not any more."""
+        return any(isinstance(state, _PartitionState) and state.departed for state in self._states.values())
+
+
+class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # aiokafka has no types
+    """Changes of the subscription leave the assignment alone: that is for the machine to change.
+
+    After `unsubscribe` the partitions are still owned until the listener has been told that they go. Only the
+    listener still sees them then, to commit them; for every other caller there is no subscription any more.
+
+    Attributes:
+        on_change: called with the topics whenever the user, or a pattern, wants others.
+        on_listener: called whenever the user has named a listener, or none.
+        lease_until: when the machine's lease ends, in seconds of `clock.including_suspend`.
+        was_assigned: whether the present subscription has had an assignment, an empty one included.
+    """
+
+    _subscription: Any
+    _listener: Any
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        super().__init__(loop=loop)
+        self.lease_until = -math.inf
+        self.on_change: Callable[[frozenset[str]], None] | None = None
+        self.on_listener: Callable[[], None] | None = None
+        self.was_assigned = False
+        self._needs_lease = False
+        self._listener_call: object = None
+        self._fetch_waiters: set[asyncio.Future[None]] = set()
+        self._fetch_task: asyncio.Future[None] | None = None
+        self._fetch_task_waiters: list[asyncio.Future[None]] = []
+        self._fatal_error: Exception | None = None
+        self._error: Exception | None = None
+        self._is_stopped = False
+
+    # ---- what is subscribed and assigned
+
+    @property
+    def subscription(self) -> Any:
+        """The subscription, None after `unsubscribe`, but for the listener that is told of it."""
+        if self._subscription_type is SubscriptionType.NONE and not self._is_called_by_listener:
+            return None
+        return self._subscription
+
+    def assigned_partitions(self) -> set[TopicPartition]:
+        """The partitions of the subscription."""
+        return set() if self.subscription is None else super().assigned_partitions()
+
+    def is_assigned(self, tp: TopicPartition) -> bool:
+        """Whether the subscription has this partition."""
+        return self.subscription is not None and bool(super().is_assigned(tp))
+
+    @contextlib.contextmanager
+    def listener_call(self) -> Iterator[None]:
+        """What runs in this context, and what it starts, is the listener until the context ends."""
+        call = object()
+        self._listener_call = call
+        token = _LISTENER_CALL.set(call)
+        try:
+            yield
+        finally:
+            _LISTENER_CALL.reset(token)
+            self._listener_call = None
+
+    @property
+    def _is_called_by_listener(self) -> bool:
+        return self._listener_call is not None and _LISTENER_CALL.get() is self._listener_call
+
+    # ---- who waits
+
+    @property
+    def reassignment_in_progress(self) -> bool:
+        """Whether nothing at all may be delivered at this moment."""
+        if self._subscription is None:
+            return True
+        return self._needs_lease and clock.including_suspend() >= self.lease_until
+
+    async def wait_for_assignment(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+    ) -> None:
+        """Wait until something may be delivered. Raises what the coordinator has to tell the user."""
+        if self._fetch_task is not None and asyncio.current_task() is self._fetch_task:
+            await self._wait_as_fetcher()
+            return
+        with self.fetch_context():  # Who waits in `start` is not stuck either.
+            while self.reassignment_in_progress:
+                await self.wait_for_change()
+
+    async def wait_for_change(self) -> None:
+        """Wait until the assignment may have changed. Raises what the coordinator has to tell the user."""
+        if self._is_stopped:
+            raise ConsumerStoppedError
+        if (error := self.take_error()) is not None:
+            raise error
+        waiter = super().wait_for_assignment()
+        try:
+            await waiter
+        except asyncio.CancelledError:  # Or else they pile up for as long as nothing may be delivered.
+            with contextlib.suppress(ValueError):
+                self._assignment_waiters.remove(waiter)
+            raise
+
+    async def _wait_as_fetcher(self) -> None:
+        """The same for aiokafka's fetcher, which hears of no error: it would end, or lose it for the user."""
+        while self.reassignment_in_progress or self.subscription is None:
+            waiter: asyncio.Future[None] = self._loop.create_future()
+            self._fetch_task_waiters.append(waiter)
+            await waiter
+
+    def wake(self) -> None:
+        """Let those look again who wait for an assignment."""
+        if (self._assignment_waiters or self._fetch_task_waiters) and not self.reassignment_in_progress:
+            self._notify_assignment_waiters()
+
+    def _notify_assignment_waiters(self) -> None:
+        super()._notify_assignment_waiters()
+        _notify(self._fetch_task_waiters)
+        self._fetch_task_waiters.clear()
+
+    def serve(self, fetcher: Any, unexpected: Callable[[str, BaseException], Exception]) -> None:
+        """Have this fetcher work with partitions that come and go, and with errors for the user.
+
+        Each call that begins to wait for records raises the error that waits for it. A position counts for
+        the states that it was looked up for. A lookup that fails raises in a call for records, and is
+        repeated: aiokafka ends its fetch task there, and the consumer delivers nothing any more.
+
+        Args:
+            unexpected: logs the exception of a failed lookup, and returns the error for the user.
+        """
+        self._fetch_task = fetcher.error_future
+        update_positions = fetcher._update_fetch_positions
+        create_waiter = fetcher._create_fetch_waiter
+
+        def create_fetch_waiter() -> asyncio.Future[None]:
+            waiter: asyncio.Future[None] = create_waiter()
+            if (error := self.take_error()) is not None:
+                waiter.set_exception(error)
+            return waiter
+
+        async def update_fetch_positions(assignment: Assignment, node_id: Any, partitions: Any) -> bool:
+            try:
+                return bool(await update_positions(_States(assignment, partitions), node_id, partitions))
+            except Exception as error:
+                names = ", ".join(f"{tp.topic}-{tp.partition}" for tp in partitions)
+                self.tell(unexpected(f"no position found for {names}", error))
+                await asyncio.sleep(fetcher._retry_backoff)
+                return False
+
+        fetcher._create_fetch_waiter = create_fetch_waiter
+        fetcher._update_fetch_positions = update_fetch_positions
+
+    def states_of(self, partitions: Iterable[TopicPartition]) -> _States:
+        """The states that these partitions have now: all that are assigned if there are none."""
+        subscription = self.subscription
+        assignment = None if subscription is None else subscription.assignment
+        assigned: frozenset[TopicPartition] = frozenset() if assignment is None else assignment.tps
+        return _States(assignment, assigned.intersection(partitions) if partitions else assigned)
+
+    @contextlib.contextmanager
+    def fetch_context(self) -> Iterator[None]:
+        """A call for records. aiokafka's never ends if the call raises or is cancelled.
+
+        A cancelled `getmany` leaves its waiter behind, where an error for the user would be lost. So all
+        waiters end with it: the calls that go on look again, and wait with another.
+        """
+        self._fetch_count += 1
+        try:
+            yield
+        except BaseException:
+            _notify(self._fetch_waiters)
+            raise
+        finally:
+            self._fetch_count -= 1
+            self._last_fetch_ended = monotonic()
+
+    # ---- what the user has to know
+
+    def tell(self, error: Exception) -> None:
+        """Raise an error once, in the calls that wait for records, or else in the next.
+
+        One error waits for the next call at most.
+        """
+        if not self._abort(error) and self._error is None:
+            self._error = error
+
+    def fail(self, error: Exception) -> None:
+        """Raise an error in every call for records from now on."""
+        self._fatal_error = error
+        self._abort(error)
+
+    def take_error(self) -> Exception | None:
+        """What a call for records has to raise, if anything."""
+        if self._fatal_error is not None:
+            return again(self._fatal_error)
+        error, self._error = self._error, None
+        return error
+
+    def stop(self) -> None:
+        """End the calls that wait for an assignment; those that wait for records the fetcher ends itself."""
+        self._is_stopped = True
+        _fail(self._assignment_waiters, ConsumerStoppedError())
+        self._assignment_waiters.clear()
+
+    def _abort(self, error: Exception) -> bool:
+        raised = _fail((*self._assignment_waiters, *self._fetch_waiters), error)
+        self._assignment_waiters.clear()
+        return raised
+
+    # ---- what the user does
+
+    def subscribe(self, topics: set[str], listener: Any = None) -> None:
+        """Want these topics."""
+        super().subscribe(topics, listener)
+        self._named_listener()
+
+    def subscribe_pattern(self, pattern: Any, listener: Any = None) -> None:
+        """Want the topics that match."""
+        super().subscribe_pattern(pattern, listener)
+        self._named_listener()
+
+    def _named_listener(self) -> None:
+        if self.on_listener is not None:
+            self.on_listener()
+
+    def paused_partitions(self) -> set[TopicPartition]:
+        """Those that the user has paused."""
+        return {tp for tp in self.assigned_partitions() if _is_paused_by_user(self._assigned_state(tp))}
+
+    def unsubscribe(self) -> None:
+        """Want nothing any more; the partitions stay until the machine has revoked them.
+
+        So does the listener, which has to hear of it.
+        """
+        if not self.partitions_auto_assigned():
+            super().unsubscribe()
+            return
+        listener = self._listener
+        self.was_assigned = False
+        self._change_subscription(Subscription(()))
+        emptied = self._subscription
+        self._subscription = None
+        super().unsubscribe()
+        self._subscription, self._listener = emptied, listener
+
+    def _change_subscription(self, subscription: Subscription) -> None:
+        managed = self.partitions_auto_assigned()
+        if managed:
+            previous = self._subscription
+            assignment = None if previous is None else previous.assignment
+            if previous is not None and isinstance(assignment, CooperativeAssignment):
+                previous._assignment = None  # Otherwise it would end with the subscription.
+            else:
+                assignment = CooperativeAssignment()
+            subscription._assignment = assignment
+        self._needs_lease = managed and bool(subscription.topics)
+        super()._change_subscription(subscription)
+        if self.on_change is not None:
+            self.on_change(frozenset(subscription.topics) if managed else frozenset())
+
+    def _assigned_state(self, tp: TopicPartition) -> Any:
+        if not self.is_assigned(tp):
+            raise IllegalStateError(f"No current assignment for partition {tp}")
+        return super()._assigned_state(tp)
+
+
+def _notify(waiters: Iterable[asyncio.Future[None]]) -> None:
+    for waiter in tuple(waiters):
+        if not waiter.done():
+            waiter.set_result(None)
+
+
+def _fail(waiters: Iterable[asyncio.Future[None]], error: Exception) -> bool:
+    """Raise an error in those that wait; whether there are any."""
+    waiting = [waiter for waiter in waiters if not waiter.done()]
+    for waiter in waiting:
+        waiter.set_exception(again(error))
+    return bool(waiting)
+
+
+def again(error: Error) -> Error:
+    """An error that was raised, or may be, to be raised once more: its traceback begins anew."""
+    copied = copy.copy(error)
+    copied.__cause__ = error.__cause__
+    return copied
+
+
+def _is_paused_by_user(state: Any) -> bool:
+    return bool(state.paused_by_user if isinstance(state, _PartitionState) else state.paused)

@@ -1,0 +1,80 @@
+"""What a leader does between the response to its JoinGroup and its SyncGroup, while heartbeats go on.
+
+All of it runs on kafka-python's I/O thread, but for two things that have threads of their own: the strategy,
+and to decode what members sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Protocol, TypeVar
+
+from kafka import errors as Errors
+from kafka.future import Future
+
+from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.rebalance.transport import JoinGroupResponse
+from kafka_assignors_kafka_python._client.leading import Leading, read_members, run_in_background
+from kafka_assignors_kafka_python._client.v3 import refresh_metadata
+
+__all__ = ["assign", "refresh_soon"]
+
+T = TypeVar("T")
+
+_REFRESH_TIMEOUT_MS = 1000.0
+"""How long a member waits for newer metadata when an assignment has more than it knows of."""
+
+
+class _Coordinator(Protocol):
+    """What a leader needs of its coordinator."""
+
+    _cluster: Any
+
+    @property
+    def knows_topics_of_group(self) -> bool: ...
+    def start(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
+    async def wait_for(self, future: Any, timeout_ms: float | None) -> Any: ...
+
+
+async def assign(
+    coordinator: _Coordinator, assignor: EagerAssignor, joined: JoinGroupResponse, *, eager: bool
+) -> Mapping[str, bytes]:
+    """The assignment of each member. Raises what the strategy raises."""
+    decoded = await _in_background(coordinator, lambda: read_members(assignor, joined.members))
+    leading = Leading(coordinator, assignor, decoded, joined.generation)
+    # While all members go on consuming, newer metadata of known topics need not be waited for: their request
+    # comes after a fetch, which may take `fetch_max_wait_ms`. If they differ, the leader rejoins.
+    refreshed = coordinator.start(refresh_metadata, coordinator._cluster)
+    if eager or not coordinator.knows_topics_of_group:
+        with suppress(Errors.KafkaError):
+            await coordinator.wait_for(refreshed, leading.metadata_timeout_s * 1000)
+    leading.read_metadata()
+    await _in_background(coordinator, leading.think)
+    return leading.finish()
+
+
+async def refresh_soon(coordinator: _Coordinator) -> None:
+    """Get newer metadata, if they come soon."""
+    refreshed = coordinator.start(refresh_metadata, coordinator._cluster)
+    with suppress(Errors.KafkaError):
+        await coordinator.wait_for(refreshed, _REFRESH_TIMEOUT_MS)
+
+
+async def _in_background(coordinator: _Coordinator, function: Callable[[], T]) -> T:
+    """Run something of the leader's in a thread of its own, while the I/O thread goes on."""
+    done: Any = Future()
+
+    def run() -> None:
+        tell: Any
+        outcome: Any
+        try:
+            tell, outcome = done.success, function()
+        except Exception as error:
+            tell, outcome = done.failure, error
+        with suppress(Exception):  # The I/O thread has ended: the consumer was closed, and nothing waits.
+            coordinator.start(tell, outcome)
+
+    run_in_background(run)
+    outcome: T = await done
+    return outcome

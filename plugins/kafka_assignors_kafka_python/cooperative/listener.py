@@ -1,0 +1,176 @@
+"""Calls of the user's listener: asked for on the I/O thread, made on the user's.
+
+kafka-python calls a listener on its I/O thread, where nothing that waits can be called: no `commit`, no
+`position`. Here it is called in `poll`, as Java does. By then the user has dealt with all that earlier polls
+returned, so that what is committed for partitions that go is what was dealt with. The coroutines of an
+`AsyncConsumerRebalanceListener` run on the I/O thread as ever, while the user's thread waits for them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeAlias
+
+from kafka import errors as Errors
+from kafka.structs import OffsetAndMetadata, TopicPartition
+
+from kafka_assignors.rebalance import MemberState
+from kafka_assignors.rebalance.events import (
+    Announce,
+    Event,
+    ListenerReturned,
+    Lose,
+    Partition,
+    Partitions,
+    Revoke,
+)
+from kafka_assignors.rebalance.session_commits import SessionCommits
+from kafka_assignors_kafka_python.cooperative.subscription import CooperativeSubscriptionState
+
+__all__ = ["ListenerCalls"]
+
+log = logging.getLogger("kafka_assignors_kafka_python")
+
+Call: TypeAlias = Revoke | Lose | Announce
+
+
+class _Coordinator(Protocol):
+    """What the calls of the listener need of the coordinator."""
+
+    group_id: str
+    config: Mapping[str, Any]
+
+    @property
+    def member(self) -> MemberState: ...
+    def handle(self, event: Event) -> None: ...
+    def on_io_thread(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
+    def start_and_wake(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
+    def unexpected(self, what: str, error: BaseException) -> Exception: ...
+
+
+class ListenerCalls:
+    """The calls of one coordinator's listener, one at a time.
+
+    Attributes:
+        asked: the call that the machine waits for.
+    """
+
+    def __init__(
+        self,
+        coordinator: _Coordinator,
+        subscription: CooperativeSubscriptionState,
+        commits: SessionCommits,
+        *,
+        commit: bool,
+    ) -> None:
+        """`commit`: commits are automatic."""
+        self.asked: Call | None = None
+        self._coordinator = coordinator
+        self._subscription: Any = subscription
+        self._commits = commits
+        self._commit = commit
+        self._committing: Any = None
+        self._is_under_way = False
+        self._announced: frozenset[Partition] = frozenset()
+        self._error: Errors.KafkaError | None = None
+
+    # ---- on the I/O thread
+
+    def ask(self, call: Call) -> None:
+        """Have the user's thread make this call."""
+        self.asked = call
+        if isinstance(call, Announce) and self._subscription.rebalance_listener is None:
+            self._announced |= call.partitions
+            self._returned()  # There is no listener to call, so there is nothing to poll for.
+
+    def _returned(self) -> None:
+        self.asked = None
+        self._coordinator.handle(ListenerReturned())
+
+    # ---- on the user's thread
+
+    def call(self, *, is_committed: bool = False) -> None:
+        """Call the listener for as long as the machine asks for it.
+
+        Unless everything `is_committed` already, what is revoked is committed before, if commits are
+        automatic. That takes no time here: a later poll goes on when it is done.
+        """
+        while (asked := self.asked) is not None and not self._is_under_way:
+            if not (is_committed or self._has_committed(asked)):
+                return
+            self._is_under_way = True
+            try:
+                self._tell_if_of_interest(asked)
+            finally:
+                self._is_under_way = False
+                self._committing = None  # That of this call, if it was not waited for.
+                self._coordinator.on_io_thread(self._returned)
+
+    def tell_lost(self, partitions: Partitions) -> None:
+        """Call `on_partitions_lost` where the machine cannot ask for it any more."""
+        self._tell_if_of_interest(Lose(partitions))
+
+    def raise_error(self) -> None:
+        """Raise what the listener has raised."""
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def _has_committed(self, asked: Call) -> bool:
+        if not isinstance(asked, Revoke) or not self._commit:
+            return True
+        if self._committing is None:
+            consumed = self._subscription.all_consumed_offsets()
+            going = {tp: offset for tp, offset in consumed.items() if tp in asked.partitions}
+            self._committing = self._coordinator.start_and_wake(self._commit_what_goes, going)
+        return bool(self._committing.is_done)
+
+    async def _commit_what_goes(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        try:
+            await self._commits.commit(offsets, self._coordinator.config["session_timeout_ms"] / 1000)
+        except Errors.KafkaError as error:
+            log.warning(
+                "group %r, member %r: what is revoked could not be committed: %s",
+                self._coordinator.group_id,
+                self._coordinator.member.membership.member_id,
+                error,
+            )
+        except Exception as error:  # Of the offsets: what cannot be encoded, for one.
+            self._coordinator.unexpected("what is revoked could not be committed", error)
+
+    def _tell_if_of_interest(self, asked: Call) -> None:
+        # The user may have polled long after the machine asked. What was lost before it was announced is
+        # neither announced nor reported as lost.
+        if isinstance(asked, Announce):
+            if self._coordinator.member.in_group:
+                self._announced |= asked.partitions
+                self._tell("on_partitions_assigned", "assigned", asked.partitions)
+            return
+        known = asked.partitions & self._announced
+        self._announced -= asked.partitions
+        if not known:
+            return
+        if isinstance(asked, Revoke):
+            self._tell("on_partitions_revoked", "revoked", known)
+        else:
+            self._tell("on_partitions_lost", "lost", known)
+
+    def _tell(self, name: str, verb: str, going: Partitions) -> None:
+        partitions = {TopicPartition(*partition) for partition in going}
+        group_id, listener = self._coordinator.group_id, self._subscription.rebalance_listener
+        log.info("group %r: %s: %s", group_id, verb, sorted(partitions))
+        if listener is None:
+            return
+        method = getattr(listener, name)
+        try:
+            if inspect.iscoroutinefunction(method):
+                self._coordinator.on_io_thread(method, partitions)
+            else:
+                method(partitions)
+        except Exception as error:
+            log.exception("group %r: %s of %r failed", group_id, name, listener)
+            raised = Errors.KafkaError(f"{name} of {listener!r} failed: {error!r}")
+            raised.__cause__ = error
+            self._error = self._error or raised

@@ -1,0 +1,221 @@
+"""The requests of a member on kafka-python: where they go, and how long a response may take.
+
+All of it runs on kafka-python's I/O thread.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
+
+from kafka import errors as Errors
+from kafka.future import Future
+from kafka.net.wakeup_notifier import (  # pyright: ignore[reportMissingImports]  # its stubs are of 2.x
+    WakeupNotifier,
+)
+
+from kafka_assignors.rebalance import clock
+from kafka_assignors.rebalance.error_codes import membership_error
+from kafka_assignors.rebalance.events import Membership, MembershipError, Partition
+from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse
+from kafka_assignors_kafka_python.cooperative import requests
+from kafka_assignors_kafka_python.cooperative.compat import ConsumerCoordinator, joining_node
+from kafka_assignors_kafka_python.cooperative.latencies import Latencies
+
+__all__ = ["KafkaPythonTransport", "RequestingCoordinator"]
+
+_HEARD = (MembershipError.NONE, MembershipError.REBALANCE_IN_PROGRESS)
+
+_FLUSH_S = 1.0
+"""For what is still being written when the consumer is closed."""
+
+_BEYOND_REBALANCE_MS = 5000
+"""How much longer than `max_poll_interval_ms` a join may take; as in Java, for the way of the response."""
+
+
+class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
+    """kafka-python's coordinator: joins have a connection of their own."""
+
+    _latencies: Latencies
+    _joining_id = ""
+
+    async def ensure_coordinator_ready_async(self, timeout_ms: float | None = None) -> bool:
+        """Wait until the coordinator is known; whether it is. KafkaError if waiting is of no use.
+
+        kafka-python does the same, but asks again at once, and again, while brokers name a coordinator that
+        cannot be reached.
+        """
+        deadline = float("inf") if timeout_ms is None else time.monotonic() + timeout_ms / 1000
+        while self.coordinator_unknown():
+            if time.monotonic() >= deadline:
+                return False
+            left_ms = None if timeout_ms is None else (deadline - time.monotonic()) * 1000
+            try:
+                await self.wait_for(self.lookup_coordinator(), left_ms)
+            except Errors.KafkaError as error:
+                if not error.retriable:
+                    raise
+                # Perhaps all brokers that are known have gone.
+                self._cluster.request_update()
+            if self.coordinator_unknown():
+                await self.back_off()
+        return True
+
+    async def send(self, request: Any, *, joining: bool = False) -> Any:
+        """The response of the coordinator. KafkaError if there is none."""
+        if self.coordinator_unknown():
+            raise Errors.CoordinatorNotAvailableError(self.group_id)
+        node_id, timeout_ms = self.coordinator_id, None
+        if joining:
+            node_id = self._joining_id = joining_node(self._cluster, node_id)
+            # The broker holds it until all have joined, or the leader has assigned.
+            longest_ms = self.config["max_poll_interval_ms"] + _BEYOND_REBALANCE_MS
+            timeout_ms = max(self.config["request_timeout_ms"], longest_ms)
+        sent_at = time.monotonic()
+        try:
+            response = await self._manager.send(request, node_id=node_id, request_timeout_ms=timeout_ms)
+        except Errors.KafkaError as error:
+            if not isinstance(error, Errors.Cancelled):  # The member has closed the connection of joins.
+                self._failed_request(node_id, request, error)
+            raise
+        self._latencies.answered(request, response, (time.monotonic() - sent_at) * 1000)
+        return response
+
+    async def send_heartbeat(self, request: Any) -> int:
+        """The error code of the response; KafkaTimeoutError after `session_timeout_ms`."""
+        self.heartbeat.sent_heartbeat()
+        try:
+            sending = self._manager.call_soon(self.send, request)
+            response = await self.wait_for(sending, self.config["session_timeout_ms"])
+        except Errors.KafkaTimeoutError as error:
+            self.coordinator_dead(error)
+            raise
+        if membership_error(response.error_code) in _HEARD:
+            self.heartbeat.received_heartbeat()
+        return int(response.error_code)
+
+    async def back_off(self) -> None:
+        """Wait before the next try."""
+        await self._net.sleep(self.config["retry_backoff_ms"] / 1000)
+
+    async def wait_for(self, future: Any, timeout_ms: float | None) -> Any:
+        """Its value; KafkaTimeoutError if that takes longer."""
+        return await self._manager.wait_for(future, timeout_ms)
+
+    def close_joining_connection(self) -> None:
+        """Close the connection of joins: what waits on it fails."""
+        self._manager.close(node_id=self._joining_id)
+
+    async def close_connections(self) -> None:
+        """Close all connections while the I/O thread still runs.
+
+        One that is being written to is closed when that is done. kafka-python ends the thread before that,
+        and leaves the socket open.
+        """
+        self._manager.close()
+        for connection in tuple(self._manager._conns.values()):
+            transport = connection.transport
+            try:
+                await self.wait_for(connection.close_future, _FLUSH_S * 1000)
+            except Errors.KafkaError:
+                if transport is not None:
+                    transport._close()
+
+
+class KafkaPythonTransport:
+    """The transport of one coordinator: see `kafka_assignors.rebalance.transport.Transport`."""
+
+    errors: Any = Errors
+
+    def __init__(
+        self, coordinator: RequestingCoordinator, spawn: Callable[[Coroutine[Any, Any, None]], object]
+    ) -> None:
+        self.spawn = spawn
+        self._coordinator = coordinator
+        self._member = (coordinator.group_id, coordinator.group_instance_id)
+
+    def now(self) -> float:
+        return clock.including_suspend()
+
+    def wakeup(self) -> Any:
+        return WakeupNotifier(self._coordinator._net)
+
+    def outcome(self) -> _Outcome:
+        return _Outcome(self._coordinator)
+
+    async def back_off(self) -> None:
+        await self._coordinator.back_off()
+
+    async def find_coordinator(self, timeout_s: float) -> None:
+        if not await self._coordinator.ensure_coordinator_ready_async(timeout_ms=timeout_s * 1000):
+            raise Errors.CoordinatorNotAvailableError(self._coordinator.group_id)
+
+    def forget_coordinator(self, error_code: int) -> None:
+        self._coordinator.coordinator_dead(Errors.for_code(error_code)())
+
+    def give_up(self, join: object) -> None:
+        self._coordinator.close_joining_connection()
+
+    async def join_group(
+        self, member_id: str, protocols: Sequence[tuple[str, bytes]], reason: str
+    ) -> JoinGroupResponse:
+        config = self._coordinator.config
+        timeouts_ms = (config["session_timeout_ms"], config["max_poll_interval_ms"])
+        request = requests.join_group(*self._member, *timeouts_ms, member_id, protocols, reason)
+        response = await self._coordinator.send(request, joining=True)
+        return JoinGroupResponse(
+            response.error_code,
+            response.member_id,
+            response.generation_id,
+            response.leader,
+            response.protocol_name,
+            response.members,
+        )
+
+    async def sync_group(
+        self, membership: Membership, strategy: str, assignments: Mapping[str, bytes]
+    ) -> SyncGroupResponse:
+        group_id, instance_id = self._member
+        request = requests.sync_group(group_id, membership, instance_id, strategy, assignments)
+        response = await self._coordinator.send(request, joining=True)
+        return SyncGroupResponse(response.error_code, bytes(response.assignment or b""))
+
+    async def heartbeat(self, membership: Membership) -> int:
+        group_id, instance_id = self._member
+        return await self._coordinator.send_heartbeat(requests.heartbeat(group_id, membership, instance_id))
+
+    async def leave_group(self, member_id: str, reason: str) -> None:
+        group_id, instance_id = self._member
+        await self._coordinator.send(requests.leave_group(group_id, member_id, instance_id, reason))
+
+    async def offset_commit(
+        self, membership: Membership, offsets: Mapping[Any, Any]
+    ) -> Mapping[Partition, int]:
+        group_id, instance_id = self._member
+        request = requests.offset_commit(group_id, membership, instance_id, offsets)
+        response = await self._coordinator.send(request)
+        return {
+            (topic.name, partition.partition_index): partition.error_code
+            for topic in response.topics
+            for partition in topic.partitions
+        }
+
+
+class _Outcome:
+    """The end of something that one caller waits for."""
+
+    def __init__(self, coordinator: RequestingCoordinator) -> None:
+        self._coordinator = coordinator
+        self._ended = Future()
+
+    def resolve(self, error: Exception | None = None) -> None:
+        if self._ended.is_done:
+            return
+        if error is None:
+            self._ended.success(None)
+        else:
+            self._ended.failure(error)
+
+    async def wait(self, timeout_s: float | None) -> None:
+        await self._coordinator.wait_for(self._ended, None if timeout_s is None else timeout_s * 1000)

@@ -1,0 +1,218 @@
+"""What the error codes of a coordinator mean for the membership: Kafka's own, from `Errors.java`.
+
+error code          MembershipError     `membership_error`
+MembershipError     Consequence         the table `CONSEQUENCES`
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kafka_assignors.rebalance.events import (
+    CommitAnswered,
+    Event,
+    HeartbeatAnswered,
+    JoinFailed,
+    MembershipError,
+    Partition,
+    Partitions,
+    SyncFailed,
+)
+
+__all__ = [
+    "CONSEQUENCES",
+    "LOOKUP_BEFORE_LEAVING_S",
+    "MEMBER_ID_REQUIRED",
+    "NOT_COORDINATOR",
+    "UNKNOWN_TOPIC_OR_PARTITION",
+    "CommitResponse",
+    "Consequence",
+    "Errors",
+    "commit_error",
+    "coordinator_moved",
+    "decisive_error",
+    "error_of",
+    "is_transient",
+    "membership_error",
+    "read_commit_response",
+]
+
+UNKNOWN_TOPIC_OR_PARTITION = 3
+"""To a commit it says that the topic was deleted: no retry helps, even if the client calls it retriable."""
+
+MEMBER_ID_REQUIRED = 79
+"""The answer to a first JoinGroup: send it again, with the member id in the response."""
+
+LOOKUP_BEFORE_LEAVING_S = 3.0
+"""How long a member that leaves looks for its coordinator, if it is not known at that moment.
+
+Without LeaveGroup the group waits for the end of the session. Three seconds outlast a connection that broke
+and a coordinator that moved, and do not hold up a consumer whose brokers are all gone for long.
+"""
+
+_ERRORS: Mapping[int, MembershipError] = {
+    0: MembershipError.NONE,
+    22: MembershipError.ILLEGAL_GENERATION,
+    25: MembershipError.UNKNOWN_MEMBER_ID,
+    27: MembershipError.REBALANCE_IN_PROGRESS,
+    82: MembershipError.FENCED_INSTANCE_ID,
+}
+_RETRIABLE = frozenset(
+    (2, 3, 5, 6, 7, 9, 13, 14, 15, 16, 19, 20, 41, 51, 56, 70, 71, 72, 74, 75, 78, 80, 83, 84, 88, 89)
+) | {100, 103, 106, 122, 123}
+"""The codes whose exceptions extend Java's RetriableException. The lists of the clients are shorter."""
+
+_UNKNOWN_SERVER_ERROR = -1
+_REQUEST_TIMED_OUT = 7
+_COORDINATOR_LOAD_IN_PROGRESS = 14
+_COORDINATOR_NOT_AVAILABLE = 15
+NOT_COORDINATOR = 16
+_TOPIC_AUTHORIZATION_FAILED = 29
+_GROUP_AUTHORIZATION_FAILED = 30
+_GROUP_MAX_SIZE_REACHED = 81
+
+_COMMIT_FAILS_ELSEWHERE = (_REQUEST_TIMED_OUT, _COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR)
+_COMMIT_IS_TRIED_AGAIN = (_COORDINATOR_LOAD_IN_PROGRESS, *_COMMIT_FAILS_ELSEWHERE)
+
+
+class Consequence(enum.Enum):
+    """What an error means for the membership of the member that sent the request."""
+
+    NONE = "nothing"
+    REJOIN = "the member joins again, with what it owns"
+    UNLESS_JOINING = "as LOST, but while JoinGroup is under way its response decides"
+    LOST = "the membership is lost, and what is owned with it"
+    FENCED = "the same, and the member never joins again"
+
+
+_REFUSED = {
+    MembershipError.UNKNOWN_MEMBER_ID: Consequence.LOST,
+    MembershipError.FENCED_INSTANCE_ID: Consequence.FENCED,
+}
+_OF_JOIN = {
+    MembershipError.OTHER: Consequence.REJOIN,
+    MembershipError.REBALANCE_IN_PROGRESS: Consequence.REJOIN,
+    MembershipError.ILLEGAL_GENERATION: Consequence.LOST,
+    **_REFUSED,
+}
+_OF_MEMBER = {
+    MembershipError.OTHER: Consequence.NONE,
+    MembershipError.REBALANCE_IN_PROGRESS: Consequence.REJOIN,
+    MembershipError.ILLEGAL_GENERATION: Consequence.UNLESS_JOINING,
+    **_REFUSED,
+}
+CONSEQUENCES: Mapping[type[Event], Mapping[MembershipError, Consequence]] = {
+    JoinFailed: _OF_JOIN,
+    SyncFailed: _OF_JOIN,
+    HeartbeatAnswered: {MembershipError.NONE: Consequence.NONE, **_OF_MEMBER},
+    CommitAnswered: {MembershipError.NONE: Consequence.NONE, **_OF_MEMBER},
+}
+"""What follows from each error in the response to JoinGroup, SyncGroup, Heartbeat and OffsetCommit, if the
+response is about the present membership."""
+
+
+def membership_error(error_code: int) -> MembershipError:
+    """What an error code says about the membership of the member that sent the request."""
+    return _ERRORS.get(error_code, MembershipError.OTHER)
+
+
+def coordinator_moved(error_code: int) -> bool:
+    """Whether the group has another coordinator now."""
+    return error_code in (_COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR)
+
+
+def is_transient(error_code: int) -> bool:
+    """Whether the same JoinGroup, SyncGroup or Heartbeat request may succeed in a moment."""
+    return error_code in _RETRIABLE and error_code != UNKNOWN_TOPIC_OR_PARTITION
+
+
+class Errors(Protocol):
+    """The client's module of exceptions."""
+
+    KafkaError: type[Exception]
+    CommitFailedError: type[Exception]
+
+    def for_code(self, error_code: int, /) -> Any:
+        """The exception class of an error code."""
+        ...
+
+
+def error_of(error_code: int, group_id: str, errors: Errors) -> Any:
+    """The client's exception for an error code that no retry helps."""
+    kind = errors.for_code(error_code)
+    if error_code == _GROUP_AUTHORIZATION_FAILED:
+        return kind(group_id)
+    if error_code == _GROUP_MAX_SIZE_REACHED and kind.errno != error_code:
+        return errors.KafkaError(f"group {group_id!r} has group.max.size members already")
+    return kind(f"the coordinator of group {group_id!r} answered error {error_code}")
+
+
+def commit_error(failed: Mapping[Partition, int], group_id: str, errors: Errors) -> Any:
+    """The client's exception for a commit whose partitions failed for good with these error codes."""
+    code, partitions = decisive_error(failed)
+    if code == _TOPIC_AUTHORIZATION_FAILED:
+        return errors.for_code(code)({topic for topic, _ in partitions})
+    error = error_of(code, group_id, errors)
+    if code != _GROUP_AUTHORIZATION_FAILED:
+        names = ", ".join(f"{topic}-{number}" for topic, number in partitions)
+        error.args = (f"{error.args[0]} to the commit of {names}",)
+    return error
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResponse:
+    """What the error codes of an OffsetCommit response say.
+
+    `error`, `accepted` and `failed` are for the event `CommitAnswered`; `coordinator_moved`: the coordinator
+    has to be looked up again. Which code is which is `OffsetCommitResponseHandler` of Java's
+    `ConsumerCoordinator`, but for a topic that was deleted: no retry of Java's succeeds there either.
+    """
+
+    error: MembershipError
+    accepted: Partitions
+    failed: Mapping[Partition, int]
+    coordinator_moved: bool
+
+
+def read_commit_response(sent: Partitions, codes: Mapping[Partition, int]) -> CommitResponse:
+    """Tell the partitions of an OffsetCommit request apart by the error codes in its response.
+
+    An error about the membership applies to the whole request, whichever partition it stands beside. A
+    partition that the response lacks has failed.
+    """
+    code_of = {partition: codes.get(partition, _UNKNOWN_SERVER_ERROR) for partition in sent}
+    found = set(code_of.values())
+    of_membership = next(
+        (code for code in sorted(found) if membership_error(code) not in _NOT_OF_MEMBERSHIP), None
+    )
+    if of_membership is not None:
+        error = _ERRORS[of_membership]
+    else:
+        error = MembershipError.NONE if found <= {0} else MembershipError.OTHER
+    return CommitResponse(
+        error,
+        accepted=frozenset(partition for partition, code in code_of.items() if code == 0),
+        failed={
+            partition: code
+            for partition, code in code_of.items()
+            if code and code not in _COMMIT_IS_TRIED_AGAIN and membership_error(code) is MembershipError.OTHER
+        },
+        coordinator_moved=not found.isdisjoint(_COMMIT_FAILS_ELSEWHERE),
+    )
+
+
+def decisive_error(failed: Mapping[Partition, int]) -> tuple[int, tuple[Partition, ...]]:
+    """The error code that the caller of a commit gets of those that failed for good, and its partitions.
+
+    It is chosen as in Java: that of the whole group, else the first; topics that the user may not read come
+    last. The partitions are sorted.
+    """
+    code = min(failed.items(), key=lambda one: (_PRECEDENCE.get(one[1], 1), one[0]))[1]
+    return code, tuple(sorted(partition for partition, other in failed.items() if other == code))
+
+
+_NOT_OF_MEMBERSHIP = (MembershipError.NONE, MembershipError.OTHER)
+_PRECEDENCE = {_GROUP_AUTHORIZATION_FAILED: 0, _TOPIC_AUTHORIZATION_FAILED: 2}

@@ -1,0 +1,356 @@
+"""The events that an adapter reports to the machine, and the actions that it carries out for the machine.
+
+All of them are frozen values. Times are seconds of one clock of the client's process
+(`clock.including_suspend`); the machine only compares them. A partition is a `(topic, partition)` tuple: the
+clients' own `TopicPartition` is one.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from kafka_assignors.group import NO_GENERATION
+from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy
+
+__all__ = [
+    "NO_MEMBERSHIP",
+    "AboutToJoin",
+    "Action",
+    "Announce",
+    "Assigned",
+    "CloseRequested",
+    "CommitAbandoned",
+    "CommitAnswered",
+    "CommitDone",
+    "CommitRefused",
+    "CommitRequested",
+    "Event",
+    "Fail",
+    "HeartbeatAnswered",
+    "Install",
+    "JoinFailed",
+    "Joined",
+    "ListenerReturned",
+    "Lose",
+    "Membership",
+    "MembershipError",
+    "Partition",
+    "Partitions",
+    "PollIntervalChecked",
+    "Polled",
+    "RejoinRequested",
+    "Revoke",
+    "SendCommit",
+    "SendJoin",
+    "SendLeave",
+    "SendSync",
+    "SubscriptionChanged",
+    "SyncFailed",
+    "common_protocol",
+]
+
+Partition: TypeAlias = tuple[str, int]
+Partitions: TypeAlias = frozenset[Partition]
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """Who the member is to the coordinator: what goes into its requests.
+
+    `generation` is -1 outside the group; `member_id` is empty until the coordinator has given one.
+    """
+
+    member_id: str
+    generation: int
+
+
+NO_MEMBERSHIP = Membership("", NO_GENERATION)
+
+
+class MembershipError(enum.Enum):
+    """What the error of a response says about the membership of the member that sent the request."""
+
+    NONE = "accepted"
+    REBALANCE_IN_PROGRESS = "REBALANCE_IN_PROGRESS"
+    ILLEGAL_GENERATION = "ILLEGAL_GENERATION"
+    UNKNOWN_MEMBER_ID = "UNKNOWN_MEMBER_ID"
+    FENCED_INSTANCE_ID = "FENCED_INSTANCE_ID"
+    OTHER = "an error that says nothing about the membership"
+    """Disconnected, timed out, coordinator moved or loading, not authorized …"""
+
+
+# ---------------------------------------------------------------------------------------------- events
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionChanged:
+    """The user subscribes to these topics now, a pattern resolved; with none the member leaves."""
+
+    topics: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class RejoinRequested:
+    """The group has to be assigned anew: topics of the leader got partitions, the user asks for it …"""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AboutToJoin:
+    """The adapter is ready to send a JoinGroup request. Only while `MemberState.must_join`.
+
+    `protocol` is the one that *all* strategies offered in this request have in common
+    (`common_protocol`): which of them the group votes for is not known before the answer.
+    """
+
+    protocol: RebalanceProtocol
+
+
+def common_protocol(strategies: Iterable[Strategy]) -> RebalanceProtocol:
+    """The protocol of members that offer all of these strategies: cooperative only if each of them can."""
+    if all(RebalanceProtocol.COOPERATIVE in strategy.protocols for strategy in strategies):
+        return RebalanceProtocol.COOPERATIVE
+    return RebalanceProtocol.EAGER
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A JoinGroup response without an error; `attempt` is that of the `SendJoin` it answers."""
+
+    attempt: int
+    membership: Membership
+
+
+@dataclass(frozen=True, slots=True)
+class JoinFailed:
+    """A JoinGroup request failed.
+
+    `given_id` is the member id that came with MEMBER_ID_REQUIRED, whose `error` is OTHER; else empty.
+    """
+
+    attempt: int
+    error: MembershipError
+    given_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """A SyncGroup response without an error. `sent_at` is when its request went out.
+
+    `fits` is False if the leader assigned more than these, of what this member cannot take:
+    `kafka_assignors.joining.read_assignment` tells.
+    """
+
+    membership: Membership
+    partitions: Partitions
+    sent_at: float
+    fits: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SyncFailed:
+    """A SyncGroup request, or the leader's own assigning before it, failed."""
+
+    membership: Membership
+    error: MembershipError
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatAnswered:
+    """A heartbeat was answered. `sent_at` is when its request went out, with `membership`."""
+
+    membership: Membership
+    error: MembershipError
+    sent_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRequested:
+    """The user commits offsets of these partitions. `commit` is a number that no other open commit has.
+
+    `given_up` are the partitions that the member did not own all the time since the user asked for the
+    commit: see `CommitQueue`.
+    """
+
+    commit: int
+    partitions: Partitions
+    given_up: Partitions = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class CommitAnswered:
+    """An OffsetCommit request was answered; `membership` is what it was sent with.
+
+    NONE says that all partitions were accepted. With any other error some of them may be `accepted`, and some
+    `failed` for good, by an error that no retry helps (deleted, metadata too large, not authorized): the
+    caller is told of these by the adapter when the commit is over. The others are tried again.
+    `kafka_assignors.rebalance.error_codes.read_commit_response` reads the error codes.
+    """
+
+    commit: int
+    membership: Membership
+    error: MembershipError
+    accepted: Partitions = frozenset()
+    failed: Partitions = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class CommitAbandoned:
+    """The caller of the commit waits no longer, or it failed before it was sent."""
+
+    commit: int
+
+
+@dataclass(frozen=True, slots=True)
+class PollIntervalChecked:
+    """The heartbeat task looks at the clock. `polled_at` is when the user last polled."""
+
+    polled_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """The user polls again. Needed only while `MemberState.poll_interval_exceeded`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerReturned:
+    """The call that `Revoke`, `Lose` or `Announce` asked for is over, with or without an exception."""
+
+
+@dataclass(frozen=True, slots=True)
+class CloseRequested:
+    """The user closes the consumer."""
+
+
+Event: TypeAlias = (
+    SubscriptionChanged
+    | RejoinRequested
+    | AboutToJoin
+    | Joined
+    | JoinFailed
+    | Assigned
+    | SyncFailed
+    | HeartbeatAnswered
+    | CommitRequested
+    | CommitAnswered
+    | CommitAbandoned
+    | PollIntervalChecked
+    | Polled
+    | ListenerReturned
+    | CloseRequested
+)
+
+
+# --------------------------------------------------------------------------------------------- actions
+
+
+@dataclass(frozen=True, slots=True)
+class Revoke:
+    """Deliver nothing more of these; commit their consumed offsets if commits are automatic; then call
+    `on_partitions_revoked`, with positions and commits still working. Answer: `ListenerReturned`."""
+
+    partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True)
+class Lose:
+    """Call `on_partitions_lost`: other members may own them already. Answer: `ListenerReturned`."""
+
+    partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True)
+class Install:
+    """These, and no others, are the assignment now. What stays keeps position, buffers and fetches."""
+
+    partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True)
+class Announce:
+    """Call `on_partitions_assigned` with what was added, even with nothing. Answer: `ListenerReturned`."""
+
+    partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True)
+class SendJoin:
+    """Send a JoinGroup request. Answer: `Joined` or `JoinFailed`.
+
+    `owned` and `membership.generation` are the member's claim. `reason` is for the request and the log.
+    """
+
+    attempt: int
+    membership: Membership
+    owned: Partitions
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SendSync:
+    """Send a SyncGroup request, as the leader after assigning. Answer: `Assigned` or `SyncFailed`."""
+
+    membership: Membership
+
+
+@dataclass(frozen=True, slots=True)
+class SendLeave:
+    """Send a LeaveGroup request for this member id. Its response is not reported."""
+
+    member_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SendCommit:
+    """Send an OffsetCommit request with the commit's offsets of these partitions.
+
+    Answer: `CommitAnswered` or `CommitAbandoned`.
+    """
+
+    commit: int
+    membership: Membership
+    partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True)
+class CommitDone:
+    """Tell the caller that the commit, or a later one in its place, succeeded, but for what has failed."""
+
+    commit: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRefused:
+    """Tell the caller that the commit failed for these partitions, as `CommitFailedError`."""
+
+    commit: int
+    partitions: Partitions
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """Raise this to the user: the member can never join again."""
+
+    reason: str
+
+
+Action: TypeAlias = (
+    Revoke
+    | Lose
+    | Install
+    | Announce
+    | SendJoin
+    | SendSync
+    | SendLeave
+    | SendCommit
+    | CommitDone
+    | CommitRefused
+    | Fail
+)

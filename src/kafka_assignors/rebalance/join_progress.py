@@ -1,0 +1,122 @@
+"""How far a join has come, and why the member has to join again.
+
+The table `TRANSITIONS` says how the phase moves. The rest of `JoinProgress` is what a member remembers from
+one join to the next: the reason for the next one, and the pauses after assignments that do not fit.
+
+A leader with a fault assigns topics to which the member does not
+subscribe, or partitions that do not exist. The member takes the rest and joins again: after a second, and
+after twice as long each time, up to five minutes. Each join may cost the group a rebalance, and a leader that
+has a fault now still has it a moment later. But a static member that restarts with another subscription is
+assigned what its former process subscribed to, and another join corrects that.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from kafka_assignors.rebalance.events import Assigned, Joined, JoinFailed, SendJoin, SyncFailed
+
+__all__ = ["NO_JOIN", "TRANSITIONS", "JoinProgress", "Phase"]
+
+_FIRST_REJOIN_S = 1.0
+_LAST_REJOIN_S = 300.0
+"""How long a member waits before it joins again after an assignment that did not fit."""
+
+
+class Phase(enum.Enum):
+    """How far a join has come."""
+
+    IDLE = "no join is under way"
+    JOINING = "JoinGroup is under way"
+    SYNCING = "SyncGroup is under way"
+    FENCED = "another process has the instance id"
+    CLOSED = "closed"
+
+
+TRANSITIONS: Mapping[Phase, Mapping[type, Phase]] = {
+    Phase.IDLE: {SendJoin: Phase.JOINING},
+    Phase.JOINING: {Joined: Phase.SYNCING, JoinFailed: Phase.IDLE},
+    Phase.SYNCING: {Assigned: Phase.IDLE, SyncFailed: Phase.IDLE},
+    Phase.FENCED: {},
+    Phase.CLOSED: {},
+}
+"""The phase after a request was sent or a response came. Where the table has no entry, the response belongs
+to a join that the member has given up, and means nothing. Besides, every phase becomes IDLE when the member
+is out of the group, FENCED after FENCED_INSTANCE_ID, and CLOSED at the end of `CloseRequested`."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinProgress:
+    """The phase, and what the next join depends on.
+
+    Attributes:
+        topics: the subscription in the last JoinGroup request.
+        reason: why the member has to join, besides a change of its subscription; empty if it has not.
+        attempt: the number of the last JoinGroup request.
+        generation_refused: the coordinator has refused the present generation while JoinGroup was under way.
+        misfits: how many assignments in a row did not fit.
+        retry_at: when the member joins again because the last assignment did not fit; inf if it fitted.
+    """
+
+    phase: Phase = Phase.IDLE
+    topics: frozenset[str] = frozenset()
+    reason: str = ""
+    attempt: int = 0
+    generation_refused: bool = False
+    misfits: int = 0
+    retry_at: float = math.inf
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a JoinGroup or SyncGroup request is unanswered that the member waits for."""
+        return self.phase in (Phase.JOINING, Phase.SYNCING)
+
+    def expects(self, event: Joined | JoinFailed | Assigned | SyncFailed) -> bool:
+        """Whether a response belongs to the join that is under way, as far as its phase tells."""
+        return type(event) in TRANSITIONS[self.phase]
+
+    def after(self, message: type) -> JoinProgress:
+        """The progress after such a request was sent, or such a response has come."""
+        return replace(self, phase=TRANSITIONS[self.phase][message])
+
+    def begun(self, topics: frozenset[str]) -> JoinProgress:
+        """The progress when the next JoinGroup request is sent, with this subscription."""
+        return replace(
+            self.after(SendJoin),
+            attempt=self.attempt + 1,
+            topics=topics,
+            reason="",
+            retry_at=math.inf,
+            generation_refused=False,
+        )
+
+    def needed(self, reason: str) -> JoinProgress:
+        """The member has to join, for this reason unless it has one already."""
+        return self if self.reason else replace(self, reason=reason)
+
+    def dropped(self, reason: str, phase: Phase = Phase.IDLE) -> JoinProgress:
+        """The member is out of the group, and joins again for this reason, if there is one."""
+        return JoinProgress(phase, reason=reason, attempt=self.attempt, misfits=self.misfits)
+
+    def fitted(self) -> JoinProgress:
+        """The assignment fits: the next one that does not counts as the first."""
+        return replace(self, misfits=0) if self.misfits else self
+
+    def misfitted(self, now: float) -> JoinProgress:
+        """The assignment does not fit: join again after a pause that doubles each time, up to a limit."""
+        pause_s = min(_FIRST_REJOIN_S * 2**self.misfits, _LAST_REJOIN_S)
+        # The count stops where the pause does, so that 2 to its power stays a float.
+        misfits = self.misfits + (pause_s < _LAST_REJOIN_S)
+        return replace(self, misfits=misfits, retry_at=now + pause_s)
+
+    def retried(self, now: float) -> JoinProgress:
+        """The progress once the pause after an assignment that did not fit is over, if it is."""
+        if now < self.retry_at:
+            return self
+        return replace(self, retry_at=math.inf).needed("the last assignment did not fit this member")
+
+
+NO_JOIN = JoinProgress()

@@ -1,0 +1,69 @@
+"""Until when a member may deliver.
+
+A member may deliver only while the coordinator cannot have given its partitions away:
+    - within the session timeout after it *sent* the last request that was accepted: the coordinator's own
+      timer starts later, when the request arrives. The arrival of the response proves nothing, it may have
+      lain in the socket of a frozen process;
+    - within the rebalance timeout after it sent the last request that was accepted and *not* answered
+      REBALANCE_IN_PROGRESS: a rebalance may have begun right after, and may end without us. From JoinGroup's
+      response to SyncGroup's heartbeats are answered OK, and do not count here: the coordinator removes a
+      member whose SyncGroup does not come within the rebalance timeout.
+When the lease is over nothing is delivered, and a heartbeat that is answered OK does not bring it back: while
+a coordinator that took over from another broker loads the group, it says OK to all heartbeats, also to those
+of members that were removed long ago (`GroupCoordinatorService.heartbeat` of Kafka). The member joins again.
+What brings the lease back is SyncGroup's answer, or a heartbeat's REBALANCE_IN_PROGRESS: these come only from
+a coordinator that knows the member. The end of a lease alone is no loss: only the coordinator can say so.
+
+Times are seconds of the clock that the adapter passes to the machine.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+__all__ = ["NEVER", "NO_LEASE", "Lease", "Settings"]
+
+NEVER = -math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The timeouts of a member, in seconds.
+
+    `rebalance_timeout` is what the JoinGroup request carries (Java sends max.poll.interval.ms); for a request
+    too old to carry one, it is the session timeout.
+    """
+
+    session_timeout: float
+    rebalance_timeout: float
+    max_poll_interval: float
+    static: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """When the last requests were sent that the coordinator accepted.
+
+    Attributes:
+        heard_at: the last request whose response shows that the coordinator counts this member in.
+        stable_at: the last of those whose response was not REBALANCE_IN_PROGRESS.
+    """
+
+    heard_at: float = NEVER
+    stable_at: float = NEVER
+
+    def renewed(self, sent_at: float, *, rebalancing: bool) -> Lease:
+        """The lease after a request sent at `sent_at` was accepted; responses may come in any order.
+
+        `rebalancing`: a rebalance may be going on, so that only the session timeout starts again.
+        """
+        stable_at = self.stable_at if rebalancing else max(self.stable_at, sent_at)
+        return Lease(max(self.heard_at, sent_at), stable_at)
+
+    def until(self, settings: Settings) -> float:
+        """When the lease ends; -inf if the member has none."""
+        return min(self.heard_at + settings.session_timeout, self.stable_at + settings.rebalance_timeout)
+
+
+NO_LEASE = Lease()

@@ -1,0 +1,360 @@
+"""A member's dialogue with its coordinator: what it sends for each action, and what it makes of responses.
+
+The machine (`member`) says when to join, what to claim and which commits may be sent. A session carries that
+out with the requests of a `Transport`, the same for every client, and reports the responses as events:
+
+    SendJoin    JoinGroup with all strategies at once       Joined, JoinFailed
+    SendSync    SyncGroup, by a leader after assigning      Assigned, SyncFailed
+    SendLeave   LeaveGroup
+    SendCommit  OffsetCommit (`session_commits`)            CommitAnswered
+    always      Heartbeat, joins included                   PollIntervalChecked, HeartbeatAnswered
+
+An error that says nothing about the membership is reported after the client's retry backoff, or after the
+user was told, since the next try may follow the report at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from logging import Logger
+
+from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.joining import (
+    NEVER_ASSIGNED,
+    LastAssignment,
+    OwnAssignment,
+    broker_assigns,
+    read_assignment,
+)
+from kafka_assignors.protocol import ProtocolError
+from kafka_assignors.rebalance.error_codes import (
+    LOOKUP_BEFORE_LEAVING_S,
+    MEMBER_ID_REQUIRED,
+    coordinator_moved,
+    error_of,
+    is_transient,
+    membership_error,
+)
+from kafka_assignors.rebalance.events import (
+    Assigned,
+    CommitDone,
+    CommitRefused,
+    HeartbeatAnswered,
+    Joined,
+    JoinFailed,
+    Membership,
+    MembershipError,
+    Partitions,
+    PollIntervalChecked,
+    SendCommit,
+    SendJoin,
+    SendLeave,
+    SendSync,
+    SyncFailed,
+    common_protocol,
+)
+from kafka_assignors.rebalance.heartbeats import HeartbeatPace
+from kafka_assignors.rebalance.join_progress import Phase
+from kafka_assignors.rebalance.session_commits import SessionCommits
+from kafka_assignors.rebalance.transport import Consumer, JoinGroupResponse, Transport
+from kafka_assignors.strategies.contract import RebalanceProtocol
+
+__all__ = ["Session"]
+
+
+class Session:
+    """The dialogue of one member with the coordinator of its group.
+
+    Attributes:
+        protocol: what all strategies that are offered have in common.
+        strategy: the name of the strategy that the group voted for last.
+        join_task: the task of the last JoinGroup or SyncGroup request, as `Transport.spawn` returned it.
+        leave_task: the same for LeaveGroup.
+        commits: the commits of the member.
+    """
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        transport: Transport,
+        assignors: Iterable[EagerAssignor],
+        *,
+        group_id: str,
+        instance_id: str | None,
+        rack: str | None,
+        heartbeat_interval_s: float,
+        retry_backoff_s: float,
+        log: Logger,
+    ) -> None:
+        self.commits = SessionCommits(consumer, transport, group_id)
+        self.strategy = ""
+        self.join_task: object = None
+        self.leave_task: object = None
+        self._consumer = consumer
+        self._transport = transport
+        self._assignors = {assignor.name: assignor for assignor in assignors}
+        self.protocol = common_protocol(assignor.strategy for assignor in self._assignors.values())
+        self._group_id = group_id
+        self._instance_id = instance_id
+        self._rack = rack
+        self._log = log
+        settings = consumer.member.settings
+        self._session_timeout_s = settings.session_timeout
+        self._pace = HeartbeatPace(heartbeat_interval_s, settings.max_poll_interval)
+        self._retry_backoff_s = retry_backoff_s
+        self._heartbeat_due = transport.wakeup()
+        self._expects_another_round = False
+        self._joins_unanswered = 0
+        self._joined: JoinGroupResponse | None = None
+        self._last = NEVER_ASSIGNED
+        self._has_warned = False
+
+    @property
+    def joins_are_answered(self) -> bool:
+        """Whether no JoinGroup or SyncGroup is under way, one that the machine has given up included."""
+        return not self._joins_unanswered
+
+    def carry_out(
+        self, action: SendJoin | SendSync | SendLeave | SendCommit | CommitDone | CommitRefused
+    ) -> None:
+        """Carry out an action of the machine that is about a request."""
+        match action:
+            case SendJoin():
+                self._joins_unanswered += 1
+                self.join_task = self._transport.spawn(self._join(action, self._consumer.member.topics))
+            case SendSync(membership):
+                self._joins_unanswered += 1
+                self.join_task = self._transport.spawn(self._sync(membership))
+            case SendLeave(member_id, reason):
+                self.leave_task = self._transport.spawn(self._leave(member_id, reason, self.join_task))
+            case SendCommit():
+                self._transport.spawn(self.commits.send(action))
+            case CommitDone() | CommitRefused():
+                self.commits.finish(action)
+
+    # ---- JoinGroup
+
+    async def _join(self, join: SendJoin, topics: frozenset[str]) -> None:
+        """Send JoinGroup, with all strategies at once.
+
+        The user is told of any exception, such as one of a strategy's `member_data`; then the join is tried
+        again.
+        """
+        try:
+            event = await self._join_group(join, topics)
+        except Exception as error:
+            await self._failed_unexpectedly("the request to join could not be made", error)
+            event = JoinFailed(join.attempt, MembershipError.OTHER)
+        finally:
+            self._joins_unanswered -= 1
+        self._consumer.handle(event)
+
+    async def _join_group(self, join: SendJoin, topics: frozenset[str]) -> Joined | JoinFailed:
+        transport = self._transport
+        self._log.info("group %r: joining: %s", self._group_id, join.reason)
+        self._consumer.stop_leading()
+        protocols = [(name, self._subscription(one, join, topics)) for name, one in self._assignors.items()]
+        try:
+            response = await transport.join_group(join.membership.member_id, protocols, join.reason)
+        except transport.errors.KafkaError:
+            await transport.back_off()
+            return JoinFailed(join.attempt, MembershipError.OTHER)
+        if response.error_code == MEMBER_ID_REQUIRED:
+            return JoinFailed(join.attempt, MembershipError.OTHER, response.member_id)
+        if response.error_code:
+            return JoinFailed(join.attempt, await self._refusal(response.error_code))
+        self._joined = response
+        self.strategy = response.strategy
+        self._warn_if_broker_assigns(response)
+        return Joined(join.attempt, Membership(response.member_id, response.generation))
+
+    def _subscription(self, assignor: EagerAssignor, join: SendJoin, topics: frozenset[str]) -> bytes:
+        held = self.protocol is RebalanceProtocol.COOPERATIVE
+        last = LastAssignment(_by_topic(join.owned), join.membership.generation) if held else self._last
+        return assignor.subscription_with(last, topics, self._instance_id, self._rack, held=held)
+
+    def _warn_if_broker_assigns(self, response: JoinGroupResponse) -> None:
+        if response.leader_id == "" and not self._has_warned:
+            self._has_warned = True
+            self._log.warning("%s", broker_assigns(self._group_id, self._assignors))
+
+    # ---- SyncGroup
+
+    async def _sync(self, membership: Membership) -> None:
+        """Send SyncGroup, as the leader after having assigned. The user is told of any exception."""
+        joined = self._joined
+        assert joined is not None
+        try:
+            event = await self._sync_group(membership, joined)
+        except Exception as error:
+            await self._failed_unexpectedly("its assignment could not be had", error)
+            event = SyncFailed(membership, MembershipError.OTHER)
+        finally:
+            self._joins_unanswered -= 1
+        self._consumer.handle(event)
+        if isinstance(event, Assigned):
+            self._follow(event.partitions, joined.strategy)
+
+    async def _sync_group(self, membership: Membership, joined: JoinGroupResponse) -> Assigned | SyncFailed:
+        transport = self._transport
+        failed = partial(SyncFailed, membership)
+        self._log.info(
+            "group %r: joined generation %d as %s",
+            self._group_id,
+            membership.generation,
+            membership.member_id,
+        )
+        assignments: Mapping[str, bytes] = {}
+        if joined.is_leader:
+            try:
+                assignments = await self._consumer.assign(self._assignors[joined.strategy], joined)
+            except Exception as error:
+                return failed(await self._could_not_assign(repr(error), error))
+            if not assignments:
+                return failed(MembershipError.OTHER)
+        sent_at = transport.now()
+        try:
+            response = await transport.sync_group(membership, joined.strategy, assignments)
+        except transport.errors.KafkaError:
+            await transport.back_off()
+            return failed(MembershipError.OTHER)
+        if response.error_code:
+            return failed(await self._refusal(response.error_code))
+        try:
+            assigned = await self._own_assignment(response.assignment, joined.leader_id)
+        except ProtocolError as error:
+            return failed(await self._could_not_assign(str(error), error))
+        self._last = LastAssignment(assigned.partitions, membership.generation)
+        return Assigned(membership, frozenset(assigned.pairs), sent_at, fits=not assigned.findings)
+
+    def _follow(self, assigned: Partitions, strategy: str) -> None:
+        """After an assignment: a second round may follow, and changes of topics need another one."""
+        self._expects_another_round = True
+        self._heartbeat_due.notify()
+        assignor = self._assignors.get(strategy)
+        racks = assignor is not None and assignor.must_follow_racks([self._rack])
+        self._consumer.assigned(assigned, racks=racks)
+
+    async def _own_assignment(self, data: bytes, leader_id: str) -> OwnAssignment:
+        """What this member takes of an assignment; raises `ProtocolError`."""
+        consumer = self._consumer
+        read = partial(
+            read_assignment, data, leader_id, consumer.member.join.topics, consumer.partition_count
+        )
+        assigned = read()
+        if assigned.lacks_metadata:
+            await consumer.refresh_metadata()
+            assigned = read()
+        for finding in assigned.findings:
+            self._log.warning("group %r: %s", self._group_id, finding)
+        return assigned
+
+    # ---- how JoinGroup and SyncGroup fail
+
+    async def _refusal(self, error_code: int) -> MembershipError:
+        """What an error code says, as soon as it makes sense to join again.
+
+        That is at once, or in a moment, or when the user has been told.
+        """
+        error = self._settle(error_code)
+        if error is MembershipError.OTHER and is_transient(error_code):
+            await self._transport.back_off()
+        elif error is MembershipError.OTHER:
+            await self._consumer.raise_to_user(error_of(error_code, self._group_id, self._transport.errors))
+        return error
+
+    def _settle(self, error_code: int) -> MembershipError:
+        """What an error code says; the coordinator is looked up again if it has moved."""
+        if coordinator_moved(error_code):
+            self._transport.forget_coordinator(error_code)
+        return membership_error(error_code)
+
+    async def _could_not_assign(self, message: str, cause: Exception) -> MembershipError:
+        error = self._transport.errors.KafkaError(message)
+        error.__cause__ = cause
+        await self._consumer.raise_to_user(error)
+        return MembershipError.OTHER
+
+    async def _failed_unexpectedly(self, what: str, error: Exception) -> None:
+        await self._consumer.raise_to_user(self._consumer.unexpected(what, error))
+        await self._transport.back_off()
+
+    # ---- Heartbeat
+
+    async def send_heartbeats(self) -> None:
+        """Send heartbeats until the consumer is closed, and look whether the user still polls."""
+        consumer, pace = self._consumer, self._pace
+        while consumer.member.phase is not Phase.CLOSED:
+            await self._heartbeat_due(pace.wait_s(consumer.seconds_since_poll()))
+            if self._expects_another_round:
+                self._expects_another_round = False
+                pace.assigned()
+                continue
+            pace.waited()
+            try:
+                # The poll interval does not count the time of a suspended computer.
+                consumer.handle(PollIntervalChecked(self._transport.now() - consumer.seconds_since_poll()))
+                is_answered = not consumer.member.in_group or await self.heartbeat()
+            except Exception as error:
+                failure = consumer.unexpected("a heartbeat could not be sent", error)
+                consumer.heartbeat_ended(failure, accepted=False)
+                is_answered = False
+            if not is_answered:
+                pace.failed(self._retry_backoff_s)
+
+    def stop_heartbeats(self) -> None:
+        """The consumer was closed: have `send_heartbeats` return."""
+        self._heartbeat_due.notify()
+
+    async def heartbeat(self) -> bool:
+        """Send one heartbeat; whether the response tells about the membership."""
+        consumer, transport = self._consumer, self._transport
+        try:
+            await transport.find_coordinator(self._session_timeout_s)
+            membership, sent_at = consumer.member.membership, transport.now()
+            error_code = await transport.heartbeat(membership)
+        except transport.errors.KafkaError as failed:
+            is_final = not getattr(failed, "retriable", False)
+            consumer.heartbeat_ended(failed if is_final else None, accepted=False)
+            return False
+        error = self._settle(error_code)
+        consumer.handle(HeartbeatAnswered(membership, error, sent_at))
+        if error is not MembershipError.OTHER:
+            consumer.heartbeat_ended(None, accepted=True)
+            return True
+        failure = None
+        if not is_transient(error_code):
+            failure = error_of(error_code, self._group_id, transport.errors)
+        consumer.heartbeat_ended(failure, accepted=False)
+        return False
+
+    # ---- LeaveGroup
+
+    async def _leave(self, member_id: str, reason: str, join: object) -> None:
+        transport = self._transport
+        self._log.info("group %r: leaving: %s", self._group_id, reason)
+        try:
+            await transport.find_coordinator(LOOKUP_BEFORE_LEAVING_S)
+            await transport.leave_group(member_id, reason)
+        except transport.errors.KafkaError as error:
+            self._log.info(
+                "group %r: could not leave, the session will end by itself: %r", self._group_id, error
+            )
+        except Exception as error:
+            self._consumer.unexpected("could not leave, the session will end by itself", error)
+        if self.join_task is join and not self.joins_are_answered:  # The next one may be under way already.
+            transport.give_up(join)
+
+    def leave_in_any_case(self) -> None:
+        """Leave where the machine cannot say so any more."""
+        member = self._consumer.member
+        if self.leave_task is None and member.membership.member_id and not member.settings.static:
+            self.carry_out(SendLeave(member.membership.member_id, "an error"))
+
+
+def _by_topic(partitions: Partitions) -> Mapping[str, list[int]]:
+    grouped: dict[str, list[int]] = {}
+    for topic, number in sorted(partitions):
+        grouped.setdefault(topic, []).append(number)
+    return grouped

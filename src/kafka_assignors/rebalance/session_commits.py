@@ -1,0 +1,131 @@
+"""The commits of a member, as their callers see them: the offsets, the requests and the outcome.
+
+The machine decides what is sent, and when. All of this runs on the client's event loop.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kafka_assignors.rebalance.commit_queue import CommitQueue
+from kafka_assignors.rebalance.error_codes import NOT_COORDINATOR, commit_error, read_commit_response
+from kafka_assignors.rebalance.events import (
+    CommitAbandoned,
+    CommitAnswered,
+    CommitDone,
+    CommitRefused,
+    MembershipError,
+    Partition,
+    Partitions,
+    SendCommit,
+)
+from kafka_assignors.rebalance.transport import Consumer, Outcome, Transport
+
+__all__ = ["SessionCommits"]
+
+
+@dataclass(slots=True)
+class _Open:
+    """`failed`: the error codes of partitions that no retry helps."""
+
+    offsets: Mapping[Any, Any]
+    outcome: Outcome
+    is_done: bool = False
+    is_refused_by_rebalance: bool = False
+    failed: dict[Partition, int] = field(default_factory=dict)
+
+
+class SessionCommits:
+    """The open commits of one member."""
+
+    def __init__(self, consumer: Consumer, transport: Transport, group_id: str) -> None:
+        self._consumer = consumer
+        self._transport = transport
+        self._group_id = group_id
+        self._numbers = itertools.count()
+        self._open: dict[int, _Open] = {}
+        self._queue = CommitQueue()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    async def commit(self, offsets: Mapping[Any, Any], timeout_s: float | None) -> None:
+        """Commit, however often that has to be tried.
+
+        Raises the client's CommitFailedError if a partition was given up before the commit was accepted, the
+        error of the coordinator if that says that trying again is of no use, and KafkaTimeoutError.
+        """
+        if not offsets:
+            return
+        number = next(self._numbers)
+        opened = self._open[number] = _Open(offsets, self._transport.outcome())
+        self._queue.add(number, frozenset(offsets), self._consumer.member.committable)
+        try:
+            self._request_next()
+            await opened.outcome.wait(timeout_s)
+        finally:
+            del self._open[number]
+            if self._queue.end(number) and not opened.is_done:
+                # Its caller waits no longer; an event too many for the machine does no harm.
+                self._consumer.handle(CommitAbandoned(number))
+            self._request_next()
+
+    def _request_next(self) -> None:
+        while (request := self._queue.next()) is not None:
+            self._consumer.handle(request)
+
+    def installed(self, owned: Partitions) -> None:
+        """The machine said `Install`."""
+        self._queue.installed(owned)
+
+    def finish(self, action: CommitDone | CommitRefused) -> None:
+        """Tell the caller of a commit how it ended."""
+        found = self._open.get(action.commit)
+        if found is None:
+            return
+        errors = self._transport.errors
+        if found.failed:
+            found.outcome.resolve(commit_error(found.failed, self._group_id, errors))
+        elif isinstance(action, CommitRefused):
+            refused = ", ".join(f"{topic}-{number}" for topic, number in sorted(action.partitions, key=str))
+            found.outcome.resolve(errors.CommitFailedError(f"not committed for {refused}: {action.reason}"))
+        else:
+            found.is_done = True
+            found.outcome.resolve()
+
+    async def send(self, sending: SendCommit) -> None:
+        """Send one request of a commit."""
+        transport, consumer = self._transport, self._consumer
+        found = self._open.get(sending.commit)
+        if found is None:
+            return
+        if found.is_refused_by_rebalance:
+            await transport.back_off()
+        offsets = {tp: offset for tp, offset in found.offsets.items() if tp in sending.partitions}
+        answered = CommitAnswered(sending.commit, sending.membership, MembershipError.OTHER)
+        try:
+            await transport.find_coordinator(consumer.member.settings.session_timeout)
+            codes = await transport.offset_commit(sending.membership, offsets)
+        except transport.errors.KafkaError as error:
+            if not consumer.retries_commits or not getattr(error, "retriable", False):
+                found.outcome.resolve(error)
+                return
+        except Exception as error:  # Of the arguments: what cannot be encoded, for one.
+            found.outcome.resolve(error)
+            return
+        else:
+            read = read_commit_response(sending.partitions, codes)
+            if read.coordinator_moved:
+                transport.forget_coordinator(NOT_COORDINATOR)
+            found.failed.update(read.failed)
+            answered = replace(
+                answered, error=read.error, accepted=read.accepted, failed=frozenset(read.failed)
+            )
+        is_settled = sending.partitions <= answered.accepted | answered.failed
+        if answered.error is MembershipError.OTHER and not is_settled:
+            await transport.back_off()
+        found.is_refused_by_rebalance = answered.error is MembershipError.REBALANCE_IN_PROGRESS
+        consumer.handle(answered)

@@ -1,0 +1,203 @@
+"""What a session needs of a client: requests to send, time, tasks, and what the client does for a member.
+
+A plugin implements `Transport` and `Consumer` for its client. All of it runs on the client's event loop: that
+of asyncio, or the one of kafka-python's I/O thread. The session awaits nothing but what a transport returns,
+so it needs no loop of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.rebalance.error_codes import Errors
+from kafka_assignors.rebalance.events import Event, Membership, Partition, Partitions
+from kafka_assignors.rebalance.member import MemberState
+
+__all__ = [
+    "Consumer",
+    "JoinGroupResponse",
+    "Outcome",
+    "SyncGroupResponse",
+    "Transport",
+    "Wakeup",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinGroupResponse:
+    """`members` are the client's own, which `Consumer.assign` reads; only a leader gets any."""
+
+    error_code: int
+    member_id: str
+    generation: int
+    leader_id: str
+    strategy: str
+    members: Any
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether the member that gets this response leads the generation."""
+        return bool(self.leader_id) and self.leader_id == self.member_id
+
+
+@dataclass(frozen=True, slots=True)
+class SyncGroupResponse:
+    """`assignment`: the bytes of a ConsumerProtocolAssignment, empty for none."""
+
+    error_code: int
+    assignment: bytes
+
+
+class Wakeup(Protocol):
+    """A wait that ends early."""
+
+    async def __call__(self, timeout_s: float | None = None, /) -> None:
+        """Wait for `notify`, or for a `notify` since the last wait; at most so many seconds."""
+        ...
+
+    def notify(self) -> None:
+        """End the wait."""
+        ...
+
+
+class Outcome(Protocol):
+    """The end of something that one caller waits for."""
+
+    def resolve(self, error: Exception | None = None) -> None:
+        """It has ended, with an error if one is given. Only the first call has an effect."""
+        ...
+
+    async def wait(self, timeout_s: float | None) -> None:
+        """Wait for the end; raises its error, or the client's KafkaTimeoutError."""
+        ...
+
+
+class Transport(Protocol):
+    """The connections of one member to its coordinator, and the client's event loop."""
+
+    errors: Errors
+
+    def now(self) -> float:
+        """Seconds of the clock of the lease: `kafka_assignors.rebalance.clock`."""
+        ...
+
+    def spawn(self, task: Coroutine[Any, Any, None], /) -> object:
+        """Run a task. An exception of it means that the consumer cannot go on."""
+        ...
+
+    def wakeup(self) -> Wakeup:
+        """A new wait."""
+        ...
+
+    def outcome(self) -> Outcome:
+        """A new outcome."""
+        ...
+
+    async def back_off(self) -> None:
+        """Wait for the client's retry backoff."""
+        ...
+
+    async def find_coordinator(self, timeout_s: float) -> None:
+        """Wait until the coordinator is known. Raises the client's KafkaError, also after the timeout."""
+        ...
+
+    def forget_coordinator(self, error_code: int) -> None:
+        """The coordinator has moved, says this error code: look it up before the next request."""
+        ...
+
+    async def join_group(
+        self, member_id: str, protocols: Sequence[tuple[str, bytes]], reason: str
+    ) -> JoinGroupResponse:
+        """Send JoinGroup; `protocols` are names and subscriptions, the preferred strategy first.
+
+        This and the following raise the client's KafkaError if there is no response. JoinGroup and SyncGroup
+        need a connection of their own: a broker answers the requests of a connection one by one, and
+        JoinGroup when the last member has joined.
+        """
+        ...
+
+    async def sync_group(
+        self, membership: Membership, strategy: str, assignments: Mapping[str, bytes]
+    ) -> SyncGroupResponse:
+        """Send SyncGroup; a leader has `assignments`, by member id."""
+        ...
+
+    async def heartbeat(self, membership: Membership) -> int:
+        """Send Heartbeat; returns the error code."""
+        ...
+
+    async def leave_group(self, member_id: str, reason: str) -> None:
+        """Send LeaveGroup, and wait for the response, whose error code does not matter."""
+        ...
+
+    async def offset_commit(
+        self, membership: Membership, offsets: Mapping[Any, Any]
+    ) -> Mapping[Partition, int]:
+        """Send OffsetCommit, with the client's own values; returns an error code for each partition."""
+        ...
+
+    def give_up(self, join: object) -> None:
+        """Wait no longer for the response to a JoinGroup or SyncGroup; `join` is what `spawn` returned.
+
+        The member has left, and a coordinator never answers its SyncGroup then
+        (`removeCurrentMemberFromClassicGroup` in Kafka's `GroupMetadataManager`). What was sent after that on
+        the same connection would wait as well.
+        """
+        ...
+
+
+class Consumer(Protocol):
+    """What a session asks of the consumer that it serves."""
+
+    @property
+    def member(self) -> MemberState:
+        """The machine as it is now."""
+        ...
+
+    @property
+    def retries_commits(self) -> bool:
+        """Whether a commit without a response is sent again, until its caller's timeout."""
+        ...
+
+    def handle(self, event: Event, /) -> None:
+        """Tell the machine what happened, and carry out its actions."""
+        ...
+
+    def stop_leading(self) -> None:
+        """A join begins: watch no topics of other members."""
+        ...
+
+    async def assign(self, assignor: EagerAssignor, joined: JoinGroupResponse, /) -> Mapping[str, bytes]:
+        """The assignment of each member, by a leader; empty if the group went on without this member."""
+        ...
+
+    def partition_count(self, topic: str, /) -> int | None:
+        """How many partitions the client's metadata show of a topic; None if they do not show it."""
+        ...
+
+    async def refresh_metadata(self) -> None:
+        """Get newer metadata, if they come soon."""
+        ...
+
+    def assigned(self, partitions: Partitions, /, *, racks: bool) -> None:
+        """The member was assigned: watch the topics that make it rejoin, with `racks` their replicas too."""
+        ...
+
+    def seconds_since_poll(self) -> float:
+        """How long ago the user polled, without the time of a suspended computer."""
+        ...
+
+    async def raise_to_user(self, error: Exception, /) -> None:
+        """Raise an error in the user's call, and wait until it makes sense to join again."""
+        ...
+
+    def unexpected(self, what: str, error: BaseException, /) -> Exception:
+        """Log an exception that is none of Kafka's; returns the error for the user."""
+        ...
+
+    def heartbeat_ended(self, error: Exception | None, /, *, accepted: bool) -> None:
+        """A heartbeat was answered, or not. `error` is for the user; `accepted` withdraws an earlier one."""
+        ...

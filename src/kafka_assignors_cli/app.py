@@ -1,0 +1,142 @@
+"""The commands of `kafka-assignors`, and how errors become exit codes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+import kafka_assignors
+from kafka_assignors_cli import archive, assign, check, groups, lint, replay, strategies, validate
+from kafka_assignors_cli.console import (
+    CannotRun,
+    ExitCode,
+    PipeClosed,
+    emit,
+    flush,
+    note,
+    stdout_failed,
+)
+
+__all__ = ["app", "run"]
+
+EPILOG = """Exit codes: 0 done; 1 a check failed, never used for errors; 2 bad input, or the command cannot \
+run, and one line on stderr says why; 70 an internal error: set KAFKA_ASSIGNORS_TRACEBACK=1 to see the \
+traceback.
+
+Data goes to stdout, everything else to stderr.
+"""
+
+TRACEBACK = "KAFKA_ASSIGNORS_TRACEBACK"
+"""The environment variable that turns on the traceback of an internal error."""
+
+app = typer.Typer(
+    name="kafka-assignors",
+    epilog=EPILOG,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command(epilog=archive.EPILOG)(archive.archive)
+app.command(epilog=assign.EPILOG)(assign.assign)
+app.command("check", epilog=check.EPILOG)(check.check_assignments)
+app.add_typer(groups.groups)
+app.command("lint", epilog=lint.EPILOG)(lint.lint_members)
+app.command(epilog=replay.EPILOG)(replay.replay)
+app.command(epilog=strategies.EPILOG)(strategies.strategies)
+app.command(epilog=validate.EPILOG)(validate.validate)
+
+# Newer versions of typer contain a copy of click, and no version exports this class.
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+def _print_version(*, asked: bool) -> None:
+    if asked:
+        emit(f"kafka-assignors {kafka_assignors.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    """Partition assignment for Kafka consumer groups.
+
+    Assign the partitions of a group, inspect the groups of a running cluster, check a change of strategy
+    before you roll it out, keep the history of your groups, replay it under other strategies, and check the
+    result against a policy.
+    """
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code."""
+    try:
+        code = _run(arguments)
+        flush()
+        # Newer versions of typer turn Ctrl-C into an exit code, older ones abort.
+        if code == ExitCode.INTERRUPTED:
+            raise KeyboardInterrupt
+        return int(code or ExitCode.OK)
+    except CannotRun as error:
+        return _fail(str(error))
+    except _UsageError as error:
+        return _fail(f"{_message(error)} (see {_command_path(error)} --help)")
+    except (KeyboardInterrupt, typer.Abort):
+        note("interrupted")
+        return ExitCode.INTERRUPTED
+    except PipeClosed:
+        return ExitCode.PIPE_CLOSED
+    except (Exception, SystemExit) as error:  # A loaded strategy may also call sys.exit.
+        return _internal_error(error)
+
+
+def _run(arguments: Sequence[str]) -> int | None:
+    try:
+        code: int | None = app(args=list(arguments), prog_name="kafka-assignors", standalone_mode=False)
+        return code
+    except OSError as error:
+        # typer writes the help, so its errors do not pass through `emit`.
+        if error.errno not in (errno.ENOSPC, errno.EPIPE):
+            raise
+        raise stdout_failed(error) from None
+    except SystemExit as error:
+        # rich and typer turn a closed pipe into exit code 1, which means a failed check here.
+        if not isinstance(error.__context__, BrokenPipeError):
+            raise
+        raise stdout_failed(error.__context__) from None
+
+
+def _fail(message: str) -> int:
+    note(f"error: {' '.join(message.split())}")
+    return ExitCode.CANNOT_RUN
+
+
+def _internal_error(error: BaseException) -> int:
+    """Report a defect with an exit code of its own: Python's exit code 1 would read as a failed check."""
+    wanted = bool(os.environ.get(TRACEBACK))
+    if wanted:
+        traceback.print_exception(error)
+    hint = "" if wanted else f" (set {TRACEBACK}=1 to see the traceback)"
+    note(f"internal error: {' '.join(f'{type(error).__name__}: {error}'.split())}{hint}")
+    return ExitCode.INTERNAL_ERROR
+
+
+def _message(error: Exception) -> str:
+    message = str(getattr(error, "format_message", error.__str__)())
+    message = message[:1].lower() + message[1:].rstrip(".")
+    if message.startswith("no such command") and _command_path(error).endswith(" groups"):
+        message += "; to look at a group: kafka-assignors groups describe GROUP"
+    return message
+
+
+def _command_path(error: Exception) -> str:
+    context = getattr(error, "ctx", None)
+    return context.command_path if context is not None else "kafka-assignors"

@@ -1,0 +1,187 @@
+"""`kafka-assignors archive`: keeps the history of consumer groups before the brokers compact it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafka_assignors_cli.console import CannotRun, ProgressReport, emit, note
+from kafka_assignors_cli.options import (
+    BootstrapServer,
+    ClusterOptions,
+    CommandConfig,
+    JsonOutput,
+    Master,
+    SparkConfig,
+    Timeout,
+    require_spark_extra,
+    spark_properties,
+)
+
+if TYPE_CHECKING:
+    from kafka_assignors_spark.archive import ArchiveOptions, ArchiveProgress, ArchiveResult
+
+__all__ = ["EPILOG", "archive"]
+
+EPILOG = """Examples:
+
+kafka-assignors archive --bootstrap-server broker:9092 --to archive/ --once
+
+kafka-assignors archive --bootstrap-server broker:9092 --to s3a://bucket/groups --spark-config s3.properties
+
+kafka-assignors replay archive/
+
+Brokers compact __consumer_offsets, so that they remember little more than the last generation of a group. \
+The archive keeps every record of a group that it sees, and none of the offset commits, as Parquet by date, \
+with the topics beside them. A run continues where the last one ended, also after a kill: no record is \
+missing or duplicated. One archive is of one cluster.
+
+client.properties holds librdkafka's properties, one name=value per line: passwords have no place on a \
+command line. s3.properties is in Spark's own form: spark.jars.packages, spark.hadoop.fs.s3a.… and so on.
+
+Ctrl-C or SIGTERM ends it after the batch under way, a second Ctrl-C at once.
+
+Exit codes: 0 done: with --once all is archived, without it was told to end; 2 it cannot run, and one line \
+on stderr says why; 130 --once was told to end before all was archived.
+"""
+
+_LINE_INTERVAL_S = 60.0
+"""The time between two lines of progress of a process that runs for months."""
+
+
+To = Annotated[
+    str,
+    typer.Option("--to", metavar="PATH", help="The archive: a folder or URL that Hadoop can write to."),
+]
+Once = Annotated[
+    bool, typer.Option("--once", help="End when everything that was there at the start is archived.")
+]
+Interval = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS",
+        min=0.0,
+        help="The wait between batches when no records are left. Each batch writes at least one file.",
+    ),
+]
+MaxOffsets = Annotated[
+    int,
+    typer.Option(
+        metavar="N", min=1, help="The longest batch, in offsets of all partitions of the topic together."
+    ),
+]
+
+
+def archive(
+    *,
+    to: To,
+    bootstrap_server: BootstrapServer = None,
+    command_config: CommandConfig = None,
+    timeout: Timeout = None,
+    once: Once = False,
+    interval: Interval = 300.0,
+    max_offsets: MaxOffsets = 1_000_000,
+    as_json: JsonOutput = False,
+    master: Master = None,
+    spark_config: SparkConfig = None,
+) -> None:
+    """Keep the history of consumer groups: copy their records to Parquet before the brokers compact them."""
+    address = ClusterOptions(bootstrap_server, command_config, timeout).address()
+    properties = spark_properties(spark_config)
+    with require_spark_extra("archive"):
+        from kafka_assignors_spark.archive import ArchiveOptions
+
+    options = ArchiveOptions(
+        path=to,
+        bootstrap_servers=address.bootstrap_servers,
+        once=once,
+        interval_seconds=interval,
+        max_offsets_per_batch=max_offsets,
+        client_config=address.config,
+        timeout_seconds=address.timeout_s,
+        master=master,
+        spark_config=properties,
+    )
+    result = _run(options)
+    if as_json:
+        emit(json.dumps(result.to_json()))
+    else:
+        for line in _summary(result):
+            emit(line)
+    if once and not result.complete:
+        raise KeyboardInterrupt
+
+
+def _run(options: ArchiveOptions) -> ArchiveResult:
+    """Archive with progress on stderr, until all is archived or a signal ends it."""
+    from kafka_assignors_spark.archive import ArchiveError, run_archive
+
+    line_interval_s = None if options.once else _LINE_INTERVAL_S
+    with (
+        _stop_signals() as stop,
+        ProgressReport("asking the cluster", delay_s=0.5, line_interval_s=line_interval_s) as progress,
+    ):
+
+        def on_progress(step: ArchiveProgress) -> None:
+            progress.update(step.phase, step.counts.records, detail=_lag(step))
+
+        try:
+            return run_archive(options, on_progress, lambda text: note(f"warning: {text}"), stop)
+        except ArchiveError as error:
+            raise CannotRun(str(error)) from error
+
+
+@contextlib.contextmanager
+def _stop_signals() -> Iterator[threading.Event]:
+    """An event that Ctrl-C and SIGTERM set; a second Ctrl-C interrupts."""
+    stop = threading.Event()
+    told = False
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal told
+        if told and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        if not told:
+            # Assigned before `set`, which takes a lock: a second signal during `set` must not wait for that
+            # lock.
+            told = True
+            stop.set()
+
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, handle) for number in numbers]
+    try:
+        yield stop
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+def _lag(step: ArchiveProgress) -> str:
+    if step.lag_offsets is None:
+        return ""
+    if not step.lag_offsets:
+        return " group records, up to date"
+    return f" group records, {step.lag_offsets} offsets and {step.lag_seconds:.0f} s behind"
+
+
+def _summary(result: ArchiveResult) -> Iterator[str]:
+    counts, total = result.counts, result.total
+    yield f"{result.path}: {result.topic} of cluster {result.cluster_id}, {result.partitions} partitions"
+    kinds = ", ".join(f"{count} of key version {version}" for version, count in counts.group_records.items())
+    yield f"archived: {counts.records} group records" + (f" ({kinds})" if kinds else "")
+    yield (
+        f"left out: {counts.offset_commits} offset commits, {counts.without_key} records without a key; "
+        f"{counts.missing} offsets had no record"
+    )
+    yield f"in all:   {total.records} group records out of {total.offsets} offsets"
+    if result.last_timestamp is not None:
+        yield f"up to:    {result.last_timestamp.isoformat(timespec='seconds')}"
+    if result.lag_offsets:
+        yield f"behind:   {result.lag_offsets} offsets"

@@ -1,0 +1,254 @@
+"""`kafka-assignors assign`: assigns the partitions of a group, measures the result, and explains it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import statistics
+import sys
+import time
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from kafka_assignors.certificate import criteria_of, prove
+from kafka_assignors.explain import Explanation, explain
+from kafka_assignors.explain_reduced import explain_layers, explain_reduced
+from kafka_assignors.group import Assignment, Group, InvalidGroupError
+from kafka_assignors.jsonform import (
+    assignment_to_json,
+    explanation_to_json,
+    group_to_json,
+    loads_to_json,
+    proof_to_json,
+)
+from kafka_assignors.leader import InvalidAssignmentError, lead
+from kafka_assignors.loads import is_weighed, measure_loads, terms_of
+from kafka_assignors.quality import measure
+from kafka_assignors.scale import Scale
+from kafka_assignors.strategies import (
+    BalancesInLayers,
+    RebalanceProtocol,
+    Reduces,
+    Strategy,
+    SupportsFindings,
+)
+from kafka_assignors.strategies.contract import AnyCriterion, scale_of
+from kafka_assignors_cli.console import CannotRun, ExitCode, ProgressReport, emit, note
+from kafka_assignors_cli.explain_text import about_loads, sentences
+from kafka_assignors_cli.files import open_lines, read_groups
+from kafka_assignors_cli.options import load_named_strategy
+
+__all__ = ["EPILOG", "assign"]
+
+EPILOG = """Examples:
+
+kafka-assignors assign group.json --strategy range
+
+generate-groups | kafka-assignors assign - --time > assignments.jsonl
+
+kafka-assignors assign group.json --strategy my_package.strategies:Weighted
+
+kafka-assignors assign group.json --certify > answer.json && kafka-assignors check group.json answer.json
+
+kafka-assignors assign group.json --strategy cooperative-sticky --explain
+
+kafka-assignors assign group.json --strategy weighted   (topics with "weights", a number for each partition: \
+the answer has "loads")
+
+A group in JSON:  {"topics": {"orders": {"partitions": 3}}, "members": [{"id": "m1", "topics": ["orders"], \
+"owned": {"orders": [0, 1]}, "generation": 7}, {"id": "m2", "topics": ["orders"]}]}
+
+The answer, a line for each group:  {"assignment": {"m1": {"orders": [0, 1]}, "m2": {"orders": [2]}}, \
+"quality": …}
+"""
+
+_TIMED_RUNS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """The same for each group of the input. `criteria` is None if the strategy declares none."""
+
+    strategy: Strategy
+    protocol: RebalanceProtocol
+    criteria: tuple[AnyCriterion, ...] | None
+    certify: bool
+    explain: bool
+    time: bool
+
+
+def assign(
+    *,
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE|-", help="A group as a JSON object, or many as JSON lines; - is stdin."),
+    ],
+    strategy: Annotated[
+        str, typer.Option("--strategy", "-s", metavar="NAME", help="A name, module:attribute, or FILE.toml.")
+    ] = "cooperative-sticky",
+    protocol: Annotated[
+        RebalanceProtocol | None,
+        typer.Option(
+            help="The rebalance protocol of the group; by default the one the strategy prefers. Under "
+            "cooperative, 'withheld' lists the partitions that wait until their owner has revoked them.",
+        ),
+    ] = None,
+    timed: Annotated[
+        bool,
+        typer.Option("--time", help="Add assign_ns: CPU nanoseconds of the assign call alone."),
+    ] = False,
+    certify: Annotated[
+        bool,
+        typer.Option(
+            "--certify",
+            help="Add the certificate that no assignment is better by the criteria of the strategy. If one "
+            "is, add the improvement instead, and exit with 1.",
+        ),
+    ] = False,
+    explained: Annotated[
+        bool,
+        typer.Option("--explain", help="Add the reason for each move, and print it as text on stderr."),
+    ] = False,
+) -> None:
+    """Assign the partitions of groups given in JSON, and measure the result."""
+    chosen = load_named_strategy(strategy)
+    criteria = criteria_of(chosen)
+    if certify and criteria is None and not isinstance(chosen, Reduces):
+        raise CannotRun(
+            f"--certify: strategy {strategy!r} does not promise the best assignment, for it declares no "
+            "criteria; `kafka-assignors check` judges its assignments by criteria of yours"
+        )
+    request = _Request(
+        chosen,
+        _protocol(chosen, strategy, protocol),
+        criteria,
+        certify=certify,
+        explain=explained,
+        time=timed,
+    )
+    verdict = _assign_all(request, file)
+    if verdict:
+        raise typer.Exit(verdict)
+
+
+def _protocol(strategy: Strategy, name: str, asked: RebalanceProtocol | None) -> RebalanceProtocol:
+    if asked is None:
+        return strategy.protocols[0]
+    if asked not in strategy.protocols:
+        can = " and ".join(each.value for each in strategy.protocols)
+        raise CannotRun(f"strategy {name!r} does not run under {asked.value}, only under {can}")
+    return asked
+
+
+def _assign_all(request: _Request, file: str) -> ExitCode:
+    """Print an answer for each group in the file; the exit code fails if an assignment can be improved."""
+    verdict = ExitCode.OK
+    without_members: list[str] = []
+    with open_lines(file) as (lines, source), ProgressReport("assigning: groups done") as progress:
+        for done, (where, group) in enumerate(read_groups(lines, source), 1):
+            answer, explanation = _answer(request, group, where)
+            if "improvement" in answer or "improvement" in answer.get("reduced", {}):
+                verdict = ExitCode.VERDICT_FAILED
+            if not group.members:
+                without_members.append(where)
+            if sys.stdout.isatty():
+                progress.close()  # From here on the answers themselves are the progress.
+            emit(json.dumps(answer))
+            if explanation is not None:
+                progress.close()
+                for sentence in sentences(explanation, request.strategy.name):
+                    note(sentence)
+                if "loads" in answer:
+                    note(about_loads(answer["loads"]))
+            progress.update("assigning: groups done", done)
+    if without_members:
+        others = f" ({len(without_members) - 1} more like it)" if len(without_members) > 1 else ""
+        note(f"{without_members[0]}: the group has no members, so nothing is assigned{others}")
+    return verdict
+
+
+def _answer(request: _Request, group: Group, where: str) -> tuple[dict[str, Any], Explanation | None]:
+    """The answer for one group, `where` in the input, and the explanation if one is asked for."""
+    strategy = request.strategy
+    explanation = None
+    try:
+        led = lead(strategy, group, request.protocol)
+        scale = scale_of(strategy, group)
+        answer: dict[str, Any] = {
+            "assignment": assignment_to_json(led.target),
+            "quality": dataclasses.asdict(measure(group, led.target, scale=scale)),
+        }
+        if is_weighed(strategy, group):
+            answer["loads"] = loads_to_json(measure_loads(group, led.target, terms_of(strategy)))
+        if isinstance(strategy, SupportsFindings) and (findings := strategy.findings(group)):
+            answer["findings"] = list(findings)
+        if request.certify and isinstance(strategy, Reduces):
+            answer["reduced"] = _proof_of_reduced(strategy, group)
+        elif request.certify and request.criteria is not None:
+            answer.update(proof_to_json(prove(group, led.target, request.criteria, scale=scale)))
+        if request.explain:
+            explanation = _explained(strategy, group, led.target, request.criteria, scale)
+            answer["explanation"] = explanation_to_json(explanation)
+        if request.time:
+            answer["assign_ns"] = _assign_ns(strategy, group)
+    except CannotRun:
+        raise
+    except (InvalidAssignmentError, InvalidGroupError) as error:
+        raise CannotRun(f"{where}: {error}") from error
+    except Exception as error:
+        # The strategy may be third-party code; an error in ours is as fatal to the answer.
+        raise CannotRun(
+            f"{where}: strategy {strategy.name!r} raised {type(error).__name__}: {error}"
+        ) from error
+    if request.protocol is RebalanceProtocol.COOPERATIVE:
+        answer["withheld"] = {
+            member: {topic: list(partitions) for topic, partitions in sorted(topics.items())}
+            for member, topics in sorted(led.withheld.items())
+        }
+    if led.dropped_claims:
+        answer["dropped_claims"] = [dataclasses.asdict(claim) for claim in led.dropped_claims]
+    return answer, explanation
+
+
+def _explained(
+    strategy: Strategy,
+    group: Group,
+    target: Assignment,
+    criteria: tuple[AnyCriterion, ...] | None,
+    scale: Scale,
+) -> Explanation:
+    """Explain the moves; if the strategy reduces the group, explain them in the reduced group."""
+    if isinstance(strategy, BalancesInLayers) and (layered := strategy.layered_form(group)) is not None:
+        return explain_layers(group, target, layered)
+    if isinstance(strategy, Reduces) and not isinstance(reduced := strategy.reduced_form(group), str):
+        return explain_reduced(group, target, reduced)
+    by_load = terms_of(strategy) is not None
+    return explain(group, target, criteria, scale=scale, by_load=by_load)
+
+
+def _proof_of_reduced(strategy: Reduces, group: Group) -> dict[str, Any]:
+    """The proof, with the reduced group and its assignment in a form that `check` reads."""
+    reduced = strategy.reduced_form(group)
+    if isinstance(reduced, str):
+        raise CannotRun(f"--certify: {reduced}")
+    return {
+        "kept": list(reduced.kept),
+        "group": group_to_json(reduced.group),
+        "assignment": assignment_to_json(reduced.assignment),
+        **proof_to_json(prove(reduced.group, reduced.assignment, reduced.criteria, scale=reduced.scale)),
+    }
+
+
+def _assign_ns(strategy: Strategy, group: Group) -> int:
+    """CPU time of this thread in `strategy.assign(group)`, in nanoseconds: the median of three runs.
+
+    The run inside `lead` has already warmed up the caches.
+    """
+    runs = []
+    for _ in range(_TIMED_RUNS):
+        start = time.thread_time_ns()
+        strategy.assign(group)
+        runs.append(time.thread_time_ns() - start)
+    return int(statistics.median(runs))

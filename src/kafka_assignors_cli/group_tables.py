@@ -1,0 +1,299 @@
+"""Running groups as JSON objects and as tables. Names from a cluster are shown as text, never as markup."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from kafka_assignors.jsonform import group_to_json
+from kafka_assignors.livegroup import CONSUMER, LiveGroup, LiveMember, as_group, hidden_topics_problem
+from kafka_assignors.outlook import Outlook, Prospect
+from kafka_assignors_cli.console import Column, ColumnKind, FittedTable, indented, printable
+
+__all__ = ["GroupRow", "describe_json", "description", "group_list", "summarize", "summary_json"]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """The row of a group in the list. Unknown values are None: loads during a rebalance, lag without commits.
+
+    `idle` counts the members without a partition. `max_over_mean` is the greatest load over the mean load; it
+    is None also if no member has a partition.
+    """
+
+    group: str
+    type: str
+    state: str
+    protocol: str | None
+    members: int
+    idle: int | None
+    partitions: int | None
+    max_over_mean: float | None
+    lag: int | None
+
+
+def summarize(live: LiveGroup) -> GroupRow:
+    loads = live.loads
+    total = sum(loads) if loads is not None else None
+    return GroupRow(
+        group=live.id,
+        type=live.group_type,
+        state=live.state,
+        protocol=live.protocol,
+        members=len(live.members),
+        idle=None if loads is None else loads.count(0),
+        partitions=total,
+        max_over_mean=max(loads) * len(loads) / total if loads and total else None,
+        lag=live.lag,
+    )
+
+
+def summary_json(live: LiveGroup) -> dict[str, Any]:
+    return dataclasses.asdict(summarize(live))
+
+
+def _rack_misses(live: LiveGroup, member: LiveMember) -> int | None:
+    """Partitions of the member without a replica in its rack; None where racks are unknown."""
+    if member.rack is None or member.assigned is None or live.hidden_topics & member.assigned.keys():
+        return None
+    misses, known = 0, False
+    for name, partitions in member.assigned.items():
+        topic = (live.topics or {}).get(name)
+        if topic is None or topic.replica_racks is None:
+            continue
+        known = True
+        racks = topic.replica_racks
+        misses += sum(
+            1 for p in partitions if 0 <= p < len(racks) and racks[p] and member.rack not in racks[p]
+        )
+    return misses if known else None
+
+
+def _member_lag(live: LiveGroup, member: LiveMember) -> int | None:
+    """The total lag of the member's partitions; None if no partition has both a commit and a known end."""
+    lags = [
+        lag
+        for topic, partitions in (member.assigned or {}).items()
+        for partition in partitions
+        if (lag := live.lag_of(topic, partition)) is not None
+    ]
+    return sum(lags) if lags else None
+
+
+def _assumptions(live: LiveGroup) -> tuple[str, ...]:
+    """Facts that the cluster does not show, and the assumptions of the figures, one sentence each."""
+    found = []
+    if live.group_type == CONSUMER:
+        found.append(
+            "KIP-848: the broker assigns and no strategy of a client runs; "
+            "what strategies would do is for a group moved back to the classic protocol"
+        )
+    undecodable = [member for member in live.members if member.problem is not None]
+    if undecodable:
+        found.append(
+            f"{len(undecodable)} members joined with bytes that do not decode, the first being "
+            f"{undecodable[0].id!r}: {undecodable[0].problem}"
+        )
+    hidden = sum(member.subscription is None and member.problem is None for member in live.members)
+    if hidden and live.settled:
+        found.append(
+            f"subscriptions and racks of {hidden} members are hidden: "
+            "they are taken to subscribe to all topics of the group"
+        )
+    found += [f"topic {name!r} is not shown: {why}" for name, why in live.unknown_topics.items()]
+    return tuple(found)
+
+
+def _problems(live: LiveGroup) -> tuple[str, ...]:
+    """The parts of the group that could not be read, and the reasons, one sentence each."""
+    return (*live.problems, hidden_topics_problem(live)) if live.hidden_topics else live.problems
+
+
+def describe_json(live: LiveGroup, outlook: Outlook) -> dict[str, Any]:
+    """The group in the form that `kafka-assignors assign` reads, with everything else under `about`.
+
+    The measures of the current and of other assignments are left out for a group without members.
+    """
+    about: dict[str, Any] = {
+        **summary_json(live),
+        "coordinator": None if live.coordinator is None else dataclasses.asdict(live.coordinator),
+        "clients": {member.id: _client(live, member) for member in live.members},
+        "offsets": _offsets(live),
+        "notes": [*_assumptions(live), *_problems(live)],
+    }
+    if live.members:
+        about["now"] = dataclasses.asdict(outlook.now)
+        about["least_moved"] = outlook.least_moved
+        about["strategies"] = {
+            prospect.strategy: {"problem": prospect.problem}
+            if prospect.quality is None
+            else dataclasses.asdict(prospect.quality)
+            for prospect in outlook.prospects
+        }
+    return {**group_to_json(as_group(live)), "about": about}
+
+
+def _client(live: LiveGroup, member: LiveMember) -> dict[str, Any]:
+    return {
+        "client_id": member.client_id,
+        "host": member.host,
+        "partitions": member.load,
+        "rack_misses": _rack_misses(live, member),
+        "lag": _member_lag(live, member),
+    }
+
+
+def _offsets(live: LiveGroup) -> Mapping[str, Any] | None:
+    """The committed offset and the end of each partition, by topic; an unknown end is null."""
+    if live.committed is None:
+        return None
+    ends = live.ends or {}
+    return {
+        topic: {
+            str(number): {"committed": offset, "end": ends.get(topic, {}).get(number)}
+            for number, offset in sorted(partitions.items())
+        }
+        for topic, partitions in sorted(live.committed.items())
+    }
+
+
+# ---- tables
+
+_UNKNOWN = "–"
+
+_GROUP_COLUMNS = (
+    Column("group", ColumnKind.NAME),
+    Column("type", ColumnKind.TOKEN, leave_out=4),
+    Column("state", ColumnKind.TOKEN, leave_out=1),
+    Column("assignor", ColumnKind.TOKEN, leave_out=2),
+    Column("members"),
+    Column("idle"),
+    Column("partitions", leave_out=3),
+    Column("fullest/mean"),
+    Column("lag"),
+)
+_MEMBER_COLUMNS = (
+    Column("member", ColumnKind.NAME),
+    Column("instance", ColumnKind.NAME, leave_out=4),
+    Column("client", ColumnKind.NAME, leave_out=5),  # most member ids start with it
+    Column("host", ColumnKind.NAME, leave_out=3),
+    Column("rack", ColumnKind.NAME, leave_out=2),
+    Column("partitions"),
+    Column("rack misses", leave_out=1),
+    Column("lag"),
+)
+_STRATEGY_COLUMNS = (
+    Column("strategy", ColumnKind.NAME),
+    Column("moved"),
+    Column("without owner"),
+    Column("fullest/mean"),
+    Column("fewest–most", leave_out=1),
+    Column("rack misses"),
+)
+
+
+def group_list(groups: Sequence[LiveGroup], problems: Sequence[str] = ()) -> list[RenderableType]:
+    """The table of groups, one row each, and the problems of reading them."""
+    if not groups:
+        return [Text("no groups"), *indented(problems)]
+    table = FittedTable(_GROUP_COLUMNS)
+    for live in groups:
+        summary = summarize(live)
+        table.add(
+            [
+                _name(summary.group),
+                summary.type,
+                Text(summary.state, style="" if summary.state in ("Stable", "Empty") else "bold yellow"),
+                _name(summary.protocol),
+                f"{summary.members:,}",
+                Text(_count(summary.idle), style="bold yellow" if summary.idle else ""),
+                _count(summary.partitions),
+                _UNKNOWN if summary.max_over_mean is None else f"{summary.max_over_mean:.2f}",
+                _count(summary.lag),
+            ]
+        )
+    own = [f"{live.id}: {problem}" for live in groups for problem in _problems(live)]
+    return [table, *indented([*problems, *own])]
+
+
+def description(live: LiveGroup, outlook: Outlook | None) -> list[RenderableType]:
+    """The details of one group; `outlook` is None during a rebalance and if a topic is hidden."""
+    parts: list[RenderableType] = [_head(live)]
+    if live.members:
+        parts.append(_members(live))
+    if outlook is not None and live.members:
+        parts += _strategies(outlook)
+    if not live.settled:
+        parts.append(Text("The group is rebalancing: what its members own is not known now."))
+    return [*parts, *indented([*_assumptions(live), *_problems(live)]), Text()]
+
+
+def _head(live: LiveGroup) -> RenderableType:
+    summary = summarize(live)
+    text = Text(printable(live.id), style="bold")
+    facts = [f"{summary.type}, {summary.state}"]
+    if summary.protocol:
+        facts.append(f"assignor {printable(summary.protocol)}")
+    if live.coordinator is not None:
+        node = live.coordinator
+        facts.append(f"coordinator {node.id} ({printable(node.host)}:{node.port})")
+    facts.append(f"{summary.members:,} members ({_count(summary.idle)} idle)")
+    facts.append(f"{_count(summary.partitions)} partitions")
+    facts.append(f"lag {_count(summary.lag)}")
+    return text.append(f": {', '.join(facts)}", style="not bold")
+
+
+def _members(live: LiveGroup) -> FittedTable:
+    table = FittedTable(_MEMBER_COLUMNS)
+    for member in live.members:
+        idle = member.load == 0
+        table.add(
+            [
+                _name(member.id),
+                _name(member.instance_id),
+                _name(member.client_id),
+                _name(member.host),
+                _name(member.rack),
+                "idle" if idle else _count(member.load),
+                _count(_rack_misses(live, member)),
+                _count(_member_lag(live, member)),
+            ],
+            style="bold yellow" if idle else "",
+        )
+    return table
+
+
+def _strategies(outlook: Outlook) -> list[RenderableType]:
+    table = FittedTable(
+        _STRATEGY_COLUMNS,
+        f"What each strategy would move now (the best balance needs {outlook.least_moved:,} moves)",
+    )
+    for prospect in (Prospect("as it is", outlook.now), *outlook.prospects):
+        quality = prospect.quality
+        if quality is None:
+            cells = [_UNKNOWN] * 5
+        else:
+            cells = [
+                f"{quality.moved:,}",
+                f"{quality.forced:,}",
+                f"{quality.max_over_mean:.2f}",
+                f"{quality.min_load:,}–{quality.max_load:,}",
+                _count(quality.rack_misses),
+            ]
+        style = "dim" if prospect.strategy == "as it is" else ""
+        table.add([_name(prospect.strategy), *cells], style=style)
+    problems = [f"{each.strategy}: {each.problem}" for each in outlook.prospects if each.problem]
+    return [table, *indented(problems)]
+
+
+def _name(name: str | None) -> Text:
+    return Text(printable(name) if name else _UNKNOWN)
+
+
+def _count(number: int | None) -> str:
+    return _UNKNOWN if number is None else f"{number:,}"

@@ -1,0 +1,348 @@
+"""`kafka-assignors groups`: the consumer groups of a running cluster."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafka_assignors.livegroup import LiveGroup, as_group, hidden_topics_problem
+from kafka_assignors.outlook import Outlook, outlook
+from kafka_assignors.strategies import Strategy, strategy_names
+from kafka_assignors.strategies.contract import runs_on_broker
+from kafka_assignors_cli.console import CannotRun, ProgressReport, counted, emit, note, printable
+from kafka_assignors_cli.group_tables import describe_json, description, group_list, summary_json
+from kafka_assignors_cli.options import (
+    BootstrapServer,
+    ClusterOptions,
+    CommandConfig,
+    Timeout,
+    cluster_errors,
+    load_named_strategy,
+    split_names,
+    strategies_option,
+)
+from kafka_assignors_cli.watch import Snapshot, show
+
+if TYPE_CHECKING:
+    from kafka_assignors_confluent import Cluster
+
+__all__ = ["groups"]
+
+_CONFIG = """client.properties holds librdkafka's properties, one name=value per line: passwords have no \
+place on a command line. For example  security.protocol=SASL_SSL  sasl.mechanism=PLAIN  sasl.username=me  \
+sasl.password=…  ssl.ca.location=ca.pem
+"""
+
+_LIST_EPILOG = f"""Examples:
+
+kafka-assignors groups --bootstrap-server broker:9092
+
+kafka-assignors groups --bootstrap-server broker:9092 --matching 'orders-*' --watch
+
+kafka-assignors groups describe orders --bootstrap-server broker:9092 --command-config client.properties
+
+{_CONFIG}
+Exit codes: 0 done, also after Ctrl-C in --watch; 2 no answer, not allowed, or no such group: one line on \
+stderr says which and what to do.
+"""
+
+_DESCRIBE_EPILOG = f"""Examples:
+
+kafka-assignors groups describe orders --bootstrap-server broker:9092
+
+kafka-assignors groups describe orders --bootstrap-server broker:9092 --strategy range,my_package:Weighted
+
+kafka-assignors groups describe orders --bootstrap-server broker:9092 --json | kafka-assignors assign -
+
+{_CONFIG}"""
+
+_DELETE_EPILOG = f"""Examples:
+
+kafka-assignors groups delete old-orders --bootstrap-server broker:9092
+
+kafka-assignors groups delete --all-empty --matching 'test-*' --bootstrap-server broker:9092 --yes
+
+A group that has members is never deleted. Mind that a consumer that assigns its partitions itself, and only \
+commits, leaves its group empty while it runs.
+
+{_CONFIG}"""
+
+_INTERVAL_S = 5.0
+"""The default of --interval."""
+
+groups = typer.Typer(
+    name="groups", context_settings={"help_option_names": ["-h", "--help"]}, epilog=_LIST_EPILOG
+)
+
+Matching = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PATTERN", help="Only groups whose id matches; * stands for any text, ? for one character."
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="A line of JSON for each group.")]
+Watch = Annotated[
+    bool,
+    typer.Option("--watch", "-w", help="Show it repeatedly, until Ctrl-C.", rich_help_panel="Watch"),
+]
+Interval = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        min=0.1,
+        help="With --watch, the time between two looks.",
+        show_default=f"{_INTERVAL_S:g}",
+        rich_help_panel="Watch",
+    ),
+]
+Count = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="With --watch, the number of looks.", rich_help_panel="Watch"),
+]
+
+
+@groups.callback(invoke_without_command=True)
+def list_groups(
+    *,
+    context: typer.Context,
+    bootstrap_server: BootstrapServer = None,
+    command_config: CommandConfig = None,
+    timeout: Timeout = None,
+    matching: Matching = None,
+    as_json: Json = False,
+    watch: Watch = False,
+    interval: Interval = None,
+    count: Count = None,
+) -> None:
+    """List the consumer groups of a running cluster: members, idle members, balance, lag.
+
+    The commands below show a group in detail, or delete unused groups.
+    """
+    options = ClusterOptions(bootstrap_server, command_config, timeout)
+    context.obj = options
+    if context.invoked_subcommand is not None:
+        given = {
+            "--matching": matching is not None,
+            "--json": as_json,
+            "--watch": watch,
+            "--interval": interval is not None,
+            "--count": count is not None,
+        }
+        _refuse_before_subcommand(given, context.invoked_subcommand)
+        return
+    interval_s = _watch_interval_s(interval, count, watch=watch)
+    with options.address().connected() as cluster:
+
+        def read(progress: ProgressReport) -> Snapshot:
+            with cluster_errors():
+                listing = cluster.list_groups()
+                ids = [group.id for group in listing.groups if _matches(group.id, matching)]
+                found = cluster.read_groups(ids, skip_hidden=True, on_progress=progress.update)
+            problems = [*listing.problems, *_hidden_groups(ids, found)]
+            # A group may have been deleted between the two requests.
+            live = [group for group in found if group.state != "Dead"]
+            if as_json:
+                for problem in problems:
+                    note(f"warning: {problem}")
+                return Snapshot(lines=[json.dumps(summary_json(group)) for group in live])
+            return Snapshot(group_list(live, problems))
+
+        show(read, interval_s=interval_s, count=count)
+
+
+@groups.command(epilog=_DESCRIBE_EPILOG)
+def describe(
+    *,
+    context: typer.Context,
+    group: Annotated[list[str], typer.Argument(metavar="GROUP…", help="Ids of groups.")],
+    bootstrap_server: BootstrapServer = None,
+    command_config: CommandConfig = None,
+    timeout: Timeout = None,
+    strategy: Annotated[list[str] | None, strategies_option("all registered ones")] = None,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="A line of JSON for each group, which 'kafka-assignors assign -' reads."),
+    ] = False,
+    watch: Watch = False,
+    interval: Interval = None,
+    count: Count = None,
+) -> None:
+    """Show groups and their members, and the partitions that each strategy would move now."""
+    interval_s = _watch_interval_s(interval, count, watch=watch)
+    tried = _strategies(strategy)
+    options = ClusterOptions(bootstrap_server, command_config, timeout).or_else(context.obj)
+    ids = list(dict.fromkeys(group))
+    with options.address().connected() as cluster:
+
+        def read(progress: ProgressReport) -> Snapshot:
+            with cluster_errors():
+                found = cluster.read_groups(ids, on_progress=progress.update)
+                _require_existing(cluster, found)
+            outlooks = []
+            for done, live in enumerate(found):
+                progress.update("trying strategies", done, len(found))
+                outlooks.append(_outlook(live, tried))
+            described = list(zip(found, outlooks, strict=True))
+            return _described_json(described) if as_json else _described_tables(described)
+
+        show(read, interval_s=interval_s, count=count)
+
+
+@groups.command(epilog=_DELETE_EPILOG)
+def delete(
+    *,
+    context: typer.Context,
+    group: Annotated[list[str] | None, typer.Argument(metavar="[GROUP…]", help="Ids of groups.")] = None,
+    bootstrap_server: BootstrapServer = None,
+    command_config: CommandConfig = None,
+    timeout: Timeout = None,
+    all_empty: Annotated[
+        bool, typer.Option("--all-empty", help="All groups without members, or those --matching.")
+    ] = False,
+    matching: Matching = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete groups without members, and with them their committed offsets."""
+    if bool(group) == all_empty:
+        raise CannotRun("give either the ids of groups or --all-empty")
+    if matching is not None and not all_empty:
+        raise CannotRun("--matching goes with --all-empty")
+    options = ClusterOptions(bootstrap_server, command_config, timeout).or_else(context.obj)
+    with options.address().connected() as cluster:
+        found = _empty_groups(cluster, matching) if all_empty else _groups_to_delete(cluster, group or ())
+        if not found:
+            note("there are no such empty groups")
+            return
+        _require_existing(cluster, found)
+        _require_empty(found)
+        if not yes and not _confirmed(found):
+            note("nothing deleted")
+            return
+        outcome = cluster.delete_groups(live.id for live in found)
+    for deleted in (id_ for id_, refusal in outcome.items() if refusal is None):
+        emit(f"deleted {printable(deleted)}")
+    refusals = [f"{id_!r}: {refusal}" for id_, refusal in outcome.items() if refusal is not None]
+    if refusals:
+        raise CannotRun(f"not deleted: {'; '.join(refusals)}")
+
+
+def _groups_to_delete(cluster: Cluster, ids: Sequence[str]) -> Sequence[LiveGroup]:
+    with ProgressReport("asking the cluster") as progress:
+        return cluster.read_groups(ids, topics=False, on_progress=progress.update)
+
+
+def _empty_groups(cluster: Cluster, pattern: str | None) -> Sequence[LiveGroup]:
+    """All groups without members whose id matches."""
+    listed = cluster.list_groups().groups
+    ids = [each.id for each in listed if each.state == "Empty" and _matches(each.id, pattern)]
+    # Since the list was read, members may have joined a group, or it may have been deleted.
+    return [live for live in _groups_to_delete(cluster, ids) if live.state == "Empty"]
+
+
+def _refuse_before_subcommand(given: Mapping[str, bool], command: str) -> None:
+    """Refuse options of the list in front of a subcommand.
+
+    If they were ignored, `--matching P delete --all-empty` would delete all empty groups.
+    """
+    for option in (name for name, is_given in given.items() if is_given):
+        raise CannotRun(f"{option} belongs after the command: kafka-assignors groups {command} {option} …")
+
+
+def _hidden_groups(listed: Sequence[str], found: Sequence[LiveGroup]) -> list[str]:
+    """The groups that the broker lists and does not describe, since the principal lacks the right."""
+    hidden = sorted(set(listed) - {live.id for live in found})
+    if not hidden:
+        return []
+    return [
+        f"{counted(len(hidden), 'group')} not shown, for this principal may not describe {hidden[0]!r}"
+        f"{'' if len(hidden) == 1 else ' and others'}: it needs Describe on Group {hidden[0]!r}"
+    ]
+
+
+def _watch_interval_s(interval_s: float | None, count: int | None, *, watch: bool) -> float | None:
+    """Seconds between two looks, None for a single look; refuses options without effect."""
+    if watch:
+        return _INTERVAL_S if interval_s is None else interval_s
+    for option, value in (("--interval", interval_s), ("--count", count)):
+        if value is not None:
+            raise CannotRun(f"{option} goes with --watch")
+    return None
+
+
+def _matches(group: str, pattern: str | None) -> bool:
+    return pattern is None or fnmatch.fnmatchcase(group, pattern)
+
+
+def _strategies(given: Sequence[str] | None) -> list[tuple[str, Strategy]]:
+    loaded = [
+        (name, load_named_strategy(name)) for name in (split_names(given) if given else strategy_names())
+    ]
+    # A strategy that runs on the broker is shown only on request: no client can choose it.
+    return [(name, strategy) for name, strategy in loaded if given or not runs_on_broker(strategy)]
+
+
+def _outlook(live: LiveGroup, strategies: Sequence[tuple[str, Strategy]]) -> Outlook | None:
+    return outlook(as_group(live), strategies) if live.settled and not live.hidden_topics else None
+
+
+def _described_tables(found: Sequence[tuple[LiveGroup, Outlook | None]]) -> Snapshot:
+    return Snapshot([part for live, prospects in found for part in description(live, prospects)])
+
+
+def _described_json(found: Sequence[tuple[LiveGroup, Outlook | None]]) -> Snapshot:
+    lines = [json.dumps(describe_json(live, prospects)) for live, prospects in found if prospects is not None]
+    problems = [
+        f"{live.id!r}: {hidden_topics_problem(live)}"
+        if live.settled
+        else f"{live.id!r}: rebalancing, so what its members own is not known: try again"
+        for live, prospects in found
+        if prospects is None
+    ]
+    return Snapshot(lines=lines, problem="; ".join(problems) or None)
+
+
+def _require_existing(cluster: Cluster, found: Sequence[LiveGroup]) -> None:
+    unknown = [live.id for live in found if live.state == "Dead"]
+    if not unknown:
+        return
+    known = [group.id for group in cluster.list_groups().groups]
+    near = difflib.get_close_matches(unknown[0], known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "'kafka-assignors groups' lists those that you may see"
+    raise CannotRun(f"there is no group {_quoted(unknown)}: {hint}")
+
+
+def _require_empty(found: Sequence[LiveGroup]) -> None:
+    busy = [live for live in found if live.members or live.state != "Empty"]
+    if busy:
+        raise CannotRun(
+            f"nothing deleted: {busy[0].id!r} has {counted(len(busy[0].members), 'member')} "
+            f"({busy[0].state}): stop them first"
+        )
+
+
+def _confirmed(found: Sequence[LiveGroup]) -> bool:
+    if not sys.stdin.isatty():
+        raise CannotRun(
+            f"{counted(len(found), 'group')} would be deleted, and there is no terminal to ask at: give --yes"
+        )
+    for live in found:
+        partitions = sum(map(len, (live.committed or {}).values()))
+        typer.echo(
+            f"  {printable(live.id)}  (committed offsets of {counted(partitions, 'partition')})", err=True
+        )
+    question = (
+        "Delete this group and its committed offsets?"
+        if len(found) == 1
+        else f"Delete these {len(found)} groups and their committed offsets?"
+    )
+    return typer.confirm(question, err=True)
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names))

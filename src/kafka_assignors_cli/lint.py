@@ -1,0 +1,359 @@
+"""`kafka-assignors lint`: is a change of strategy safe to roll, and do these members fit together?"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from kafka_assignors.lint import (
+    RULES,
+    BrokerBounds,
+    Client,
+    InvalidSettingError,
+    LintFacts,
+    LintFinding,
+    LintReport,
+    MemberConfig,
+    NotJudged,
+    Severity,
+    StrategyUse,
+    Version,
+    lint,
+    live_members,
+    member_config,
+    strategy_use,
+)
+from kafka_assignors.livegroup import CLASSIC, LiveGroup
+from kafka_assignors.protocol import GroupMetadata
+from kafka_assignors.strategies import Strategy, StrategyError
+from kafka_assignors_cli.console import CannotRun, ExitCode, emit, emit_renderable, indented, printable
+from kafka_assignors_cli.files import read_member_file
+from kafka_assignors_cli.options import (
+    BootstrapServer,
+    ClusterAddress,
+    ClusterOptions,
+    CommandConfig,
+    JsonOutput,
+    Timeout,
+    cluster_errors,
+    load_named_strategy,
+    require_admin_extra,
+    split_names,
+)
+
+__all__ = ["EPILOG", "lint_members", "report_renderables"]
+
+EPILOG = """Examples:
+
+kafka-assignors lint consumer-a.properties consumer-b.toml
+
+kafka-assignors lint consumer.toml --before deployed/consumer.toml
+
+kafka-assignors lint consumer.toml --change-to cooperative-sticky
+
+kafka-assignors lint --bootstrap-server broker:9092 --group orders --change-to cooperative-sticky,range
+
+kafka-assignors lint consumer.toml --bootstrap-server broker:9092 --group orders
+
+A file describes one kind of member, in its client's own words:  client = "aiokafka"  \
+client_version = "0.14.0"  partition_assignment_strategy = ["sticky"]  session_timeout_ms = 45000
+
+Exit codes: 0 no finding of severity error; 1 there is one (with --strict: or a warning); 2 could not judge.
+"""
+
+
+Files = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="FILE…", help="One kind of member each: properties, TOML or JSON.", show_default=False
+    ),
+]
+Before = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="FILE", help="A kind of member as it runs today; may be repeated.", show_default=False
+    ),
+]
+ChangeTo = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME,…",
+        help="Judge a change of every member to this list; the preferred strategy first.",
+        show_default=False,
+    ),
+]
+GroupId = Annotated[
+    str | None,
+    typer.Option("--group", "-g", metavar="ID", help="The running group.", rich_help_panel="Cluster"),
+]
+From = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--from",
+        metavar="NAME,…",
+        help="The list of the group's members today, if it has more than the strategy in use: brokers do not "
+        "show it.",
+        rich_help_panel="Cluster",
+    ),
+]
+Ignore = Annotated[
+    list[str] | None,
+    typer.Option(metavar="RULE,…", help="Skip these rules.", rich_help_panel="Output"),
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Fail on warnings, too.", rich_help_panel="Output")]
+
+
+def lint_members(
+    *,
+    files: Files = None,
+    before: Before = None,
+    change_to: ChangeTo = None,
+    bootstrap_server: BootstrapServer = None,
+    group: GroupId = None,
+    from_: From = None,
+    command_config: CommandConfig = None,
+    timeout: Timeout = None,
+    ignore: Ignore = None,
+    strict: Strict = False,
+    as_json: JsonOutput = False,
+) -> int:
+    """Judge a change of strategy, or the settings of the members of a group."""
+    ignored = split_names(ignore or ())
+    for rule in ignored:
+        if rule not in RULES:
+            raise CannotRun(f"--ignore: there is no rule {rule!r}; there are {', '.join(RULES)}")
+    if not files and bootstrap_server is None:
+        raise CannotRun("give files, or --bootstrap-server and --group")
+    if (group is not None or from_ or command_config) and bootstrap_server is None:
+        raise CannotRun("--group, --from and --command-config need --bootstrap-server")
+    if bootstrap_server is not None and group is None and not files:
+        raise CannotRun("--bootstrap-server needs --group, or files to hold against the broker's settings")
+    if before and (change_to or not files):
+        raise CannotRun("--before needs files to compare with, and no --change-to")
+    new_names = _checked(split_names(change_to or ()), "--change-to")
+    old_names = _checked(split_names(from_ or ()), "--from")
+
+    facts = LintFacts(tuple(map(_member, files or ())), tuple(map(_member, before or ())))
+    if bootstrap_server is not None:
+        address = ClusterOptions(bootstrap_server, command_config, timeout).address()
+        live = read_live(address, group, [_use(Client.UNKNOWN, None, name) for name in old_names])
+        facts = _with_live(facts, live, strategies_assumed=not old_names, is_change=bool(files or change_to))
+    if new_names:
+        facts = dataclasses.replace(
+            facts,
+            before=facts.before or facts.after,
+            after=tuple(_changed(one, new_names) for one in facts.after),
+        )
+
+    report = lint(facts, ignored)
+    failed = bool(report.of(Severity.ERROR)) or (strict and bool(report.of(Severity.WARNING)))
+    if as_json:
+        emit(json.dumps(_to_json(report, "fail" if failed else "pass"), indent=2))
+    else:
+        emit_renderable(*report_renderables(report))
+    return ExitCode.VERDICT_FAILED if failed else ExitCode.OK
+
+
+def _with_live(files: LintFacts, live: LiveFacts, *, strategies_assumed: bool, is_change: bool) -> LintFacts:
+    """Add a running group to the members in files: it is the state before the change, or what is judged."""
+    return dataclasses.replace(
+        files,
+        after=files.after or live.members,
+        before=files.before or (live.members if files.after else ()),
+        assumed_before=not files.before and is_change and strategies_assumed,
+        live=live.group,
+        bounds=live.bounds,
+        not_judged=live.not_judged,
+    )
+
+
+def _checked(names: tuple[str, ...], option: str) -> tuple[str, ...]:
+    """Load each strategy: a misspelled name must not pass for a strategy of a client."""
+    for name in names:
+        if not name.startswith("stock:"):
+            try:
+                load_named_strategy(name)
+            except CannotRun as error:
+                raise CannotRun(f"{option}: {error}") from None
+    return names
+
+
+def _load(spec: str) -> Strategy:
+    try:
+        return load_named_strategy(spec)
+    except CannotRun as error:
+        raise StrategyError(str(error)) from error
+
+
+def _member(path: Path) -> MemberConfig:
+    file = read_member_file(path)
+    try:
+        return member_config(str(path), file.settings, _load)
+    except InvalidSettingError as error:
+        hint = "; no quotes in properties" if file.quoted(error.key) else ""
+        raise CannotRun(f"{file.where(error.key)}: {error}{hint}") from None
+
+
+def _use(client: Client, version: Version | None, name: str) -> StrategyUse:
+    return strategy_use(client, version, name, _load)
+
+
+def _changed(member: MemberConfig, names: Sequence[str]) -> MemberConfig:
+    uses = tuple(_use(member.client, member.version, name) for name in names)
+    return dataclasses.replace(
+        member, strategies=uses, given=member.given | {"partition.assignment.strategy"}
+    )
+
+
+# ---- the running group
+
+_PAUSE_S = 0.2
+"""The time between two looks at a group that is rebalancing."""
+
+_BOUNDS = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFacts:
+    """The members of a live group as they run now, the group itself, and what its brokers accept."""
+
+    members: tuple[MemberConfig, ...]
+    group: LiveGroup | None
+    bounds: BrokerBounds
+    not_judged: tuple[NotJudged, ...]
+
+
+def read_live(address: ClusterAddress, group: str | None, listed: Sequence[StrategyUse]) -> LiveFacts:
+    """Read the group, if one is given, and the brokers' bounds. What the cluster hides is in `not_judged`.
+
+    `listed` are the strategies that the members list, if the user tells.
+    """
+    with require_admin_extra(), cluster_errors():
+        live = _read_group(address, group) if group is not None else None
+        bounds, not_judged = _read_bounds(address)
+    members: tuple[MemberConfig, ...] = ()
+    if live is not None:
+        record, why_not = _read_record(address, live)
+        members, unknown = live_members(live, record, listed, why_not)
+        not_judged += unknown
+    return LiveFacts(members, live, bounds, not_judged)
+
+
+def _read_group(address: ClusterAddress, group: str) -> LiveGroup:
+    deadline = time.monotonic() + address.timeout_s
+    with address.connected() as cluster:
+        (live,) = cluster.read_groups([group], offsets=False)
+        while _is_rebalancing(live) and time.monotonic() < deadline:
+            time.sleep(_PAUSE_S)
+            (live,) = cluster.read_groups([group], offsets=False)
+    if _is_rebalancing(live):
+        raise CannotRun(
+            f"group {group!r} is rebalancing ({live.state}), so its strategy is not known: try again"
+        )
+    if live.state == "Dead":
+        raise CannotRun(f"there is no group {group!r} at {address.bootstrap_servers}")
+    if live.protocol_type not in (None, "", "consumer"):
+        raise CannotRun(f"group {group!r} is not a group of consumers, but of {live.protocol_type!r}")
+    return live
+
+
+def _is_rebalancing(live: LiveGroup) -> bool:
+    return live.group_type == CLASSIC and live.state in ("PreparingRebalance", "CompletingRebalance")
+
+
+def _read_bounds(address: ClusterAddress) -> tuple[BrokerBounds, tuple[NotJudged, ...]]:
+    from kafka_assignors_confluent import NotAuthorizedError
+    from kafka_assignors_confluent.broker_settings import read_broker_settings
+
+    try:
+        told = read_broker_settings(address.bootstrap_servers, address.config, _BOUNDS, address.timeout_s)
+        low_ms, high_ms = (int(told[name]) for name in _BOUNDS)
+    except (NotAuthorizedError, KeyError, ValueError) as error:
+        why = str(error) if isinstance(error, NotAuthorizedError) else "the broker does not tell them"
+        return BrokerBounds(), (NotJudged("session timeouts against the broker's own bounds", why),)
+    return BrokerBounds(low_ms, high_ms, read=True), ()
+
+
+def _read_record(address: ClusterAddress, live: LiveGroup) -> tuple[GroupMetadata | None, str]:
+    """The group's record; if there is none, the reason."""
+    from kafka_assignors_confluent import ClusterError
+    from kafka_assignors_confluent.group_record import read_group_record
+
+    if live.group_type != CLASSIC or not live.members:
+        return None, ""
+    try:
+        record = read_group_record(address.bootstrap_servers, address.config, live.id, address.timeout_s)
+    except ClusterError as error:
+        return None, str(error)
+    return record, "the group's record is not among the newest of its partition of __consumer_offsets"
+
+
+# ---- output
+
+
+def _to_json(report: LintReport, verdict: str) -> dict[str, Any]:
+    return {
+        "format": 1,
+        "verdict": verdict,
+        "findings": [
+            {**dataclasses.asdict(finding), "severity": finding.severity.value} for finding in report.findings
+        ],
+        "not_judged": [dataclasses.asdict(left_open) for left_open in report.not_judged],
+    }
+
+
+_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold"}
+_HEADINGS = {Severity.ERROR: "Errors", Severity.WARNING: "Warnings", Severity.INFO: "Good to know"}
+_SHOWN_MEMBERS = 5
+
+
+def report_renderables(report: LintReport) -> list[RenderableType]:
+    shown: list[RenderableType] = []
+    for severity in Severity:
+        findings = report.of(severity)
+        if findings:
+            shown.append(Text(_HEADINGS[severity], style=_STYLES[severity]))
+            shown += [Padding(_finding(finding), (0, 0, 1, 2)) for finding in findings]
+    if report.not_judged:
+        shown.append(Text("Not judged", style="bold"))
+        shown += indented(f"{left_open.what}: {left_open.why}." for left_open in report.not_judged)
+        shown.append(Text())
+    counts = ", ".join(
+        f"{len(report.of(severity))} {severity.value}{'s' if len(report.of(severity)) != 1 else ''}"
+        for severity in (Severity.ERROR, Severity.WARNING)
+    )
+    shown.append(Text(f"{counts}, {len(report.of(Severity.INFO))} good to know.", style="bold"))
+    return shown
+
+
+def _finding(finding: LintFinding) -> RenderableType:
+    members = ", ".join(finding.members[:_SHOWN_MEMBERS])
+    more = len(finding.members) - _SHOWN_MEMBERS
+    head = Text(printable(finding.rule), style=_STYLES[finding.severity])
+    if members:
+        head.append(
+            printable(f"  {members}{f' and {more} more' if more > 0 else ''}"), style="not bold default"
+        )
+    table = Table.grid(padding=(0, 1))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    parts = {"what": finding.what, "why": finding.why, "do": finding.to_do}
+    for name, words in parts.items():
+        if words:
+            table.add_row(name, Text(printable(words)))
+    grid = Table.grid()
+    grid.add_column(overflow="fold")
+    grid.add_row(head)
+    grid.add_row(Padding(table, (0, 0, 0, 2)))
+    return grid

@@ -1,0 +1,309 @@
+"""Options that several commands share, and what the commands make of them.
+
+A command names the type of an option as its parameter's annotation: `group: Groups = None`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import difflib
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from kafka_assignors.strategies import Strategy, StrategyError, load_strategy
+from kafka_assignors_cli.console import CannotRun
+from kafka_assignors_cli.files import read_client_properties
+
+if TYPE_CHECKING:
+    from kafka_assignors_confluent import Cluster
+
+__all__ = [
+    "BootstrapServer",
+    "ClusterAddress",
+    "ClusterOptions",
+    "CommandConfig",
+    "GroupIds",
+    "JsonFile",
+    "JsonOutput",
+    "Master",
+    "PauseParameters",
+    "SparkConfig",
+    "StrictDecoding",
+    "Timeout",
+    "add_current_directory",
+    "cluster_errors",
+    "load_named_strategy",
+    "parse_parameters",
+    "require_admin_extra",
+    "require_spark_extra",
+    "spark_properties",
+    "split_names",
+    "strategies_option",
+]
+
+T = TypeVar("T")
+
+_CLUSTER, _OUTPUT, _SPARK, MODELS = "Cluster", "Output", "Spark", "Models and thresholds"
+"""The panels of `--help`."""
+
+_TIMEOUT_S = 10.0
+
+# ---- strategies and groups
+
+
+def strategies_option(default: str) -> Any:
+    """`--strategy` of a command that takes several. `default` is shown in its help."""
+    return typer.Option(
+        "--strategy",
+        "-s",
+        metavar="NAME,…",
+        help="Strategies: names, module:attribute or FILE.toml; may be repeated.",
+        show_default=default,
+    )
+
+
+GroupIds = Annotated[
+    list[str] | None,
+    typer.Option("--group", "-g", metavar="ID", help="Replay only these groups; may be repeated."),
+]
+
+
+def load_named_strategy(spec: str) -> Strategy:
+    """Load the strategy called `spec`; `module:attribute` is also searched in the current directory."""
+    if ":" in spec:
+        add_current_directory()
+    try:
+        return load_strategy(spec)
+    except StrategyError as error:
+        raise CannotRun(str(error)) from error
+
+
+def split_names(values: Iterable[str]) -> tuple[str, ...]:
+    """The names in the values of a repeated option with comma-separated names, each name once."""
+    return tuple(dict.fromkeys(name.strip() for value in values for name in value.split(",") if name.strip()))
+
+
+def add_current_directory() -> None:
+    """Append the current directory to the module search path."""
+    # An installed command has its own directory on the path, and not the current one. At the end of the path
+    # no file in the current directory shadows a module of the standard library. A replay passes the path to
+    # Spark's workers in the same order; PYTHONPATH would come before the standard library there.
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.append(here)
+
+
+# ---- output
+
+JsonOutput = Annotated[
+    bool, typer.Option("--json", help="Print JSON instead of text.", rich_help_panel=_OUTPUT)
+]
+JsonFile = Annotated[
+    Path | None,
+    typer.Option("--json", metavar="FILE", help="Write the result as JSON.", rich_help_panel=_OUTPUT),
+]
+
+# ---- a running cluster
+
+BootstrapServer = Annotated[
+    str | None,
+    typer.Option(metavar="HOST:PORT,…", help="The brokers to connect to first.", rich_help_panel=_CLUSTER),
+]
+CommandConfig = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="librdkafka's properties, one name=value per line: security.protocol, sasl.password and so on.",
+        rich_help_panel=_CLUSTER,
+    ),
+]
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        min=0.1,
+        help="The longest wait for a response of a broker.",
+        show_default=f"{_TIMEOUT_S:g}",
+        rich_help_panel=_CLUSTER,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAddress:
+    """Bootstrap servers, librdkafka's properties, and the longest wait for a response."""
+
+    bootstrap_servers: str
+    config: Mapping[str, str]
+    timeout_s: float
+
+    @contextlib.contextmanager
+    def connected(self) -> Iterator[Cluster]:
+        """Connect. Errors of the cluster, also those inside the `with` block, become `CannotRun`."""
+        with require_admin_extra():
+            import confluent_kafka  # noqa: F401
+
+            from kafka_assignors_confluent import Cluster
+        with (
+            cluster_errors(),
+            Cluster(self.bootstrap_servers, self.config, timeout_s=self.timeout_s) as cluster,
+        ):
+            yield cluster
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """The values of the options that name a cluster; a subcommand has them before or after its name."""
+
+    bootstrap_server: str | None = None
+    command_config: Path | None = None
+    given_timeout_s: float | None = None
+
+    def or_else(self, outer: object) -> ClusterOptions:
+        """These options, completed by those of the outer command."""
+        if not isinstance(outer, ClusterOptions):
+            return self
+        return ClusterOptions(
+            self.bootstrap_server or outer.bootstrap_server,
+            self.command_config or outer.command_config,
+            self.given_timeout_s or outer.given_timeout_s,
+        )
+
+    @property
+    def timeout_s(self) -> float:
+        return self.given_timeout_s or _TIMEOUT_S
+
+    def read_config(self) -> dict[str, str]:
+        """librdkafka's properties from the file of `--command-config`, if it is given."""
+        return read_client_properties(self.command_config) if self.command_config is not None else {}
+
+    def address(self) -> ClusterAddress:
+        """The cluster that the options name, or the properties if they have `bootstrap.servers`."""
+        config = self.read_config()
+        servers = self.bootstrap_server or config.get("bootstrap.servers")
+        if not servers:
+            raise CannotRun(
+                "give --bootstrap-server HOST:PORT, or bootstrap.servers in the file of --command-config"
+            )
+        return ClusterAddress(servers, config, self.timeout_s)
+
+
+@contextlib.contextmanager
+def cluster_errors() -> Iterator[None]:
+    """Turn an error response, or no response, of the cluster into `CannotRun`."""
+    from kafka_assignors_confluent import ClusterError
+
+    try:
+        yield
+    except ClusterError as error:
+        raise CannotRun(str(error)) from error
+
+
+@contextlib.contextmanager
+def require_admin_extra() -> Iterator[None]:
+    """Turn a failed import of confluent-kafka into `CannotRun`, which tells the remedy."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if _package(error) != "confluent_kafka":
+            raise
+        raise CannotRun(
+            'a running cluster is read with confluent-kafka: pip install "kafka-assignors[cli,admin]"'
+        ) from None
+
+
+# ---- Spark
+
+_SPARK_EXTRA = {"pyspark", "pyarrow", "confluent_kafka", "plotly", "jinja2"}
+
+Master = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="Spark's master.", show_default="local[*]", rich_help_panel=_SPARK),
+]
+SparkConfig = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Properties of Spark, as for spark-submit --properties-file: jars, credentials and so on.",
+        rich_help_panel=_SPARK,
+    ),
+]
+StrictDecoding = Annotated[bool, typer.Option("--strict", help="Fail if a record does not decode.")]
+PauseParameters = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=VALUE",
+        help="A parameter of the pause model, such as heartbeat_interval_s=5; may be repeated.",
+        rich_help_panel=MODELS,
+    ),
+]
+
+
+def spark_properties(file: Path | None) -> str | None:
+    """The path of the properties file to pass to Spark, if one is given."""
+    if file is None:
+        return None
+    if not file.is_file():
+        raise CannotRun(f"{file}: there is no such file")
+    return str(file.absolute())
+
+
+@contextlib.contextmanager
+def require_spark_extra(command: str) -> Iterator[None]:
+    """Turn a failed import of a package of the extra `spark` into `CannotRun`, which tells the remedy."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if _package(error) not in _SPARK_EXTRA:
+            raise
+        raise CannotRun(f'{command} needs {error.name}: pip install "kafka-assignors[spark]"') from None
+
+
+def _package(error: ModuleNotFoundError) -> str:
+    return (error.name or "").partition(".")[0]
+
+
+# ---- parameters given as NAME=VALUE
+
+_BOOLEANS = {"true": True, "false": False}
+
+
+def parse_parameters(option: str, given: Iterable[str] | None, default: T) -> T:
+    """`default`, a dataclass of numbers and booleans, changed by the NAME=VALUE pairs of `option`."""
+    known = {each.name: getattr(default, each.name) for each in dataclasses.fields(default)}  # type: ignore[arg-type]
+    values: dict[str, Any] = {}
+    for each in given or ():
+        name, equals, text = (part.strip() for part in each.partition("="))
+        if not equals:
+            raise CannotRun(f"{option} {each}: expected NAME=VALUE, with one of {', '.join(known)}")
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
+            raise CannotRun(f"{option}: there is no parameter {name!r}: {hint}")
+        if name in values:
+            raise CannotRun(f"{option}: {name} is given twice")
+        values[name] = _parse_value(option, name, text, known[name])
+    try:
+        return dataclasses.replace(default, **values)  # type: ignore[type-var]
+    except ValueError as error:
+        raise CannotRun(f"{option}: {error}") from None
+
+
+def _parse_value(option: str, name: str, text: str, default: object) -> bool | int | float:
+    if isinstance(default, bool):
+        if text not in _BOOLEANS:
+            raise CannotRun(f"{option}: {name} is true or false, found {text!r}")
+        return _BOOLEANS[text]
+    kind = int if isinstance(default, int) else float
+    try:
+        return kind(text)
+    except ValueError:
+        what = "a whole number" if kind is int else "a number"
+        raise CannotRun(f"{option}: {name} has to be {what}, found {text!r}") from None

@@ -1,0 +1,199 @@
+"""`kafka-assignors replay`: the history of consumer groups under other strategies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafka_assignors_cli.console import CannotRun, ProgressReport, note
+from kafka_assignors_cli.files import require_writable, write_file
+from kafka_assignors_cli.options import (
+    MODELS,
+    BootstrapServer,
+    ClusterOptions,
+    CommandConfig,
+    GroupIds,
+    JsonFile,
+    Master,
+    PauseParameters,
+    SparkConfig,
+    StrictDecoding,
+    Timeout,
+    load_named_strategy,
+    parse_parameters,
+    require_spark_extra,
+    spark_properties,
+    split_names,
+    strategies_option,
+)
+
+if TYPE_CHECKING:
+    from kafka_assignors_spark.options import Mode, Progress, ReplayOptions
+    from kafka_assignors_spark.result import ReplayResult
+
+__all__ = ["EPILOG", "replay", "run_replay_with_progress"]
+
+EPILOG = """Examples:
+
+kafka-assignors replay history/ --strategy range,cooperative-sticky --report report.html
+
+kafka-assignors replay s3a://bucket/groups --group payments --strategy my_package:Weighted --json report.json
+
+kafka-assignors replay --bootstrap-server broker:9092 --command-config client.properties
+
+A history is a directory with raw/ and topics.parquet, or any Parquet with the columns partition, offset, \
+timestamp, key and value of the topic __consumer_offsets. Brokers compact that topic, so that a live cluster \
+shows little more than the last generation of each group.
+
+client.properties holds librdkafka's properties, one name=value per line: passwords have no place on a
+command line.
+"""
+
+_DEFAULT_STRATEGIES = "range,roundrobin,sticky,cooperative-sticky,rack-aware-sticky"
+
+
+History = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="HISTORY",
+        help="A directory, file or URL of Parquet that Spark can read; without it, give --bootstrap-server.",
+    ),
+]
+Modes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--mode",
+        metavar="MODE,…",
+        help="one-step: start each rebalance from the recorded owners. rollout: start it from the strategy's "
+        "own last assignment, as if the strategy had been in use from the start.",
+        show_default="one-step,rollout",
+    ),
+]
+HtmlFile = Annotated[
+    Path | None,
+    typer.Option("--report", metavar="FILE", help="Write an HTML report.", rich_help_panel="Output"),
+]
+TablesDirectory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIR",
+        help="Write the tables as Parquet for your own notebooks, to a path or URL that Spark can write.",
+        rich_help_panel="Output",
+    ),
+]
+FaultParameters = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=VALUE",
+        help="A threshold that classifies rebalance causes, such as crash_loop=5; may be repeated.",
+        rich_help_panel=MODELS,
+    ),
+]
+Checkpoint = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIR",
+        help="Keep finished work here: after an interruption, give the same directory to continue. A path or "
+        "URL that Spark can write.",
+        rich_help_panel="Spark",
+    ),
+]
+
+
+def replay(
+    *,
+    history: History = None,
+    bootstrap_server: BootstrapServer = None,
+    command_config: CommandConfig = None,
+    timeout: Timeout = None,
+    group: GroupIds = None,
+    strategy: Annotated[list[str] | None, strategies_option(_DEFAULT_STRATEGIES)] = None,
+    mode: Modes = None,
+    strict: StrictDecoding = False,
+    html: HtmlFile = None,
+    json_file: JsonFile = None,
+    tables: TablesDirectory = None,
+    pause: PauseParameters = None,
+    fault: FaultParameters = None,
+    master: Master = None,
+    spark_config: SparkConfig = None,
+    checkpoint: Checkpoint = None,
+) -> None:
+    """Replay the recorded rebalances of consumer groups under other strategies, on Spark."""
+    if (history is None) == (bootstrap_server is None):
+        raise CannotRun("give either a history or --bootstrap-server")
+    names = split_names(strategy or [_DEFAULT_STRATEGIES])
+    for name in names:
+        load_named_strategy(name)
+    for path in (html, json_file):
+        if path is not None:
+            require_writable(path)
+    cluster = ClusterOptions(bootstrap_server, command_config, timeout)
+    client_config, properties = cluster.read_config(), spark_properties(spark_config)
+    with require_spark_extra("replay"):
+        import kafka_assignors_spark.report  # noqa: F401  # If it is missing, fail before minutes of work.
+        from kafka_assignors_spark.options import ReplayOptions
+
+    default = ReplayOptions()
+    options = ReplayOptions(
+        path=history,
+        bootstrap_servers=bootstrap_server,
+        strategies=names,
+        modes=_modes(mode),
+        groups=tuple(group) if group else None,
+        strict=strict,
+        client_config=client_config,
+        timeout_seconds=cluster.timeout_s,
+        master=master,
+        spark_config=properties,
+        checkpoint=checkpoint,
+        pauses=parse_parameters("--pause", pause, default.pauses),
+        fault_rules=parse_parameters("--fault", fault, default.fault_rules),
+        tables=tables,
+    )
+    _show(run_replay_with_progress(options, "replay"), html, json_file)
+
+
+def _modes(given: list[str] | None) -> tuple[Mode, ...]:
+    from kafka_assignors_spark.options import Mode
+
+    known = [mode.value for mode in Mode]
+    modes = split_names(given or known)
+    for mode in modes:
+        if mode not in known:
+            raise CannotRun(f"there is no mode {mode!r}: known are {', '.join(known)}")
+    return tuple(map(Mode, modes))
+
+
+def run_replay_with_progress(options: ReplayOptions, command: str) -> ReplayResult:
+    """Run a replay with progress on stderr. `command` is the command that the user ran, for errors."""
+    with require_spark_extra(command):
+        from kafka_assignors_spark.job import run_replay
+        from kafka_assignors_spark.options import ReplayError
+
+    with ProgressReport("starting Spark", delay_s=0.5) as progress:
+
+        def on_progress(step: Progress) -> None:
+            progress.update(f"[{step.number}/{step.phases}] {step.phase}", step.done, step.total)
+
+        try:
+            return run_replay(options, on_progress)
+        except ReplayError as error:
+            raise CannotRun(str(error)) from error
+
+
+def _show(result: ReplayResult, html: Path | None, json_file: Path | None) -> None:
+    from kafka_assignors_cli.replay_tables import print_replay
+    from kafka_assignors_spark.report import html_report, json_report
+
+    print_replay(result)
+    if html is not None:
+        write_file(html, html_report(result, html.parent))
+        note(f"wrote {html}")
+    if json_file is not None:
+        write_file(json_file, json_report(result))
+        note(f"wrote {json_file}")
+    if result.options.tables is not None:
+        note(f"wrote the tables in {result.options.tables}")

@@ -1,0 +1,277 @@
+"""The result of a replay on a terminal: tables first, and the verdict last, where it is seen."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from kafka_assignors_cli.console import (
+    Column,
+    ColumnKind,
+    FittedTable,
+    counted,
+    emit_renderable,
+    indented,
+    printable,
+)
+from kafka_assignors_spark.options import RECORDED, Mode
+from kafka_assignors_spark.report.findings import (
+    Finding,
+    StrategyTotal,
+    find,
+    in_order,
+    leading_mode,
+    moving_groups,
+    sentence,
+    totals,
+)
+from kafka_assignors_spark.result import ReplayResult, SampleCheck, TruthCheck, Verdict
+
+__all__ = ["print_replay", "replay_renderables"]
+
+_SHOWN_FINDINGS = 5
+_SHOWN_GROUPS = 50
+_SHOWN_RECORDS = 5
+
+_TRUTH_COLUMNS = (
+    Column("led by", ColumnKind.NAME),
+    Column("strategy", ColumnKind.NAME),
+    Column("checked"),
+    Column("matched"),
+    Column("not checkable", leave_out=1),
+    Column("explained", leave_out=2),  # each explanation has a line under the table
+    Column("unexplained"),
+    Column("must match", ColumnKind.TOKEN),
+)
+
+Figures = Verdict | StrategyTotal
+"""The values of a row: of one group, or of all groups."""
+
+
+def print_replay(result: ReplayResult) -> None:
+    """Print the tables of `result`, the data that they leave out, and the verdict to stdout."""
+    emit_renderable(*replay_renderables(result))
+
+
+def replay_renderables(result: ReplayResult) -> list[RenderableType]:
+    found = find(result)
+    return [
+        *_groups(result, found),
+        Text(),
+        _totals_table(result),
+        Text(),
+        *_truth(result.truth),
+        *_sample(result.sample),
+        Text(),
+        *_left_out(result),
+        *_verdict(result, found),
+    ]
+
+
+def _groups(result: ReplayResult, found: Sequence[Finding]) -> list[RenderableType]:
+    """The groups that gain most, a row for each strategy; the best strategy of a group is bold."""
+    verdicts: dict[str, dict[str, dict[Mode, Figures]]] = defaultdict(lambda: defaultdict(dict))
+    for verdict in result.verdicts:
+        verdicts[verdict.group][verdict.strategy][verdict.mode] = verdict
+    best = {each.group: {each.best.strategy, *each.equals} for each in found}
+    table = _Strategies(
+        "Every group under every strategy (* serves the group best)", result, ("group", "strategy")
+    )
+    moving = moving_groups(result)
+    gaining_first = dict.fromkeys([*(finding.group for finding in found), *sorted(moving)])
+    shown = {*[group for group in gaining_first if group in moving][:_SHOWN_GROUPS]}
+    for group in sorted(verdicts.keys() & shown):
+        strategies = in_order(verdicts[group], result)
+        for index, strategy in enumerate(strategies):
+            table.add(
+                (group if index == 0 else "", strategy),
+                verdicts[group][strategy],
+                best=strategy in best.get(group, ()),
+                last=index == len(strategies) - 1,
+            )
+    notes = []
+    if others := len(verdicts.keys() & moving - shown):
+        notes.append(
+            f"and {counted(others, 'more group')}, which gain less: --report, --json and --tables have more"
+        )
+    still = sorted(verdicts.keys() - moving)
+    if still:
+        names = ", ".join(still[:_SHOWN_GROUPS]) + (", …" if len(still) > _SHOWN_GROUPS else "")
+        notes.append(f"Without a move under any strategy: {names}")
+    lines: list[RenderableType] = [Padding(Text(printable(note)), (0, 0, 0, 1)) for note in notes]
+    return [table.table, *lines] if shown else lines
+
+
+def _totals_table(result: ReplayResult) -> FittedTable:
+    by_strategy: dict[str, dict[Mode, Figures]] = defaultdict(dict)
+    for mode in Mode:
+        for total in totals(result, mode):
+            by_strategy[total.strategy][mode] = total
+    table = _Strategies("All groups together", result, ("strategy",))
+    for strategy, figures in by_strategy.items():
+        table.add((strategy,), figures)
+    return table.table
+
+
+class _Strategies:
+    """A table with a strategy on each row: moves in every mode, other measures in the leading mode."""
+
+    def __init__(self, title: str, result: ReplayResult, names: Sequence[str]) -> None:
+        self._leading = leading_mode(result)
+        self._modes = [mode for mode in Mode if mode in result.options.modes]
+        self._failures = any(verdict.failed for verdict in result.verdicts)
+        columns = [Column(name, ColumnKind.NAME) for name in names]
+        for mode in self._modes:
+            # The leading mode shows the effect of a change of strategy.
+            leads = mode is self._leading
+            columns.append(Column(f"{mode.value}: moved", leave_out=0 if leads else 4))
+            columns.append(Column("least", leave_out=2 if leads else 5, label=f"{mode.value}: least"))
+        columns += [
+            Column("kept", leave_out=3),
+            Column("fullest/mean (worst)"),
+            Column("second rounds", leave_out=6),
+            Column("paused, s (model)", leave_out=1),
+        ]
+        if self._failures:
+            columns.append(Column("failed"))
+        self.table = FittedTable(columns, title)
+
+    def add(
+        self, names: Sequence[str], figures: Mapping[Mode, Figures], *, best: bool = False, last: bool = False
+    ) -> None:
+        *others, strategy = map(printable, names)
+        cells: list[str | Text] = [*map(Text, others), Text(f"{strategy} *" if best else strategy)]
+        for mode in self._modes:
+            own = figures.get(mode)
+            cells += [f"{own.moved:,}", f"{own.least_moved:,}"] if own and own.rebalances else ["–"] * 2
+        leading = figures.get(self._leading)
+        if leading is not None and leading.rebalances:
+            cells += [
+                f"{leading.stickiness:.0%}",
+                f"{leading.max_over_mean:.2f} ({leading.worst_max_over_mean:.2f})",
+                f"{leading.second_rounds:,}",
+                f"{leading.paused_s:,.0f}",
+            ]
+        else:
+            cells += ["–"] * 4
+        if self._failures and leading is not None:
+            cells.append(Text(f"{leading.failed}", style="bold red" if leading.failed else ""))
+        style = "bold" if best else "dim" if names[-1] == RECORDED else ""
+        self.table.add(cells, style=style, end_section=last)
+
+
+def _truth(truth: TruthCheck) -> list[RenderableType]:
+    if not truth.clients:
+        return [Text("Check of truth: no recorded generation ran range or roundrobin.")]
+    table = FittedTable(
+        _TRUTH_COLUMNS, "Check of truth: recorded assignments of range and roundrobin, computed again"
+    )
+    for client in truth.clients:
+        table.add(
+            [
+                printable(client.client),
+                printable(client.strategy),
+                str(client.checked),
+                str(client.matched),
+                str(client.unchecked),
+                str(sum(client.explained.values())),
+                Text(str(client.unexplained), style="bold red" if client.unexplained else ""),
+                "yes" if client.must_match else "no",
+            ]
+        )
+    renderables: list[RenderableType] = [table]
+    for client in truth.clients:
+        for reason, count in sorted(client.explained.items()):
+            words = f"{counted(count, 'difference')} led by {client.client}, {client.strategy}: {reason}"
+            renderables.append(Padding(Text(printable(words)), (0, 0, 0, 1)))
+    must_match = [client for client in truth.clients if client.must_match]
+    matched, checked = sum(c.matched for c in must_match), sum(c.checked for c in must_match)
+    verdict = "It holds" if truth.holds else "It does not hold"
+    renderables.append(
+        Text(
+            f" {verdict}: {matched:,} of {checked:,} led by Java or by kafka-assignors match.",
+            style="" if truth.holds else "bold red",
+        )
+    )
+    return renderables
+
+
+def _sample(sample: SampleCheck) -> list[RenderableType]:
+    if not sample.groups:
+        return []
+    groups = counted(len(sample.groups), "group")
+    return [Text(f"{counted(sample.rows, 'row')} of {groups} computed without Spark as well: the same.")]
+
+
+def _left_out(result: ReplayResult) -> list[RenderableType]:
+    """Lines about the data that the figures above do not cover, if there is any."""
+    lines = [*result.warnings, *_failures(result), *_not_replayed(result), *_history_gaps(result)]
+    return [Text("Left out"), *indented(lines), Text()] if lines else []
+
+
+def _failures(result: ReplayResult) -> Iterator[str]:
+    for verdict in result.verdicts:
+        if verdict.failed:
+            where = f"{counted(verdict.failed, 'rebalance')} of {verdict.group} ({verdict.mode.value})"
+            yield f"{verdict.strategy} failed in {where}: {'; '.join(verdict.failures)}"
+
+
+def _not_replayed(result: ReplayResult) -> Iterator[str]:
+    undecodable = result.history.undecodable
+    if result.undecodable:
+        records = ", ".join(
+            f"{record.partition}/{record.offset} ({record.reason})"
+            for record in result.undecodable[:_SHOWN_RECORDS]
+        )
+        more = ", …" if undecodable > _SHOWN_RECORDS else ""
+        yield f"{counted(undecodable, 'undecodable record')}, by partition/offset: {records}{more}"
+    reasons: dict[str, int] = defaultdict(int)
+    for group in result.groups:
+        for reason, count in group.not_replayed.items():
+            reasons[reason] += count
+    for reason, count in sorted(reasons.items()):
+        yield f"{counted(count, 'rebalance')} not replayed: {reason}"
+
+
+def _history_gaps(result: ReplayResult) -> Iterator[str]:
+    history = result.history
+    inferred = sorted({topic for group in result.groups for topic in group.inferred_topics})
+    if inferred:
+        topics = ", ".join(inferred)
+        yield f"partition counts inferred from the assignments, for want of a catalogue: {topics}"
+    if history.skipped_numbers:
+        yield f"{counted(history.skipped_numbers, 'generation number')} without a record, never bridged"
+    if history.clock_jumps:
+        yield (
+            f"{counted(history.clock_jumps, 'generation')} with a time before the one before it: a clock was "
+            "set back, and offsets decide the order"
+        )
+    if made_again := sum(group.incarnations - 1 for group in result.groups):
+        times = counted(made_again, "time")
+        yield f"{times} a group was deleted and made again: what was before counts no more"
+    if history.kip848_groups:
+        yield f"{counted(history.kip848_groups, 'KIP-848 group')}, whose broker assigns"
+
+
+def _verdict(result: ReplayResult, found: Sequence[Finding]) -> list[RenderableType]:
+    summaries = {summary.group: summary for summary in result.groups}
+    gaining = [finding for finding in found if finding.gains]
+    history = result.history
+    mode = leading_mode(result).value
+    head = (
+        f"{counted(history.generations, 'generation')} of {counted(len(result.groups), 'group')} replayed "
+        f"in {result.seconds:.0f} s. {len(gaining)} would gain from another strategy ({mode})"
+    )
+    if not gaining:
+        return [Text(f"{head}.", style="bold")]
+    lines: list[RenderableType] = [Text(f"{head}; those that gain most:", style="bold")]
+    for finding in gaining[:_SHOWN_FINDINGS]:
+        text = Text(printable(finding.group), style="bold")
+        words = printable(sentence(finding, summaries.get(finding.group)))
+        text.append(f": {words}", style="not bold")
+        lines.append(Padding(text, (0, 0, 0, 2)))
+    return lines

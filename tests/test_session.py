@@ -1,0 +1,186 @@
+"""A session needs no event loop of its own, and reports an error when the next try makes sense.
+
+The requests are answered by a script; what real coordinators answer is for the tests of the two clients. The
+coroutines run without asyncio: each `await` comes from the transport.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Coroutine, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.rebalance import MemberState, Settings
+from kafka_assignors.rebalance.error_codes import CONSEQUENCES
+from kafka_assignors.rebalance.events import (
+    AboutToJoin,
+    Event,
+    Joined,
+    JoinFailed,
+    MembershipError,
+    SendJoin,
+    SubscriptionChanged,
+)
+from kafka_assignors.rebalance.join_progress import TRANSITIONS, Phase
+from kafka_assignors.rebalance.session import Session
+from kafka_assignors.rebalance.transport import JoinGroupResponse
+from kafka_assignors.strategies import CooperativeSticky
+from kafka_assignors.strategies.contract import RebalanceProtocol
+
+REBALANCE_IN_PROGRESS, NOT_COORDINATOR, LOADING, NOT_AUTHORIZED, ID_REQUIRED = 27, 16, 14, 30, 79
+
+
+class ClientError(Exception):
+    errno = -1
+    retriable = True
+
+
+class Pause:
+    """What a client's loop would wait for: here the step goes on at once."""
+
+    def __await__(self) -> Generator[Pause, None, None]:
+        yield self
+
+
+@dataclass
+class Client:
+    """Transport and consumer in one, whose coordinator answers what the script says."""
+
+    answers: list[int | Exception]
+    member: MemberState = field(default_factory=lambda: MemberState(Settings(45, 300, 300)))
+    done: list[Any] = field(default_factory=list)
+    retries_commits: bool = True
+
+    @property
+    def errors(self) -> Any:
+        return SimpleNamespace(KafkaError=ClientError, for_code=lambda code: ClientError)
+
+    def spawn(self, task: Coroutine[Any, Any, None]) -> object:
+        for pause in iter(lambda: _next(task), None):
+            assert isinstance(pause, Pause)
+        return task
+
+    def wakeup(self) -> Any:
+        return None
+
+    async def back_off(self) -> None:
+        await Pause()
+        self.done.append("back off")
+
+    def forget_coordinator(self, error_code: int) -> None:
+        self.done.append("forget the coordinator")
+
+    async def join_group(
+        self, member_id: str, protocols: Sequence[tuple[str, bytes]], reason: str
+    ) -> JoinGroupResponse:
+        await Pause()
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return JoinGroupResponse(answer, "a", 1, "leader", protocols[0][0], [])
+
+    def handle(self, event: Event) -> None:
+        self.done.append(event)
+
+    def stop_leading(self) -> None:
+        pass
+
+    async def raise_to_user(self, error: Exception) -> None:
+        await Pause()
+        self.done.append(f"tell the user: {error}")
+
+    def unexpected(self, what: str, error: BaseException) -> Exception:
+        return ClientError(what)
+
+
+def _next(task: Coroutine[Any, Any, None]) -> Any:
+    try:
+        return task.send(None)
+    except StopIteration:
+        return None
+
+
+def joining(*answers: int | Exception) -> list[Any]:
+    """What a session does from SendJoin on."""
+    client = Client(list(answers))
+    client.member, _ = client.member.handle(SubscriptionChanged(frozenset({"orders"})), 0.0)
+    client.member, (join,) = client.member.handle(AboutToJoin(RebalanceProtocol.COOPERATIVE), 0.0)
+    assert isinstance(join, SendJoin)
+    session = session_of(client)
+    session.carry_out(join)
+    assert session.joins_are_answered
+    return client.done
+
+
+def session_of(client: Any) -> Session:
+    return Session(
+        client,
+        client,
+        [EagerAssignor(CooperativeSticky())],
+        group_id="g",
+        instance_id=None,
+        rack=None,
+        heartbeat_interval_s=3,
+        retry_backoff_s=0.1,
+        log=logging.getLogger("tests"),
+    )
+
+
+def failed(error: MembershipError, given_id: str = "") -> JoinFailed:
+    return JoinFailed(1, error, given_id)
+
+
+def test_a_join_without_a_response_is_reported_after_the_backoff() -> None:
+    assert joining(ClientError()) == ["back off", failed(MembershipError.OTHER)]
+
+
+def test_a_member_id_that_is_required_is_reported_at_once() -> None:
+    assert joining(ID_REQUIRED) == [failed(MembershipError.OTHER, "a")]
+
+
+def test_an_error_about_the_membership_is_reported_at_once() -> None:
+    assert joining(REBALANCE_IN_PROGRESS) == [failed(MembershipError.REBALANCE_IN_PROGRESS)]
+
+
+def test_an_error_that_passes_is_reported_after_the_backoff() -> None:
+    assert joining(LOADING) == ["back off", failed(MembershipError.OTHER)]
+
+
+def test_a_coordinator_that_has_moved_is_looked_up_before_the_next_join() -> None:
+    forgotten = ["forget the coordinator", "back off", failed(MembershipError.OTHER)]
+    assert joining(NOT_COORDINATOR) == forgotten
+
+
+def test_an_error_that_does_not_pass_is_reported_when_the_user_was_told() -> None:
+    assert joining(NOT_AUTHORIZED) == ["tell the user: g", failed(MembershipError.OTHER)]
+
+
+def test_an_error_of_ours_is_told_to_the_user_and_the_join_is_tried_again() -> None:
+    told = "tell the user: the request to join could not be made"
+    assert joining(ValueError("no error of Kafka")) == [told, "back off", failed(MembershipError.OTHER)]
+
+
+def test_an_accepted_join_is_reported_with_the_membership_that_it_brought() -> None:
+    ((event),) = joining(0)
+    assert isinstance(event, Joined)
+    assert (event.membership.member_id, event.membership.generation) == ("a", 1)
+
+
+@pytest.mark.parametrize("response", CONSEQUENCES, ids=lambda response: response.__name__)
+def test_every_error_has_a_consequence_for_every_response(response: type[Event]) -> None:
+    consequences: Mapping[MembershipError, Any] = CONSEQUENCES[response]
+    errors = set(MembershipError) - ({MembershipError.NONE} if "Failed" in response.__name__ else set())
+    assert set(consequences) == errors
+
+
+def test_every_phase_has_a_row_in_the_table_and_leads_to_phases_that_have_one() -> None:
+    assert set(TRANSITIONS) == set(Phase)
+    assert {phase for row in TRANSITIONS.values() for phase in row.values()} == set(Phase) - {
+        Phase.FENCED,
+        Phase.CLOSED,
+    }
