@@ -9,7 +9,7 @@ that what else the machine does takes the same from all; shown are the medians o
 are in relation to Java's:
 
 * `java`: Kafka's generated classes and ConsumerProtocol, in a warm JVM;
-* `summary`: what Spark's tasks do with every record of a history (`decoding`);
+* `summary`: what Spark's tasks do with every record of a history (`folds.decode`);
 * `members`: every field of every member (`records.decode_record`), as the replay of a group does.
 
 `--spark` adds the whole stage on `local[1]`, from Parquet on, by the wall clock; `--profile` shows where the

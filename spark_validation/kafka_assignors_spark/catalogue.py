@@ -36,7 +36,7 @@ class CatalogueEntry:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> CatalogueEntry:
-        """The entry in a row of `tables.TOPICS`, `from` in microseconds; null means since ever.
+        """The entry in a row of `schemas.TOPICS`, `from` in microseconds; null means since ever.
 
         `InvalidGroupError` if the row does not describe a topic.
         """
@@ -119,7 +119,7 @@ class Catalogue:
 
     @classmethod
     def from_rows(cls, rows: Iterable[Mapping[str, Any]]) -> Catalogue:
-        """The catalogue in rows of `tables.TOPICS`, see `CatalogueEntry.from_row`."""
+        """The catalogue in rows of `schemas.TOPICS`, see `CatalogueEntry.from_row`."""
         return cls(map(CatalogueEntry.from_row, rows))
 
 

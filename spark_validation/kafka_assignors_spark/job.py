@@ -28,7 +28,14 @@ from kafka_assignors_spark.jobs.ownership import drawn_groups, ownership_of
 from kafka_assignors_spark.jobs.read import catalogue_of, live_records, recorded_records
 from kafka_assignors_spark.jobs.sample import check_sample, draw
 from kafka_assignors_spark.jobs.session import java_version, spark_session, task_progress
-from kafka_assignors_spark.jobs.slices import InMemory, Limits, Shelf, in_slices, plan, replay_slices
+from kafka_assignors_spark.jobs.slices import (
+    InMemorySlices,
+    Limits,
+    SliceStore,
+    in_slices,
+    plan,
+    replay_slices,
+)
 from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, one_line
 from kafka_assignors_spark.jobs.summaries import group_summary, timeline_of, verdict_of
 from kafka_assignors_spark.jobs.tables import check_folder, files_of_groups, write_tables
@@ -378,9 +385,9 @@ def _shelf(
     limits: Limits,
     read: _ReadHistory,
     keep: Callable[[DataFrame], DataFrame],
-) -> Shelf:
+) -> SliceStore:
     if options.checkpoint is None:
-        return InMemory(keep)
+        return InMemorySlices(keep)
     # All that a row of a slice depends on. The version of somebody's strategy has to stand for its code.
     described = {
         "version": kafka_assignors.__version__,

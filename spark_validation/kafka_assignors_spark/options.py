@@ -25,7 +25,7 @@ class Mode(str, enum.Enum):
     ONE_STEP = "one-step"
     """Given what production had before each rebalance, what would the strategy have done next?"""
 
-    ROLLOUT = "rollout"
+    STEADY_STATE = "steady-state"
     """Had the strategy been running all along, each rebalance starting from its own last assignment?"""
 
 
@@ -59,7 +59,7 @@ class ReplayOptions:
         "cooperative-sticky",
         "rack-aware-sticky",
     )
-    modes: tuple[Mode, ...] = (Mode.ONE_STEP, Mode.ROLLOUT)
+    modes: tuple[Mode, ...] = (Mode.ONE_STEP, Mode.STEADY_STATE)
     groups: tuple[str, ...] | None = None
     strict: bool = False
     topic: str = "__consumer_offsets"

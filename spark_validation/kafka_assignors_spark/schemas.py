@@ -103,11 +103,11 @@ _MEMBER = _struct(
 )
 
 MEMBERS = StructType([*_struct(group=_STRING, offset=_LONG, generation=_INT).fields, *_MEMBER.fields])
-"""`client` is the library that the client id names (see `leaders`), `version` the subscription's. `owned` is
-the member's own claim, `revoked` that it gave the claimed partitions up before it joined; `assigned` is what
-the leader gave it, or the target that the broker set for it. `pattern` is the regular expression that a
-member of KIP-848 subscribes with (what it matches is among `topics`), and `assignor` the one that it asks
-for; `version` is -1 there."""
+"""`client` is the library that the client id names (see `folds.clients`), `version` the subscription's.
+`owned` is the member's own claim, `revoked` that it gave the claimed partitions up before it joined;
+`assigned` is what the leader gave it, or the target that the broker set for it. `pattern` is the regular
+expression that a member of KIP-848 subscribes with (what it matches is among `topics`), and `assignor` the
+one that it asks for; `version` is -1 there."""
 
 EVENTS = _struct(
     partition=_INT,
@@ -154,9 +154,10 @@ FOLDED = StructType(
         facts=ArrayType(FACT),
     ).fields
 )
-"""Events with the generations of KIP-848 groups in place of their records. `folded.FoldedGeneration` says
-what the columns mean, and `facts` are of class `folded.Fact`. Null for groups that never were of KIP-848, but
-for the `problem` of a group that is torn.
+"""Events with the generations of KIP-848 groups in place of their records.
+`folds.generations.FoldedGeneration` says what the columns mean, and `facts` are of class
+`folds.generations.Kip848Fact`. Null for groups that never were of KIP-848, but for the `problem` of a group
+that is torn.
 
 The members of a classic generation are in its `value`, where they lie until somebody looks at them; those of
 a generation that was folded from many records are `members`, it has no `value`, and its `value_bytes` are an

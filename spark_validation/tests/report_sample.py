@@ -37,7 +37,7 @@ _START = datetime(2026, 3, 1, 12, 0, tzinfo=timezone.utc)
 def verdict(
     group: str,
     strategy: str,
-    mode: Mode = Mode.ROLLOUT,
+    mode: Mode = Mode.STEADY_STATE,
     *,
     moved: int = 0,
     least_moved: int = 0,

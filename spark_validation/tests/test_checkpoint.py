@@ -22,14 +22,14 @@ from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
 from kafka_assignors_spark.jobs import history, kip848
 from kafka_assignors_spark.jobs.checkpoint import Checkpoint
 from kafka_assignors_spark.jobs.read import recorded_records
-from kafka_assignors_spark.jobs.replay import PIECE
+from kafka_assignors_spark.jobs.replay import CHUNK
 from kafka_assignors_spark.jobs.slices import Limits, plan, replay_slices
 from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, one_line
 from kafka_assignors_spark.options import Mode, ReplayError
 from spark_validation.tests.groups import Log, member, write_history
 
 NAMES = ("range", "sticky")
-MODES = (Mode.ROLLOUT,)
+MODES = (Mode.STEADY_STATE,)
 DESCRIBES = {"strategies": [[name, 1] for name in NAMES], "modes": ["rollout"]}
 ORDERS = Catalogue([CatalogueEntry(None, None, Topic("orders", 4))])
 
@@ -60,8 +60,8 @@ def replay(spark: SparkSession, steps: tuple[DataFrame, int]) -> Replay:
     """The rows of the replay that goes on from a checkpoint, as texts."""
 
     def go_on(folder: Path) -> list[str]:
-        shelf = Checkpoint(spark, str(folder), DESCRIBES)
-        return sorted(map(str, replay_slices(*steps, ORDERS, NAMES, MODES, shelf).collect()))
+        store = Checkpoint(spark, str(folder), DESCRIBES)
+        return sorted(map(str, replay_slices(*steps, ORDERS, NAMES, MODES, store).collect()))
 
     return go_on
 
@@ -158,20 +158,20 @@ def test_a_checkpoint_runs_no_code(
     assert "the state of group 'g' does not read: it is not the JSON of a state" in said
 
 
-@pytest.mark.parametrize("forgery", ["nested", "version", "lane"])
+@pytest.mark.parametrize("forgery", ["nested", "version", "part"])
 def test_a_state_that_no_replay_writes_is_named(
     replay: Replay, forged: Callable[[str, Column], Path], forgery: str
 ) -> None:
     column, value, words = {
         "nested": ("state", states(b"[" * 50_000), "nested too deeply"),
         "version": ("state", states(b'{"format": 2}'), "not a state of format 1"),
-        "lane": ("lane", F.lit(7), "there is no lane 7"),
+        "part": ("part", F.lit(7), "there is no part 7"),
     }[forgery]
     assert words in refusal(replay, forged(column, value))
 
 
 @pytest.mark.parametrize(
-    ("column", "value"), [("state", None), ("group", None), ("lane", None), ("strategy", "x"), ("mode", "x")]
+    ("column", "value"), [("state", None), ("group", None), ("part", None), ("strategy", "x"), ("mode", "x")]
 )
 def test_a_row_that_no_replay_writes_is_an_error(
     forged: Callable[[str, Column], Path], column: str, value: str | None
@@ -179,7 +179,7 @@ def test_a_row_that_no_replay_writes_is_an_error(
     with pytest.raises(
         ReplayError, match=r"/slice=00000: .* rows are not of this replay; remove .* start again"
     ):
-        forged(column, F.lit(value).cast(PIECE[column].dataType))
+        forged(column, F.lit(value).cast(CHUNK[column].dataType))
 
 
 def test_files_of_a_slice_that_are_damaged_are_named(replay: Replay, checkpoint: Path) -> None:

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from kafka_assignors.protocol import OffsetCommitKey, encode_key
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.rebalances import Generation
-from kafka_assignors_spark.folds.records import Kind
+from kafka_assignors_spark.folds.records import RecordKind
 from kafka_assignors_spark.jobs import history, kip848
 from kafka_assignors_spark.jobs.per_group import with_micros
 from kafka_assignors_spark.jobs.read import recorded_records
@@ -57,15 +57,15 @@ def generations_of(events: DataFrame, catalogue: Catalogue = NO_TOPICS) -> DataF
 
 def test_each_record_is_of_one_kind(events: DataFrame) -> None:
     kinds = [row["kind"] for row in events.orderBy("offset").collect()]
-    generation, tombstone = Kind.GENERATION.value, Kind.TOMBSTONE.value
+    generation, tombstone = RecordKind.GENERATION.value, RecordKind.TOMBSTONE.value
     assert kinds == [
-        Kind.EMPTY.value,
+        RecordKind.EMPTY.value,
         *[generation] * 4,
-        Kind.EMPTY.value,
+        RecordKind.EMPTY.value,
         *[tombstone] * 2,
         generation,
-        Kind.KIP848.value,
-        Kind.OTHER.value,
+        RecordKind.KIP848.value,
+        RecordKind.OTHER.value,
     ]
 
 

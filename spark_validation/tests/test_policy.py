@@ -15,10 +15,10 @@ from kafka_assignors_spark.options import Mode
 from kafka_assignors_spark.policy import (
     METRICS,
     GroupJudgement,
-    Outcome,
     PolicyError,
     ReportError,
     RuleJudgement,
+    RuleOutcome,
     judge,
     read_policy,
     read_report,
@@ -27,7 +27,7 @@ from kafka_assignors_spark.result import Verdict, to_json
 from spark_validation.tests.report_sample import GROUPS, LINKING, sample
 
 ROOT = Path(__file__).parents[2]
-HOLDS, VIOLATED, NOT_JUDGED = Outcome
+HOLDS, VIOLATED, NOT_JUDGED = RuleOutcome
 
 RULE: dict[str, Any] = {"metric": "moved", "strategy": "cooperative-sticky", "max": 12}
 
@@ -50,7 +50,7 @@ def judged(rule: Mapping[str, Any], made: Mapping[str, Any] | None = None, **top
     return found
 
 
-def outcome(made: Mapping[str, Any] | None = None, **rule: Any) -> Outcome:
+def outcome(made: Mapping[str, Any] | None = None, **rule: Any) -> RuleOutcome:
     return judged(rule, made).outcome
 
 
@@ -202,7 +202,7 @@ def test_what_was_not_replayed_is_not_judged() -> None:
 
 
 def test_the_policy_is_violated_if_a_rule_is_and_not_judged_before_it_holds() -> None:
-    def of(*maxima: tuple[float, str]) -> Outcome:
+    def of(*maxima: tuple[float, str]) -> RuleOutcome:
         rules = [{**RULE, "max": most, "groups": [group]} for most, group in maxima]
         return judge(read_policy({"rule": rules}), read_report(document())).outcome
 
@@ -222,12 +222,17 @@ def test_a_policy_names_what_has_to_be_replayed() -> None:
     ]
     policy = read_policy({"rule": rules})
     assert policy.strategies == ("cooperative-sticky", "range", "sticky")
-    assert policy.modes == (Mode.ONE_STEP, Mode.ROLLOUT)
+    assert policy.modes == (Mode.ONE_STEP, Mode.STEADY_STATE)
 
 
 def test_a_rule_is_about_the_rollout_of_all_groups_and_has_a_number_for_a_name() -> None:
     [rule] = read_policy({"rule": [RULE]}).rules
-    assert (rule.name, rule.mode, rule.groups, rule.max_not_replayed) == ("rule 1", Mode.ROLLOUT, ("*",), 0.1)
+    assert (rule.name, rule.mode, rule.groups, rule.max_not_replayed) == (
+        "rule 1",
+        Mode.STEADY_STATE,
+        ("*",),
+        0.1,
+    )
 
 
 # What is refused

@@ -153,7 +153,7 @@ def test_what_a_change_would_mean_is_read_from_the_rollout() -> None:
         verdict("g", "sticky", moved=4),
     )
     [finding] = find(result)
-    assert (leading_mode(result), finding.saved_moves, finding.saved_share) == (Mode.ROLLOUT, 5, 5 / 9)
+    assert (leading_mode(result), finding.saved_moves, finding.saved_share) == (Mode.STEADY_STATE, 5, 5 / 9)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_a_finding_says_which_clients_would_stop_all_the_same() -> None:
 def test_totals_sum_up_and_weigh_by_rebalances() -> None:
     one = verdict("one", "range", moved=3, max_over_mean=1.0)
     many = replace(verdict("many", "range", moved=4, max_over_mean=2.0), rebalances=30, could_stay=300)
-    [total] = totals(result_of(one, many), Mode.ROLLOUT)
+    [total] = totals(result_of(one, many), Mode.STEADY_STATE)
     assert (total.groups, total.rebalances, total.moved) == (2, 40, 7)
     assert total.max_over_mean == pytest.approx(1.75)
     assert total.stickiness == pytest.approx((0.97 * 100 + 0.96 * 300) / 400)
@@ -383,10 +383,10 @@ def test_a_failed_check_of_truth_is_said_before_anything_is_relied_on() -> None:
     assert "The check of truth fails" in html_report(replace(result, truth=failing))
 
 
-@pytest.mark.parametrize("modes", [(Mode.ONE_STEP,), (Mode.ROLLOUT,), tuple(Mode)])
+@pytest.mark.parametrize("modes", [(Mode.ONE_STEP,), (Mode.STEADY_STATE,), tuple(Mode)])
 def test_any_choice_of_modes_can_be_reported(modes: tuple[Mode, ...]) -> None:
     text = Elements(html_report(sample(modes=modes))).text
-    assert ("One step" in text, "Rollout" in text) == (Mode.ONE_STEP in modes, Mode.ROLLOUT in modes)
+    assert ("One step" in text, "Rollout" in text) == (Mode.ONE_STEP in modes, Mode.STEADY_STATE in modes)
 
 
 def test_a_result_without_verdicts_can_be_reported() -> None:

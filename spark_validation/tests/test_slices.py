@@ -1,4 +1,4 @@
-"""A replay in pieces is the replay in one; one that was killed goes on where it was; and what Spark computes
+"""A replay in chunks is the replay in one; one that was killed goes on where it was; and what Spark computes
 is what a plain loop computes, or the run fails."""
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from kafka_assignors_spark.jobs.per_group import with_micros
 from kafka_assignors_spark.jobs.read import catalogue_of, recorded_records
 from kafka_assignors_spark.jobs.replay import replay
 from kafka_assignors_spark.jobs.sample import check_sample, draw
-from kafka_assignors_spark.jobs.slices import InMemory, Limits, plan, replay_slices
+from kafka_assignors_spark.jobs.slices import InMemorySlices, Limits, plan, replay_slices
 from kafka_assignors_spark.options import Mode, ReplayError, ReplayOptions
 from kafka_assignors_spark.result import ReplayResult, SampleCheck, Verdict
 from spark_validation.fleet import history
 from spark_validation.fleet.profile import FleetOptions
 from spark_validation.tests.groups import write_history
-from spark_validation.tests.test_consumer_groups import story
-from spark_validation.tests.test_epochs import ORDERS
+from spark_validation.tests.test_kip848_fold import ORDERS
+from spark_validation.tests.test_kip848_job import story
 
 FLEET = FleetOptions(groups=12, generations=240, days=0.05, seed=6)
 NAMES = ("range", "cooperative-sticky")
-PIECES = Limits(chunk_bytes=64 << 10, slice_bytes=1 << 20)
-"""So that the largest group comes in several pieces."""
+CHUNKS = Limits(chunk_bytes=64 << 10, slice_bytes=1 << 20)
+"""So that the largest group comes in several chunks."""
 
 
 @pytest.fixture(scope="module")
@@ -83,10 +83,10 @@ def same(one: ReplayResult, other: ReplayResult) -> bool:
 def test_a_replay_in_pieces_is_the_replay_in_one(path: str, in_one: ReplayResult) -> None:
     phases: list[str] = []
     in_pieces = run_replay(
-        ReplayOptions(path=path, strategies=NAMES), lambda step: phases.append(step.phase), PIECES
+        ReplayOptions(path=path, strategies=NAMES), lambda step: phases.append(step.phase), CHUNKS
     )
     slices = {phase for phase in phases if "slice" in phase}
-    assert len(slices) > 2, "the fleet is too small to come in pieces"
+    assert len(slices) > 2, "the fleet is too small to come in chunks"
     assert same(in_pieces, in_one)
 
 
@@ -96,7 +96,7 @@ from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.options import Mode, ReplayOptions
 from kafka_assignors_spark.jobs.slices import Limits
 path, checkpoint, names, chunk_bytes, slice_bytes = sys.argv[1:]
-strategies, modes = tuple(names.split(",")), (Mode.ROLLOUT,)
+strategies, modes = tuple(names.split(",")), (Mode.STEADY_STATE,)
 options = ReplayOptions(path, strategies=strategies, modes=modes, master="local[1]", checkpoint=checkpoint)
 run_replay(options, lambda step: None, Limits(int(chunk_bytes), int(slice_bytes)))
 """
@@ -121,13 +121,13 @@ def test_a_replay_that_was_stopped_goes_on_where_it_was(
     with monkeypatch.context() as patched:
         patched.setattr(Checkpoint, "keep", keep_the_first)
         with pytest.raises(Stopped):
-            run(path, PIECES, checkpoint=str(checkpoint), modes=(Mode.ROLLOUT,))
+            run(path, CHUNKS, checkpoint=str(checkpoint), modes=(Mode.STEADY_STATE,))
     (first,) = checkpoint.glob("slice=*/_rows.json")
     written_at = first.stat().st_mtime_ns
-    resumed = run(path, PIECES, checkpoint=str(checkpoint), modes=(Mode.ROLLOUT,))
+    resumed = run(path, CHUNKS, checkpoint=str(checkpoint), modes=(Mode.STEADY_STATE,))
     assert len(list(checkpoint.glob("slice=*/_rows.json"))) > 1
     assert first.stat().st_mtime_ns == written_at
-    assert figures(resumed.verdicts) == figures(v for v in in_one.verdicts if v.mode is Mode.ROLLOUT)
+    assert figures(resumed.verdicts) == figures(v for v in in_one.verdicts if v.mode is Mode.STEADY_STATE)
 
 
 @pytest.mark.slow
@@ -135,7 +135,7 @@ def test_a_replay_in_one_mode_that_was_killed_goes_on_where_it_was(
     spark: SparkSession, path: str, in_one: ReplayResult, tmp_path: Path
 ) -> None:
     checkpoint = tmp_path / "checkpoint"
-    limits = (str(PIECES.chunk_bytes), str(PIECES.slice_bytes))
+    limits = (str(CHUNKS.chunk_bytes), str(CHUNKS.slice_bytes))
     process = subprocess.Popen(
         [sys.executable, "-c", KILLED, path, str(checkpoint), ",".join(NAMES), *limits],
         start_new_session=True,
@@ -153,15 +153,15 @@ def test_a_replay_in_one_mode_that_was_killed_goes_on_where_it_was(
         process.wait()
 
     done = {marker.parent.name: marker.stat().st_mtime_ns for marker in checkpoint.glob("slice=*/_rows.json")}
-    resumed = run(path, PIECES, checkpoint=str(checkpoint), modes=(Mode.ROLLOUT,))
+    resumed = run(path, CHUNKS, checkpoint=str(checkpoint), modes=(Mode.STEADY_STATE,))
     after = {
         marker.parent.name: marker.stat().st_mtime_ns for marker in checkpoint.glob("slice=*/_rows.json")
     }
     assert len(after) > len(done)
     assert {name: when for name, when in after.items() if name in done} == done
-    assert figures(resumed.verdicts) == figures(v for v in in_one.verdicts if v.mode is Mode.ROLLOUT)
+    assert figures(resumed.verdicts) == figures(v for v in in_one.verdicts if v.mode is Mode.STEADY_STATE)
     assert resumed.groups == in_one.groups
-    assert resumed.timeline == tuple(row for row in in_one.timeline if row.mode is Mode.ROLLOUT)
+    assert resumed.timeline == tuple(row for row in in_one.timeline if row.mode is Mode.STEADY_STATE)
 
     # The same records elsewhere, with another catalogue.
     changed = tmp_path / "changed"
@@ -170,7 +170,13 @@ def test_a_replay_in_one_mode_that_was_killed_goes_on_where_it_was(
     topics = spark.read.parquet(f"{path}/topics.parquet")
     topics.limit(topics.count() - 1).write.parquet(str(changed / "topics.parquet"))
     with pytest.raises(ReplayError, match="another replay: catalogue, history, strategies differ;"):
-        run(str(changed), PIECES, checkpoint=str(checkpoint), modes=(Mode.ROLLOUT,), strategies=("range",))
+        run(
+            str(changed),
+            CHUNKS,
+            checkpoint=str(checkpoint),
+            modes=(Mode.STEADY_STATE,),
+            strategies=("range",),
+        )
 
 
 def test_a_checkpoint_needs_a_history() -> None:
@@ -276,7 +282,7 @@ def test_groups_of_kip848_come_in_pieces_too_and_in_samples(
         ORDERS,
         NAMES,
         tuple(Mode),
-        InMemory(lambda rows: rows.cache()),
+        InMemorySlices(lambda rows: rows.cache()),
     )
     in_one = replay(group_history.steps(generations, folded), ORDERS, NAMES)
     assert sorted(map(str, in_pieces.collect())) == sorted(map(str, in_one.collect()))

@@ -20,7 +20,7 @@ from kafka_assignors_cli.console import (
 )
 from kafka_assignors_spark.options import RECORDED, Mode
 from kafka_assignors_spark.report.findings import (
-    Finding,
+    GroupFinding,
     StrategyTotal,
     find,
     in_order,
@@ -72,7 +72,7 @@ def replay_renderables(result: ReplayResult) -> list[RenderableType]:
     ]
 
 
-def _groups(result: ReplayResult, found: Sequence[Finding]) -> list[RenderableType]:
+def _groups(result: ReplayResult, found: Sequence[GroupFinding]) -> list[RenderableType]:
     """The groups that gain most, a row for each strategy; the best strategy of a group is bold."""
     verdicts: dict[str, dict[str, dict[Mode, Figures]]] = defaultdict(lambda: defaultdict(dict))
     for verdict in result.verdicts:
@@ -257,7 +257,7 @@ def _history_gaps(result: ReplayResult) -> Iterator[str]:
         yield f"{counted(history.kip848_groups, 'KIP-848 group')}, whose broker assigns"
 
 
-def _verdict(result: ReplayResult, found: Sequence[Finding]) -> list[RenderableType]:
+def _verdict(result: ReplayResult, found: Sequence[GroupFinding]) -> list[RenderableType]:
     summaries = {summary.group: summary for summary in result.groups}
     gaining = [finding for finding in found if finding.gains]
     history = result.history

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from kafka_assignors_spark.archive.catalogue_log import CatalogueLog
-from kafka_assignors_spark.archive.folder import STAGING, Folder
-from kafka_assignors_spark.archive.ledger import Entry, Ledger
+from kafka_assignors_spark.archive.directory import STAGING, Directory
+from kafka_assignors_spark.archive.ledger import Ledger, LedgerEntry
 from kafka_assignors_spark.archive.manifest import Manifest, agree
 from kafka_assignors_spark.archive.result import ArchiveError, ArchiveOptions
 from kafka_assignors_spark.archive.writer import RAW_FOLDER, remove_files_of
@@ -24,20 +24,20 @@ class Archive:
     """The parts of an archive, which is of the topic that `manifest` names."""
 
     spark: SparkSession
-    folder: Folder
+    folder: Directory
     ledger: Ledger
     manifest: Manifest
     catalogue: CatalogueLog
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> LedgerEntry:
         assert self.ledger.latest is not None  # `open` sees to it
         return self.ledger.latest
 
     @classmethod
     def open(cls, spark: SparkSession, options: ArchiveOptions, found: Manifest) -> Archive:
         """The archive at the path of the options; `ArchiveError` if it is of another topic, or damaged."""
-        folder = Folder(spark, options.path)
+        folder = Directory(spark, options.path)
         agree(folder, found)
         folder.delete(STAGING)
         ledger = Ledger(folder)
@@ -49,7 +49,9 @@ class Archive:
                     "restore it, or begin another archive"
                 )
             offsets = Planner(SourceOptions.parse(source_options(options))).offsets()
-            ledger.append(Entry(0, {partition: earliest for partition, (earliest, _) in offsets.items()}))
+            ledger.append(
+                LedgerEntry(0, {partition: earliest for partition, (earliest, _) in offsets.items()})
+            )
         assert ledger.latest is not None
         if not has_checkpoint:
             remove_files_of(folder, ledger.latest.batches)

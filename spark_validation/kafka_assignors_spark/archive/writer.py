@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kafka_assignors_spark.archive.folder import STAGING, Folder
-from kafka_assignors_spark.archive.ledger import Entry, Ledger
+from kafka_assignors_spark.archive.directory import STAGING, Directory
+from kafka_assignors_spark.archive.ledger import Ledger, LedgerEntry
 from kafka_assignors_spark.archive.result import ArchiveError
 from kafka_assignors_spark.schemas import ARCHIVED
 from kafka_assignors_spark.source import RangeReport
@@ -35,7 +35,7 @@ class BatchWriter:
     `idle` is clear while a batch is written; `failure` is the error of ours that ended the stream.
     """
 
-    def __init__(self, folder: Folder, ledger: Ledger, cluster_id: str) -> None:
+    def __init__(self, folder: Directory, ledger: Ledger, cluster_id: str) -> None:
         self._folder, self._ledger, self._cluster_id = folder, ledger, cluster_id
         self.idle = threading.Event()
         self.idle.set()
@@ -53,7 +53,7 @@ class BatchWriter:
             self.idle.set()
 
     def write(self, rows: DataFrame) -> None:
-        """`rows` are those of `tables.REPORTED`."""
+        """`rows` are those of `schemas.REPORTED`."""
         rows.persist()
         try:
             reported = rows.where(F.col("report").isNotNull()).select("report").collect()
@@ -99,7 +99,7 @@ def batch_name(number: int, reports: Iterable[RangeReport]) -> str:
     return f"{number:010d}-{hashlib.sha256(repr(ranges).encode()).hexdigest()[:16]}"
 
 
-def remove_files_of(folder: Folder, number: int) -> None:
+def remove_files_of(folder: Directory, number: int) -> None:
     """Remove what a killed run left of a batch that nobody is going to write again under the same names."""
     for date in folder.names(RAW_FOLDER):
         for name in folder.names(f"{RAW_FOLDER}/{date}"):
@@ -107,7 +107,7 @@ def remove_files_of(folder: Folder, number: int) -> None:
                 folder.delete(f"{RAW_FOLDER}/{date}/{name}")
 
 
-def _is_new(entry: Entry, reports: Iterable[RangeReport]) -> bool:
+def _is_new(entry: LedgerEntry, reports: Iterable[RangeReport]) -> bool:
     """Whether a batch is the one to come; False if it was written before."""
     start: dict[int, int] = {}
     end: dict[int, int] = {}

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Set
 
 from kafka_assignors.group import TopicPartitions
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.folds.generations import Fact
+from kafka_assignors_spark.folds.generations import Kip848Fact
 from kafka_assignors_spark.folds.rebalances import Generation, GivenBefore, is_cooperative
 from kafka_assignors_spark.folds.records import MemberRecord
 
@@ -172,10 +172,12 @@ def _of_members(before: Generation, record: Generation) -> Iterator[Cause]:
     old, new = _by_identity(before), _by_identity(record)
     if new.keys() - old.keys():
         yield Cause.JOIN
-    accounted = {who for fact, who in record.facts if fact in (Fact.EXPIRED, Fact.REBALANCE_TIMEOUT)}
+    accounted = {
+        who for fact, who in record.facts if fact in (Kip848Fact.EXPIRED, Kip848Fact.REBALANCE_TIMEOUT)
+    }
     if {old[identity].member_id for identity in old.keys() - new.keys()} - accounted:
         yield Cause.DEPARTURE
-    resolved = {pattern for fact, pattern in record.facts if fact == Fact.PATTERN_RESOLVED}
+    resolved = {pattern for fact, pattern in record.facts if fact == Kip848Fact.PATTERN_RESOLVED}
     for identity in old.keys() & new.keys():
         was, is_ = old[identity], new[identity]
         if was.member_id != is_.member_id:
@@ -195,12 +197,12 @@ def _by_identity(record: Generation) -> Mapping[tuple[bool, str], MemberRecord]:
 
 
 _SHOWN: Mapping[str, Cause] = {
-    Fact.EXPIRED: Cause.EXPIRY,
-    Fact.REBALANCE_TIMEOUT: Cause.POLL_INTERVAL,
-    Fact.PATTERN_RESOLVED: Cause.PATTERN,
-    Fact.TOPICS_CHANGED: Cause.TOPICS,
-    Fact.PARTITIONS_ADDED: Cause.PARTITIONS_ADDED,
-    Fact.MIGRATED: Cause.MIGRATION,
+    Kip848Fact.EXPIRED: Cause.EXPIRY,
+    Kip848Fact.REBALANCE_TIMEOUT: Cause.POLL_INTERVAL,
+    Kip848Fact.PATTERN_RESOLVED: Cause.PATTERN,
+    Kip848Fact.TOPICS_CHANGED: Cause.TOPICS,
+    Kip848Fact.PARTITIONS_ADDED: Cause.PARTITIONS_ADDED,
+    Kip848Fact.MIGRATED: Cause.MIGRATION,
 }
 
 

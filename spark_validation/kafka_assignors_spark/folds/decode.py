@@ -1,8 +1,8 @@
 """Records to events, a batch at a time: what runs inside the tasks of `history.decode`.
 
 Columns that say where a record lies, and its bytes, go through as they came. A generation is summed up here
-(see `skimming`); its members are decoded where somebody looks at them, and what a record of a KIP-848 group
-says is put together with the others of its group (see `epochs`).
+(see `folds.fast_decode`); its members are decoded where somebody looks at them, and what a record of a
+KIP-848 group says is put together with the others of its group (see `folds.kip848`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from kafka_assignors.protocol import ConsumerGroupKey, GroupMetadataKey, ProtocolError, decode_key
-from kafka_assignors_spark.folds.fast_decode import Members, Skimmer, summary_of
-from kafka_assignors_spark.folds.records import Kind, decode_record
+from kafka_assignors_spark.folds.fast_decode import FastDecoder, MemberTotals, totals_of
+from kafka_assignors_spark.folds.records import RecordKind, decode_record
 
 __all__ = ["CONFLICT", "RecordDecoder", "decode_batches"]
 
@@ -42,14 +42,14 @@ _Row = tuple[
     int | None,
     str | None,
     str | None,
-    Members,
+    MemberTotals,
     bool,
 ]
 """What is decoded, the members summed up, and whether it is a record of a KIP-848 group."""
 
 
 def decode_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """`history.unique` records as `tables.EVENTS`."""
+    """`history.unique` records as `schemas.EVENTS`."""
     decoder = RecordDecoder()
     for batch in batches:
         if batch.num_rows:
@@ -73,10 +73,10 @@ def _events(batch: pa.RecordBatch, decoder: RecordDecoder) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
 
-def _summed(members: tuple[Members, ...]) -> dict[str, Any]:
+def _summed(members: tuple[MemberTotals, ...]) -> dict[str, Any]:
     """The columns of `members`. Most generations of a group are alike, and lists take long: each is made
     once."""
-    places: dict[Members, int] = {}
+    places: dict[MemberTotals, int] = {}
     places_of = pa.array([places.setdefault(each, len(places)) for each in members], pa.int32())
     columns = {
         "member_count": pa.array([each.count for each in places], pa.int32()),
@@ -92,17 +92,17 @@ class RecordDecoder:
 
     def __init__(self) -> None:
         self._groups: dict[bytes, str | None] = {}  # by key; None where it is no key of a classic group
-        self._skimmer = Skimmer()
+        self._fast = FastDecoder()
 
     def decode(self, key: bytes | None, value: bytes | None, conflict: bool) -> _Row:
         if conflict:
             return self._conflict(key)
         if key is not None and value is not None:
             group = self._groups[key] if key in self._groups else self._new_group(key)
-            if group is not None and (skimmed := self._skimmer.skim(value)) is not None:
-                members = skimmed[-1]
-                kind = Kind.GENERATION.value if members.count else Kind.EMPTY.value
-                return (kind, group, None, *skimmed, False)
+            if group is not None and (totals := self._fast.decode(value)) is not None:
+                members = totals[-1]
+                kind = RecordKind.GENERATION.value if members.count else RecordKind.EMPTY.value
+                return (kind, group, None, *totals, False)
         event = decode_record(key, value)
         return (
             event.kind.value,
@@ -113,7 +113,7 @@ class RecordDecoder:
             event.generation,
             event.protocol,
             event.leader,
-            summary_of(event.members) if event.part is None else Members(topics=event.topics),
+            totals_of(event.members) if event.part is None else MemberTotals(topics=event.topics),
             event.part is not None,
         )
 
@@ -124,7 +124,18 @@ class RecordDecoder:
             decoded = None
         of_kip848 = isinstance(decoded, ConsumerGroupKey)
         group = decoded.group if isinstance(decoded, (GroupMetadataKey, ConsumerGroupKey)) else None
-        return (Kind.UNDECODABLE.value, group, CONFLICT, None, None, None, None, None, Members(), of_kip848)
+        return (
+            RecordKind.UNDECODABLE.value,
+            group,
+            CONFLICT,
+            None,
+            None,
+            None,
+            None,
+            None,
+            MemberTotals(),
+            of_kip848,
+        )
 
     def _new_group(self, key: bytes) -> str | None:
         try:

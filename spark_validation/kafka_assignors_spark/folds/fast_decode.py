@@ -22,7 +22,7 @@ from typing import TypeVar
 from kafka_assignors_spark.folds.clients import client_of
 from kafka_assignors_spark.folds.records import CONSUMER_PROTOCOL_TYPE, MemberRecord
 
-__all__ = ["Skimmer", "Summary", "summary_of"]
+__all__ = ["FastDecoder", "GenerationTotals", "totals_of"]
 
 _MOST_KEPT = 20_000
 _LONGEST_KEPT = 512
@@ -41,7 +41,7 @@ _int16_int32 = Struct(">hi").unpack_from
 
 
 @dataclass(frozen=True, slots=True)
-class Members:
+class MemberTotals:
     """The members of a generation in total: the libraries and the topics are sorted, each once.
 
     `holds` says that one of them claims partitions that it has not revoked.
@@ -57,13 +57,13 @@ class _Odd(Exception):
     """Something that is not read here."""
 
 
-Summary = tuple[str, int, int, str | None, str | None, Members]
+GenerationTotals = tuple[str, int, int, str | None, str | None, MemberTotals]
 """Protocol type, version, generation, protocol, leader, members."""
 
 
-def summary_of(members: tuple[MemberRecord, ...]) -> Members:
+def totals_of(members: tuple[MemberRecord, ...]) -> MemberTotals:
     """The same of members that were decoded."""
-    return Members(
+    return MemberTotals(
         len(members),
         tuple(sorted({client_of(member.client_id) for member in members})),
         tuple(sorted({topic for member in members for topic in member.topics})),
@@ -80,28 +80,28 @@ def _keep(known: dict[_Key, _Value], key: _Key, value: _Value) -> None:
     known[key] = value
 
 
-class Skimmer:
+class FastDecoder:
     """Sums up one value after the other. One for each task."""
 
     def __init__(self) -> None:
         self._clients: dict[bytes, str] = {}  # by client id
         self._subscribed: dict[bytes, tuple[str, ...]] = {}  # by the bytes of the list of topics
         self._names: set[bytes] = set()  # of topics, known to be text
-        self._members: dict[tuple[object, ...], Members] = {}
+        self._members: dict[tuple[object, ...], MemberTotals] = {}
         # By version of the value and member id: what comes before the subscription. Layouts differ.
         self._heads: dict[tuple[int, bytes], tuple[bytes, str]] = {}
         self._subscriptions: dict[bytes, tuple[tuple[str, ...], bool]] = {}  # up to the generation
         self._claims: dict[bytes, bool] = {}
         self._assignments: set[bytes] = set()
 
-    def skim(self, value: bytes) -> Summary | None:
+    def decode(self, value: bytes) -> GenerationTotals | None:
         """The generation in a record's value; None if it has to be decoded to know."""
         try:
             return self._generation(value)
         except (StructError, UnicodeDecodeError, _Odd):
             return None
 
-    def _generation(self, data: bytes) -> Summary:
+    def _generation(self, data: bytes) -> GenerationTotals:
         version, length = _int16(data, 0)[0], _int16(data, 2)[0]
         end = 4 + length
         if not 0 <= version <= _NEWEST_VERSION or data[4:end] != b"consumer":
@@ -127,14 +127,14 @@ class Skimmer:
         if count < 0 or count > len(data):
             raise _Odd
         if count:
-            end, members = self._skim_members(data, end, count, version)
+            end, members = self._total_members(data, end, count, version)
         else:
-            members = Members()
+            members = MemberTotals()
         if end != len(data):
             raise _Odd
         return CONSUMER_PROTOCOL_TYPE, version, generation, texts[0], texts[1], members
 
-    def _skim_members(self, data: bytes, end: int, count: int, version: int) -> tuple[int, Members]:
+    def _total_members(self, data: bytes, end: int, count: int, version: int) -> tuple[int, MemberTotals]:
         """Where the members end, and what they are. A slice that ends too early is seen by where they end."""
         clients: set[str] = set()
         subscribed: set[tuple[str, ...]] = set()
@@ -204,13 +204,13 @@ class Skimmer:
 
     def _summed(
         self, count: int, clients: set[str], subscribed: set[tuple[str, ...]], holds: bool
-    ) -> Members:
+    ) -> MemberTotals:
         topics = next(iter(subscribed)) if len(subscribed) == 1 else tuple(sorted(set().union(*subscribed)))
         names = tuple(clients) if len(clients) == 1 else tuple(sorted(clients))
         key = (count, names, topics, holds)
         found = self._members.get(key)
         if found is None:
-            found = Members(*key)
+            found = MemberTotals(*key)
             _keep(self._members, key, found)
         return found
 

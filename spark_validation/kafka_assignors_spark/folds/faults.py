@@ -86,7 +86,7 @@ class FaultRules:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A row of `tables.FAULTS`: an episode on one day (UTC), or a deployment.
+    """A row of `schemas.FAULTS`: an episode on one day (UTC), or a deployment.
 
     `client_id`, `client_host`, `instance_id` and the last `member_id` say who, `members` how many of them
     there were at one time; of a deployment they are None, and `members` is how many were replaced. `restarts`
@@ -112,7 +112,7 @@ class Fault:
     last_timestamp: datetime
 
     def row(self) -> tuple[Any, ...]:
-        """The values in the order of `tables.FAULTS`, timestamps in microseconds."""
+        """The values in the order of `schemas.FAULTS`, timestamps in microseconds."""
         values = [getattr(self, each.name) for each in fields(self)]
         return tuple(
             to_micros(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from kafka_assignors_spark.folds.records import Kind, MemberRecord
+from kafka_assignors_spark.folds.records import MemberRecord, RecordKind
 
 __all__ = [
     "CLASSIC",
@@ -17,8 +17,8 @@ __all__ = [
     "UNPROVEN",
     "UNREADABLE",
     "WITHOUT_METADATA",
-    "Fact",
     "FoldedGeneration",
+    "Kip848Fact",
 ]
 
 CLASSIC, CONSUMER = "classic", "consumer"
@@ -38,7 +38,7 @@ TORN = (
 )
 
 
-class Fact:
+class Kip848Fact:
     """What happened between two generations, as far as only the records of KIP-848 show it."""
 
     EXPIRED = "expired"
@@ -67,11 +67,11 @@ class FoldedGeneration:
     `continues` says that it goes on with the life of the generation before although that ended with a
     tombstone, `starts_late` that it is the first of a life whose first epochs are not in the history. `lost`
     counts the epochs before it that no record shows. `unknown_topics` are topic ids that the catalogue does
-    not name; they are missing in what members are `assigned`. `facts` are of class `Fact`, each with whom or
-    what it is about.
+    not name; they are missing in what members are `assigned`. `facts` are of class `Kip848Fact`, each with
+    whom or what it is about.
     """
 
-    kind: Kind
+    kind: RecordKind
     offset: int
     timestamp: datetime
     generation: int | None = None

@@ -52,12 +52,12 @@ from kafka_assignors_spark.folds.generations import (
     UNPROVEN,
     UNREADABLE,
     WITHOUT_METADATA,
-    Fact,
     FoldedGeneration,
+    Kip848Fact,
 )
-from kafka_assignors_spark.folds.records import Kind, MemberRecord
+from kafka_assignors_spark.folds.records import MemberRecord, RecordKind
 
-__all__ = ["EpochFolder"]
+__all__ = ["EpochFold"]
 
 NO_SUBSCRIPTION_VERSION = -1
 """A member of KIP-848 has no versioned subscription."""
@@ -90,7 +90,7 @@ class _Heard:
     since: datetime
 
 
-class EpochFolder:
+class EpochFold:
     """Folds the records of one group: `feed` each in the order of their offsets, or tell of a classic one."""
 
     def __init__(self, catalogue: Catalogue) -> None:
@@ -191,7 +191,7 @@ class EpochFolder:
             self._unproven.update(self._members.keys() - self._described)
         for member_id, member in self._gone.items():
             if self._was_away(member_id) and not self._is_back(member):
-                self._facts.append((Fact.EXPIRED, member_id))
+                self._facts.append((Kip848Fact.EXPIRED, member_id))
         for member_id in self._gone:
             self._current.pop(member_id, None)
         self._gone.clear()
@@ -202,14 +202,14 @@ class EpochFolder:
             self._at[value.epoch] = _AtEpoch(dict(self._members), value.metadata_hash)
         elif value.epoch != self._last:
             self._hash_given = value.metadata_hash
-            yield self._give(Kind.EMPTY, offset, timestamp, value.epoch, {})
+            yield self._give(RecordKind.EMPTY, offset, timestamp, value.epoch, {})
 
     def _start(self, epoch: int) -> None:
         """The first epoch of a life, or the first that is seen of it."""
         self._continues = self._ended and self._classic == (epoch, True)
         self._starts_late = self._late = not self._continues and epoch > NEWEST_FIRST_EPOCH
         if self._continues:
-            self._facts.append((Fact.MIGRATED, "classic to consumer"))
+            self._facts.append((Kip848Fact.MIGRATED, "classic to consumer"))
         self._classic, self._ended, self._closed = None, False, None
 
     def _start_over(self, epoch: int) -> None:
@@ -227,13 +227,13 @@ class EpochFolder:
         closed = self._epoch if with_members else None
         self._forget()
         self._closed = closed
-        yield FoldedGeneration(Kind.TOMBSTONE, offset, timestamp)
+        yield FoldedGeneration(RecordKind.TOMBSTONE, offset, timestamp)
 
     def _list_topics(self, value: PartitionMetadata) -> None:
         for topic in value.topics:
             self._names[topic.topic_id] = topic.topic
             if topic.partitions > self._partitions.get(topic.topic, topic.partitions):
-                self._facts.append((Fact.PARTITIONS_ADDED, topic.topic))
+                self._facts.append((Kip848Fact.PARTITIONS_ADDED, topic.topic))
             self._partitions[topic.topic] = topic.partitions
 
     def _resolve(self, pattern: str, value: ConsumerGroupValue | None) -> None:
@@ -241,7 +241,7 @@ class EpochFolder:
             self._patterns.pop(pattern, None)
             return
         if set(self._patterns.get(pattern, ())) != set(value.topics):
-            self._facts.append((Fact.PATTERN_RESOLVED, pattern))
+            self._facts.append((Kip848Fact.PATTERN_RESOLVED, pattern))
         self._patterns[pattern] = value.topics
 
     # Members.
@@ -266,7 +266,7 @@ class EpochFolder:
             return
         late = timestamp - current.since - timedelta(milliseconds=member.rebalance_timeout_ms)
         if member.rebalance_timeout_ms > 0 and timedelta(0) <= late <= _TIMER_SLACK:
-            self._facts.append((Fact.REBALANCE_TIMEOUT, member_id))
+            self._facts.append((Kip848Fact.REBALANCE_TIMEOUT, member_id))
 
     def _was_away(self, member_id: str) -> bool:
         current = self._current.get(member_id)
@@ -291,7 +291,7 @@ class EpochFolder:
             return
         ids = self._last_ids - {old_id} | {new_id}
         members = {name: self._members[name] for name in ids if name in self._members}
-        yield self._give(Kind.GENERATION, offset, timestamp, self._last, members)
+        yield self._give(RecordKind.GENERATION, offset, timestamp, self._last, members)
 
     # Generations.
 
@@ -313,11 +313,11 @@ class EpochFolder:
                 problem = MEMBERS_WENT if len(members) < len(at.members) else None
         if at is not None:
             self._hash_given = at.metadata_hash
-        yield self._give(Kind.GENERATION, offset, timestamp, epoch, members, problem)
+        yield self._give(RecordKind.GENERATION, offset, timestamp, epoch, members, problem)
 
     def _give(
         self,
-        kind: Kind,
+        kind: RecordKind,
         offset: int,
         timestamp: datetime,
         epoch: int,
@@ -327,12 +327,12 @@ class EpochFolder:
         topics = {name: _subscribed_topics(member, self._patterns) for name, member in members.items()}
         unknown: set[str] = set()
         given = {name: self._by_name(self._targets.get(name, {}), unknown) for name in members}
-        if kind is Kind.GENERATION:
+        if kind is RecordKind.GENERATION:
             problem = problem or self._problem(timestamp, members, topics, given, unknown)
         subscribed = frozenset[str]().union(*topics.values())
         hashes = {self._hash_given, self._last_hash}
         if subscribed == self._last_topics and len(hashes) == 2 and 0 not in hashes:
-            self._facts.append((Fact.TOPICS_CHANGED, ""))
+            self._facts.append((Kip848Fact.TOPICS_CHANGED, ""))
         generation = FoldedGeneration(
             kind=kind,
             offset=offset,

@@ -11,9 +11,14 @@ from kafka_assignors.protocol import decode_consumer_group_value
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.decode import CONFLICT
 from kafka_assignors_spark.folds.generations import CLASSIC, CONSUMER, TORN, FoldedGeneration
-from kafka_assignors_spark.folds.kip848 import EpochFolder
+from kafka_assignors_spark.folds.kip848 import EpochFold
 from kafka_assignors_spark.folds.rebalances import Generation
-from kafka_assignors_spark.folds.records import CONSUMER_PROTOCOL_TYPE, Event, Kind, decode_record
+from kafka_assignors_spark.folds.records import (
+    CONSUMER_PROTOCOL_TYPE,
+    DecodedRecord,
+    RecordKind,
+    decode_record,
+)
 from kafka_assignors_spark.timestamps import from_micros
 
 __all__ = ["bytes_of", "local_generations"]
@@ -25,9 +30,9 @@ def local_generations(
     """The generations of one group of either protocol, or of both, from its raw records in order, timestamps
     in microseconds; `collided` are the places where others lie, too.
 
-    It is what `consumer_groups.fold` and `history.generations` find in another way.
+    It is what `jobs.kip848.fold` and `history.generations` find in another way.
     """
-    folder = EpochFolder(catalogue)
+    folder = EpochFold(catalogue)
     records = list(rows)
     torn = len({row["partition"] for row in records}) > 1
     last: tuple[str, int | None] | None = None  # type and number; a tombstone has none
@@ -36,9 +41,9 @@ def local_generations(
         value = bytes_of(row["value"])
         event = decode_record(bytes_of(row["key"]), value)
         if (row["partition"], row["offset"]) in collided:
-            event = replace(event, kind=Kind.UNDECODABLE, reason=CONFLICT)
+            event = replace(event, kind=RecordKind.UNDECODABLE, reason=CONFLICT)
         type_ = CLASSIC if event.part is None else CONSUMER
-        unreadable += event.kind is Kind.UNDECODABLE and event.part is None
+        unreadable += event.kind is RecordKind.UNDECODABLE and event.part is None
         for seen in _seen(folder, event, row["offset"], from_micros(row["timestamp"]), value):
             number, lost, unreadable = seen.generation, seen.lost + unreadable, 0
             last_type, previous = last or (type_, None)
@@ -51,7 +56,7 @@ def local_generations(
             starts = previous is None or (anew and not torn)
             incarnation += starts
             skipped = 0 if starts or torn or previous is None else max(number - previous - 1, 0)
-            empty = seen.kind is Kind.EMPTY
+            empty = seen.kind is RecordKind.EMPTY
             if type_ == CLASSIC and event.protocol_type != CONSUMER_PROTOCOL_TYPE and not empty:
                 continue
             yield Generation(
@@ -76,19 +81,19 @@ def local_generations(
 
 
 def _seen(
-    folder: EpochFolder, event: Event, offset: int, timestamp: datetime, value: bytes | None
+    folder: EpochFold, event: DecodedRecord, offset: int, timestamp: datetime, value: bytes | None
 ) -> Iterator[FoldedGeneration]:
     """The generation, or the end of the group, that a record is or completes."""
     if event.part is not None:
-        if event.kind is Kind.UNDECODABLE:
+        if event.kind is RecordKind.UNDECODABLE:
             folder.unreadable(event.part)
             return
         said = None if value is None else decode_consumer_group_value(event.part.type, value)
         yield from folder.feed(offset, timestamp, event.part, said)
-    elif event.kind is Kind.TOMBSTONE:
+    elif event.kind is RecordKind.TOMBSTONE:
         folder.classic_tombstone()
         yield FoldedGeneration(event.kind, offset, timestamp)
-    elif event.kind in (Kind.GENERATION, Kind.EMPTY) and event.generation is not None:
+    elif event.kind in (RecordKind.GENERATION, RecordKind.EMPTY) and event.generation is not None:
         yield FoldedGeneration(
             event.kind,
             offset,
@@ -96,7 +101,7 @@ def _seen(
             event.generation,
             event.protocol,
             event.members,
-            continues=folder.classic(event.generation, event.kind is Kind.GENERATION),
+            continues=folder.classic(event.generation, event.kind is RecordKind.GENERATION),
             starts_late=event.generation > 1,
         )
 

@@ -17,12 +17,12 @@ from typing import Any
 from kafka_assignors_spark.folds.rebalances import Generation
 from kafka_assignors_spark.timestamps import to_micros
 
-__all__ = ["OwnershipFolder", "Span"]
+__all__ = ["OwnershipFold", "Span"]
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A row of `tables.OWNERSHIP`: `member` owned the partition from `begin` to `end`."""
+    """A row of `schemas.OWNERSHIP`: `member` owned the partition from `begin` to `end`."""
 
     group: str
     topic: str
@@ -32,12 +32,12 @@ class Span:
     end: datetime
 
     def row(self) -> tuple[Any, ...]:
-        """The values in the order of `tables.OWNERSHIP`, the times in microseconds."""
+        """The values in the order of `schemas.OWNERSHIP`, the times in microseconds."""
         *names, begin, end = astuple(self)
         return (*names, to_micros(begin), to_micros(end))
 
 
-class OwnershipFolder:
+class OwnershipFold:
     """The spans of one group: `feed` each record in order, then `finish`."""
 
     def __init__(self) -> None:

@@ -39,7 +39,7 @@ __all__ = [
     "Generation",
     "GivenBefore",
     "Rebalance",
-    "RebalanceFolder",
+    "RebalanceFold",
     "Replacement",
     "is_cooperative",
     "members_of",
@@ -131,7 +131,7 @@ COLUMNS = (
 
 
 def members_of(row: Any) -> tuple[MemberRecord, ...]:
-    """The members of a generation in a row with the columns `value` and `members` of `tables.FOLDED`.
+    """The members of a generation in a row with the columns `value` and `members` of `schemas.FOLDED`.
 
     Those of a classic generation are decoded here and nowhere else, out of the value of its one record.
     """
@@ -196,7 +196,7 @@ class Replacement:
 
 def rebalances(records: Iterable[Generation]) -> Iterator[Rebalance | Replacement]:
     """The rebalances of one group, from its records in the order of its coordinator's writing."""
-    folder = RebalanceFolder()
+    folder = RebalanceFold()
     for record in records:
         yield from folder.feed(record)
     yield from folder.finish()
@@ -248,7 +248,7 @@ class GivenBefore:
 
 
 @dataclass(slots=True)
-class RebalanceFolder:
+class RebalanceFold:
     """Folds the records of one group, in order, into rebalances: `feed` each record, then `finish`.
 
     The fields are all that it remembers, and what `replay_state` writes: who held what after the last record

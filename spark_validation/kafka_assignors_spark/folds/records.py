@@ -6,7 +6,7 @@ What the records mean:
   arrived. A value without members is an empty group, no value at all (a tombstone) the end of a group:
   whatever follows under the same name is another incarnation.
 * Keys of versions 3 to 8 and 16 belong to groups of the consumer group protocol (KIP-848). Each is about one
-  of many facts, and `epochs` makes generations of them. Their relatives (share and streams groups) are
+  of many facts, and `folds.kip848` makes generations of them. Their relatives (share and streams groups) are
   recognised and counted.
 * Versions 0 and 1 are offset commits, of no interest here.
 
@@ -36,13 +36,20 @@ from kafka_assignors.protocol import (
     decode_member,
 )
 
-__all__ = ["CONSUMER_PROTOCOL_TYPE", "Event", "Kind", "MemberRecord", "decode_members", "decode_record"]
+__all__ = [
+    "CONSUMER_PROTOCOL_TYPE",
+    "DecodedRecord",
+    "MemberRecord",
+    "RecordKind",
+    "decode_members",
+    "decode_record",
+]
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 """The protocol type of consumer groups. Connect and others share the topic and have bytes of their own."""
 
 
-class Kind(str, enum.Enum):
+class RecordKind(str, enum.Enum):
     """What a record of the topic is."""
 
     GENERATION = "generation"
@@ -78,7 +85,7 @@ class MemberRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class DecodedRecord:
     """A decoded record. `reason` is set where it, or a member in it, does not decode.
 
     `version` is that of the GroupMetadata value. Members that do not decode are not among `members`.
@@ -86,7 +93,7 @@ class Event:
     those that such a record names.
     """
 
-    kind: Kind
+    kind: RecordKind
     group: str | None = None
     reason: str | None = None
     protocol_type: str | None = None
@@ -99,45 +106,45 @@ class Event:
     topics: tuple[str, ...] = ()
 
 
-def decode_record(key: bytes | None, value: bytes | None) -> Event:
+def decode_record(key: bytes | None, value: bytes | None) -> DecodedRecord:
     """The event in a record's key and value."""
     if key is None:
-        return Event(Kind.UNDECODABLE, reason="key: is null")
+        return DecodedRecord(RecordKind.UNDECODABLE, reason="key: is null")
     try:
         decoded = decode_key(key)
     except ProtocolError as error:
-        return Event(Kind.UNDECODABLE, reason=str(error))
+        return DecodedRecord(RecordKind.UNDECODABLE, reason=str(error))
     if isinstance(decoded, OffsetCommitKey):
-        return Event(Kind.OFFSET_COMMIT, decoded.group)
+        return DecodedRecord(RecordKind.OFFSET_COMMIT, decoded.group)
     if isinstance(decoded, ConsumerGroupKey):
         return _part(decoded, value)
     if not isinstance(decoded, GroupMetadataKey):
-        return Event(Kind.OTHER)
+        return DecodedRecord(RecordKind.OTHER)
     if value is None:
-        return Event(Kind.TOMBSTONE, decoded.group)
+        return DecodedRecord(RecordKind.TOMBSTONE, decoded.group)
     return _generation(decoded.group, value)
 
 
-def _part(key: ConsumerGroupKey, value: bytes | None) -> Event:
+def _part(key: ConsumerGroupKey, value: bytes | None) -> DecodedRecord:
     topics: tuple[str, ...] = ()
     if value is not None:
         try:
             said = decode_consumer_group_value(key.type, value)
         except ProtocolError as error:
-            return Event(Kind.UNDECODABLE, key.group, str(error), part=key)
+            return DecodedRecord(RecordKind.UNDECODABLE, key.group, str(error), part=key)
         if isinstance(said, (ConsumerGroupMember, ResolvedRegularExpression)):
             topics = said.topics
-    return Event(Kind.KIP848, key.group, part=key, topics=topics)
+    return DecodedRecord(RecordKind.KIP848, key.group, part=key, topics=topics)
 
 
-def _generation(group: str, value: bytes) -> Event:
+def _generation(group: str, value: bytes) -> DecodedRecord:
     try:
         metadata = decode_group_metadata(value)
     except ProtocolError as error:
-        return Event(Kind.UNDECODABLE, group, str(error))
+        return DecodedRecord(RecordKind.UNDECODABLE, group, str(error))
     members, reasons = _members(metadata)
-    return Event(
-        kind=Kind.GENERATION if metadata.members else Kind.EMPTY,
+    return DecodedRecord(
+        kind=RecordKind.GENERATION if metadata.members else RecordKind.EMPTY,
         group=group,
         reason="; ".join(reasons) or None,
         protocol_type=metadata.protocol_type,

@@ -35,7 +35,7 @@ from kafka_assignors.strategies.contract import (
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.consumption import consumptions, partitions_of, recorded_consumptions
 from kafka_assignors_spark.folds.leader_view import leader_view
-from kafka_assignors_spark.folds.rebalances import Generation, Rebalance, RebalanceFolder, Replacement
+from kafka_assignors_spark.folds.rebalances import Generation, Rebalance, RebalanceFold, Replacement
 from kafka_assignors_spark.folds.replay_state import read_state, write_state
 from kafka_assignors_spark.options import RECORDED, Mode
 from kafka_assignors_spark.timestamps import to_micros
@@ -50,7 +50,7 @@ MOST_ROUNDS = 4
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A row of `tables.REPLAYED`: a rebalance under one strategy. With a `problem` it has no measures."""
+    """A row of `schemas.REPLAYED`: a rebalance under one strategy. With a `problem` it has no measures."""
 
     group: str
     offset: int
@@ -79,7 +79,7 @@ class Replayed:
     problem: str | None = None
 
     def row(self) -> tuple[Any, ...]:
-        """The values in the order of `tables.REPLAYED`, the timestamp in microseconds."""
+        """The values in the order of `schemas.REPLAYED`, the timestamp in microseconds."""
         group, offset, generation, timestamp, *rest = astuple(self)
         return (group, offset, generation, to_micros(timestamp), *rest)
 
@@ -110,7 +110,7 @@ class _Prior:
 class _State:
     """All that the replay of a group remembers; `rollout` has what each strategy gave last in its own."""
 
-    folder: RebalanceFolder = field(default_factory=RebalanceFolder)
+    folder: RebalanceFold = field(default_factory=RebalanceFold)
     rollout: dict[str, _Prior] = field(default_factory=dict)
 
 

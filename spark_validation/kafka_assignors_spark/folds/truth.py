@@ -3,9 +3,9 @@
 Both strategies depend on nothing but what the record and the catalogue show, and Java, our own assignors and
 this replay promise the same result. So every recorded generation of theirs is a test case: full equality,
 member by member. For other clients the agreement is counted, and every difference is put to the habits of
-that client (`leaders`) and to the possibility that its leader knew other partition counts than the catalogue
-(`leader_view`). A difference is explained only if the strategy gives exactly the recorded assignment once
-that is taken into account.
+that client (`folds.clients`) and to the possibility that its leader knew other partition counts than the
+catalogue (`leader_view`). A difference is explained only if the strategy gives exactly the recorded
+assignment once that is taken into account.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kafka_assignors_spark.folds.clients import HABITS, MUST_MATCH, Habit, assig
 from kafka_assignors_spark.folds.leader_view import LeaderView, leader_view
 from kafka_assignors_spark.folds.rebalances import Generation
 
-__all__ = ["CHECKED_STRATEGIES", "Checked", "Outcome", "check_generation"]
+__all__ = ["CHECKED_STRATEGIES", "CheckOutcome", "CheckedGeneration", "check_generation"]
 
 CHECKED_STRATEGIES = ("range", "roundrobin")
 
@@ -31,7 +31,7 @@ _MOST_MEMBERS_TO_PERMUTE = 6
 _MOST_MEMBERS_TO_SHOW = 3
 
 
-class Outcome(str, enum.Enum):
+class CheckOutcome(str, enum.Enum):
     """How a recorded generation compares with the replay."""
 
     MATCHED = "matched"
@@ -41,8 +41,8 @@ class Outcome(str, enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """A row of `tables.CHECKED`. `detail` says what differs, or why a generation could not be checked."""
+class CheckedGeneration:
+    """A row of `schemas.CHECKED`. `detail` says what differs, or why a generation could not be checked."""
 
     group: str
     partition: int
@@ -57,39 +57,44 @@ class Checked:
 
 def check_generation(
     record: Generation, strategy: Strategy, catalogue: Catalogue, leader: str, partition: int
-) -> Checked:
+) -> CheckedGeneration:
     """Hold one recorded generation against what `strategy` gives for the same members and topics."""
     led_by = record.members.get(leader)
     client = client_of(led_by.client_id if led_by is not None else "")
     recorded = {member.member_id: _tidy(member.assigned) for member in record.members.values()}
 
-    def result(outcome: Outcome, explanation: str | None = None, detail: str | None = None) -> Checked:
+    def result(
+        outcome: CheckOutcome, explanation: str | None = None, detail: str | None = None
+    ) -> CheckedGeneration:
         place = (record.group, partition, record.offset, record.generation)
-        return Checked(*place, strategy.name, client, outcome.value, explanation, detail)
+        return CheckedGeneration(*place, strategy.name, client, outcome.value, explanation, detail)
 
     if not record.decodes:
-        return result(Outcome.UNCHECKED, detail="a member does not decode")
+        return result(CheckOutcome.UNCHECKED, detail="a member does not decode")
     subscribed = sorted({topic for member in record.members.values() for topic in member.topics})
     of_catalogue = [topic for name in subscribed if (topic := catalogue.at(name, record.timestamp))]
     if not of_catalogue:
-        return result(Outcome.UNCHECKED, detail="no topic of its members is in the catalogue at that time")
+        return result(
+            CheckOutcome.UNCHECKED, detail="no topic of its members is in the catalogue at that time"
+        )
     given_topics = {topic for by_topic in recorded.values() for topic in by_topic}
     if missing := given_topics.difference(topic.name for topic in of_catalogue):
         return result(
-            Outcome.UNCHECKED, detail=f"the catalogue has no entry for topic {min(missing)!r} at that time"
+            CheckOutcome.UNCHECKED,
+            detail=f"the catalogue has no entry for topic {min(missing)!r} at that time",
         )
 
     group = _group(record, of_catalogue)
     expected = _tidy_all(strategy.assign(group))
     if expected == recorded:
-        return result(Outcome.MATCHED)
+        return result(CheckOutcome.MATCHED)
     detail = _difference(recorded, expected)
     view = leader_view(catalogue, record.timestamp, subscribed, recorded)
     if explanation := _explain(strategy, group, record, view, recorded, client):
-        return result(Outcome.EXPLAINED, explanation, detail)
+        return result(CheckOutcome.EXPLAINED, explanation, detail)
     if client not in MUST_MATCH and (order := _some_order(strategy, group, recorded)):
         detail += "; the same division, with members in the order " + ", ".join(order)
-    return result(Outcome.UNEXPLAINED, detail=detail)
+    return result(CheckOutcome.UNEXPLAINED, detail=detail)
 
 
 def _explain(

@@ -20,7 +20,7 @@ __all__ = ["causes_of", "churn_by_day", "churn_of"]
 
 
 def causes_of(steps: DataFrame, catalogue: Catalogue) -> DataFrame:
-    """Why each generation in `history.steps` came about, as `tables.CAUSES`."""
+    """Why each generation in `history.steps` came about, as `schemas.CAUSES`."""
 
     class Finder:
         """Spark makes one for every group, and hands it the group's generations in order."""
@@ -38,7 +38,7 @@ def causes_of(steps: DataFrame, catalogue: Catalogue) -> DataFrame:
 
 
 def churn_by_day(causes: DataFrame) -> DataFrame:
-    """One row per day, group and cause in `tables.CAUSES`: how many generations it made.
+    """One row per day, group and cause in `schemas.CAUSES`: how many generations it made.
 
     A generation of several causes is in the row of each, so that the rows may add up to more than there are.
     """

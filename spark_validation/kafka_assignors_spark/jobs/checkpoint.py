@@ -20,8 +20,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafka_assignors_spark.archive.folder import Folder
-from kafka_assignors_spark.jobs.replay import PIECE
+from kafka_assignors_spark.archive.directory import Directory
+from kafka_assignors_spark.jobs.replay import CHUNK
 from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, one_line
 from kafka_assignors_spark.options import RECORDED, ReplayError
 
@@ -31,7 +31,7 @@ _DESCRIPTION, _ROWS = "replay.json", "_rows.json"
 
 _NEVER_NULL = (
     "group",
-    "lane",
+    "part",
     "offset",
     "generation",
     "timestamp",
@@ -40,14 +40,14 @@ _NEVER_NULL = (
     "generations",
     "members",
 )
-"""Columns of `PIECE` that every rebalance has."""
+"""Columns of `CHUNK` that every rebalance has."""
 
 _MOST_MORE = 1 << 20
 """How much longer than twice the description of this replay that of another may be, in bytes."""
 
 
 class Checkpoint:
-    """A shelf of slices (see `slices`) that outlives the process.
+    """A store of slices (see `slices`) that outlives the process.
 
     `describes` says what is replayed, in terms of what `json.dumps` takes: among it the `modes`, and the
     `strategies` with their versions. `ReplayError` if the directory is that of another replay, naming what
@@ -56,7 +56,7 @@ class Checkpoint:
 
     def __init__(self, spark: SparkSession, path: str, describes: Mapping[str, Any]) -> None:
         self._spark = spark
-        self._folder = Folder(spark, path)
+        self._folder = Directory(spark, path)
         self._strategies = [RECORDED, *(name for name, _ in describes["strategies"])]
         self._modes = describes["modes"]
         text = json.dumps(describes, indent=1, sort_keys=True)
@@ -79,7 +79,7 @@ class Checkpoint:
         done = self._folder.exists(marker)
         if not done:
             rows.write.mode("overwrite").parquet(self._folder.at(name))
-        kept = self._spark.read.schema(PIECE).parquet(self._folder.at(name))
+        kept = self._spark.read.schema(CHUNK).parquet(self._folder.at(name))
         sums = self._sums(name, kept)
         if not done:
             self._folder.write(marker, json.dumps(sums))
@@ -92,7 +92,7 @@ class Checkpoint:
         with a file of it shows here."""
         of_rebalance = reduce(or_, (F.col(column).isNull() for column in _NEVER_NULL))
         unknown = ~F.col("strategy").isin(self._strategies) | ~F.col("mode").isin(self._modes)
-        of_state = F.col("group").isNull() | F.col("lane").isNull()
+        of_state = F.col("group").isNull() | F.col("part").isNull()
         wrong = F.when(F.col("state").isNull(), of_rebalance | unknown).otherwise(of_state)
         sums = kept.agg(
             F.count("*").alias("rows"),

@@ -24,7 +24,7 @@ _SUMS = ("joins", "leaves", "restarts", "expiries", "generations", "alone")
 
 
 def find_faults(steps: DataFrame, rules: FaultRules) -> DataFrame:
-    """Who made the groups of `history.steps` rebalance, as `tables.FAULTS`."""
+    """Who made the groups of `history.steps` rebalance, as `schemas.FAULTS`."""
 
     class GroupFaults:
         """Spark makes one for every group, and hands it the group's records in order."""

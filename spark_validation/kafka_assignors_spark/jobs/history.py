@@ -18,7 +18,7 @@ from kafka_assignors_spark.folds.clients import client_of
 from kafka_assignors_spark.folds.decode import decode_batches
 from kafka_assignors_spark.folds.generations import CLASSIC, TORN
 from kafka_assignors_spark.folds.rebalances import members_of
-from kafka_assignors_spark.folds.records import CONSUMER_PROTOCOL_TYPE, Kind, MemberRecord
+from kafka_assignors_spark.folds.records import CONSUMER_PROTOCOL_TYPE, MemberRecord, RecordKind
 from kafka_assignors_spark.jobs.per_group import apply_to_batches, apply_to_rows
 from kafka_assignors_spark.schemas import EVENTS, FACT, MEMBERS
 from kafka_assignors_spark.source import key_prefixes
@@ -90,7 +90,7 @@ def unique(raw: DataFrame) -> DataFrame:
 
 
 def decode(records: DataFrame) -> DataFrame:
-    """`unique` records as `tables.EVENTS`. A record that does not decode is a row that says why."""
+    """`unique` records as `schemas.EVENTS`. A record that does not decode is a row that says why."""
     return apply_to_batches(records, decode_batches, EVENTS)
 
 
@@ -105,7 +105,7 @@ def _in_group() -> Any:
 
 
 def generations(folded: DataFrame) -> DataFrame:
-    """The generations of groups, from `consumer_groups.fold`, with their place in the life of the group:
+    """The generations of groups, from `jobs.kip848.fold`, with their place in the life of the group:
 
     * `type` is the protocol of the group: classic, or consumer for that of KIP-848.
     * `incarnation` counts from 1 the groups that were deleted and made again under the same name, which is
@@ -126,10 +126,10 @@ def generations(folded: DataFrame) -> DataFrame:
     continues = F.coalesce("continues", F.lit(False))
     type_ = F.coalesce("type", F.lit(CLASSIC))
     previous = F.when(continues, F.col("generation")).otherwise(F.lag("generation").over(order))
-    ended = F.lag("kind").over(order) == Kind.TOMBSTONE.value
+    ended = F.lag("kind").over(order) == RecordKind.TOMBSTONE.value
     other_type = F.lag(type_).over(order) != type_
-    told = (Kind.GENERATION, Kind.EMPTY, Kind.TOMBSTONE, Kind.UNDECODABLE)
-    unreadable = F.col("kind") == Kind.UNDECODABLE.value
+    told = (RecordKind.GENERATION, RecordKind.EMPTY, RecordKind.TOMBSTONE, RecordKind.UNDECODABLE)
+    unreadable = F.col("kind") == RecordKind.UNDECODABLE.value
     lives = (
         folded.where(F.col("group").isNotNull() & F.col("kind").isin(*(kind.value for kind in told)))
         .withColumn("unreadable", F.sum(unreadable.cast("int")).over(order))
@@ -147,7 +147,7 @@ def generations(folded: DataFrame) -> DataFrame:
         .withColumn("clock_back", back)
         .withColumn("lost", lost.cast("int"))
     )
-    counted = marked.where(F.col("kind") != Kind.TOMBSTONE.value).withColumn(
+    counted = marked.where(F.col("kind") != RecordKind.TOMBSTONE.value).withColumn(
         "incarnation", F.sum(F.col("starts").cast("int")).over(order).cast("int")
     )
     same_life = ~F.col("starts") & ~torn
@@ -166,7 +166,7 @@ def generations(folded: DataFrame) -> DataFrame:
         "protocol",
         "leader",
         "version",
-        (F.col("kind") == Kind.EMPTY.value).alias("empty"),
+        (F.col("kind") == RecordKind.EMPTY.value).alias("empty"),
         (same_life & (F.col("generation") == F.col("previous"))).alias("replacement"),
         skipped.cast("int").alias("skipped"),
         (skipped > 0).alias("gap_before"),
@@ -186,7 +186,7 @@ def generations(folded: DataFrame) -> DataFrame:
 
 
 def _with_members(folded: DataFrame) -> DataFrame:
-    return folded.where(F.col("kind") == Kind.GENERATION.value)
+    return folded.where(F.col("kind") == RecordKind.GENERATION.value)
 
 
 class _MemberReader:
@@ -198,7 +198,7 @@ class _MemberReader:
 
 
 def member_row(member: MemberRecord) -> tuple[Any, ...]:
-    """A member in the order of the columns of `tables.MEMBERS` that are its own."""
+    """A member in the order of the columns of `schemas.MEMBERS` that are its own."""
     return (
         member.member_id,
         member.instance_id,
@@ -218,7 +218,7 @@ def member_row(member: MemberRecord) -> tuple[Any, ...]:
 
 
 def members(folded: DataFrame) -> DataFrame:
-    """The members of every generation, one row each, as `tables.MEMBERS`."""
+    """The members of every generation, one row each, as `schemas.MEMBERS`."""
     columns = ("group", "offset", "generation", "value", "members")
     return apply_to_rows(_with_members(folded).select(*columns), _MemberReader, MEMBERS)
 

@@ -1,7 +1,7 @@
 """KIP-848 groups on Spark: their many records become generations like those of classic groups.
 
-`epochs` does the folding, one record at a time; Spark brings the records of a group together and in order.
-Groups that never were of KIP-848 pass untouched.
+`folds.kip848` does the folding, one record at a time; Spark brings the records of a group together and in
+order. Groups that never were of KIP-848 pass untouched.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from kafka_assignors.protocol import (
     decode_key,
 )
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.folds.fast_decode import summary_of
+from kafka_assignors_spark.folds.fast_decode import totals_of
 from kafka_assignors_spark.folds.generations import CLASSIC, CONSUMER, TORN, FoldedGeneration
-from kafka_assignors_spark.folds.kip848 import EpochFolder
-from kafka_assignors_spark.folds.records import CONSUMER_PROTOCOL_TYPE, Kind, MemberRecord
+from kafka_assignors_spark.folds.kip848 import EpochFold
+from kafka_assignors_spark.folds.records import CONSUMER_PROTOCOL_TYPE, MemberRecord, RecordKind
 from kafka_assignors_spark.jobs.history import member_row
 from kafka_assignors_spark.jobs.per_group import apply_to_groups, apply_to_rows
 from kafka_assignors_spark.schemas import CURRENT, EVENTS, FOLDED
@@ -44,7 +44,7 @@ def named_topics(events: DataFrame) -> Iterator[str]:
 def fold(
     events: DataFrame, catalogue: Catalogue, keep: Callable[[DataFrame], DataFrame] = lambda rows: rows
 ) -> DataFrame:
-    """`tables.EVENTS` with generations in place of the records of KIP-848 groups, as `tables.FOLDED`.
+    """`schemas.EVENTS` with generations in place of the records of KIP-848 groups, as `schemas.FOLDED`.
 
     The catalogue names the topics, which the records have by their ids. Whatever there is of a group that is
     torn has that as its problem. `keep` is given the part that takes time, the generations of KIP-848 groups,
@@ -55,7 +55,7 @@ def fold(
         """Spark makes one for every group, and hands it the group's records in order."""
 
         def __init__(self) -> None:
-            self._folder = EpochFolder(catalogue)
+            self._folder = EpochFold(catalogue)
 
         def eval(self, row: Any) -> Iterator[tuple[Any, ...]]:
             if row["key"] is None:
@@ -63,7 +63,7 @@ def fold(
                 return
             key = decode_key(bytes(row["key"]))
             assert isinstance(key, ConsumerGroupKey)
-            if row["kind"] == Kind.UNDECODABLE.value:
+            if row["kind"] == RecordKind.UNDECODABLE.value:
                 self._folder.unreadable(key)
                 return
             value = row["value"]
@@ -74,14 +74,14 @@ def fold(
         def _classic(self, row: Any) -> Iterator[tuple[Any, ...]]:
             kind = row["kind"]
             continues = False
-            if kind == Kind.TOMBSTONE.value:
+            if kind == RecordKind.TOMBSTONE.value:
                 self._folder.classic_tombstone()
-            elif kind in (Kind.GENERATION.value, Kind.EMPTY.value):
-                continues = self._folder.classic(row["generation"], kind == Kind.GENERATION.value)
+            elif kind in (RecordKind.GENERATION.value, RecordKind.EMPTY.value):
+                continues = self._folder.classic(row["generation"], kind == RecordKind.GENERATION.value)
             yield (*(row[name] for name in _OF_EVENTS), None, CLASSIC, continues, None, 0, None, [], [])
 
     # Sent to all, so that the values of the others need not be brought together by group.
-    of_kip848 = F.broadcast(events.where(F.col("kind") == Kind.KIP848.value).select("group").distinct())
+    of_kip848 = F.broadcast(events.where(F.col("kind") == RecordKind.KIP848.value).select("group").distinct())
     classic = events.select(*_OF_EVENTS).join(of_kip848, "group", "left_anti")
     folded = apply_to_groups(
         events.join(of_kip848, "group", "left_semi"), ("group",), ("partition", "offset"), Folder, FOLDED
@@ -104,7 +104,7 @@ def _torn(events: DataFrame) -> DataFrame:
 
 
 def _folded_row(row: Any, generation: FoldedGeneration) -> tuple[Any, ...]:
-    summary = summary_of(generation.members)
+    summary = totals_of(generation.members)
     return (
         row["partition"],
         generation.offset,
@@ -142,7 +142,7 @@ def _bytes_of(member: MemberRecord) -> int:
 
 
 def current(events: DataFrame, catalogue: Catalogue) -> DataFrame:
-    """How far members of KIP-848 groups had come and when: each record of it, as `tables.CURRENT`."""
+    """How far members of KIP-848 groups had come and when: each record of it, as `schemas.CURRENT`."""
 
     class Reader:
         """Spark makes one per task, and hands it one record after the other."""
@@ -168,7 +168,9 @@ def current(events: DataFrame, catalogue: Catalogue) -> DataFrame:
             )
 
     about = bytearray(ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT.to_bytes(2, "big"))
-    progress = events.where((F.col("kind") == Kind.KIP848.value) & (F.substring("key", 1, 2) == F.lit(about)))
+    progress = events.where(
+        (F.col("kind") == RecordKind.KIP848.value) & (F.substring("key", 1, 2) == F.lit(about))
+    )
     return apply_to_rows(progress, Reader, CURRENT)
 
 

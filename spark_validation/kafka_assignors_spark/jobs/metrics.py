@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kafka_assignors_spark.folds.generations import CLASSIC, CONSUMER
-from kafka_assignors_spark.folds.records import Kind
+from kafka_assignors_spark.folds.records import RecordKind
 from kafka_assignors_spark.options import RECORDED, Mode
 
 __all__ = [
@@ -33,17 +33,17 @@ def record_counts(events: DataFrame) -> DataFrame:
         return F.count(F.when(condition, 1))
 
     kind = F.col("kind")
-    classic = kind.isin(Kind.GENERATION.value, Kind.EMPTY.value, Kind.TOMBSTONE.value)
+    classic = kind.isin(RecordKind.GENERATION.value, RecordKind.EMPTY.value, RecordKind.TOMBSTONE.value)
     return events.agg(
         F.sum("copies").alias("records"),
         F.sum(F.col("copies") - 1).alias("duplicates"),
         F.count_distinct(F.when(classic, F.col("group"))).alias("groups"),
-        count(kind == Kind.GENERATION.value).alias("generations"),
-        count(kind == Kind.EMPTY.value).alias("empty_generations"),
-        count(kind == Kind.TOMBSTONE.value).alias("tombstones"),
-        count(kind == Kind.KIP848.value).alias("kip848_records"),
-        F.count_distinct(F.when(kind == Kind.KIP848.value, F.col("group"))).alias("kip848_groups"),
-        count(kind == Kind.OTHER.value).alias("other_records"),
+        count(kind == RecordKind.GENERATION.value).alias("generations"),
+        count(kind == RecordKind.EMPTY.value).alias("empty_generations"),
+        count(kind == RecordKind.TOMBSTONE.value).alias("tombstones"),
+        count(kind == RecordKind.KIP848.value).alias("kip848_records"),
+        F.count_distinct(F.when(kind == RecordKind.KIP848.value, F.col("group"))).alias("kip848_groups"),
+        count(kind == RecordKind.OTHER.value).alias("other_records"),
         count(F.col("reason").isNotNull()).alias("undecodable"),
         F.unix_micros(F.min("timestamp")).alias("first_timestamp"),
         F.unix_micros(F.max("timestamp")).alias("last_timestamp"),

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from kafka_assignors_spark.folds.ownership import OwnershipFolder
+from kafka_assignors_spark.folds.ownership import OwnershipFold
 from kafka_assignors_spark.folds.rebalances import COLUMNS, Generation
 from kafka_assignors_spark.jobs.per_group import apply_to_groups, with_micros
 from kafka_assignors_spark.options import RECORDED
@@ -28,7 +28,7 @@ class _GroupOwnership:
     """Spark makes one for every group, and hands it the group's records in order."""
 
     def __init__(self) -> None:
-        self._folder = OwnershipFolder()
+        self._folder = OwnershipFold()
 
     def eval(self, row: Any) -> Iterator[tuple[Any, ...]]:
         for span in self._folder.feed(Generation.from_row(row)):

@@ -5,7 +5,7 @@ Two ways lead there and back:
 * **Rows.** Python table functions hand over the rows of a group one after the other and in order, and pass
   some 60 thousand rows a second on two cores. A handler is a class with a method `eval(row)` that yields
   tuples, and may have `terminate()` for what is left after the last row. Timestamps cross as microseconds
-  (see `instants`).
+  (see `timestamps`).
 * **Batches.** Arrow record batches cost next to nothing on their way, and columns that nobody looks at are
   never turned into Python objects. Spark's `DataFrame.mapInArrow` refuses to start where pandas is not
   installed, although neither it nor what runs in the worker uses pandas (4.0 to 4.3: the check stands in

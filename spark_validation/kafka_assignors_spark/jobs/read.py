@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 )
 
 from kafka_assignors.group import InvalidGroupError
-from kafka_assignors_spark.archive.folder import Folder
+from kafka_assignors_spark.archive.directory import Directory
 from kafka_assignors_spark.archive.manifest import MANIFEST
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.jobs.per_group import with_micros
@@ -43,7 +43,7 @@ def recorded_records(spark: SparkSession, path: str) -> DataFrame:
         if raw is not None:
             _require_one_cluster(raw, f"{path.rstrip('/')}/{name}")
             return _conforming(raw, RAW, f"{path.rstrip('/')}/{name}")
-    if Folder(spark, path).exists(MANIFEST):
+    if Directory(spark, path).exists(MANIFEST):
         raise ReplayError(f"{path}: this archive has no records yet")
     raw = _parquet(spark, path)
     if raw is None:

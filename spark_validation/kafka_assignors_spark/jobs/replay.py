@@ -1,8 +1,8 @@
 """The replay on Spark: `steps -> replayed`, every group on its own.
 
-Spark brings the records of each group together and in order; `group_replay` does the rest, one record at a
-time. So groups run in parallel, and no group has to fit into memory. A group may be replayed in pieces, one
-after the other (see `slices`), and then in several *lanes* at once: what a strategy does in a rollout depends
+Spark brings the records of each group together and in order; `folds.replay` does the rest, one record at a
+time. So groups run in parallel, and no group has to fit into memory. A group may be replayed in chunks, one
+after the other (see `slices`), and then in several *parts* at once: what a strategy does in a rollout depends
 on nothing that another one does.
 """
 
@@ -28,10 +28,10 @@ from kafka_assignors_spark.jobs.per_group import apply_to_groups
 from kafka_assignors_spark.options import Mode
 from kafka_assignors_spark.schemas import REPLAYED
 
-__all__ = ["PIECE", "Lane", "lanes_of", "replay", "replay_pieces", "whole"]
+__all__ = ["CHUNK", "ReplayPart", "parts_of", "replay", "replay_chunk", "without_states"]
 
-PIECE = StructType([*REPLAYED.fields]).add("lane", IntegerType()).add("state", BinaryType())
-"""A row of `tables.REPLAYED`, its `state` null; or the state that a group and lane were left in, and nothing
+CHUNK = StructType([*REPLAYED.fields]).add("part", IntegerType()).add("state", BinaryType())
+"""A row of `schemas.REPLAYED`, its `state` null; or the state that a group and part were left in, and nothing
 else."""
 
 _NO_ROW = (None,) * (len(REPLAYED.fields) - 1)
@@ -41,7 +41,7 @@ _REMEDY = "remove the checkpoint and start again"
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class ReplayPart:
     """A part of the work on a group that can be done without the others."""
 
     strategies: tuple[str, ...]
@@ -49,15 +49,18 @@ class Lane:
     recorded: bool
 
 
-def lanes_of(strategies: Sequence[str], modes: Sequence[Mode]) -> tuple[Lane, ...]:
-    """First the lane that does everything, for a group that is replayed by one task; then those that do the
+def parts_of(strategies: Sequence[str], modes: Sequence[Mode]) -> tuple[ReplayPart, ...]:
+    """First the part that does everything, for a group that is replayed by one task; then those that do the
     same together."""
-    together = Lane(tuple(strategies), tuple(modes), recorded=True)
+    together = ReplayPart(tuple(strategies), tuple(modes), recorded=True)
     apart = []
     if Mode.ONE_STEP in modes:
-        apart.append(Lane(tuple(strategies), (Mode.ONE_STEP,), recorded=True))
-    if Mode.ROLLOUT in modes:
-        apart += [Lane((name,), (Mode.ROLLOUT,), recorded=not place) for place, name in enumerate(strategies)]
+        apart.append(ReplayPart(tuple(strategies), (Mode.ONE_STEP,), recorded=True))
+    if Mode.STEADY_STATE in modes:
+        apart += [
+            ReplayPart((name,), (Mode.STEADY_STATE,), recorded=not place)
+            for place, name in enumerate(strategies)
+        ]
     return (together, *apart)
 
 
@@ -68,53 +71,53 @@ def replay(
     modes: Iterable[Mode] = tuple(Mode),
     pauses: PauseModel | None = None,
 ) -> DataFrame:
-    """`history.steps` replayed under each strategy (a name, or `module:attribute`), as `tables.REPLAYED`.
+    """`history.steps` replayed under each strategy (a name, or `module:attribute`), as `schemas.REPLAYED`.
 
     The strategies are loaded again where the work is done, from the import path of this process.
     """
-    pieces = steps.withColumn("lane", F.lit(0)).withColumn("last", F.lit(True))
-    return whole(replay_pieces(pieces, None, catalogue, lanes_of(strategies, tuple(modes)), pauses))
+    chunks = steps.withColumn("part", F.lit(0)).withColumn("last", F.lit(True))
+    return without_states(replay_chunk(chunks, None, catalogue, parts_of(strategies, tuple(modes)), pauses))
 
 
-def whole(pieces: DataFrame) -> DataFrame:
+def without_states(chunks: DataFrame) -> DataFrame:
     """What was replayed, without the states."""
-    return pieces.where(F.col("state").isNull()).drop("lane", "state")
+    return chunks.where(F.col("state").isNull()).drop("part", "state")
 
 
-def replay_pieces(
-    pieces: DataFrame,
+def replay_chunk(
+    chunks: DataFrame,
     states: DataFrame | None,
     catalogue: Catalogue,
-    lanes: Sequence[Lane],
+    parts: Sequence[ReplayPart],
     pauses: PauseModel | None = None,
 ) -> DataFrame:
-    """Some consecutive `history.steps` of each group and lane, replayed as `PIECE`.
+    """Some consecutive `history.steps` of each group and part, replayed as `CHUNK`.
 
-    `lane` numbers `lanes`, and `last` says that these steps are the last ones of their group. `states` are
+    `part` numbers `parts`, and `last` says that these steps are the last ones of their group. `states` are
     those in which the steps before left the groups; a state comes out again wherever there is more to come.
     """
-    work, import_path = tuple(lanes), tuple(sys.path)
+    work, import_path = tuple(parts), tuple(sys.path)
     model = pauses or PauseModel()
 
     class GroupReplayer:
-        """Spark makes one for every group and lane, and hands it the state, if there is one, and the steps in
+        """Spark makes one for every group and part, and hands it the state, if there is one, and the steps in
         order."""
 
         def __init__(self) -> None:
             sys.path.extend(path for path in import_path if path not in sys.path)
             self._group: str
-            self._lane: int
+            self._part: int
             self._replay: GroupReplay | None = None
             self._last = False
 
         def eval(self, row: Any) -> Iterator[tuple[Any, ...]]:
             if self._replay is None:
-                self._group, self._lane = row["group"], row["lane"]
-                if not 0 <= self._lane < len(work):
-                    raise StateError(f"{row['file']}: there is no lane {self._lane}; {_REMEDY}")
-                lane = work[self._lane]
-                loaded = {name: load_strategy(name) for name in lane.strategies}
-                self._replay = GroupReplay(catalogue, loaded, lane.modes, model, recorded=lane.recorded)
+                self._group, self._part = row["group"], row["part"]
+                if not 0 <= self._part < len(work):
+                    raise StateError(f"{row['file']}: there is no part {self._part}; {_REMEDY}")
+                part = work[self._part]
+                loaded = {name: load_strategy(name) for name in part.strategies}
+                self._replay = GroupReplay(catalogue, loaded, part.modes, model, recorded=part.recorded)
             self._last = row["last"]
             if row["state"] is not None:
                 try:
@@ -124,28 +127,28 @@ def replay_pieces(
                     raise StateError(f"{of}: {error}; {_REMEDY}") from None
                 return
             for replayed in self._replay.feed(Generation.from_row(row)):
-                yield (*replayed.row(), self._lane, None)
+                yield (*replayed.row(), self._part, None)
 
         def terminate(self) -> Iterator[tuple[Any, ...]]:
             if self._replay is None:
                 return
             if not self._last:
-                yield (self._group, *_NO_ROW, self._lane, self._replay.state())
+                yield (self._group, *_NO_ROW, self._part, self._replay.state())
                 return
             for replayed in self._replay.finish():
-                yield (*replayed.row(), self._lane, None)
+                yield (*replayed.row(), self._part, None)
 
     nothing = (F.lit(None).cast("binary").alias("state"), F.lit(None).cast("string").alias("file"))
-    rows = pieces.select("partition", *COLUMNS, "lane", "last", *nothing)
+    rows = chunks.select("partition", *COLUMNS, "part", "last", *nothing)
     if states is not None:
         # No record has a negative offset, so that a state comes first.
         before = states.select(
             "group",
-            "lane",
+            "part",
             "state",
             F.input_file_name().alias("file"),
             F.lit(-1).alias("partition"),
             F.lit(False).alias("last"),
         )
         rows = rows.unionByName(before, allowMissingColumns=True)
-    return apply_to_groups(rows, ("group", "lane"), ("partition", "offset"), GroupReplayer, PIECE)
+    return apply_to_groups(rows, ("group", "part"), ("partition", "offset"), GroupReplayer, CHUNK)

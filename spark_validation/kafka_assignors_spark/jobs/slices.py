@@ -2,8 +2,8 @@
 
 The work is measured in bytes of records, which grow with members and partitions alike. A group with more than
 `chunk_bytes` of them is a giant: it is cut into chunks of consecutive generations, one for each slice, and
-the state at the end of one is where the next begins. Its chunks run in several lanes, the strategies beside
-each other. Every other group lies whole in one of the slices, told by a hash of its name.
+the state at the end of one is where the next begins. Its chunks run in several parts, the strategies beside
+each other. Every other group lies without_states in one of the slices, told by a hash of its name.
 
 A slice that is done is kept: in Spark's memory and on its disks, or as Parquet in the directory of a
 checkpoint, which a later run goes on from.
@@ -22,10 +22,10 @@ from pyspark.sql import functions as F
 
 from kafka_assignors.pauses import PauseModel
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.jobs.replay import lanes_of, replay_pieces, whole
+from kafka_assignors_spark.jobs.replay import parts_of, replay_chunk, without_states
 from kafka_assignors_spark.options import Mode
 
-__all__ = ["InMemory", "Limits", "Shelf", "in_slices", "plan", "replay_slices"]
+__all__ = ["InMemorySlices", "Limits", "SliceStore", "in_slices", "plan", "replay_slices"]
 
 _RECORD_BYTES = 100
 """What a record costs beside its value."""
@@ -39,7 +39,7 @@ class Limits:
     slice_bytes: int = 512 << 20
 
 
-class Shelf(Protocol):
+class SliceStore(Protocol):
     """Where slices are kept."""
 
     def keep(self, number: int, rows: DataFrame) -> DataFrame:
@@ -47,8 +47,8 @@ class Shelf(Protocol):
         ...
 
 
-class InMemory:
-    """A shelf for as long as this process runs."""
+class InMemorySlices:
+    """A store for as long as this process runs."""
 
     def __init__(self, keep: Callable[[DataFrame], DataFrame]) -> None:
         self._keep = keep
@@ -96,20 +96,20 @@ def replay_slices(
     catalogue: Catalogue,
     strategies: Sequence[str],
     modes: Sequence[Mode],
-    shelf: Shelf,
+    store: SliceStore,
     *,
     pauses: PauseModel | None = None,
     on_slice: Callable[[int], None] = lambda _: None,
 ) -> DataFrame:
-    """`history.steps` of a `plan`, replayed as `tables.REPLAYED`. `on_slice` hears which slice is begun."""
-    lanes = lanes_of(strategies, modes)
-    apart = F.array(*(F.lit(number) for number in range(1, len(lanes))))
+    """`history.steps` of a `plan`, replayed as `schemas.REPLAYED`. `on_slice` hears which slice is begun."""
+    parts = parts_of(strategies, modes)
+    apart = F.array(*(F.lit(number) for number in range(1, len(parts))))
     done: list[DataFrame] = []
     for number in range(slices):
         on_slice(number)
-        pieces = steps.where(F.col("slice") == number).withColumn(
-            "lane", F.explode(F.when(F.col("giant"), apart).otherwise(F.array(F.lit(0))))
+        chunks = steps.where(F.col("slice") == number).withColumn(
+            "part", F.explode(F.when(F.col("giant"), apart).otherwise(F.array(F.lit(0))))
         )
         states = done[-1].where(F.col("state").isNotNull()) if done else None
-        done.append(shelf.keep(number, replay_pieces(pieces, states, catalogue, lanes, pauses)))
-    return whole(reduce(DataFrame.unionAll, done))
+        done.append(store.keep(number, replay_chunk(chunks, states, catalogue, parts, pauses)))
+    return without_states(reduce(DataFrame.unionAll, done))

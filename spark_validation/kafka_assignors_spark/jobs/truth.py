@@ -14,7 +14,7 @@ from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.clients import MUST_MATCH
 from kafka_assignors_spark.folds.generations import CLASSIC
 from kafka_assignors_spark.folds.rebalances import COLUMNS, Generation
-from kafka_assignors_spark.folds.truth import CHECKED_STRATEGIES, Outcome, check_generation
+from kafka_assignors_spark.folds.truth import CHECKED_STRATEGIES, CheckOutcome, check_generation
 from kafka_assignors_spark.jobs.per_group import apply_to_rows
 from kafka_assignors_spark.result import ClientAgreement, Difference, TruthCheck
 from kafka_assignors_spark.schemas import CHECKED
@@ -27,7 +27,7 @@ _MOST_LISTED = 1_000
 
 def check(steps: DataFrame, catalogue: Catalogue) -> DataFrame:
     """Every generation in `history.steps` that a leader formed with range or roundrobin, as
-    `tables.CHECKED`.
+    `schemas.CHECKED`.
 
     The repetition of a generation by a restarted static member is no work of a leader, and left out.
     """
@@ -58,7 +58,9 @@ def truth_of(checked: DataFrame) -> TruthCheck:
     clients: dict[tuple[str, str], list[Row]] = {}
     for row in _agreement(checked).collect():
         clients.setdefault((row["client"], row["strategy"]), []).append(row)
-    differing = checked.where(F.col("outcome").isin(Outcome.EXPLAINED.value, Outcome.UNEXPLAINED.value))
+    differing = checked.where(
+        F.col("outcome").isin(CheckOutcome.EXPLAINED.value, CheckOutcome.UNEXPLAINED.value)
+    )
     rows = differing.orderBy("partition", "offset").limit(_MOST_LISTED).drop("outcome").collect()
     return TruthCheck(
         clients=tuple(_client(*key, rows) for key, rows in sorted(clients.items())),
@@ -73,19 +75,19 @@ def _client(client: str, strategy: str, rows: Iterable[Row]) -> ClientAgreement:
         by_outcome[row["outcome"]] = by_outcome.get(row["outcome"], 0) + row["count"]
         if row["explanation"]:
             explained[row["explanation"]] = row["count"]
-    unchecked = by_outcome.get(Outcome.UNCHECKED.value, 0)
+    unchecked = by_outcome.get(CheckOutcome.UNCHECKED.value, 0)
     return ClientAgreement(
         client=client,
         strategy=strategy,
         must_match=client in MUST_MATCH,
         checked=sum(by_outcome.values()) - unchecked,
-        matched=by_outcome.get(Outcome.MATCHED.value, 0),
+        matched=by_outcome.get(CheckOutcome.MATCHED.value, 0),
         unchecked=unchecked,
         explained=explained,
-        unexplained=by_outcome.get(Outcome.UNEXPLAINED.value, 0),
+        unexplained=by_outcome.get(CheckOutcome.UNEXPLAINED.value, 0),
     )
 
 
 def _agreement(checked: DataFrame) -> DataFrame:
-    """How many rows of `tables.CHECKED` there are of each client, strategy, outcome and explanation."""
+    """How many rows of `schemas.CHECKED` there are of each client, strategy, outcome and explanation."""
     return checked.groupBy("client", "strategy", "outcome", "explanation").count()

@@ -4,22 +4,22 @@
 result), and `judge` the two of them. Values in, verdict out: no Spark, no files.
 """
 
-from kafka_assignors_spark.policy.judging import GroupJudgement, Judgement, Outcome, RuleJudgement, judge
-from kafka_assignors_spark.policy.report import Report, ReportError, read_report
-from kafka_assignors_spark.policy.rules import METRICS, Metric, Policy, PolicyError, Rule, read_policy
+from kafka_assignors_spark.policy.judging import GroupJudgement, Judgement, RuleJudgement, RuleOutcome, judge
+from kafka_assignors_spark.policy.replay_report import ReplayReport, ReportError, read_report
+from kafka_assignors_spark.policy.rules import METRICS, Metric, Policy, PolicyError, PolicyRule, read_policy
 
 __all__ = [
     "METRICS",
     "GroupJudgement",
     "Judgement",
     "Metric",
-    "Outcome",
     "Policy",
     "PolicyError",
-    "Report",
+    "PolicyRule",
+    "ReplayReport",
     "ReportError",
-    "Rule",
     "RuleJudgement",
+    "RuleOutcome",
     "judge",
     "read_policy",
     "read_report",

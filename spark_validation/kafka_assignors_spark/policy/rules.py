@@ -17,7 +17,7 @@ from typing import Any
 from kafka_assignors.strategies.registry import StrategyError, load_strategy
 from kafka_assignors_spark.options import RECORDED, Mode
 
-__all__ = ["LEAST", "METRICS", "Metric", "Policy", "PolicyError", "Rule", "read_policy"]
+__all__ = ["LEAST", "METRICS", "Metric", "Policy", "PolicyError", "PolicyRule", "read_policy"]
 
 LEAST = "least"
 """What `relative_to` calls the least possible."""
@@ -59,7 +59,7 @@ METRICS: Mapping[str, Metric] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PolicyRule:
     """In each of the groups, `metric` of `strategy` lies between `min` and `max`.
 
     With `relative_to` the bounds are multiples of the least possible, or of the same metric of another
@@ -84,7 +84,7 @@ class Rule:
 class Policy:
     """The rules. With `require_truth` nothing is judged by a replay whose check of truth fails."""
 
-    rules: tuple[Rule, ...]
+    rules: tuple[PolicyRule, ...]
     require_truth: bool = True
 
     @property
@@ -115,7 +115,7 @@ def read_policy(table: Mapping[str, Any], where: str = "policy") -> Policy:
     return Policy(read, top.boolean("require_truth", True))
 
 
-def _rule(table: Mapping[str, Any], number: int, where: str, share: float) -> Rule:
+def _rule(table: Mapping[str, Any], number: int, where: str, share: float) -> PolicyRule:
     named = table.get("name")
     called = f"rule {number} ({named!r})" if isinstance(named, str) else f"rule {number}"
     rule = _Table(table, f"{where}: {called}")
@@ -138,8 +138,8 @@ def _rule(table: Mapping[str, Any], number: int, where: str, share: float) -> Ru
     if per is not None and not METRICS[metric].sums:
         known = ", ".join(name for name, each in METRICS.items() if each.sums)
         raise PolicyError(f"{rule.where}: per: {metric!r} is no sum; these are: {known}")
-    mode = Mode(rule.one_of("mode", [each.value for each in Mode])) if "mode" in table else Mode.ROLLOUT
-    return Rule(
+    mode = Mode(rule.one_of("mode", [each.value for each in Mode])) if "mode" in table else Mode.STEADY_STATE
+    return PolicyRule(
         name=rule.text("name") if "name" in table else f"rule {number}",
         metric=metric,
         strategy=strategy,

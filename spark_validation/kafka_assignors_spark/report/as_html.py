@@ -31,7 +31,7 @@ from kafka_assignors_spark.options import RECORDED, Mode
 from kafka_assignors_spark.report import plots
 from kafka_assignors_spark.report.findings import (
     PLOTTED_GROUPS,
-    Finding,
+    GroupFinding,
     find,
     in_order,
     leading_mode,
@@ -76,7 +76,7 @@ class _GroupSection:
     """What the report tells of one group."""
 
     summary: GroupSummary
-    finding: Finding | None
+    finding: GroupFinding | None
     sentence: str
     rows: tuple[_StrategyRow, ...]
     culprits: tuple[Culprit, ...]
@@ -132,7 +132,7 @@ def html_report(result: ReplayResult, folder: Path | None = None) -> str:
     )
 
 
-def _sections(result: ReplayResult, found: Sequence[Finding]) -> list[_GroupSection]:
+def _sections(result: ReplayResult, found: Sequence[GroupFinding]) -> list[_GroupSection]:
     """A section for each group, those that gain most first, those without a verdict last."""
     summaries = {summary.group: summary for summary in result.groups}
     by_group = {finding.group: finding for finding in found}
@@ -178,7 +178,7 @@ def _sections(result: ReplayResult, found: Sequence[Finding]) -> list[_GroupSect
 
 
 def _figures(
-    result: ReplayResult, found: Sequence[Finding], sections: Sequence[_GroupSection]
+    result: ReplayResult, found: Sequence[GroupFinding], sections: Sequence[_GroupSection]
 ) -> dict[str, plots.Figure]:
     """The figures by the id of the element they are drawn in."""
     mode = leading_mode(result)

@@ -31,7 +31,7 @@ from kafka_assignors_spark.result import GroupSummary, ReplayResult, Verdict
 
 __all__ = [
     "PLOTTED_GROUPS",
-    "Finding",
+    "GroupFinding",
     "StrategyTotal",
     "find",
     "find_among",
@@ -52,7 +52,7 @@ _SECONDS_A_DAY = 86_400
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class GroupFinding:
     """What one group would gain. `best` is the recorded verdict itself where nothing is better.
 
     `equals` names the other strategies that moved as little and balanced as well as `best`: what then
@@ -140,17 +140,19 @@ def leading_mode(result: ReplayResult) -> Mode:
 
 
 def _leading_mode(verdicts: Iterable[Verdict]) -> Mode:
-    return Mode.ROLLOUT if any(verdict.mode is Mode.ROLLOUT for verdict in verdicts) else Mode.ONE_STEP
+    return (
+        Mode.STEADY_STATE if any(verdict.mode is Mode.STEADY_STATE for verdict in verdicts) else Mode.ONE_STEP
+    )
 
 
-def find(result: ReplayResult) -> list[Finding]:
+def find(result: ReplayResult) -> list[GroupFinding]:
     """One finding per group that has a recorded verdict, those that gain most first."""
     return find_among(result.verdicts, result.groups, result.options.strategies)
 
 
 def find_among(
     verdicts: Sequence[Verdict], groups: Iterable[GroupSummary], strategies: Sequence[str]
-) -> list[Finding]:
+) -> list[GroupFinding]:
     """The same of the parts of a result; `strategies` are those that were asked for."""
     mode = _leading_mode(verdicts)
     by_group: dict[str, dict[str, Verdict]] = defaultdict(dict)
@@ -171,11 +173,11 @@ def find_among(
                 for verdict in of_group
                 if verdict.strategy not in (RECORDED, best.strategy) and _as_good(verdict, best)
             )
-            found.append(Finding(group, mode, recorded, best, equals, _days(summary), eager))
+            found.append(GroupFinding(group, mode, recorded, best, equals, _days(summary), eager))
     return sorted(found, key=_rank)
 
 
-def sentence(finding: Finding, summary: GroupSummary | None) -> str:
+def sentence(finding: GroupFinding, summary: GroupSummary | None) -> str:
     """The finding in words, without the group's name; `summary` tells what production ran."""
     recorded, best = finding.recorded, finding.best
     ran = f"production ({', '.join(summary.protocols)})" if summary and summary.protocols else "production"
@@ -212,7 +214,7 @@ def sentence(finding: Finding, summary: GroupSummary | None) -> str:
     return text
 
 
-def _savings(finding: Finding) -> str:
+def _savings(finding: GroupFinding) -> str:
     """Sentences on pauses and racks, where a change makes a difference to them."""
     recorded, best = finding.recorded, finding.best
     text = ""
@@ -303,7 +305,7 @@ def _as_good(verdict: Verdict, best: Verdict) -> bool:
     )
 
 
-def _rank(finding: Finding) -> tuple[bool, float, int, int, float, str]:
+def _rank(finding: GroupFinding) -> tuple[bool, float, int, int, float, str]:
     balance = finding.recorded.load_stddev - finding.best.load_stddev
     return (
         not finding.gains,

@@ -20,7 +20,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from kafka_assignors_spark.options import RECORDED
-from kafka_assignors_spark.report.findings import Finding, StrategyTotal
+from kafka_assignors_spark.report.findings import GroupFinding, StrategyTotal
 from kafka_assignors_spark.result import GroupSummary, OwnershipSpan, TimelineRow, Verdict
 
 __all__ = [
@@ -85,7 +85,9 @@ def moved_in_total(totals: Sequence[StrategyTotal]) -> Figure:
     }
 
 
-def moved_by_group(findings: Sequence[Finding], verdicts: Sequence[Verdict], names: Sequence[str]) -> Figure:
+def moved_by_group(
+    findings: Sequence[GroupFinding], verdicts: Sequence[Verdict], names: Sequence[str]
+) -> Figure:
     """Horizontal bars of moved partitions, a row for each finding's group and a bar for each strategy."""
     rows = {finding.group: row for row, finding in enumerate(reversed(findings))}
     by_strategy: dict[str, list[Verdict]] = defaultdict(list)

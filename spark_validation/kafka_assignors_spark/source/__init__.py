@@ -4,7 +4,7 @@
     spark.read.format("kafka_group_records").option("bootstrap.servers", "broker:9092").load()
     spark.readStream.format("kafka_group_records").option("bootstrap.servers", "broker:9092").load()
 
-Rows have the columns of `tables.RAW`. Offset commits, nearly all of the topic's volume, are dropped by the
+Rows have the columns of `schemas.RAW`. Offset commits, nearly all of the topic's volume, are dropped by the
 first two bytes of the key before anything else looks at them.
 
 Spark's own Kafka connector reads nothing from this topic, and says nothing: it leaves internal topics out.

@@ -38,6 +38,6 @@ class GroupRecordsReader(DataSourceReader):
         return ranges
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Record batches of `tables.RAW`, in the order of offsets."""
+        """Record batches of `schemas.RAW`, in the order of offsets."""
         assert isinstance(partition, OffsetRange)
         return read_range(self.options, partition)

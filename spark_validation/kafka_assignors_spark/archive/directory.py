@@ -12,14 +12,14 @@ from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["STAGING", "Folder"]
+__all__ = ["STAGING", "Directory"]
 
 STAGING = "_archive/staging"
 
 _TIMESTAMP_TYPE = "spark.sql.parquet.outputTimestampType"
 
 
-class Folder:
+class Directory:
     """The files under `path`. Names are relative to it, with slashes."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:

@@ -29,11 +29,11 @@ from kafka_assignors_spark.folds.generations import (
     UNPROVEN,
     UNREADABLE,
     WITHOUT_METADATA,
-    Fact,
     FoldedGeneration,
+    Kip848Fact,
 )
-from kafka_assignors_spark.folds.kip848 import EpochFolder
-from kafka_assignors_spark.folds.records import Kind
+from kafka_assignors_spark.folds.kip848 import EpochFold
+from kafka_assignors_spark.folds.records import RecordKind
 from kafka_assignors_spark.timestamps import to_micros
 from spark_validation.tests.groups import Log, member, new_member, topic_id
 
@@ -52,7 +52,7 @@ ORDERS = catalogue(orders=4, payments=2)
 
 def fold(log: Log, topics: Catalogue = ORDERS) -> list[FoldedGeneration]:
     """What the records of a log give, all of one group; those that do not decode are unreadable."""
-    folder = EpochFolder(topics)
+    folder = EpochFold(topics)
     found: list[FoldedGeneration] = []
     for record in log.records:
         key, value = record["key"], record["value"]
@@ -204,8 +204,8 @@ def test_a_group_without_members_is_an_empty_generation_and_its_end_a_tombstone(
     log.epoch("g", 2)
     log.targets("g", 2, {"z": ALL})
     *_, empty, end, again = fold(log)
-    assert (empty.kind, empty.generation, empty.members) == (Kind.EMPTY, 5, ())
-    assert end.kind is Kind.TOMBSTONE
+    assert (empty.kind, empty.generation, empty.members) == (RecordKind.EMPTY, 5, ())
+    assert end.kind is RecordKind.TOMBSTONE
     assert (again.generation, shares(again), again.problem) == (2, {"z": ALL}, None)
     assert not again.continues
     assert not again.starts_late
@@ -267,13 +267,13 @@ def test_one_that_does_not_come_back_has_expired() -> None:
     log.removes("g", "a")
     log.epoch("g", 3)
     log.targets("g", 3, {"b": ALL})
-    assert fold(log)[-1].facts == ((Fact.EXPIRED, "a"),)
+    assert fold(log)[-1].facts == ((Kip848Fact.EXPIRED, "a"),)
 
 
 @pytest.mark.parametrize(
     ("waited", "state", "facts"),
     [
-        (30, MemberState.UNREVOKED_PARTITIONS, ((Fact.REBALANCE_TIMEOUT, "a"),)),
+        (30, MemberState.UNREVOKED_PARTITIONS, ((Kip848Fact.REBALANCE_TIMEOUT, "a"),)),
         (29, MemberState.UNREVOKED_PARTITIONS, ()),
         (32, MemberState.UNREVOKED_PARTITIONS, ()),
         (30, MemberState.STABLE, ()),
@@ -309,7 +309,7 @@ def test_other_topics_behind_the_same_names_show_in_the_hash() -> None:
     log.epoch("g", 5, metadata_hash=3)
     log.targets("g", 5, {"c": {"payments": [0, 1]}})
     changed, joined = fold(log)[-2:]
-    assert changed.facts == ((Fact.TOPICS_CHANGED, ""),)
+    assert changed.facts == ((Kip848Fact.TOPICS_CHANGED, ""),)
     assert joined.facts == ()  # with other names the hash is another anyway
 
 
@@ -334,7 +334,7 @@ def test_brokers_that_list_the_topics_name_them_and_show_that_partitions_were_ad
     log.targets("g", 2, {"a": {"orders": [0, 1, 2, 3, 4, 5]}})
     first, grown = fold(log, Catalogue(()))
     assert (shares(first), first.unknown_topics) == ({"a": ALL}, ())
-    assert grown.facts == ((Fact.PARTITIONS_ADDED, "orders"),)
+    assert grown.facts == ((Kip848Fact.PARTITIONS_ADDED, "orders"),)
 
 
 def test_a_pattern_that_matches_other_topics_is_said() -> None:
@@ -347,7 +347,7 @@ def test_a_pattern_that_matches_other_topics_is_said() -> None:
         log.part("g", ConsumerGroupRecord.REGULAR_EXPRESSION, resolved, pattern=".*s")
         log.epoch("g", epoch)
         log.targets("g", epoch, {})
-    pattern = ((Fact.PATTERN_RESOLVED, ".*s"),)
+    pattern = ((Kip848Fact.PATTERN_RESOLVED, ".*s"),)
     assert [each.facts for each in fold(log)] == [(), pattern, pattern, ()]
 
 
@@ -370,7 +370,7 @@ def moved_to_kip848(log: Log) -> Log:
 def test_a_classic_group_that_moves_to_kip848_goes_on_with_its_life() -> None:
     same, joined = fold(moved_to_kip848(Log()))
     assert (same.generation, same.continues, same.starts_late) == (5, True, False)
-    assert same.facts == ((Fact.MIGRATED, "classic to consumer"),)
+    assert same.facts == ((Kip848Fact.MIGRATED, "classic to consumer"),)
     assert (joined.generation, joined.continues, joined.problem) == (6, False, None)
 
 
@@ -387,7 +387,7 @@ def test_a_classic_group_that_was_deleted_before_has_no_part_in_it() -> None:
 
 def test_a_group_that_moves_back_goes_on_with_its_life_and_a_deleted_one_does_not() -> None:
     def ends(log: Log, *, with_members: bool) -> bool:
-        folder = EpochFolder(ORDERS)
+        folder = EpochFold(ORDERS)
         if not with_members:
             for name in ("a", "b"):
                 log.removes("g", name)

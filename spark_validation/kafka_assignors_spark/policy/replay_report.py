@@ -16,7 +16,7 @@ from kafka_assignors.jsonform import InvalidFieldError, Path
 from kafka_assignors_spark.options import RECORDED, Mode
 from kafka_assignors_spark.result import Verdict
 
-__all__ = ["Report", "ReportError", "ReportedGroup", "read_report"]
+__all__ = ["ReplayReport", "ReportError", "ReportedGroup", "read_report"]
 
 _FORMAT = 1
 _SECONDS_A_DAY = 86_400
@@ -47,7 +47,7 @@ class ReportedGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ReplayReport:
     """`verdicts` by group, strategy and mode; a figure that is unknown is None. `source` is what was read."""
 
     source: str
@@ -58,7 +58,7 @@ class Report:
     truth_holds: bool
 
 
-def read_report(document: Any, where: str = "report") -> Report:
+def read_report(document: Any, where: str = "report") -> ReplayReport:
     """The report in a JSON document, as `replay --json` writes it or `result.to_json` makes it.
 
     `ReportError` names `where` if it is something else, and the place in it if no replay can have written
@@ -75,7 +75,7 @@ def read_report(document: Any, where: str = "report") -> Report:
         raise ReportError(f"{where}: {error}") from None
 
 
-def _report(document: _Object) -> Report:
+def _report(document: _Object) -> ReplayReport:
     options = document.object("options")
     strategies = frozenset((RECORDED, *options.texts("strategies")))
     modes = frozenset(map(Mode, options.texts("modes", tuple(mode.value for mode in Mode))))
@@ -92,7 +92,7 @@ def _report(document: _Object) -> Report:
         if key in verdicts:
             raise each.refusal(None, f"there are two verdicts on {key[1]} in {group!r} ({key[2].value})")
         verdicts[key] = _figures(each, groups[group])
-    return Report(
+    return ReplayReport(
         source=document.object("history").text("source"),
         groups=groups,
         verdicts=verdicts,

@@ -10,12 +10,12 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from kafka_assignors.protocol import ConsumerGroupRecord, MemberState
-from kafka_assignors_spark.folds.records import Kind
+from kafka_assignors_spark.folds.records import RecordKind
 from kafka_assignors_spark.jobs import history, kip848
 from kafka_assignors_spark.jobs.causes import causes_of
 from kafka_assignors_spark.jobs.read import recorded_records
 from spark_validation.tests.groups import Log, member, new_member, topic_id, write_history
-from spark_validation.tests.test_epochs import (
+from spark_validation.tests.test_kip848_fold import (
     ALL,
     HIGH,
     LOW,
@@ -210,7 +210,7 @@ def test_a_real_group_has_all_of_its_epochs_and_what_was_done_to_it_caused_them(
 ) -> None:
     raw = history.only_groups(recorded_records(spark, recorded), ["audit-trail"])
     events = history.decode(history.unique(raw)).cache()
-    assert {row["kind"] for row in events.select("kind").distinct().collect()} == {Kind.KIP848.value}
+    assert {row["kind"] for row in events.select("kind").distinct().collect()} == {RecordKind.KIP848.value}
     topics = recorded_catalogue(Path(recorded))
     folded = kip848.fold(events, topics)
     steps = history.steps(history.generations(folded), folded).cache()

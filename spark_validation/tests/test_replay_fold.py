@@ -148,7 +148,7 @@ def test_a_strategy_of_the_broker_pauses_what_moves_until_the_next_heartbeat() -
         def assign(self, group: Group) -> Assignment:
             return STRATEGIES["sticky"].assign(group)
 
-    rows = replay_group(JOIN_AND_LEAVE, FOUR, {"broker": OfTheBroker()}, [Mode.ROLLOUT], PAUSES)
+    rows = replay_group(JOIN_AND_LEAVE, FOUR, {"broker": OfTheBroker()}, [Mode.STEADY_STATE], PAUSES)
     [row] = [row for row in rows if row.strategy == "broker" and row.generation == 2]
     assert row.paused_s == 2 * PAUSES.pause_s(Consumption.BROKER_ASSIGNED, 2)
     assert (row.paused_eager_s, row.paused_cooperative_s) == (None, None)
@@ -203,7 +203,7 @@ class Failing:
 
 
 def test_a_strategy_that_raises_fails_in_that_rebalance_alone() -> None:
-    rows = list(replay_group(JOIN_AND_LEAVE, FOUR, {"failing": Failing()}, [Mode.ROLLOUT]))
+    rows = list(replay_group(JOIN_AND_LEAVE, FOUR, {"failing": Failing()}, [Mode.STEADY_STATE]))
     problems = [row.problem for row in rows if row.strategy == "failing"]
     assert problems == [None, "RuntimeError: two is too much", None]
 
@@ -236,7 +236,9 @@ def test_a_cooperative_strategy_that_does_not_settle_is_found_out() -> None:
 def test_the_brokers_assignors_have_one_target_and_no_rounds() -> None:
     records = (generation(1, had("a", ALL)), generation(2, had("a", ALL), had("b", {})))
     names = ("kip848-range", "kip848-uniform")
-    rows = list(replay_group(records, FOUR, {name: load_strategy(name) for name in names}, [Mode.ROLLOUT]))
+    rows = list(
+        replay_group(records, FOUR, {name: load_strategy(name) for name in names}, [Mode.STEADY_STATE])
+    )
     for name in names:
         first, second = (row for row in rows if row.strategy == name)
         assert (first.problem, first.rounds, first.max_load) == (None, 1, 4)
