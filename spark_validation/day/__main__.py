@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 RECORDED = ROOT / "spark_validation" / "recorded"
 POLICIES = ("policy.toml", "strict-policy.toml")
 WIDTH, HEIGHT = 1280, 900
-SECTIONS = ("verdict", "strategies", "fault", "timeline", "groups", "left-out")
+SECTIONS = ("verdict", "strategies", "causes", "timeline", "groups", "excluded")
 
 
 @dataclass(slots=True)

@@ -168,7 +168,7 @@ def test_the_terminal_and_the_report_say_all_of_it(
     page = " ".join(html_report(replayed.result).split())
     for words in (f"3 rebalances not replayed: {RECORDS_LOST}", f"3 rebalances not replayed: {TORN}"):
         assert words in printed
-    for words in (RECORDS_LOST, TORN, "made again", "gone", "set back"):
+    for words in (RECORDS_LOST, TORN, "created again", "gone", "set back"):
         assert words in printed
         assert words in page
     assert "2 records found more than once" in page

@@ -30,7 +30,7 @@ from spark_validation.tests.groups import Log, member, write_history
 
 NAMES = ("range", "sticky")
 MODES = (Mode.STEADY_STATE,)
-DESCRIBES = {"strategies": [[name, 1] for name in NAMES], "modes": ["rollout"]}
+DESCRIBES = {"strategies": [[name, 1] for name in NAMES], "modes": ["steady-state"]}
 ORDERS = Catalogue([CatalogueEntry(None, None, Topic("orders", 4))])
 
 
@@ -232,14 +232,14 @@ def test_a_description_that_no_replay_writes_is_an_error(
     spark: SparkSession, tmp_path: Path, text: bytes
 ) -> None:
     (tmp_path / "replay.json").write_bytes(text)
-    describes = {"strategies": [["range", 1]], "modes": ["rollout"]}
+    describes = {"strategies": [["range", 1]], "modes": ["steady-state"]}
     with pytest.raises(ReplayError, match=r"/replay\.json: is .*; remove .* and start again") as error:
         Checkpoint(spark, str(tmp_path), describes)
     assert len(str(error.value)) < 500
 
 
 def test_the_description_of_another_replay_says_what_differs(spark: SparkSession, tmp_path: Path) -> None:
-    describes = {"strategies": [["range", 1]], "modes": ["rollout"], "records": 1}
+    describes = {"strategies": [["range", 1]], "modes": ["steady-state"], "records": 1}
     Checkpoint(spark, str(tmp_path), describes)
     Checkpoint(spark, str(tmp_path), describes)
     (tmp_path / ".replay.json.crc").unlink()

@@ -190,7 +190,7 @@ def test_nothing_is_judged_by_a_replay_that_does_not_repeat_what_was_recorded() 
     made = document()
     made["truth"]["holds"] = False
     assert judged({}, made).outcome is NOT_JUDGED
-    assert "check of truth" in (judged({}, made).reason or "")
+    assert "accuracy check" in (judged({}, made).reason or "")
     assert judged({}, made, require_truth=False).outcome is HOLDS
 
 
@@ -198,7 +198,7 @@ def test_what_was_not_replayed_is_not_judged() -> None:
     assert judged({"strategy": "sticky"}).reason == "sticky was not replayed"
     assert judged({"relative_to": "sticky", "max": 1}).reason == "sticky was not replayed"
     made = to_json(sample(modes=(Mode.ONE_STEP,)))
-    assert judged({}, made).reason == "no rollout was replayed"
+    assert judged({}, made).reason == "no steady-state replay was asked for"
 
 
 def test_the_policy_is_violated_if_a_rule_is_and_not_judged_before_it_holds() -> None:
@@ -225,7 +225,7 @@ def test_a_policy_names_what_has_to_be_replayed() -> None:
     assert policy.modes == (Mode.ONE_STEP, Mode.STEADY_STATE)
 
 
-def test_a_rule_is_about_the_rollout_of_all_groups_and_has_a_number_for_a_name() -> None:
+def test_a_rule_is_about_the_steady_state_of_all_groups_and_has_a_number_for_a_name() -> None:
     [rule] = read_policy({"rule": [RULE]}).rules
     assert (rule.name, rule.mode, rule.groups, rule.max_not_replayed) == (
         "rule 1",
@@ -259,7 +259,7 @@ def refused(table: Mapping[str, Any]) -> str:
         ({"max": math.nan}, "max has to be a finite number, found nan"),
         ({"min": -math.inf}, "min has to be a finite number, found -inf"),
         ({"min": 13}, "min 13 is greater than max 12"),
-        ({"mode": "roll-out"}, "there is no mode 'roll-out': did you mean 'rollout'?"),
+        ({"mode": "steady_state"}, "there is no mode 'steady_state': did you mean 'steady-state'?"),
         ({"groups": []}, "groups has to be a list of group ids or patterns such as 'payments-*'"),
         ({"groups": ["!a"]}, "groups takes groups out and puts none in: begin with '*'"),
         ({"groups": "payments"}, "groups has to be a list of group ids or patterns"),
@@ -388,7 +388,8 @@ def test_of_two_verdicts_on_one_thing_none_counts(moved: int) -> None:
     [verdict] = [
         each
         for each in made["verdicts"]
-        if (each["group"], each["strategy"], each["mode"]) == ("payments", "cooperative-sticky", "rollout")
+        if (each["group"], each["strategy"], each["mode"])
+        == ("payments", "cooperative-sticky", "steady-state")
     ]
     made["verdicts"].append({**verdict, "moved": moved})
     with pytest.raises(ReportError, match="there are two verdicts on cooperative-sticky in 'payments'"):

@@ -59,7 +59,7 @@ def test_only_a_strategy_that_runs_cooperatively_needs_a_second_round_and_only_w
     assert [rows["sticky", "one-step", g].rounds for g in (1, 2, 3)] == [1, 1, 1]
 
 
-def test_one_step_starts_from_what_production_had_and_rollout_from_its_own_last_assignment() -> None:
+def test_one_step_starts_from_what_production_had_and_steady_state_from_its_own_last_assignment() -> None:
     # Production gave b what a sticky strategy would have left with a; then c joins.
     swapped = {"a": {"orders": [2, 3]}, "b": {"orders": [0, 1]}}
     records = (
@@ -70,13 +70,13 @@ def test_one_step_starts_from_what_production_had_and_rollout_from_its_own_last_
     rows = replayed(*records)
     # Range wants 0 and 1 for a: after production's swap it moves all four, after its own assignment none.
     assert rows["range", "one-step", 3].moved == 4
-    assert rows["range", "rollout", 3].moved == 0
-    assert rows["sticky", "one-step", 3].moved == rows["sticky", "rollout", 3].moved == 0
+    assert rows["range", "steady-state", 3].moved == 0
+    assert rows["sticky", "one-step", 3].moved == rows["sticky", "steady-state", 3].moved == 0
 
 
 def test_an_eager_strategy_pauses_everything_and_a_cooperative_one_what_moves() -> None:
     rows = replayed(*JOIN_AND_LEAVE)
-    eager, cooperative = rows["sticky", "rollout", 2], rows["cooperative-sticky", "rollout", 2]
+    eager, cooperative = rows["sticky", "steady-state", 2], rows["cooperative-sticky", "steady-state", 2]
     everything = 4 * PAUSES.pause_s(Consumption.EAGER, 2)
     assert eager.paused_s == eager.paused_eager_s == cooperative.paused_eager_s == everything
     assert eager.paused_cooperative_s is None
@@ -87,10 +87,10 @@ def test_an_eager_strategy_pauses_everything_and_a_cooperative_one_what_moves() 
 def test_what_a_member_leaves_behind_pauses_under_both_protocols() -> None:
     rows = replayed(*JOIN_AND_LEAVE)
     for name in ("sticky", "cooperative-sticky"):
-        assert rows[name, "rollout", 3].vacated == 2
+        assert rows[name, "steady-state", 3].vacated == 2
     vacancy = 2 * PAUSES.vacancy_s(Consumption.COOPERATIVE, 1)
-    assert rows["cooperative-sticky", "rollout", 3].paused_s == vacancy
-    assert rows["sticky", "rollout", 3].paused_s == vacancy + 2 * PAUSES.pause_s(Consumption.EAGER, 1)
+    assert rows["cooperative-sticky", "steady-state", 3].paused_s == vacancy
+    assert rows["sticky", "steady-state", 3].paused_s == vacancy + 2 * PAUSES.pause_s(Consumption.EAGER, 1)
 
 
 def test_the_first_generation_pauses_nothing() -> None:
@@ -102,17 +102,17 @@ def test_what_was_recorded_pauses_as_its_members_joined() -> None:
     keeps = had("a", {"orders": [0, 1]}, owned=ALL, since=1)
     second = generation(3, had("a", {"orders": [0, 1]}, since=2), had("b", {"orders": [2, 3]}))
     records = (generation(1, had("a", ALL)), generation(2, keeps, had("b", {})), second)
-    eager = replayed(*(replace(each, protocol="range") for each in records))[RECORDED, "rollout", 3]
+    eager = replayed(*(replace(each, protocol="range") for each in records))[RECORDED, "steady-state", 3]
     assert (eager.paused_s, eager.paused_cooperative_s) == (eager.paused_eager_s, None)
     holding = had("a", {"orders": [0, 1]}, owned={"orders": [0, 1]}, since=2)
     last = replace(second, members={**second.members, "a": holding})
     cooperative = replayed(*(replace(each, protocol="own") for each in (*records[:2], last)))
-    row = cooperative[RECORDED, "rollout", 3]
+    row = cooperative[RECORDED, "steady-state", 3]
     assert row.paused_s == row.paused_cooperative_s == 2 * PAUSES.pause_s(Consumption.COOPERATIVE, 2)
 
 
 def test_what_a_broker_assigned_pauses_what_moves_until_the_next_heartbeat() -> None:
-    row = replayed(*(replace(each, type="consumer") for each in JOIN_AND_LEAVE))[RECORDED, "rollout", 2]
+    row = replayed(*(replace(each, type="consumer") for each in JOIN_AND_LEAVE))[RECORDED, "steady-state", 2]
     assert row.paused_s == 2 * PAUSES.pause_s(Consumption.BROKER_ASSIGNED, 2)
     assert (row.paused_eager_s, row.paused_cooperative_s) == (None, None)
 
@@ -134,7 +134,7 @@ def test_rack_misses_stand_beside_the_fewest_at_the_best_balance() -> None:
 
 
 def test_without_racks_there_are_no_rack_misses_to_speak_of() -> None:
-    row = replayed(*JOIN_AND_LEAVE)["sticky", "rollout", 2]
+    row = replayed(*JOIN_AND_LEAVE)["sticky", "steady-state", 2]
     assert (row.rack_misses, row.least_rack_misses) == (None, None)
 
 
@@ -154,7 +154,7 @@ def test_a_strategy_of_the_broker_pauses_what_moves_until_the_next_heartbeat() -
     assert (row.paused_eager_s, row.paused_cooperative_s) == (None, None)
 
 
-def test_a_restarted_static_member_keeps_in_a_rollout_what_it_had_under_its_old_id() -> None:
+def test_a_restarted_static_member_keeps_in_steady_state_what_it_had_under_its_old_id() -> None:
     low, high = {"orders": [0, 1]}, {"orders": [2, 3]}
     records = (
         generation(1, had("a", low, instance="pod-0"), had("b", high, instance="pod-1")),
@@ -162,19 +162,19 @@ def test_a_restarted_static_member_keeps_in_a_rollout_what_it_had_under_its_old_
         generation(2, had("a2", low, instance="pod-0"), had("b", high, instance="pod-1")),
     )
     rows = replayed(*records)
-    assert rows["sticky", "rollout", 2].could_stay == 4
-    assert rows["sticky", "rollout", 2].moved == 0
+    assert rows["sticky", "steady-state", 2].could_stay == 4
+    assert rows["sticky", "steady-state", 2].moved == 0
 
 
-def test_a_rollout_starts_again_from_the_record_after_a_rebalance_that_cannot_be_judged() -> None:
+def test_a_steady_state_starts_again_from_the_record_after_a_rebalance_that_cannot_be_judged() -> None:
     swapped = (had("a", {"orders": [2, 3]}), had("b", {"orders": [0, 1]}))
     rows = replayed(
         generation(7, *swapped, starts_late=True),
         generation(8, *swapped),
     )
-    assert rows[RECORDED, "rollout", 7].problem is not None
-    assert ("range", "rollout", 7) not in rows
-    assert rows["range", "rollout", 8].moved == 4
+    assert rows[RECORDED, "steady-state", 7].problem is not None
+    assert ("range", "steady-state", 7) not in rows
+    assert rows["range", "steady-state", 8].moved == 4
 
 
 def test_a_topic_without_an_entry_takes_its_count_from_the_record_and_is_marked() -> None:
@@ -187,7 +187,9 @@ def test_a_count_that_cannot_be_inferred_is_not_guessed() -> None:
     holes = generation(1, had("a", {"orders": [0, 3]}))
     rows = replayed(holes, catalogue=Catalogue(()))
     assert rows.keys() == {(RECORDED, mode.value, 1) for mode in Mode}
-    assert "no partition count is known for topic 'orders'" in (rows[RECORDED, "rollout", 1].problem or "")
+    assert "no partition count is known for topic 'orders'" in (
+        rows[RECORDED, "steady-state", 1].problem or ""
+    )
 
 
 @dataclass(frozen=True)

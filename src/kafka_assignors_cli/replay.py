@@ -66,9 +66,9 @@ Modes = Annotated[
     typer.Option(
         "--mode",
         metavar="MODE,…",
-        help="one-step: start each rebalance from the recorded owners. rollout: start it from the strategy's "
-        "own last assignment, as if the strategy had been in use from the start.",
-        show_default="one-step,rollout",
+        help="one-step: start each rebalance from the recorded owners. steady-state: start it from the "
+        "strategy's own last assignment, as if the strategy had been in use from the start.",
+        show_default="one-step,steady-state",
     ),
 ]
 HtmlFile = Annotated[

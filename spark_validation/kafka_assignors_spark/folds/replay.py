@@ -4,8 +4,9 @@ Two questions are asked of every strategy, and both get the facts that a leader 
 had:
 
 * **one-step**: production had this before the rebalance; what would the strategy have done next?
-* **rollout**: the strategy had been running since the start; each rebalance begins with its own last
-  assignment. Where a rebalance cannot be judged, the rollout starts again from what production had after it.
+* **steady-state**: the strategy had been running since the start; each rebalance begins with its own last
+  assignment. Where a rebalance cannot be judged, the steady state starts again from what production had after
+  it.
 
 A strategy that can run cooperatively does. Its rounds are then played out one after the other, each with the
 partitions that members really own at that moment, until nothing is withheld: what is measured is the settled
@@ -108,10 +109,11 @@ class _Prior:
 
 @dataclass(slots=True)
 class _State:
-    """All that the replay of a group remembers; `rollout` has what each strategy gave last in its own."""
+    """All that the replay of a group remembers; `own` has each strategy's own last assignment
+    (steady-state)."""
 
-    folder: RebalanceFold = field(default_factory=RebalanceFold)
-    rollout: dict[str, _Prior] = field(default_factory=dict)
+    rebalances: RebalanceFold = field(default_factory=RebalanceFold)
+    own: dict[str, _Prior] = field(default_factory=dict)
 
 
 class GroupReplay:
@@ -147,11 +149,11 @@ class GroupReplay:
 
     def feed(self, record: Generation) -> Iterator[Replayed]:
         """The rebalance that this record completes, if it does, under every strategy."""
-        yield from self._replay(self._state.folder.feed(record))
+        yield from self._replay(self._state.rebalances.feed(record))
 
     def finish(self) -> Iterator[Replayed]:
         """What is left when there are no more records."""
-        yield from self._replay(self._state.folder.finish())
+        yield from self._replay(self._state.rebalances.finish())
 
     def _replay(self, items: Iterable[Rebalance | Replacement]) -> Iterator[Replayed]:
         for item in items:
@@ -161,9 +163,9 @@ class GroupReplay:
                 yield from self._rebalance(item)
 
     def _rename(self, new_ids: Mapping[str, str]) -> None:
-        for name, prior in self._state.rollout.items():
+        for name, prior in self._state.own.items():
             renamed = {new_ids.get(member_id, member_id): had for member_id, had in prior.members.items()}
-            self._state.rollout[name] = replace(prior, members=renamed)
+            self._state.own[name] = replace(prior, members=renamed)
 
     def _rebalance(self, rebalance: Rebalance) -> Iterator[Replayed]:
         subscribed = {topic for member in rebalance.members.values() for topic in member.topics}
@@ -205,18 +207,18 @@ class GroupReplay:
                     row, _ = _led(row, strategy, group, least)
                     yield self._paused(row, group, production, consumptions(strategy))
                     continue
-                had = self._state.rollout.get(name, production) if rebalance.prior else production
+                had = self._state.own.get(name, production) if rebalance.prior else production
                 own = _group(rebalance, view.topics, had)
                 row, settled = _led(row, strategy, own, None)
                 yield self._paused(row, own, had, consumptions(strategy))
-                self._state.rollout[name] = (
+                self._state.own[name] = (
                     had if settled is None else _Prior(settled.members, rebalance.generation)
                 )
         if group is None:
-            self._state.rollout = dict.fromkeys(self._strategies, after)
+            self._state.own = dict.fromkeys(self._strategies, after)
 
     def _least_moved(self, group: Group) -> int | None:
-        """None where nobody asks: a rollout starts from elsewhere."""
+        """None where nobody asks: a steady-state replay starts from elsewhere."""
         return least_moved(group) if self._recorded or Mode.ONE_STEP in self._modes else None
 
     def _paused(self, row: Replayed, group: Group, prior: _Prior, ways: tuple[Consumption, ...]) -> Replayed:

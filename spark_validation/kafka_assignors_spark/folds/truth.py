@@ -1,4 +1,4 @@
-"""The check of truth: does replaying `range` and `roundrobin` give what production's leaders gave?
+"""The accuracy check: does replaying `range` and `roundrobin` give what production's leaders gave?
 
 Both strategies depend on nothing but what the record and the catalogue show, and Java, our own assignors and
 this replay promise the same result. So every recorded generation of theirs is a test case: full equality,

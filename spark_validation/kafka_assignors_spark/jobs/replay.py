@@ -2,8 +2,8 @@
 
 Spark brings the records of each group together and in order; `folds.replay` does the rest, one record at a
 time. So groups run in parallel, and no group has to fit into memory. A group may be replayed in chunks, one
-after the other (see `slices`), and then in several *parts* at once: what a strategy does in a rollout depends
-on nothing that another one does.
+after the other (see `slices`), and then in several *parts* at once: what a strategy does in a steady-state
+replay depends on nothing that another one does.
 """
 
 from __future__ import annotations

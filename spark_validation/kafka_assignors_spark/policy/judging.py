@@ -75,7 +75,7 @@ def judge(policy: Policy, report: ReplayReport) -> Judgement:
     """Each rule of the policy, in its order."""
     truth = None
     if policy.require_truth and not report.truth_holds:
-        truth = "the check of truth fails: the replay does not repeat what production did"
+        truth = "the accuracy check fails: the replay does not repeat what production did"
     return Judgement(tuple(_rule(rule, report, truth) for rule in policy.rules))
 
 
@@ -86,7 +86,7 @@ def _rule(rule: PolicyRule, report: ReplayReport, truth: str | None) -> RuleJudg
         if name not in (None, LEAST) and name not in report.strategies:
             return RuleJudgement(rule, (), f"{name} was not replayed")
     if rule.mode not in report.modes:
-        return RuleJudgement(rule, (), f"no {rule.mode.value} was replayed")
+        return RuleJudgement(rule, (), f"no {rule.mode.value} replay was asked for")
     unmatched = [
         pattern
         for pattern in rule.groups

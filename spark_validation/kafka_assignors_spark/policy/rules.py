@@ -82,7 +82,7 @@ class PolicyRule:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The rules. With `require_truth` nothing is judged by a replay whose check of truth fails."""
+    """The rules. With `require_truth` nothing is judged by a replay whose accuracy check fails."""
 
     rules: tuple[PolicyRule, ...]
     require_truth: bool = True

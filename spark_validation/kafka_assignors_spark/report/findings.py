@@ -1,4 +1,4 @@
-"""What a replay says, in the order in which somebody who runs the groups wants to hear it.
+"""The findings of a replay, in the order that matters to the operator of the groups.
 
 A result holds a verdict for every group, strategy and mode. Here they become one finding per group, which
 strategy would have served it best and what that is worth, and one total per strategy. The terminal and
@@ -133,7 +133,7 @@ class StrategyTotal:
 
 
 def leading_mode(result: ReplayResult) -> Mode:
-    """The mode whose figures lead: rollout, which is what a change of strategy would mean, where it was
+    """The mode whose figures lead: steady-state, which is what a change of strategy would mean, where it was
     replayed.
     """
     return _leading_mode(result.verdicts)
@@ -182,7 +182,9 @@ def sentence(finding: GroupFinding, summary: GroupSummary | None) -> str:
     recorded, best = finding.recorded, finding.best
     ran = f"production ({', '.join(summary.protocols)})" if summary and summary.protocols else "production"
     if not finding.gains:
-        return f"Nothing to gain: {ran} moved {_partitions(recorded.moved)}, and none of these does better."
+        return (
+            f"Nothing to gain: {ran} moved {_partitions(recorded.moved)}, and no strategy here does better."
+        )
     fullest = (
         f"the fullest member would have had {best.max_over_mean:.2f} times the mean instead of "
         f"{recorded.max_over_mean:.2f}"
@@ -196,21 +198,21 @@ def sentence(finding: GroupFinding, summary: GroupSummary | None) -> str:
         f"{best.strategy} would have moved {_partitions(best.moved)} where {ran} moved {recorded.moved:,}"
     )
     if finding.saved_moves < 0:
-        text = f"{instead}, and so have balanced the group better: {fullest}."
+        text = f"{instead}. That buys better balance: {fullest}."
     else:
         fewer = f" ({finding.saved_share:.0%} fewer)" if finding.saved_moves else ""
-        text = f"{instead}{fewer}; {fullest if finding.better_balance else 'balance is as good'}."
+        text = f"{instead}{fewer}; {fullest if finding.better_balance else 'balance is equally good'}."
     if best.second_rounds:
         text += f" {best.second_rounds} of {best.rebalances} rebalances would need a second round."
     text += _savings(finding)
     if finding.equals:
         several = len(finding.equals) > 1
-        text += f" {' and '.join(finding.equals)} {'move' if several else 'moves'} as little"
+        text += f" {' and '.join(finding.equals)} {'move' if several else 'moves'} equally few"
         stops = runs_cooperatively(best.strategy) and not any(map(runs_cooperatively, finding.equals))
-        text += f", but {'stop' if several else 'stops'} every member each time." if stops else "."
+        text += f", but {'stop' if several else 'stops'} every member in each rebalance." if stops else "."
     eager = EAGER_CLIENTS.intersection(summary.clients if summary else ())
     if eager and runs_cooperatively(best.strategy):
-        text += f" Members of {' and '.join(sorted(eager))} are eager and stop under {best.strategy} too."
+        text += f" Members of {' and '.join(sorted(eager))} are eager and stop under {best.strategy} as well."
     return text
 
 
@@ -221,7 +223,7 @@ def _savings(finding: GroupFinding) -> str:
     paused, would_be = finding.paused_s_per_day
     if not would_be / _EQUAL_PAUSES <= paused <= would_be * _EQUAL_PAUSES:
         text += (
-            f" By the model {would_be:,.0f} partition-seconds a day would have been paused instead of "
+            f" By the model, {would_be:,.0f} partition-seconds a day would have been paused instead of "
             f"{paused:,.0f}."
         )
     if finding.saved_rack_misses:
