@@ -1,7 +1,7 @@
 """The whole replay, from a path or a broker to a `ReplayResult`.
 
-`run_replay` strings the tables together (see `tables`), looks at each of them once, and turns what Spark and
-the clients raise into a `ReplayError` of one line.
+`run_replay` connects the tables (see `schemas`), collects each of them once, and turns errors of Spark and
+the clients into a `ReplayError` of one line.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def run_replay(
 
 @dataclass(frozen=True, slots=True)
 class _ReadHistory:
-    """What the first phase finds: data frames (see `schemas`), and what is collected of them.
+    """The result of the first phase: data frames (see `schemas`), and values collected from them.
 
     `counts` are those of `metrics.record_counts`, `facts` the rows of `metrics.group_facts`.
     """
@@ -181,7 +181,7 @@ def _replay(
         read.catalogue,
         options.strategies,
         options.modes,
-        _shelf(spark, options, limits, read, keep),
+        _store(spark, options, limits, read, keep),
         pauses=options.pauses,
         on_slice=lambda n: phases.detail(f"slice {n + 1} of {slices}" if slices > 1 else ""),
     )
@@ -259,7 +259,7 @@ class _Phases:
         self._report(0, 0)
 
     def detail(self, detail: str) -> None:
-        """Where in the phase it is."""
+        """Show this detail with the phase from now on."""
         self._detail = f", {detail}" if detail else ""
 
     @contextlib.contextmanager
@@ -274,7 +274,7 @@ class _Phases:
 
 
 def _check(options: ReplayOptions) -> None:
-    """Whatever can be said without Spark is said at once."""
+    """Refuse invalid options before Spark starts."""
     if (options.path is None) == (options.bootstrap_servers is None):
         raise ReplayError("give either the path of a history or the bootstrap servers of a cluster")
     if not options.strategies:
@@ -313,7 +313,7 @@ def _records(
     spark: SparkSession, options: ReplayOptions, keep: Callable[[DataFrame], DataFrame]
 ) -> DataFrame:
     if options.path is None:
-        # Read once: the log goes on growing, and every look at it would find other records.
+        # Read once: the log keeps growing, and every read would find other records.
         return keep(live_records(spark, options))
     raw = history.group_records(recorded_records(spark, options.path))
     return raw if options.groups is None else history.only_groups(raw, options.groups)
@@ -379,7 +379,7 @@ def _history(
 # The replay and its check
 
 
-def _shelf(
+def _store(
     spark: SparkSession,
     options: ReplayOptions,
     limits: Limits,
@@ -388,7 +388,7 @@ def _shelf(
 ) -> SliceStore:
     if options.checkpoint is None:
         return InMemorySlices(keep)
-    # All that a row of a slice depends on. The version of somebody's strategy has to stand for its code.
+    # All that a row of a slice depends on. The version of a user's strategy stands for its code.
     described = {
         "version": kafka_assignors.__version__,
         "history": options.path,

@@ -16,17 +16,18 @@ RECORDED = "recorded"
 
 
 class ReplayError(Exception):
-    """A replay that cannot be done as asked: one line that says what is wrong, where, and what to do."""
+    """The replay cannot run as asked: one line that says what is wrong, where, and what to do."""
 
 
 class Mode(str, enum.Enum):
-    """Which of two questions a verdict answers."""
+    """The starting point of each rebalance in a replay."""
 
     ONE_STEP = "one-step"
-    """Given what production had before each rebalance, what would the strategy have done next?"""
+    """Each rebalance starts from the recorded owners before it."""
 
     STEADY_STATE = "steady-state"
-    """Had the strategy been running all along, each rebalance starting from its own last assignment?"""
+    """Each rebalance starts from the strategy's own last assignment, as if it had been in use from the
+    start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +43,12 @@ class ReplayOptions:
     the longest wait for it. `master` is Spark's, `spark_config` a file of properties for a session that is
     started.
 
-    `checkpoint` is a directory, anywhere that Spark can write, in which the replay keeps what is done, and
-    from which it goes on after it was killed. `sample_groups` is how many groups are replayed once more
-    without Spark, drawn with `sample_seed`; 0 does without.
+    `checkpoint` is a directory, anywhere that Spark can write, in which the replay keeps finished slices, and
+    from which it continues after it was killed. `sample_groups` is the number of groups, drawn with
+    `sample_seed`, that are also replayed without Spark; 0 for none.
 
-    `pauses` are the parameters of the model of pauses, `fault_rules` the thresholds of who is at fault.
-    `tables` is a folder that the tables are written into as Parquet.
+    `pauses` are the parameters of the model of pauses, `fault_rules` the thresholds for the clients that make
+    groups rebalance. `tables` is a folder that the tables are written into as Parquet.
     """
 
     path: str | None = None
@@ -77,7 +78,7 @@ class ReplayOptions:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One report of how far a replay has come.
+    """One report of a replay's progress.
 
     `phase` is a short lower-case phrase ("reading the history"), `number` of `phases` counts phases from 1.
     `done` of `total` are the tasks of the phase so far; `total` is 0 while it is not known.

@@ -52,7 +52,8 @@ TABLES = (
 
 @dataclass(frozen=True, slots=True)
 class UndecodableRecord:
-    """A record of the topic that could not be read: where it lies, whose it is if that is known, and why."""
+    """A record of the topic that could not be read: its position, its group if that is known, and the
+    reason."""
 
     partition: int
     offset: int
@@ -128,20 +129,20 @@ class GroupSummary:
 class Verdict:
     """How one strategy did on one group in one mode. `docs/replay.md` defines each figure.
 
-    `moved` sums the partitions that went from one live member to another; `least_moved` the fewest moves
-    that any optimally balanced assignment would have needed from the same starting points. A `moved` below
-    it is bought with worse balance. `stickiness` is the share of the partitions that could have stayed that
-    did, 1.0 if none could. The three balance figures are means over the rebalances of each assignment's own
-    figure, the `worst_` one is the largest. `second_rounds` counts the rebalances after which the
-    cooperative protocol needs another round to hand partitions over; it is 0 for a strategy that runs
-    eagerly. `rack_misses` sums the partitions that a member consumes from another rack after each rebalance,
-    `least_rack_misses` the fewest of any optimally balanced assignment, whatever it moves; both are None
-    where no racks are known. `vacated` sums the partitions whose owner had left.
+    `moved` sums the partitions that went from one live member to another; `least_moved` the fewest moves that
+    any optimally balanced assignment would have needed from the same starting points. A `moved` below it
+    means worse balance. `stickiness` is the share of the partitions that could have stayed that did, 1.0 if
+    none could. The three balance figures are means over the rebalances of each assignment's own figure, the
+    `worst_` one is the largest. `second_rounds` counts the rebalances after which the cooperative protocol
+    needs another round to hand partitions over; it is 0 for a strategy that runs eagerly. `rack_misses` sums
+    the partitions that a member consumes from another rack after each rebalance, `least_rack_misses` the
+    fewest of any optimally balanced assignment, regardless of its moves; both are None where no racks are
+    known. `vacated` sums the partitions whose owner had left.
 
-    The paused partition-seconds are what a model says (`kafka_assignors.pauses`), not a measurement:
-    `paused_s` under the protocol with which the strategy was replayed, the others had it run under that one,
-    None where it cannot. `failed` counts rebalances where the strategy raised or returned an invalid
-    assignment, `failures` gives the first few reasons.
+    The paused partition-seconds come from a model (`kafka_assignors.pauses`), not a measurement: `paused_s`
+    for the protocol of the replay, the others for that protocol, None where the strategy cannot run under it.
+    `failed` counts rebalances where the strategy raised or returned an invalid assignment, `failures` gives
+    the first few reasons.
     """
 
     group: str
@@ -197,10 +198,10 @@ class TimelineRow:
 
 @dataclass(frozen=True, slots=True)
 class OwnershipSpan:
-    """Who owned a partition, from when to when, as recorded. `member` is its instance id, else its member id.
+    """The recorded owner of a partition from `begin` to `end`. `member` is its instance id, else its member
+    id.
 
-    They are there for the groups that moved most, if they are not too large to be drawn, and for the end of
-    their history.
+    There are spans for the groups that moved most and are small enough to draw, for the end of their history.
     """
 
     group: str
@@ -222,9 +223,9 @@ class Churn:
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """Somebody whose comings and goings made a group rebalance, or the group's deployments.
+    """A client whose joins and leaves made a group rebalance, or the group's deployments.
 
-    See `kafka_assignors_spark.folds.faults` for what each `kind` means and how it is told. `client_id`,
+    See `kafka_assignors_spark.folds.faults` for the meaning of each `kind`. `client_id`,
     `client_host`, `instance_id` and the last `member_id` are None of deployments. `episodes` counts them, or
     the days on which there was one; `members` is how many members they replaced at most.
     """
@@ -249,9 +250,9 @@ class Culprit:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A recorded generation whose assignment is not what the strategy of that name gives here.
+    """A recorded generation whose assignment differs from the replayed one.
 
-    `explanation` is None where the evidence does not tell why; `detail` shows the first members that differ.
+    `explanation` is None where the evidence shows no reason; `detail` shows the first members that differ.
     """
 
     group: str
@@ -269,8 +270,9 @@ class ClientAgreement:
     """Recorded generations of one strategy led by one kind of client, and how many the replay repeats
     exactly.
 
-    `must_match` is True where full equality is promised: the Java client, and our own assignors. `unchecked`
-    counts generations without a usable catalogue entry. `explained` counts the differences by explanation.
+    `must_match` is True where full equality is promised: for the Java client and for kafka-assignors.
+    `unchecked` counts generations without a usable catalogue entry. `explained` counts the differences by
+    explanation.
     """
 
     client: str
@@ -285,14 +287,14 @@ class ClientAgreement:
 
 @dataclass(frozen=True, slots=True)
 class TruthCheck:
-    """Whether replaying `range` and `roundrobin` gives what production's leaders gave."""
+    """Whether a replay of `range` and `roundrobin` gives the recorded assignments."""
 
     clients: tuple[ClientAgreement, ...]
     differences: tuple[Difference, ...]
 
     @property
     def holds(self) -> bool:
-        """Every checked generation whose leader must match does, or differs for a reason that is shown."""
+        """Every checked generation whose leader must match does, or has an explanation for the difference."""
         return all(client.unexplained == 0 for client in self.clients if client.must_match)
 
 
@@ -317,9 +319,9 @@ class TableFile:
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """The whole answer. `warnings` say what could not be read, and what follows. `files` say where the rows
-    of each group are, if tables were asked for; `versions` names what produced it (kafka-assignors, pyspark,
-    python, java)."""
+    """The whole result. `warnings` say what could not be read, and the consequences. `files` say where the
+    rows of each group are, if tables were asked for; `versions` names what produced it (kafka-assignors,
+    pyspark, python, java)."""
 
     options: ReplayOptions
     history: HistorySummary

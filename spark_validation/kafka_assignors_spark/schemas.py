@@ -10,12 +10,12 @@
 | `members` | a member of a generation: what it asked for and what it got | group, offset, member_id |
 | `assignments` | a topic of which a member of a generation got partitions | group, offset, member_id, topic |
 | `current` | how far a member of a KIP-848 group has come on its way to its assignment | group, offset |
-| `causes` | why there was a generation | group, offset |
+| `causes` | why a generation was formed | group, offset |
 | `replayed` | a rebalance under one strategy in one mode, measured | group, offset, strategy, mode |
 | `metrics` | a day of a group under one strategy in one mode, summed up | date, group, strategy, mode |
 | `churn` | a day of a group: how many generations a cause made | date, group, cause |
-| `faults` | a day of somebody who made a group rebalance, or a deployment | – |
-| `checked` | a recorded generation held against what its strategy gives here | group, offset |
+| `faults` | a day of a client that made a group rebalance, or a deployment | – |
+| `checked` | a recorded generation compared with the replay of its strategy | group, offset |
 
 A generation's number is no key: a static member's replacement writes the same generation again, and a
 deleted group starts from 0. That of a KIP-848 group is the group's epoch. All timestamps are instants, in
@@ -70,7 +70,7 @@ def _struct(**columns: DataType) -> StructType:
 RAW = _struct(partition=_INT, offset=_LONG, timestamp=_TIMESTAMP, key=_BINARY, value=_BINARY)
 
 REPORTED = StructType([*RAW.fields, StructField("report", _STRING)])
-"""What the source gives with the option `reports`. A row with a `report` has nothing else but a partition."""
+"""The source's rows with the option `reports`. A row with a `report` has only a partition beside it."""
 
 ARCHIVED = StructType([*RAW.fields, StructField("cluster_id", _STRING), StructField("date", DateType())])
 """`date` is that of the timestamp, in UTC, and the name of the folder that holds the record."""
@@ -133,7 +133,7 @@ EVENTS = _struct(
 """`kind` is one of `kafka_assignors_spark.folds.records.Kind`. `reason` says why a record, or a member in it,
 does not decode. `version` is that of the GroupMetadata value.
 
-Members are not decoded here, but summed up, those left out that do not decode: how many there are, the
+Members are not decoded here, but totalled, without those that do not decode: how many there are, the
 libraries of their clients, the topics they subscribe to (both sorted), and whether one of them `holds`
 partitions that it has not revoked. Of a record of a KIP-848 group there are only the `topics` that it
 subscribes to, and the `key`, which is given for these records alone. `value` is the record's own,
@@ -159,7 +159,7 @@ FOLDED = StructType(
 `folds.generations.Kip848Fact`. Null for groups that never were of KIP-848, but for the `problem` of a group
 that is torn.
 
-The members of a classic generation are in its `value`, where they lie until somebody looks at them; those of
+The members of a classic generation are in its `value`, where they stay until a step decodes them; those of
 a generation that was folded from many records are `members`, it has no `value`, and its `value_bytes` are an
 estimate of what they take. `rebalances.members_of` reads both."""
 
@@ -246,7 +246,7 @@ FAULTS = _struct(
 OWNERSHIP = _struct(
     group=_STRING, topic=_STRING, partition=_INT, member=_STRING, begin=_TIMESTAMP, end=_TIMESTAMP
 )
-"""Who owned a partition, from when to when: see `kafka_assignors_spark.folds.ownership`."""
+"""The owner of a partition from `begin` to `end`: see `kafka_assignors_spark.folds.ownership`."""
 
 CHECKED = _struct(
     group=_STRING,

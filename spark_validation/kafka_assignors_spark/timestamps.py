@@ -1,7 +1,7 @@
 """Timestamps between Spark and Python.
 
-Spark hands Python naive times in the time zone of whatever process asks, where an hour is missing or doubled
-twice a year. So timestamps cross as microseconds since 1970, and Python's side has aware times in UTC.
+Spark passes naive times to Python in the time zone of the process, where an hour is missing or doubled twice
+a year. So timestamps cross as microseconds since 1970, and Python's side has aware times in UTC.
 """
 
 from __future__ import annotations

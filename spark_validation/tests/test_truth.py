@@ -101,7 +101,7 @@ def test_librdkafka_compares_instance_ids_where_both_have_one() -> None:
 
 def test_a_leader_that_leaves_a_member_out_is_found_out() -> None:
     gets = {"a": {"orders": [0, 1]}, "b": {}, "c": {"orders": [2, 3]}}
-    assert check("kafka-python-stock", gets).explanation == "its leader left 1 of 3 members out"
+    assert check("kafka-python-stock", gets).explanation == "its leader ignored 1 of 3 members"
 
 
 def test_an_order_that_nobody_is_known_for_is_named_and_stays_unexplained() -> None:

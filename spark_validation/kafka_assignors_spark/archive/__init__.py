@@ -7,8 +7,8 @@
     _archive/checkpoint/    Spark's own note of the batch under way
     _archive/staging/       files on their way to their names
 
-Every record is in exactly one file under `raw/`, and every file there is complete, so that whatever reads
-Parquet can read it, while it is being written too. `replay` reads the folder as it is.
+Every record is in exactly one file under `raw/`, and every file there is complete, so that any program that
+reads Parquet can read it, while it is being written too. `replay` reads the folder as it is.
 """
 
 from __future__ import annotations

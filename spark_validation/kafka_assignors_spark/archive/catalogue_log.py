@@ -1,7 +1,7 @@
 """The catalogue beside the records: every topic of the cluster, and what it was before it changed.
 
-`topics/` has rows of `schemas.TOPICS`, in a file for each look at the cluster that found something new. What
-a topic was before it was first seen nobody knows, so that its first row has no `from` and holds for all times
+`topics/` has rows of `schemas.TOPICS`, in a file for each look at the cluster that found something new. The
+state of a topic before its first entry is not known, so its first row has no `from` and holds for all times
 before the next. A deleted topic keeps its rows.
 """
 

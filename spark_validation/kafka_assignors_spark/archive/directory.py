@@ -1,7 +1,7 @@
-"""A folder of whatever file system Hadoop knows: local, HDFS, s3a, abfs, gs.
+"""A directory in any file system of Hadoop: local, HDFS, s3a, abfs, gs.
 
-Nothing is ever changed in place. A file is written under another name and moved, so that it is there as a
-whole or not at all; what a crash leaves behind lies in the staging folder, which no reader looks into.
+No file is changed in place. A file is written under another name and moved, so that it is complete or absent;
+a crash leaves files only in the staging folder, which no reader opens.
 """
 
 from __future__ import annotations

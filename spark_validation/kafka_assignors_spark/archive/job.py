@@ -38,7 +38,7 @@ def run_archive(
     """Archive until everything is there (`once`), or until `stop` is set; the batch under way is finished.
 
     `on_progress` is called every now and then, `on_warning` with what threatens the archive and with what
-    goes wrong on the way. Raises `ArchiveError` for whatever is wrong with the cluster, the folder, the
+    goes wrong on the way. Raises `ArchiveError` for any problem with the cluster, the folder, the
     options or the environment; a stream that has worked and fails is started again.
     """
     started = time.monotonic()

@@ -45,7 +45,7 @@ class Archive:
         if ledger.latest is None:
             if has_checkpoint or folder.names(RAW_FOLDER):
                 raise ArchiveError(
-                    f"{folder.path}: _archive/ledger is gone, so nobody knows what is archived already; "
+                    f"{folder.path}: _archive/ledger is gone, so the archived offsets are not known; "
                     "restore it, or begin another archive"
                 )
             offsets = Planner(SourceOptions.parse(source_options(options))).offsets()

@@ -81,7 +81,8 @@ class BatchWriter:
         self._folder.delete(staging)
 
     def _records(self, rows: DataFrame) -> DataFrame:
-        # In UTC, whatever the session's time zone, and before 1970 too: what has no timestamp has -1 ms.
+        # In UTC, regardless of the session's time zone, and before 1970 too: a record without a timestamp has
+        # -1 ms.
         date = F.date_from_unix_date(F.floor(F.unix_micros("timestamp") / _MICROS_A_DAY).cast("int"))
         return (
             rows.where(F.col("report").isNull())
@@ -100,7 +101,7 @@ def batch_name(number: int, reports: Iterable[RangeReport]) -> str:
 
 
 def remove_files_of(folder: Directory, number: int) -> None:
-    """Remove what a killed run left of a batch that nobody is going to write again under the same names."""
+    """Remove the files that a killed run left of a batch that no run writes again under the same names."""
     for date in folder.names(RAW_FOLDER):
         for name in folder.names(f"{RAW_FOLDER}/{date}"):
             if name.startswith(f"{number:010d}-"):

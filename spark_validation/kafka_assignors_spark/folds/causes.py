@@ -1,14 +1,14 @@
 """Why a generation came about, as far as its records show it.
 
-Two consecutive generations of a group are held against each other, and each rule looks for evidence of one
-cause. Several may apply: members that join during a rolling restart meet members that leave. What no rule
-explains is `UNKNOWN`; nothing is concluded from likelihood, and nothing across records that are lost.
+Each rule compares two consecutive generations of a group and looks for evidence of one cause. Several may
+apply: during a rolling restart some members join and others leave. A generation that no rule explains is
+`UNKNOWN`. No rule concludes from likelihood, or across lost records.
 
-What records do not show, whoever reads them:
+The records do not show:
 
-* how a classic member went. Leaving, an expired session and an exceeded `max.poll.interval.ms` all end in a
-  generation without it;
-* a change of coordinator. It writes nothing, and a rebalance that it breaks off has no record of its own;
+* how a classic member left. A LeaveGroup, an expired session and an exceeded `max.poll.interval.ms` all end
+  in a generation without the member;
+* a change of coordinator. It writes no record, and a rebalance that it interrupts has no record of its own;
 * why the leader of a classic group asked for a rebalance, unless topics or subscriptions have changed.
 
 Pure Python without Spark, one record at a time; `docs/replay.md` lists the evidence for each cause.
@@ -29,46 +29,46 @@ __all__ = ["Cause", "CauseFinder"]
 
 
 class Cause(str, enum.Enum):
-    """Why there was a generation."""
+    """The causes of a generation."""
 
     CREATED = "created"
-    """The group is written down without members, as its generation 0 (classic)."""
+    """The first record of the group is an empty generation 0 (classic)."""
 
     JOIN = "join"
-    """A member is there that was not, a static one under an instance id that was not."""
+    """A new member joined: a static one with a new instance id."""
 
     DEPARTURE = "departure"
-    """A member is gone; whether it left, or was thrown out, the records do not show."""
+    """A member left or was removed; the records do not show which."""
 
     EXPIRY = "expiry"
-    """A static member of KIP-848 that had gone to come back did not, and was removed."""
+    """A static member of KIP-848 left temporarily, did not return, and was removed."""
 
     POLL_INTERVAL = "poll-interval"
     """A member of KIP-848 did not revoke within its rebalance timeout (its `max.poll.interval.ms`)."""
 
     STATIC_REPLACEMENT = "static-replacement"
-    """A static member is there under a new member id: its process was started again."""
+    """A static member has a new member id: its process restarted."""
 
     SUBSCRIPTION = "subscription"
-    """A member that stayed subscribes to other topics."""
+    """A member that stayed changed its topics."""
 
     PATTERN = "pattern"
-    """A member's regular expression is another, or matches other topics (KIP-848)."""
+    """A member changed its regular expression, or the expression matches other topics (KIP-848)."""
 
     PARTITIONS_ADDED = "partitions-added"
     """A topic has more partitions than in any generation before."""
 
     TOPICS = "topics"
-    """Subscribed topics were made, deleted or given other racks (KIP-848)."""
+    """Subscribed topics were created, deleted, or have other racks (KIP-848)."""
 
     ASSIGNOR = "assignor"
-    """The group assigns with another strategy."""
+    """The group changed its strategy."""
 
     LEADER = "leader"
     """Another member leads although the old leader is still there (classic)."""
 
     HAND_OVER = "hand-over"
-    """Partitions that the generation before withheld are given to their new owners (cooperative)."""
+    """New owners receive the partitions that the generation before withheld (cooperative)."""
 
     MIGRATION = "migration"
     """The group changed between the classic protocol and that of KIP-848."""
@@ -89,7 +89,7 @@ class CauseFinder:
         self._last: Generation | None = None
         self._given = GivenBefore()
         self._partitions: dict[str, int] = {}  # by topic, the most that any generation had
-        self._converted = False  # the last record is the group as it came out of a change of protocol
+        self._converted = False  # the last record is the group right after a change of protocol
 
     def feed(self, record: Generation) -> tuple[Cause, ...]:
         """The causes of this generation, in the order of `Cause`; at least one."""
@@ -129,7 +129,7 @@ class CauseFinder:
 
 
 def _seen(record: Generation) -> Mapping[str, Set[int]]:
-    """The partitions of each topic that members get or claim: what is withheld for a round is there, too."""
+    """The partitions of each topic that members are assigned or claim, so that withheld ones are included."""
     seen: dict[str, set[int]] = {}
     for member in record.members.values():
         for by_topic in (member.assigned, member.owned):
@@ -140,12 +140,12 @@ def _seen(record: Generation) -> Mapping[str, Set[int]]:
 
 
 def _is_known(record: Generation) -> bool:
-    """Whether all of its members are known, and what they have."""
+    """Whether all its members and their partitions are known."""
     return record.decodes and record.problem is None
 
 
 def _is_whole(record: Generation) -> bool:
-    """Whether nothing is missing in the generation or right before it."""
+    """Whether no record is missing in the generation or right before it."""
     return _is_known(record) and not record.lost and not record.starts_late
 
 
@@ -189,7 +189,7 @@ def _of_members(before: Generation, record: Generation) -> Iterator[Cause]:
 
 
 def _by_identity(record: Generation) -> Mapping[tuple[bool, str], MemberRecord]:
-    """Members by what they keep over a restart: the instance id of a static one, the id of any other."""
+    """Members by the name that survives a restart: the instance id of a static member, else the member id."""
     return {
         (member.instance_id is not None, member.instance_id or member.member_id): member
         for member in record.members.values()
@@ -212,7 +212,7 @@ def _of_facts(record: Generation) -> Iterator[Cause]:
 
 
 def _hands_over(before: Generation, record: Generation) -> bool:
-    """Whether somebody is given what a member still held before and the generation before gave to nobody."""
+    """Whether a member is assigned partitions that a member still held and the generation before withheld."""
     if record.type != before.type or not is_cooperative(before):
         return False
     held = {

@@ -1,13 +1,12 @@
-"""What is known of the clients that lead groups: who they are, and where their range and round robin differ.
+"""The client libraries that lead groups: how to recognise them, and where their range and round robin differ.
 
-Whoever leads a group assigns for all of it, so a group's history mixes the habits of several client
-libraries. The record names a leader by the client id it chose; the client is told from the libraries'
-default ids, and from ids that begin with the name of one (`java-…`, `aiokafka-stock-…`,
-`kafka-python-ours-…`).
+The leader assigns for the whole group, so a group's history mixes the habits of several client libraries. The
+record has the leader's client id. The library follows from its default id, or from an id that starts with its
+name (`java-…`, `aiokafka-stock-…`, `kafka-python-ours-…`).
 
 Where a library is known to differ from Java (read in its sources), the difference is written here as a
-*habit*: another order of members, no racks. A habit explains a recorded assignment only if our own strategy,
-put under it, gives exactly that assignment.
+*habit*: another order of members, no racks. A habit explains a recorded assignment only if the strategy of
+kafka-assignors gives exactly that assignment under the habit.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ LIBRDKAFKA = "librdkafka"
 UNKNOWN = "unknown"
 
 MUST_MATCH = frozenset({JAVA, AIOKAFKA_OURS, KAFKA_PYTHON_OURS})
-"""Clients whose range and round robin are promised to be ours, to the partition."""
+"""Clients whose range and round robin must equal those of kafka-assignors, partition by partition."""
 
 EAGER_CLIENTS = frozenset({AIOKAFKA, AIOKAFKA_OURS, KAFKA_PYTHON_OURS})
-"""Clients whose members revoke everything in every rebalance, whatever the strategy could do."""
+"""Clients whose members revoke all partitions in every rebalance, regardless of the strategy."""
 
 _CLIENT_IDS = (
     (re.compile(r"aiokafka-ours\b"), AIOKAFKA_OURS),
@@ -45,15 +44,16 @@ _CLIENT_IDS = (
 
 
 def client_of(client_id: str) -> str:
-    """Which client library chose this client id; "unknown" if it is somebody's own name."""
+    """The client library with this client id; "unknown" for an id that the application chose."""
     return next((client for pattern, client in _CLIENT_IDS if pattern.match(client_id)), UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
 class Habit:
-    """How a library's range and round robin differ from Java's: its words for it, and its order of members.
+    """A difference between a library's range and round robin and Java's: its description, and its order of
+    members.
 
-    `order` is None for Java's order. `racks` is False where racks are not looked at.
+    `order` is None for Java's order. `racks` is False for a library that ignores racks.
     """
 
     words: str
@@ -66,8 +66,8 @@ def _by_member_id(members: Iterable[Member]) -> list[Member]:
 
 
 def _as_librdkafka(members: Iterable[Member]) -> list[Member]:
-    # Not a consistent order where static and dynamic members meet: the outcome then depends on where it
-    # starts.
+    # This order is inconsistent for a mix of static and dynamic members: the result then depends on the input
+    # order.
     def compare(one: Member, other: Member) -> int:
         both_static = one.instance_id is not None and other.instance_id is not None
         mine = one.instance_id if both_static and one.instance_id is not None else one.id
@@ -98,14 +98,13 @@ HABITS: dict[str, tuple[Habit, ...]] = {
     LIBRDKAFKA: (_NO_RACKS, *_LIBRDKAFKA),
     UNKNOWN: (_NO_RACKS, *_ALL, *_LIBRDKAFKA),
 }
-"""The habits of each library that is known to have any."""
+"""The known habits of each library."""
 
 
 def assign_in_order(strategy: Strategy, group: Group, order: Sequence[Member], *, racks: bool) -> Assignment:
-    """What `strategy` gives if it walks through the members in this order, with or without racks.
+    """The assignment of `strategy` for the members in this order, with or without racks.
 
-    Members that are not in `order` get nothing. The order is imposed by names: each member takes part under
-    a number.
+    Members that are not in `order` are assigned nothing. Numbers in place of member ids impose the order.
     """
     names = [f"{position:08d}" for position in range(len(order))]
     renamed = [

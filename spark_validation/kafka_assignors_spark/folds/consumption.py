@@ -1,5 +1,5 @@
-"""How members consume while their group rebalances, under a strategy and as recorded: what the model of
-pauses asks (`kafka_assignors.pauses`).
+"""How members consume while their group rebalances, under a strategy and as recorded: input of the pause
+model (`kafka_assignors.pauses`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["consumptions", "partitions_of", "recorded_consumptions"]
 
 
 def consumptions(strategy: Strategy) -> tuple[Consumption, ...]:
-    """How groups can run the strategy, the way in which it is replayed first."""
+    """The ways in which a group can run the strategy; the first one is replayed."""
     if runs_on_broker(strategy):
         return (Consumption.BROKER_ASSIGNED,)
     if RebalanceProtocol.COOPERATIVE in strategy.protocols:
@@ -25,10 +25,11 @@ def consumptions(strategy: Strategy) -> tuple[Consumption, ...]:
 
 
 def recorded_consumptions(rebalance: Rebalance) -> tuple[Consumption, ...]:
-    """The same of what production ran: in a classic group cooperative if a member joined without giving up
-    what it had.
+    """The same for production: a classic group is cooperative if a member joined without revoking its
+    partitions.
 
-    Where nobody had anything to give up, nothing tells the one from the other, nor is there a difference.
+    Where no member had partitions to revoke, the records cannot distinguish the two, and there is no
+    difference.
     """
     if rebalance.type != CLASSIC:
         return (Consumption.BROKER_ASSIGNED,)

@@ -1,8 +1,8 @@
-"""Records to events, a batch at a time: what runs inside the tasks of `history.decode`.
+"""Records to events, a batch at a time: the code inside the tasks of `history.decode`.
 
-Columns that say where a record lies, and its bytes, go through as they came. A generation is summed up here
-(see `folds.fast_decode`); its members are decoded where somebody looks at them, and what a record of a
-KIP-848 group says is put together with the others of its group (see `folds.kip848`).
+Columns with a record's position, and its bytes, pass unchanged. This step only totals a generation's members
+(see `folds.fast_decode`); later steps decode them. The records of a KIP-848 group are folded together (see
+`folds.kip848`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _Row = tuple[
     MemberTotals,
     bool,
 ]
-"""What is decoded, the members summed up, and whether it is a record of a KIP-848 group."""
+"""The decoded columns, the totals of the members, and whether the record belongs to a KIP-848 group."""
 
 
 def decode_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,15 +1,14 @@
-"""What a record of a classic group says in total, read in one go: the way that almost every record takes.
+"""The totals of a classic group's record, read in one pass: the path of almost every record.
 
-A run over a billion records must look at each byte of them once, to know that it decodes and to sum it up,
-but has no use for an object of each field. Here a value of version 0 to 3 is walked through without making
-any. Whatever is out of the ordinary (another version, member data of our own, a length that does not fit,
-text that is not UTF-8) ends the walk with None, and `records.decode_record`, which is several times slower
-and knows everything, says what it is.
+A run over a billion records must read each byte once, to check that it decodes and to total it, but needs no
+object for each field. This decoder walks through a value of version 0 to 3 without making any. It returns
+None for all else (another version, member data of kafka-assignors, a length that does not fit, text that is
+not UTF-8); `records.decode_record`, which is several times slower, then decodes the value completely.
 
-No two records are the same, but most of what they are made of has been there before: a member keeps its
-ids and its host as long as it lives, and most of the time its assignment and its claim. Such parts are known
-again by their bytes, and not walked through once more. What is kept is bounded, in number and in size, and
-forgotten all at once when the bound is reached.
+No two records are equal, but most of their parts repeat: a member keeps its ids and its host as long as it
+lives, and most of the time its assignment and its claim. The decoder recognises such parts by their bytes and
+does not walk through them again. Its caches are bounded in number and in size, and cleared when the bound is
+reached.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _int16_int32 = Struct(">hi").unpack_from
 
 @dataclass(frozen=True, slots=True)
 class MemberTotals:
-    """The members of a generation in total: the libraries and the topics are sorted, each once.
+    """The totals of a generation's members: their libraries and topics, sorted, without duplicates.
 
     `holds` says that one of them claims partitions that it has not revoked.
     """
@@ -54,7 +53,7 @@ class MemberTotals:
 
 
 class _Odd(Exception):
-    """Something that is not read here."""
+    """The value needs the complete decoder."""
 
 
 GenerationTotals = tuple[str, int, int, str | None, str | None, MemberTotals]
@@ -62,7 +61,7 @@ GenerationTotals = tuple[str, int, int, str | None, str | None, MemberTotals]
 
 
 def totals_of(members: tuple[MemberRecord, ...]) -> MemberTotals:
-    """The same of members that were decoded."""
+    """The totals of decoded members."""
     return MemberTotals(
         len(members),
         tuple(sorted({client_of(member.client_id) for member in members})),
@@ -72,7 +71,7 @@ def totals_of(members: tuple[MemberRecord, ...]) -> MemberTotals:
 
 
 def _keep(known: dict[_Key, _Value], key: _Key, value: _Value) -> None:
-    """Know this part again, unless it is a long one."""
+    """Cache a part, unless it is long."""
     if isinstance(key, bytes) and len(key) > _LONGEST_KEPT:
         return
     if len(known) >= _MOST_KEPT:
@@ -81,7 +80,7 @@ def _keep(known: dict[_Key, _Value], key: _Key, value: _Value) -> None:
 
 
 class FastDecoder:
-    """Sums up one value after the other. One for each task."""
+    """Totals one value after the other. Each task has one decoder."""
 
     def __init__(self) -> None:
         self._clients: dict[bytes, str] = {}  # by client id
@@ -95,7 +94,7 @@ class FastDecoder:
         self._assignments: set[bytes] = set()
 
     def decode(self, value: bytes) -> GenerationTotals | None:
-        """The generation in a record's value; None if it has to be decoded to know."""
+        """The totals of the generation in a record's value; None if it needs the complete decoder."""
         try:
             return self._generation(value)
         except (StructError, UnicodeDecodeError, _Odd):
@@ -135,7 +134,7 @@ class FastDecoder:
         return CONSUMER_PROTOCOL_TYPE, version, generation, texts[0], texts[1], members
 
     def _total_members(self, data: bytes, end: int, count: int, version: int) -> tuple[int, MemberTotals]:
-        """Where the members end, and what they are. A slice that ends too early is seen by where they end."""
+        """The end of the members, and their totals. A value that is too short shows by that end."""
         clients: set[str] = set()
         subscribed: set[tuple[str, ...]] = set()
         holds = False
@@ -265,7 +264,7 @@ class FastDecoder:
         if end > limit:
             raise _Odd
         if rackless and claimed_until == limit - _GENERATION_AND_NO_RACK:
-            # Whatever generation stands there, the bytes before it say the same.
+            # The bytes before the generation mean the same for every generation.
             _keep(self._claims, claim, holds)
             _keep(self._subscriptions, data[position:claimed_until], (topics, holds))
         return topics, holds

@@ -1,30 +1,30 @@
-"""Who makes a group rebalance: what the memberships of consecutive generations show, and no more.
+"""Which clients and deployments make a group rebalance, as far as the members of its generations show it.
 
-Every generation is compared with the one before it: who came, who went, and which static member restarted in
-place. Member ids are new after every restart, so who somebody *is* is told by the instance id, else by client
-id and host. Where several members share client id and host at one time, nobody can tell which of them came
-again: they are counted together, and neither `crash loop` nor `came back` is said of them.
+Every generation is compared with the one before it: which members joined, which left, and which static member
+restarted in place. A member has a new id after every restart, so its identity is the instance id, else client
+id and host. Where several members share client id and host at one time, the records cannot show which of them
+returned: these members are counted together, and neither `crash loop` nor `came back` applies to them.
 
 1. **Deployments** are taken out first. A wave of changes, each soon after the other, in which *all* members
-   are replaced by as many, and none of the newcomers leaves again, is one deployment and nobody's fault,
-   however many generations it takes.
-2. What is left is put together to *episodes*: the comings and goings of one identity, each within
-   `FaultRules.flapping_s` of the one before. An episode is called by the worst that is true of it:
+   are replaced by as many, and none of the new members leaves again, is one deployment, regardless of the
+   number of generations. A deployment is not charged to a client.
+2. All other changes form *episodes*: the joins and leaves of one identity, each within
+   `FaultRules.flapping_s` of the one before. The kind of an episode is the worst that applies:
 
-   * `crash loop`: it was back within `back_again_s` of going at least `crash_loop` times in a row, and never
-     stayed longer than `short_stay_s` in between;
-   * `flapping`: it joined at least `flapping` times within `flapping_s`;
-   * `session expired`: a static member went. It does not say goodbye, so its session ended, be it that the
-     process died or that it did not poll; or an administrator removed it;
-   * `came back`: it went and was back soon, once or twice. A restart, a session that ended and a poll
-     interval that was exceeded look the same in the records;
-   * `scaled`: it came or went.
+   * `crash loop`: the client returned within `back_again_s` of leaving at least `crash_loop` times in a row,
+     and never stayed longer than `short_stay_s` in between;
+   * `flapping`: the client joined at least `flapping` times within `flapping_s`;
+   * `session expired`: a static member left. It sends no LeaveGroup, so its session expired (the process died
+     or did not poll), or an administrator removed it;
+   * `came back`: the client left and returned soon, once or twice. The records cannot distinguish a restart,
+     an expired session and a late poll;
+   * `scaled`: the client joined or left.
 
-What cannot be seen is not guessed: a generation whose members do not decode or are not all known, one before
-which records are lost, and the first of a history that starts late, are compared with nothing.
+The fold guesses nothing. It skips the comparison for a generation whose members do not decode or are not all
+known, for one after lost records, and for the first of a history that starts late.
 
-Pure Python without Spark, one record at a time. What is kept is bounded by the group's size and by the
-changes within one window, not by the length of its history.
+Pure Python without Spark, one record at a time. The memory is bounded by the group's size and by the changes
+within one window, not by the length of the history.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = ["Fault", "FaultFinder", "FaultKind", "FaultRules", "faults"]
 
 
 class FaultKind(str, enum.Enum):
-    """What an episode is, the worst first."""
+    """The kinds of episodes, the worst first."""
 
     CRASH_LOOP = "crash loop"
     FLAPPING = "flapping"
@@ -57,16 +57,17 @@ class FaultKind(str, enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class FaultRules:
-    """The thresholds, durations in seconds; `ValueError` names one that makes no sense.
+    """The thresholds, durations in seconds; `ValueError` names an invalid one.
 
     Attributes:
         deployment_s: the longest that a deployment takes.
         deployment_gap_s: the longest between two changes of one deployment.
-        back_again_s: who comes again within it has restarted. Kubernetes waits up to five minutes before it
-            restarts a container that crashes, hence the default.
-        short_stay_s: who stays no longer than that has crashed. Kubernetes forgets crashes after ten minutes.
+        back_again_s: a client that returns within it has restarted. Kubernetes waits up to five minutes
+            before it restarts a container that crashes, hence the default.
+        short_stay_s: a client that stays no longer than this has crashed. Kubernetes forgets crashes after
+            ten minutes.
         crash_loop: restarts in a row that make a crash loop.
-        flapping, flapping_s: so many joins in so long a time are flapping.
+        flapping, flapping_s: this number of joins within this time is flapping.
     """
 
     deployment_s: float = 1800.0
@@ -88,10 +89,11 @@ class FaultRules:
 class Fault:
     """A row of `schemas.FAULTS`: an episode on one day (UTC), or a deployment.
 
-    `client_id`, `client_host`, `instance_id` and the last `member_id` say who, `members` how many of them
-    there were at one time; of a deployment they are None, and `members` is how many were replaced. `restarts`
-    counts returns within `back_again_s`, `expiries` goings without a goodbye. `generations` are those in
-    which it came or went, `alone` those of them in which nobody else did.
+    `client_id`, `client_host`, `instance_id` and the last `member_id` identify the client, and `members` is
+    the greatest number of its members at one time. For a deployment the identity is None, and `members` is
+    the number of replaced members. `restarts` counts returns within `back_again_s`, `expiries` departures
+    without a LeaveGroup. `generations` counts the generations in which the client joined or left, `alone`
+    those in which no other client did.
     """
 
     group: str
@@ -138,10 +140,11 @@ _Who = tuple[str | None, str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A generation in which somebody came or went. `before` is the number of members before it.
+    """A generation in which a member joined or left. `before` is the number of members before it.
 
     `number` counts changes, `rebalance` generations; `rebalanced` is False where a static member restarted
-    without one. `at_once` says of each who came or went how many of them there were, before or after it.
+    without one. `at_once` is, for each identity that joined or left, the greatest number of its members
+    before or after the change.
     """
 
     number: int
@@ -166,7 +169,7 @@ class FaultFinder:
         self._present: Counter[_Who] = Counter()
         self._changes = 0
         self._rebalances = 0
-        self._youngest_gone = 0  # the latest birth of somebody who has gone
+        self._youngest_gone = 0  # the latest birth of a member that has left
         self._waiting: deque[_Change] = deque()  # that may yet turn out to be a deployment
         self._episodes = _Episodes(rules)
 
@@ -177,7 +180,7 @@ class FaultFinder:
         if record.incarnation != self._incarnation:
             yield from self._settle_all()
             self._incarnation = record.incarnation
-            # A group that is made anew begins with nobody in it, unless its beginning is not in the history.
+            # A group that is created again starts without members, unless its start is not in the history.
             self._members = None if record.starts_late else {}
             self._born.clear()
             self._present.clear()
@@ -229,7 +232,7 @@ class FaultFinder:
         )
         self._waiting.append(change)
         starts = self._wave_starts()
-        # With fewer than there were, the last may be yet to come.
+        # With fewer members than before, the last one may still be about to join.
         if starts and starts[0].before <= len(self._born):
             yield from self._settle_wave(starts[0])
 
@@ -245,9 +248,10 @@ class FaultFinder:
         return at_once
 
     def _wave_starts(self) -> list[_Change]:
-        """The changes with which a deployment can have begun that the last change completes.
+        """The changes that can be the start of a deployment that the last change completes.
 
-        All who are there now must have come with it or later, and nobody who did may have gone again.
+        Every member of the group must have joined with that change or later, and none of these may have left
+        again.
         """
         oldest = min(self._born.values(), default=0)
         if oldest <= self._youngest_gone:
@@ -259,7 +263,7 @@ class FaultFinder:
         ]
 
     def _settle_wave(self, start: _Change) -> Iterator[Fault]:
-        """The changes from `start` on are a deployment, those before it are none."""
+        """Report the changes from `start` on as a deployment; the changes before it belong to none."""
         while self._waiting[0].number < start.number:
             yield from self._settle(self._waiting.popleft())
         yield self._deployment(tuple(self._waiting))
@@ -267,7 +271,7 @@ class FaultFinder:
         self._youngest_gone = self._changes
 
     def _settle_older(self, now: datetime) -> Iterator[Fault]:
-        """Changes that are too old for a deployment that goes on until now."""
+        """Settle the changes that are too old for a deployment that continues until now."""
         if not self._waiting:
             return
         gap_s = (now - self._waiting[-1].timestamp).total_seconds()
@@ -277,8 +281,8 @@ class FaultFinder:
             yield from self._settle(self._waiting.popleft())
 
     def _settle_all(self) -> Iterator[Fault]:
-        """Nothing comes soon enough to belong to what waits."""
-        # Somebody may have gone for good before a deployment of the others.
+        """Settle all waiting changes: no later change is close enough to belong to them."""
+        # A member may have left for good before a deployment of the others.
         starts = [start for start in self._wave_starts() if start.before <= len(self._born)]
         if starts:
             yield from self._settle_wave(starts[0])
@@ -286,7 +290,7 @@ class FaultFinder:
             yield from self._settle(self._waiting.popleft())
 
     def _settle(self, change: _Change) -> Iterator[Fault]:
-        """A change that belongs to no deployment becomes part of the episodes of those who came and went."""
+        """Add a change that belongs to no deployment to the episodes of its clients."""
         yield from self._episodes.add(self._group, change)
 
     def _deployment(self, changes: tuple[_Change, ...]) -> Fault:
@@ -313,7 +317,8 @@ class FaultFinder:
 
 @dataclass(slots=True)
 class _Episode:
-    """The comings and goings of one identity; the counts are of one day, the rest goes on over midnight."""
+    """The joins and leaves of one identity. The counts are those of one day; all else continues over
+    midnight."""
 
     member: MemberRecord
     first: datetime
@@ -334,27 +339,27 @@ class _Episode:
     alone: int = 0
 
     def new_day(self, now: datetime) -> None:
-        """Count anew. What has been going on goes on."""
+        """Reset the counts for a new day; the episode continues."""
         self.first = now
         self.worst_streak, self.most_joins = self.streak, 0
         self.joins = self.leaves = self.restarts = self.expiries = self.generations = self.alone = 0
 
 
 class _Episodes:
-    """The open episodes, the one that was silent longest first."""
+    """The open episodes, the longest without a change first."""
 
     def __init__(self, rules: FaultRules) -> None:
         self._rules = rules
         self._open: OrderedDict[_Who, _Episode] = OrderedDict()
 
     def add(self, group: str, change: _Change) -> Iterator[Fault]:
-        """Note a change; episodes that it shows to be over, or of the day before, are given."""
+        """Add a change, and yield the episodes that are over by then, or belong to the day before."""
         now = change.timestamp
         yield from self._close_silent(group, now)
         went = {_who(member): member for member in change.went}
         came = {_who(member): member for member in change.came}
-        everybody = went | came
-        for who, member in everybody.items():
+        both = went | came
+        for who, member in both.items():
             episode = self._open.get(who)
             if episode is None:
                 episode = self._open[who] = _Episode(member, now, now)
@@ -366,14 +371,14 @@ class _Episodes:
             episode.at_once = max(episode.at_once, change.at_once[who])
             if change.rebalanced:
                 episode.generations += 1
-                episode.alone += len(everybody) == 1
+                episode.alone += len(both) == 1
             if who in went:
                 self._left(episode, went[who], now, stays_static=who in came)
             if who in came:
                 self._joined(episode, now)
 
     def end(self, group: str) -> Iterator[Fault]:
-        """All episodes that are still open."""
+        """Yield all episodes that are still open."""
         for episode in self._open.values():
             yield self._fault(group, episode)
         self._open.clear()
@@ -447,8 +452,8 @@ def _who(member: MemberRecord) -> _Who:
 
 
 def _went_without_goodbye(member: MemberRecord) -> bool:
-    """Whether only the end of its session, or an administrator, can have taken the member out of the group.
+    """Whether only an expired session, or an administrator, can have removed the member from the group.
 
-    Static members do not leave when they close (KIP-345). aiokafka's do, as if they were not static.
+    Static members do not leave when they close (KIP-345). Static members of aiokafka do leave.
     """
     return member.instance_id is not None and client_of(member.client_id) not in (AIOKAFKA, AIOKAFKA_OURS)

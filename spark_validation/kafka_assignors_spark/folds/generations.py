@@ -1,4 +1,4 @@
-"""What the folding of a KIP-848 group gives: generations, and what is known of how they came about."""
+"""The values that the fold of a KIP-848 group yields: generations, and the facts that led to them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = [
 ]
 
 CLASSIC, CONSUMER = "classic", "consumer"
-"""The `type` of a generation: by which protocol its group was run, the latter is that of KIP-848."""
+"""The `type` of a generation: the protocol of its group, classic or that of KIP-848."""
 
 DEFAULT_ASSIGNOR = "server default"
-"""The protocol of a generation whose members ask for no assignor: no record says what the broker takes."""
+"""The protocol of a generation whose members ask for no assignor: no record shows the broker's choice."""
 
 HISTORY_STARTS = "the history starts in the middle of the group's life, and may not have all of its members"
 UNPROVEN = "records before it are lost, and nothing has shown since that all of its members are still there"
@@ -39,19 +39,19 @@ TORN = (
 
 
 class Kip848Fact:
-    """What happened between two generations, as far as only the records of KIP-848 show it."""
+    """A change between two generations that only the records of KIP-848 show."""
 
     EXPIRED = "expired"
-    """A static member that was away was removed, and nobody had come back as it."""
+    """The broker removed a static member that was away; no member had returned under its instance id."""
 
     REBALANCE_TIMEOUT = "rebalance timeout"
-    """A member was removed that still had partitions to revoke, when its rebalance timeout was over."""
+    """The broker removed a member that had not revoked its partitions within its rebalance timeout."""
 
     PATTERN_RESOLVED = "pattern resolved anew"
     """A regular expression matches other topics than before, or was looked up for the first time."""
 
     TOPICS_CHANGED = "topics changed"
-    """The same topics are subscribed to, and the hash over their metadata is another."""
+    """The subscribed topics are the same, and the hash over their metadata differs."""
 
     PARTITIONS_ADDED = "partitions added"
     """The group's own list of topics has more partitions of one (brokers before the hash)."""
@@ -64,11 +64,11 @@ class Kip848Fact:
 class FoldedGeneration:
     """A generation, an empty one, or the end of a group, at the record that completes it.
 
-    `continues` says that it goes on with the life of the generation before although that ended with a
-    tombstone, `starts_late` that it is the first of a life whose first epochs are not in the history. `lost`
+    `continues` says that it continues the life of the generation before, although that ended with a
+    tombstone; `starts_late` that it is the first of a life whose first epochs are not in the history. `lost`
     counts the epochs before it that no record shows. `unknown_topics` are topic ids that the catalogue does
-    not name; they are missing in what members are `assigned`. `facts` are of class `Kip848Fact`, each with
-    whom or what it is about.
+    not name; they are missing in what members are `assigned`. `facts` pair a constant of `Kip848Fact` with
+    the member, topic or pattern that it concerns.
     """
 
     kind: RecordKind

@@ -2,25 +2,25 @@
 
 The coordinator of such a group writes no generation in one record. It writes a record for each fact that
 changes: a member (and its end), the group's epoch, the target assignment of a member, the epoch that the
-targets are complete for, and how far each member has come. In these terms:
+targets are complete for, and how far each member has come. The fold maps these records to generations:
 
 * A **generation** is a target assignment that is complete. Its number is the epoch in the record that says
   so, and its place that record's offset. Members that get nothing may have no target of their own.
-* An **epoch without a target** was overtaken by the next one before its target was made. Its record shows
-  that nothing is lost with it. An epoch without any record is lost: the topic is compacted, and a compacted
-  record takes with it what its batch said about members and targets.
+* An **epoch without a target** was superseded by the next one before its target was computed. Its record
+  shows that no history is lost. An epoch without any record is lost: the topic is compacted, and the members
+  and targets of the same batch are lost with a compacted record.
 * A **group without members** is an empty generation, and the tombstone of its epoch the end of the group.
 * A **static member that restarts** takes the place of its old id under the same epoch, which is the same
   generation once more, as in a classic group.
 * A group that **changes its protocol** (online migration) ends under the one with tombstones and begins under
   the other, in the same batch, with the members and the number that it had. Its life goes on.
 
-What a fold cannot know it says: a generation has a `problem` where members or partitions in it may be missing
-or out of date. After lost records a member counts only once a later record shows that it is still there.
+A generation has a `problem` where members or partitions in it may be missing or out of date. After lost
+records a member counts only once a later record shows that it is still in the group.
 
 Java's broker (`GroupMetadataManager` in group-coordinator of apache/kafka 4.4.0) is the source for which
-records are written when. Pure Python without Spark; records come one at a time, and the memory that is needed
-is that of one group's members.
+records are written when. Pure Python without Spark, one record at a time; the memory is proportional to the
+group's members.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _BETWEEN_EPOCHS = frozenset(
 """Records that never come between a member's description and the epoch that it makes."""
 
 _TIMER_SLACK = timedelta(seconds=1)
-"""How late the coordinator's timer may fire for the time to be told from chance."""
+"""How late the coordinator's timer may fire: a longer delay may be a coincidence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +84,15 @@ class _AtEpoch:
 
 @dataclass(frozen=True, slots=True)
 class _Heard:
-    """How far a member had come when it was last heard of."""
+    """How far a member had come by its last record."""
 
     assignment: CurrentAssignment
     since: datetime
 
 
 class EpochFold:
-    """Folds the records of one group: `feed` each in the order of their offsets, or tell of a classic one."""
+    """Folds the records of one group in the order of their offsets: `feed` for KIP-848, `classic` for classic
+    ones."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
@@ -103,7 +104,7 @@ class EpochFold:
         self._forget()
 
     def _forget(self) -> None:
-        """Begin with a group of which nothing is known."""
+        """Start with an unknown group."""
         self._epoch: int | None = None
         self._members: dict[str, ConsumerGroupMember] = {}
         self._targets: dict[str, Mapping[str, tuple[int, ...]]] = {}
@@ -128,7 +129,7 @@ class EpochFold:
     # Records of the classic protocol.
 
     def classic(self, generation: int, has_members: bool) -> bool:
-        """A classic generation of the group. True if it goes on with the life of a group of KIP-848."""
+        """Note a classic generation of the group. True if it continues the life of a KIP-848 group."""
         continues = self._closed is not None and self._closed == generation and has_members
         if self._epoch is not None or self._members:
             self._forget()
@@ -137,11 +138,12 @@ class EpochFold:
         return continues
 
     def classic_tombstone(self) -> None:
-        """The end of the group under the classic protocol."""
+        """Note the end of the group under the classic protocol."""
         self._ended = self._classic is not None
 
     def unreadable(self, key: ConsumerGroupKey) -> None:
-        """A record whose value does not decode: what its key is about is unknown until it is written anew."""
+        """Note a record whose value does not decode: the subject of its key is unknown until its next
+        record."""
         self._unreadable.add(key)
 
     # Records of KIP-848.
@@ -149,7 +151,7 @@ class EpochFold:
     def feed(
         self, offset: int, timestamp: datetime, key: ConsumerGroupKey, value: ConsumerGroupValue | None
     ) -> Iterator[FoldedGeneration]:
-        """What a record completes; `value` is None for a tombstone."""
+        """The generations that a record completes; `value` is None for a tombstone."""
         self._unreadable.discard(key)
         member_id = key.member_id
         if member_id is not None and value is not None:
@@ -168,7 +170,7 @@ class EpochFold:
         elif key.type is ConsumerGroupRecord.REGULAR_EXPRESSION:
             self._resolve(key.regular_expression or "", value)
         elif member_id is None:
-            pass  # the tombstone of something that later brokers do not keep
+            pass  # the tombstone of a record type that later brokers do not write
         elif isinstance(value, ConsumerGroupMember):
             self._join(member_id, value)
         elif isinstance(value, TargetAssignment):
@@ -205,7 +207,7 @@ class EpochFold:
             yield self._give(RecordKind.EMPTY, offset, timestamp, value.epoch, {})
 
     def _start(self, epoch: int) -> None:
-        """The first epoch of a life, or the first that is seen of it."""
+        """Start a life of the group with its first epoch, or with the first recorded one."""
         self._continues = self._ended and self._classic == (epoch, True)
         self._starts_late = self._late = not self._continues and epoch > NEWEST_FIRST_EPOCH
         if self._continues:
@@ -213,7 +215,8 @@ class EpochFold:
         self._classic, self._ended, self._closed = None, False, None
 
     def _start_over(self, epoch: int) -> None:
-        """A smaller epoch: another group of the same name, whose forerunner's end is not recorded."""
+        """A smaller epoch starts another group of the same name; the end of its predecessor is not
+        recorded."""
         members = {name: member for name, member in self._members.items() if name in self._described}
         self._forget()
         self._members = members
@@ -221,8 +224,8 @@ class EpochFold:
 
     def _end(self, offset: int, timestamp: datetime) -> Iterator[FoldedGeneration]:
         if self._epoch is None:
-            return  # a group that never was one of KIP-848, or that has ended before
-        # Members are removed with an epoch of its own; that they end without one is a change of protocol.
+            return  # the group never was a KIP-848 group, or has ended before
+        # The removal of members has an epoch of its own; without one it is a change of protocol.
         with_members = self._epoch in self._at or (self._last == self._epoch and bool(self._last_ids))
         closed = self._epoch if with_members else None
         self._forget()
@@ -276,7 +279,7 @@ class EpochFold:
         return any(member.instance_id == gone.instance_id for member in self._members.values())
 
     def _replace(self, offset: int, timestamp: datetime, new_id: str) -> Iterator[FoldedGeneration]:
-        """With the last record by which a static member replaces its old id, the generation is given anew."""
+        """Yield the generation again with the last record by which a static member replaces its old id."""
         old_id = self._returned.pop(new_id, None)
         if old_id is None:
             return
@@ -297,7 +300,7 @@ class EpochFold:
 
     def _complete(self, offset: int, timestamp: datetime, epoch: int) -> Iterator[FoldedGeneration]:
         if self._epoch is None:
-            # Compaction has taken the epoch's own record, which was overtaken by a later one.
+            # Compaction has removed the epoch's own record, which a later one superseded.
             self._start(epoch)
             self._starts_late = self._late = True
             self._epoch = epoch
@@ -365,7 +368,7 @@ class EpochFold:
         given: Mapping[str, Mapping[str, tuple[int, ...]]],
         unknown: set[str],
     ) -> str | None:
-        """Why the generation may not be all that it was; None if it is."""
+        """Why the generation may be incomplete; None if it is complete."""
         if self._unreadable:
             return UNREADABLE
         if unknown:
@@ -386,7 +389,7 @@ class EpochFold:
         topics: Mapping[str, frozenset[str]],
         given: Mapping[str, Mapping[str, tuple[int, ...]]],
     ) -> bool:
-        """Whether every partition of every topic is somebody's: then nobody with a share is missing."""
+        """Whether every partition of every topic has an owner: then no member with partitions is missing."""
         for topic in frozenset[str]().union(*topics.values()):
             known = self._catalogue.at(topic, timestamp)
             numbers = [number for shares in given.values() for number in shares.get(topic, ())]
@@ -397,11 +400,12 @@ class EpochFold:
     def _by_name(
         self, partitions: Mapping[str, tuple[int, ...]], unknown: set[str]
     ) -> dict[str, tuple[int, ...]]:
-        """Partitions by topic name; ids that have none of their own go to `unknown`."""
+        """Partitions by topic name; ids without a name of their own are added to `unknown`."""
         by_name = {}
         for topic_id, numbers in partitions.items():
             name = self._catalogue.name_of(topic_id) or self._names.get(topic_id)
-            if name is None or name in by_name:  # twice: of a topic and of the one that was made anew
+            # A name appears twice for a topic, and the one that was created again under its name.
+            if name is None or name in by_name:
                 unknown.add(topic_id)
             else:
                 by_name[name] = numbers
@@ -416,7 +420,7 @@ def _subscribed_topics(
 
 
 def _preferred_assignor(members: Mapping[str, ConsumerGroupMember]) -> str:
-    """The server assignor that most members ask for; of several, the records do not show which it was."""
+    """The server assignor that most members ask for, or all of them joined by "or" in a tie."""
     votes: dict[str, int] = {}
     for member in members.values():
         if member.assignor is not None:
@@ -433,7 +437,7 @@ def _member_record(
     topics: frozenset[str],
     assigned: Mapping[str, tuple[int, ...]],
 ) -> MemberRecord:
-    """The member as one of a generation: these are its topics and its share, by topic name."""
+    """The member of a generation with these topics and these assigned partitions, by topic name."""
     return MemberRecord(
         member_id=member_id,
         instance_id=member.instance_id,

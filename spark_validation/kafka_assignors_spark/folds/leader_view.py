@@ -1,13 +1,13 @@
 """Which topics, with how many partitions, a leader saw when it assigned.
 
-The catalogue says what the cluster had. A leader may have been behind (its metadata were some minutes old
-when partitions were added) or, by moments, ahead of whoever kept the catalogue. A recorded assignment shows
-it: an assignment covers every partition its leader knew of. So of the catalogue's entries that one is taken
-whose partition count the record confirms, next to the one in force at that time.
+The catalogue has the topics of the cluster over time. A leader may have been behind it (its metadata were
+some minutes old when partitions were added) or, by moments, ahead of it. The recorded assignment shows which:
+it covers every partition that its leader knew of. So the view takes the catalogue's entry whose partition
+count the record confirms, and prefers the entry of that time.
 
-Where the catalogue has no answer, the count is taken from the record itself, which is marked as `inferred`,
-and only if the record gives out every number from 0 up; racks are unknown then. Where even that fails there
-is a `problem`.
+Where the catalogue has no such entry, the count is taken from the record itself, and the topic is `inferred`:
+only if the record assigns every number from 0 up, and without racks. If that fails as well, the view has a
+`problem`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def leader_view(
     """What the leader saw that made the assignment `recorded` at `when`, for members with these
     subscriptions.
 
-    A topic of which nobody was given anything is one that the leader did not see.
+    A topic without an assigned partition is one that the leader did not see.
     """
     given: dict[str, set[int]] = {}
     for by_topic in recorded.values():
@@ -54,7 +54,7 @@ def leader_view(
         entry = catalogue.at(name, when)
         if not numbers:
             if entry is not None and entry.partitions:
-                corrected.append(name)  # it exists, and its leader had not heard of it yet
+                corrected.append(name)  # it exists, and the leader did not know it yet
             continue
         covers_all = len(numbers) == max(numbers) + 1 and min(numbers) == 0
         if entry is not None and entry.partitions == len(numbers) and covers_all:

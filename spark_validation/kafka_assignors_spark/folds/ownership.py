@@ -1,8 +1,8 @@
-"""Who owned what, and when: the records of one group as spans of time for each partition.
+"""The owners of each partition over time: the records of one group as spans.
 
-A member is called by its instance id, else by its member id, so that a static member that restarts goes on
-with what it had. What a record gives is held until the next one says otherwise; nobody is said to own
-anything across a record that does not decode or records that are lost, or past the end of a group's life.
+A member is called by its instance id, else by its member id, so that a static member that restarts keeps its
+spans. A member owns what a record assigns until the next record. No span crosses a record that does not
+decode, lost records, or the end of a group's life.
 
 Pure Python without Spark, one record at a time.
 """
@@ -48,7 +48,7 @@ class OwnershipFold:
         """The spans that this record ends."""
         last, self._last = self._last, record
         if last is not None and last.incarnation != record.incarnation:
-            # When the group was deleted is not known; it was there when it was last heard of.
+            # The time of the group's deletion is not known; its last record is the end of the span.
             yield from self._end(last, last.timestamp, {})
         elif last is not None and record.lost:
             yield from self._end(last, last.timestamp, {})
@@ -58,7 +58,7 @@ class OwnershipFold:
             self._held.setdefault(place, (member, record.timestamp))
 
     def finish(self) -> Iterator[Span]:
-        """What was owned when the last record was written."""
+        """The spans that are open at the last record."""
         if self._last is not None:
             yield from self._end(self._last, self._last.timestamp, {})
 
@@ -66,7 +66,7 @@ class OwnershipFold:
         ended = [place for place, (member, _) in self._held.items() if now.get(place) != member]
         for place in ended:
             member, since = self._held.pop(place)
-            # Of a clock that was set back, records may say that it ended before it began.
+            # After a clock was set back, a span may end before it began.
             yield Span(record.group, *place, member, since, max(since, at))
 
 

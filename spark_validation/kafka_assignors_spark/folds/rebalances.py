@@ -1,21 +1,21 @@
-"""The history of one group as a sequence of *logical rebalances*: what had to be decided, and from what.
+"""The history of one group as a sequence of *logical rebalances*: the facts before each, and its outcome.
 
 Records and rebalances are not the same thing:
 
-* Under the cooperative protocol (KIP-429) a partition that changes hands is withheld in one generation and
+* Under the cooperative protocol (KIP-429) a partition that changes owner is withheld in one generation and
   handed over in the next. These generations are one rebalance: it begins with what members had before the
-  first of them, and its outcome is the last one. A hand-over is unfinished while a partition that a live
-  member had is nobody's.
-* A static member that restarts writes its generation again with another member id. Nothing is decided there;
-  what the instance had, it has under its new id.
-* A generation of a KIP-848 group is a rebalance of its own: what members are to have is decided once, and how
-  they come to it is the broker's work.
-* What a member had is what the last record of its group gave it. What it *claims* in its subscription is not
-  used: an eager member claims nothing.
+  first of them, and its outcome is the last one. A hand-over is unfinished while a partition of a live member
+  has no owner.
+* A static member that restarts writes its generation again with another member id. That is no new decision:
+  the instance keeps its partitions under the new id.
+* A generation of a KIP-848 group is a rebalance of its own: the broker computes the target assignment once,
+  and moves the members to it.
+* A member's partitions are those that the last record of its group assigned. Its *claim* in the subscription
+  is not used: an eager member claims nothing.
 
-Some rebalances cannot be judged, because a fact is missing. They are given with the `problem`, and never
-guessed at: the history starts in the middle of the group's life, members own what no record ever gave them
-(records are lost), a hand-over has no end, a member does not decode.
+A rebalance that lacks a fact is not judged; it has the `problem`: the history starts in the middle of the
+group's life, members own partitions that no record assigned to them (records are lost), a hand-over has no
+end, a member does not decode.
 
 Pure Python without Spark; records come one at a time, so a group of a million generations needs the memory
 of a few.
@@ -47,7 +47,8 @@ __all__ = [
 ]
 
 EAGER_STRATEGIES = frozenset({"range", "roundrobin", "sticky"})
-"""Strategies that never run cooperatively. Any other does if its members claim what they have not revoked."""
+"""Strategies that never run cooperatively. Any other strategy does if its members claim partitions that they
+have not revoked."""
 
 HISTORY_STARTS = "the history starts in the middle of the group's life"
 RECORDS_LOST = (
@@ -56,14 +57,14 @@ RECORDS_LOST = (
 DOES_NOT_DECODE = "a member of it does not decode"
 PREDECESSOR_DOES_NOT_DECODE = "a member of the generation before it does not decode"
 _REMEMBERED = 8
-"""Assignments of a member that are kept to judge its claims by."""
+"""The number of past assignments of a member that its claims are compared with."""
 
 UNFINISHED = "its cooperative hand-over has no end in the history"
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """A record of a group that has the place in the group's life that `history.generations` found."""
+    """A generation of a group with its place in the group's life, as `history.generations` finds it."""
 
     group: str
     incarnation: int
@@ -127,13 +128,13 @@ COLUMNS = (
     "value",
     "members",
 )
-"""What `Generation.from_row` reads."""
+"""The columns that `Generation.from_row` reads."""
 
 
 def members_of(row: Any) -> tuple[MemberRecord, ...]:
     """The members of a generation in a row with the columns `value` and `members` of `schemas.FOLDED`.
 
-    Those of a classic generation are decoded here and nowhere else, out of the value of its one record.
+    Members of a classic generation are decoded only here, from the value of its one record.
     """
     if row["members"] is None:
         value = row["value"]
@@ -166,8 +167,8 @@ class Rebalance:
     `members`, `generation`, `offset` and `timestamp` are those of its last generation; `first_generation` is
     its first and `generations` how many were recorded of it. `prior` is what each member of the group had
     before it, by member id, as of `prior_generation`. `recorded` is what production gave each in the end.
-    `skipped` counts the generation numbers in and before it that no record shows. `problem` says why it
-    cannot be judged, None if it can.
+    `skipped` counts the generation numbers in and before it that no record shows. `problem` is the reason why
+    it cannot be judged, or None.
     """
 
     group: str
@@ -204,19 +205,19 @@ def rebalances(records: Iterable[Generation]) -> Iterator[Rebalance | Replacemen
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """Who had what after a record, as of which generation; or the `problem` that keeps it unknown."""
+    """The owners after a record, and their generation; or the `problem` that keeps them unknown."""
 
     members: Mapping[str, TopicPartitions]
     generation: int = NO_GENERATION
     problem: str | None = None
 
 
-_NOBODY = _Held({})
+_NO_OWNERS = _Held({})
 
 
 @dataclass(slots=True)
 class GivenBefore:
-    """What the members of a group were given in its last few records: what shows that records are lost.
+    """The assignments of a group's last few records; a claim beyond them shows that records are lost.
 
     `given` has the assignments by member id, the oldest first.
     """
@@ -224,7 +225,7 @@ class GivenBefore:
     given: dict[str, tuple[TopicPartitions, ...]] = field(default_factory=dict)
 
     def remember(self, record: Generation) -> None:
-        """Note what the record gives; members that are no longer in the group are forgotten."""
+        """Note the assignments of the record, and forget members that have left the group."""
         self.given = {
             member.member_id: (*self.given.get(member.member_id, ()), member.assigned)[-_REMEMBERED:]
             for member in record.members.values()
@@ -234,10 +235,10 @@ class GivenBefore:
         """Whether a record between the last one and this one is missing.
 
         Skipped numbers alone show nothing, unless the records of a KIP-848 group say that they are lost. A
-        member that claims, as of a skipped generation, what no record before it gave it, has got it from a
-        generation that was delivered, and so was recorded. (Claiming what it once had does not count: Java's
-        consumer takes over a generation's number when it joins, before it is given anything, and may not have
-        seen its last assignment when the next join begins.)
+        member that claims, as of a skipped generation, partitions that no earlier record assigned to it
+        received them from a generation that was delivered, and so was recorded. (A claim to earlier
+        partitions does not count: Java's consumer adopts a generation's number when it joins, before its
+        assignment arrives, and may not have seen its last assignment when the next join begins.)
         """
         return record.lost > 0 or any(
             last_generation < member.owned_generation < record.generation
@@ -251,25 +252,25 @@ class GivenBefore:
 class RebalanceFold:
     """Folds the records of one group, in order, into rebalances: `feed` each record, then `finish`.
 
-    The fields are all that it remembers, and what `replay_state` writes: who held what after the last record
-    (`held`) and `before` the rebalance that is open, and the generations of a rebalance that has not come to
-    its end (`open`), of which `lost` says that records in it are missing.
+    The fields are its whole state, which `replay_state` writes: the owners after the last record (`held`) and
+    `before` the open rebalance, the generations of the rebalance that has not ended (`open`), and whether
+    records in it are missing (`lost`).
     """
 
     incarnation: int | None = None
     last: Generation | None = None
-    held: _Held = _NOBODY
-    before: _Held = _NOBODY
+    held: _Held = _NO_OWNERS
+    before: _Held = _NO_OWNERS
     open: list[Generation] = field(default_factory=list)
     lost: bool = False
     given: GivenBefore = field(default_factory=GivenBefore)
 
     def feed(self, record: Generation) -> Iterator[Rebalance | Replacement]:
-        """Whatever this record completes."""
+        """The rebalances and replacements that this record completes."""
         if record.incarnation != self.incarnation:
             yield from self.finish()
             self.incarnation, self.last = record.incarnation, None
-            self.held = _Held({}, problem=HISTORY_STARTS) if record.starts_late else _NOBODY
+            self.held = _Held({}, problem=HISTORY_STARTS) if record.starts_late else _NO_OWNERS
 
         if record.empty:
             yield from self.finish()
@@ -351,7 +352,7 @@ def _were_given(claimed: TopicPartitions, assignments: Sequence[TopicPartitions]
 
 
 def _hand_over_unfinished(record: Generation, held: _Held) -> bool:
-    """Whether a partition that a live member had before this generation is nobody's in it."""
+    """Whether a partition that a live member had before this generation has no owner in it."""
     members = record.members.values()
     if not is_cooperative(record):
         return False
@@ -371,7 +372,7 @@ def _hand_over_unfinished(record: Generation, held: _Held) -> bool:
 
 
 def is_cooperative(record: Generation) -> bool:
-    """Whether members held partitions while they joined, so that the leader withheld what was to move."""
+    """Whether members kept partitions while they joined, so that the leader withheld those that move."""
     if record.protocol in EAGER_STRATEGIES:
         return False
     return any(member.owned and not member.revoked for member in record.members.values())

@@ -1,17 +1,17 @@
-"""One record of `__consumer_offsets`, decoded: what it is, whose it is, and what it says.
+"""One record of `__consumer_offsets`, decoded: its kind, its group and its content.
 
-What the records mean:
+The kinds of records:
 
 * A key of version 2 is a classic group. Its value is one *generation*, written when the leader's assignment
-  arrived. A value without members is an empty group, no value at all (a tombstone) the end of a group:
-  whatever follows under the same name is another incarnation.
+  arrived. A value without members is an empty group, no value at all (a tombstone) the end of a group: later
+  records under the same name are another incarnation.
 * Keys of versions 3 to 8 and 16 belong to groups of the consumer group protocol (KIP-848). Each is about one
   of many facts, and `folds.kip848` makes generations of them. Their relatives (share and streams groups) are
   recognised and counted.
-* Versions 0 and 1 are offset commits, of no interest here.
+* Versions 0 and 1 are offset commits, which the replay ignores.
 
-Nothing raises: a record that does not decode becomes an event that says where it breaks, so that a run over
-a billion records does not die of one.
+No function raises: a record that does not decode becomes an event with the reason, so that one record does
+not end a run over a billion.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ class RecordKind(str, enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class MemberRecord:
-    """A member of a generation. `owned` is its own claim, `assigned` what the leader gave it.
+    """A member of a generation. `owned` is its own claim, `assigned` the leader's assignment.
 
-    `version` is that of its subscription; `revoked` says that it gave up what it claims before it joined.
-    `pattern` is the regular expression and `assignor` the server assignor of a member of KIP-848.
+    `version` is that of its subscription; `revoked` says that it revoked the claimed partitions before it
+    joined. `pattern` is the regular expression and `assignor` the server assignor of a member of KIP-848.
     """
 
     member_id: str

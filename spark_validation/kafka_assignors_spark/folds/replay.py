@@ -1,12 +1,10 @@
 """One group replayed: each of its rebalances, under each strategy, measured.
 
-Two questions are asked of every strategy, and both get the facts that a leader of the strategy would have
-had:
+Each strategy is replayed in two modes, with the facts that a leader of the strategy would have had:
 
-* **one-step**: production had this before the rebalance; what would the strategy have done next?
-* **steady-state**: the strategy had been running since the start; each rebalance begins with its own last
-  assignment. Where a rebalance cannot be judged, the steady state starts again from what production had after
-  it.
+* **one-step**: each rebalance starts from the recorded owners before it.
+* **steady-state**: each rebalance starts from the strategy's own last assignment, as if it had been in use
+  from the start. After a rebalance that cannot be judged, it starts again from the recorded owners.
 
 A strategy that can run cooperatively does. Its rounds are then played out one after the other, each with the
 partitions that members really own at that moment, until nothing is withheld: what is measured is the settled
@@ -46,7 +44,7 @@ __all__ = ["GroupReplay", "Replayed", "replay_group"]
 _DEFAULT_PAUSES = PauseModel()
 
 MOST_ROUNDS = 4
-"""KIP-429 needs two. A strategy that has not settled after four wants something else every time."""
+"""KIP-429 needs two. A strategy that has not settled after four rounds changes its assignment every time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +216,7 @@ class GroupReplay:
             self._state.own = dict.fromkeys(self._strategies, after)
 
     def _least_moved(self, group: Group) -> int | None:
-        """None where nobody asks: a steady-state replay starts from elsewhere."""
+        """None if no row needs it: a steady-state replay has other starting points."""
         return least_moved(group) if self._recorded or Mode.ONE_STEP in self._modes else None
 
     def _paused(self, row: Replayed, group: Group, prior: _Prior, ways: tuple[Consumption, ...]) -> Replayed:
@@ -267,7 +265,7 @@ def _led(
     """The measured row and the settled assignment, or a row that says how the strategy failed."""
     try:
         settled, rounds = settle(strategy, group)
-    except Exception as error:  # anybody's code: whatever it raises is a finding about it, not about us
+    except Exception as error:  # a strategy of the user may raise any error, which is a finding about it
         problem = f"{type(error).__name__}: {error}"
         return replace(row, least_rack_misses=None, problem=problem), None
     least = least_moved(group) if least is None else least
@@ -291,15 +289,15 @@ def _measured(row: Replayed, quality: Quality, least: int, rounds: int) -> Repla
 
 
 class NotSettledError(RuntimeError):
-    """A cooperative strategy goes on moving partitions although nothing changes any more."""
+    """A cooperative strategy still moves partitions although the group does not change any more."""
 
 
 def settle(strategy: Strategy, group: Group) -> tuple[Assignment, int]:
-    """The assignment in which the group comes to rest under the strategy, and the rounds it takes.
+    """The stable assignment of the group under the strategy, and the rounds to it.
 
     A strategy that knows only the eager protocol takes one round, and so does one that stands for an assignor
     of the broker: KIP-848 has one target for the change, towards which every member goes on its own, without
-    a second round for anybody. `group` has what members own before the first.
+    a second round for any member. `group` has what members own before the first.
     """
     if runs_on_broker(strategy):
         return lead(strategy, _with_data(strategy, group), RebalanceProtocol.CONSUMER).assignment, 1
@@ -330,7 +328,7 @@ def _next_round(group: Group, assignment: Assignment) -> Group:
 
 
 def _with_data(strategy: Strategy, group: Group) -> Group:
-    """The group with what each member would have told a leader of this strategy."""
+    """The group with the member data that each member would send to a leader of this strategy."""
     if not isinstance(strategy, SupportsMemberData):
         return group
     members = {}

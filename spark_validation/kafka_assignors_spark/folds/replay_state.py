@@ -1,4 +1,4 @@
-"""What the replay of a group remembers between two chunks, as JSON.
+"""The state of a group's replay between two chunks, as JSON.
 
 The text may lie in a file that another program has changed, so it is read as untrusted: it can hold values of
 the expected types and nothing else, and reading it runs no code and allocates no more than a fixed multiple

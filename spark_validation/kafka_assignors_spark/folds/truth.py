@@ -1,11 +1,10 @@
-"""The accuracy check: does replaying `range` and `roundrobin` give what production's leaders gave?
+"""The accuracy check: does a replay of `range` and `roundrobin` give the recorded assignments?
 
-Both strategies depend on nothing but what the record and the catalogue show, and Java, our own assignors and
-this replay promise the same result. So every recorded generation of theirs is a test case: full equality,
-member by member. For other clients the agreement is counted, and every difference is put to the habits of
-that client (`folds.clients`) and to the possibility that its leader knew other partition counts than the
-catalogue (`leader_view`). A difference is explained only if the strategy gives exactly the recorded
-assignment once that is taken into account.
+Both strategies depend only on facts in the record and the catalogue, and Java, kafka-assignors and this
+replay promise the same result. So every generation that they recorded is a test case: full equality, member
+by member. For other clients the agreement is counted. A difference may come from a habit of that client
+(`folds.clients`), or from a leader that knew other partition counts than the catalogue (`leader_view`). It is
+explained only if the strategy gives exactly the recorded assignment under that assumption.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class CheckedGeneration:
 def check_generation(
     record: Generation, strategy: Strategy, catalogue: Catalogue, leader: str, partition: int
 ) -> CheckedGeneration:
-    """Hold one recorded generation against what `strategy` gives for the same members and topics."""
+    """Compare one recorded generation with the assignment of `strategy` for the same members and topics."""
     led_by = record.members.get(leader)
     client = client_of(led_by.client_id if led_by is not None else "")
     recorded = {member.member_id: _tidy(member.assigned) for member in record.members.values()}
@@ -105,7 +104,8 @@ def _explain(
     recorded: Mapping[str, TopicPartitions],
     client: str,
 ) -> str | None:
-    """The fewest assumptions, in words, under which the strategy gives what is recorded; None if none do."""
+    """The fewest assumptions, in words, under which the strategy gives the recorded assignment; None if there
+    are none."""
     seen = _group(record, view.topics) if view.problem is None else group
     stale = view.problem is None and seen.topics != group.topics
     if stale and _tidy_all(strategy.assign(seen)) == recorded:
@@ -124,7 +124,7 @@ def _explain(
             if _under(habit, strategy, seen, served) == recorded:
                 left_out = len(seen.members) - len(served)
                 also = f"; {habit.words}" if habit.words else ""
-                return f"its leader left {left_out} of {len(seen.members)} members out{also}"
+                return f"its leader ignored {left_out} of {len(seen.members)} members{also}"
     return None
 
 
@@ -160,7 +160,8 @@ def _without_rack(member: Member) -> Member:
 def _some_order(
     strategy: Strategy, group: Group, recorded: Mapping[str, TopicPartitions]
 ) -> tuple[str, ...] | None:
-    """An order of members in which the strategy gives what is recorded. Only small groups are tried."""
+    """An order of members in which the strategy gives the recorded assignment. Only small groups are
+    tried."""
     if math.factorial(len(group.members)) > math.factorial(_MOST_MEMBERS_TO_PERMUTE):
         return None
     for order in itertools.permutations(group.members.values()):

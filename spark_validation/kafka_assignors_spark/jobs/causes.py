@@ -20,7 +20,7 @@ __all__ = ["causes_of", "churn_by_day", "churn_of"]
 
 
 def causes_of(steps: DataFrame, catalogue: Catalogue) -> DataFrame:
-    """Why each generation in `history.steps` came about, as `schemas.CAUSES`."""
+    """The causes of each generation in `history.steps`, as `schemas.CAUSES`."""
 
     class Finder:
         """Spark makes one for every group, and hands it the group's generations in order."""
@@ -51,7 +51,7 @@ def churn_by_day(causes: DataFrame) -> DataFrame:
 
 
 def churn_of(churned: DataFrame) -> tuple[Churn, ...]:
-    """`churn_by_day` together, the commonest cause of each group first."""
+    """The rows of `churn_by_day` over all days, the most frequent cause of each group first."""
     rows = (
         churned.groupBy("group", "cause")
         .agg(F.sum("generations").alias("generations"))

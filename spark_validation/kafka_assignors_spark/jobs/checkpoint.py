@@ -1,4 +1,4 @@
-"""A directory that a replay which was killed goes on from.
+"""A directory from which a replay that was killed continues.
 
 | file | |
 |---|---|
@@ -6,8 +6,9 @@
 | `slice=00000/` … | the slices, as Parquet |
 | `slice=00000/_rows.json` … | written last: how many rows the slice has, and a digest of them |
 
-It may be anywhere that Hadoop can write. Its files are read as untrusted: none of them can run code, and one
-that @@"""
+It may be anywhere that Hadoop can write. Its files are read as untrusted: none of them can run code, and a
+file that no replay writes is refused by name.
+"""
 
 from __future__ import annotations
 
@@ -88,8 +89,8 @@ class Checkpoint:
         return kept
 
     def _sums(self, name: str, kept: DataFrame) -> dict[str, int]:
-        """The number of rows and a digest of them. It takes reading all of the slice, so that what is wrong
-        with a file of it shows here."""
+        """The number of rows and a digest of them. The computation reads the whole slice, so it finds every
+        damaged file."""
         of_rebalance = reduce(or_, (F.col(column).isNull() for column in _NEVER_NULL))
         unknown = ~F.col("strategy").isin(self._strategies) | ~F.col("mode").isin(self._modes)
         of_state = F.col("group").isNull() | F.col("part").isNull()

@@ -1,4 +1,5 @@
-"""Who made groups rebalance, on Spark: `faults` over every group, and what a result says of it."""
+"""The clients and deployments that made groups rebalance, on Spark: `folds.faults` over every group, and the
+result's summary."""
 
 from __future__ import annotations
 
@@ -18,13 +19,13 @@ from kafka_assignors_spark.timestamps import from_micros
 __all__ = ["culprits_of", "find_faults"]
 
 _MOST_CULPRITS = 20
-"""Those of each group who made it rebalance most often; the table `faults` has all."""
+"""Of each group, those that made it rebalance most often; the table `faults` has all."""
 
 _SUMS = ("joins", "leaves", "restarts", "expiries", "generations", "alone")
 
 
 def find_faults(steps: DataFrame, rules: FaultRules) -> DataFrame:
-    """Who made the groups of `history.steps` rebalance, as `schemas.FAULTS`."""
+    """The clients and deployments that made the groups of `history.steps` rebalance, as `schemas.FAULTS`."""
 
     class GroupFaults:
         """Spark makes one for every group, and hands it the group's records in order."""
@@ -45,7 +46,7 @@ def find_faults(steps: DataFrame, rules: FaultRules) -> DataFrame:
 
 
 def culprits_of(faults: DataFrame) -> tuple[Culprit, ...]:
-    """`find_faults` of all days together: of each group those who made it rebalance most often."""
+    """The rows of `find_faults` over all days: of each group, those that made it rebalance most often."""
     who = ("client_id", "client_host", "instance_id")
     ranked = Window.partitionBy("group").orderBy(F.desc("generations"), "kind", "first_timestamp", *who)
     rows = (

@@ -1,8 +1,8 @@
 """From raw records to the history of groups: `raw -> events -> folded -> generations, members, …`.
 
-Every function takes data frames and returns one; `tables` has their columns. Nothing is decided here that a
-later reader could not decide otherwise: a generation keeps its place in the group's life as facts
-(incarnation, numbers skipped), and what they mean for a replay is decided in `rebalances`.
+Every function takes data frames and returns one; `tables` has their columns. This module records facts and
+interprets none: a generation keeps its place in the group's life (incarnation, skipped numbers), and
+`folds.rebalances` decides the meaning for a replay.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ _MOST_SKIPPED = 2**31 - 1
 
 
 def group_records(raw: DataFrame) -> DataFrame:
-    """`raw` without offset commits, told by the first two bytes of the key before Python sees them."""
+    """`raw` without offset commits, which the first two bytes of the key identify, before any row reaches
+    Python."""
     version = F.substring("key", 1, 2)
     commit = version.isin(bytearray(b"\0\0"), bytearray(b"\0\1"))
     return raw.where(F.col("key").isNull() | ~commit)
@@ -58,9 +59,9 @@ def unique(raw: DataFrame) -> DataFrame:
     """One row for each (partition, offset), with the number of `copies` found.
 
     Sinks repeat records after a crash, and archives overlap; those copies are equal. `conflict` says that
-    they are not: then records of two clusters, or of a topic that was created anew, lie in one place. Nobody
-    can tell which is right, so there is no value, and a row for the least key and one, of no copies, for the
-    greatest, so that the groups of both are known to lack something.
+    they differ: the place has records of two clusters, or of a topic that was created again. Neither is known
+    to be right, so the value is null; the least key and the greatest (with no copies) have a row each, so
+    that both groups are known to lack a record.
     """
     contents = F.xxhash64("timestamp", "key", "value")
     conflict = F.col("conflict")
@@ -95,7 +96,7 @@ def decode(records: DataFrame) -> DataFrame:
 
 
 def undecodable(events: DataFrame) -> DataFrame:
-    """Where something does not decode: a whole record, or a member in a generation that is otherwise fine."""
+    """The positions of records that do not decode, and of generations with a member that does not."""
     return events.where(F.col("reason").isNotNull()).select("partition", "offset", "group", "reason")
 
 
@@ -108,19 +109,20 @@ def generations(folded: DataFrame) -> DataFrame:
     """The generations of groups, from `jobs.kip848.fold`, with their place in the life of the group:
 
     * `type` is the protocol of the group: classic, or consumer for that of KIP-848.
-    * `incarnation` counts from 1 the groups that were deleted and made again under the same name, which is
-      seen by the tombstone, by the generation starting over, or by a change of protocol that is no migration.
+    * `incarnation` counts from 1 the groups that were deleted and created again under the same name, which
+      shows by the tombstone, by a generation that starts over, or by a change of protocol that is no
+      migration.
     * `skipped` counts the numbers between this generation and the one recorded before it, and `gap_before`
-      says that there are any. A generation is recorded when its leader's assignment arrives: one that was
-      overtaken by the next join never is, so skipped numbers are not yet lost history. `lost` counts what is:
+      says that there are any. A generation is recorded when its leader's assignment arrives: one that the
+      next join superseded never is, so skipped numbers alone are no lost history. `lost` counts lost records:
       records right before it that do not decode, and epochs of a KIP-848 group, which has a record of each.
     * `starts_late`: the first record seen of this incarnation, of a generation that cannot be its first.
     * `replacement`: the generation of the record before once more, as a restarted static member makes it, or
       a change of protocol.
     * `clock_back`: it is older, by the clock of the broker that wrote it, than the record before it. Offsets
-      decide the order.
+      define the order.
     * `problem`: why members or partitions of a KIP-848 generation may be missing, or that the group is torn;
-      null where nothing is the matter.
+      null if there is no problem.
     """
     order = _in_group()
     continues = F.coalesce("continues", F.lit(False))
@@ -136,7 +138,7 @@ def generations(folded: DataFrame) -> DataFrame:
         .where(~unreadable)
     )
     lost = F.coalesce("lost", F.lit(0)) + F.col("unreadable") - F.lag("unreadable", 1, 0).over(order)
-    # Of a group that is torn nobody knows what came first, so nothing shows in its numbers.
+    # The order of a torn group's records is not known, so its numbers show nothing.
     torn = F.coalesce(F.col("problem") == TORN, F.lit(False))
     anew: Column = ended | other_type | (F.col("generation") < previous)
     starts: Column = ~continues & (previous.isNull() | (~torn & anew))
@@ -231,15 +233,16 @@ def assignments(members: DataFrame) -> DataFrame:
 
 
 def steps(generations: DataFrame, folded: DataFrame) -> DataFrame:
-    """Generations with what `rebalances.members_of` reads their members out of: what a replay and the check
-    read. Empty ones have none.
+    """Generations with the columns that `rebalances.members_of` reads: the input of the replay and the
+    accuracy check. Empty generations have no members.
 
-    This comes last, and on its own: what hundreds of members take fills no window over it.
+    The join is a step of its own, after all windows, so that the bytes of hundreds of members are in no
+    window.
     """
     members = _with_members(folded).select("partition", "offset", "value", "members")
     return generations.join(members, ["partition", "offset"], "left")
 
 
 def of_consumers(steps: DataFrame) -> DataFrame:
-    """The steps of consumer groups alone; an empty group may not say what it is."""
+    """The steps of consumer groups alone; an empty group may have no protocol type."""
     return steps.where((F.col("protocol_type") == CONSUMER_PROTOCOL_TYPE) | F.col("empty"))

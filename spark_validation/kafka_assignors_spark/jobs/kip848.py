@@ -1,7 +1,7 @@
 """KIP-848 groups on Spark: their many records become generations like those of classic groups.
 
 `folds.kip848` does the folding, one record at a time; Spark brings the records of a group together and in
-order. Groups that never were of KIP-848 pass untouched.
+order. Groups that never were KIP-848 groups pass unchanged.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def fold(
 ) -> DataFrame:
     """`schemas.EVENTS` with generations in place of the records of KIP-848 groups, as `schemas.FOLDED`.
 
-    The catalogue names the topics, which the records have by their ids. Whatever there is of a group that is
-    torn has that as its problem. `keep` is given the part that takes time, the generations of KIP-848 groups,
-    for whoever looks at the result more than once.
+    The catalogue names the topics, which the records have by their ids. Every row of a torn group has that as
+    its problem. `keep` receives the costly part, the generations of KIP-848 groups, so that the caller can
+    cache it.
     """
 
     class Folder:
@@ -80,7 +80,7 @@ def fold(
                 continues = self._folder.classic(row["generation"], kind == RecordKind.GENERATION.value)
             yield (*(row[name] for name in _OF_EVENTS), None, CLASSIC, continues, None, 0, None, [], [])
 
-    # Sent to all, so that the values of the others need not be brought together by group.
+    # A broadcast, so that the values of the other groups need no shuffle.
     of_kip848 = F.broadcast(events.where(F.col("kind") == RecordKind.KIP848.value).select("group").distinct())
     classic = events.select(*_OF_EVENTS).join(of_kip848, "group", "left_anti")
     folded = apply_to_groups(
@@ -136,13 +136,14 @@ def _folded_row(row: Any, generation: FoldedGeneration) -> tuple[Any, ...]:
 
 
 def _bytes_of(member: MemberRecord) -> int:
-    """About what the member would take in the value of a classic group."""
+    """The approximate size of the member in the value of a classic group."""
     texts = (member.member_id, member.client_id, member.client_host, *member.topics, *member.assigned)
     return sum(map(len, texts)) + 4 * sum(map(len, member.assigned.values()))
 
 
 def current(events: DataFrame, catalogue: Catalogue) -> DataFrame:
-    """How far members of KIP-848 groups had come and when: each record of it, as `schemas.CURRENT`."""
+    """The progress of members of KIP-848 groups towards their target: one row for each record, as
+    `schemas.CURRENT`."""
 
     class Reader:
         """Spark makes one per task, and hands it one record after the other."""

@@ -58,7 +58,8 @@ def misplaced(events: DataFrame) -> DataFrame:
 
 
 def digest(events: DataFrame) -> int:
-    """The same for the same records in whatever order; for others another, but for a chance of 1 in 2^64."""
+    """A digest that is equal for the same records in any order; for other records it differs, up to a chance
+    of 1 in 2^64."""
     of_record = F.xxhash64("partition", "offset", "timestamp", "copies", "group", "key", "value", "reason")
     row = events.agg(F.bit_xor(of_record)).first()
     assert row is not None  # an aggregate without groups has one row
@@ -71,20 +72,20 @@ def verdicts(replayed: DataFrame) -> DataFrame:
 
 
 def daily(replayed: DataFrame) -> DataFrame:
-    """The same per day, the UTC day of the record, in the column `date`: the table `metrics`."""
+    """The verdicts per UTC day of the record, in the column `date`: the table `metrics`."""
     return _figures(replayed.withColumn("date", day()), "date", "group", "strategy", "mode")
 
 
 def day() -> Column:
-    """The UTC day of `timestamp`, whatever the session's time zone."""
+    """The UTC day of `timestamp`, regardless of the session's time zone."""
     return F.date_from_unix_date(F.floor(F.unix_seconds("timestamp") / 86_400).cast("int"))
 
 
 def _figures(replayed: DataFrame, *keys: str) -> DataFrame:
     """The figures of the rows with the same `keys`.
 
-    A rebalance without all the facts has one row, of what was recorded, and is left out. One in which a
-    strategy failed counts as its failure and in nothing else.
+    A rebalance that lacks a fact has one row, the recorded one, and is left out. A rebalance in which a
+    strategy failed counts only as its failure.
     """
     judged = F.col("problem").isNull()
     spread = F.col("max_load") - F.col("min_load")
@@ -120,7 +121,8 @@ def _figures(replayed: DataFrame, *keys: str) -> DataFrame:
 
 
 def replayed_facts(replayed: DataFrame, modes: tuple[Mode, ...]) -> DataFrame:
-    """One row per group: its logical rebalances, how many could be judged, and why the others could not."""
+    """One row per group: its logical rebalances, the number of judged ones, and the reasons for the
+    others."""
     recorded = replayed.where((F.col("strategy") == RECORDED) & (F.col("mode") == modes[0].value))
     by_reason = (
         recorded.where(F.col("problem").isNotNull())
@@ -144,7 +146,7 @@ def replayed_facts(replayed: DataFrame, modes: tuple[Mode, ...]) -> DataFrame:
 
 
 def group_facts(steps: DataFrame) -> DataFrame:
-    """One row per group: what its records say before anything is replayed."""
+    """One row per group: the facts in its records, before any replay."""
     with_members = ~F.col("empty")
     size = F.when(with_members, F.col("member_count"))
 

@@ -1,4 +1,4 @@
-"""Who owned what, on Spark, of the few groups that a report draws."""
+"""The owners of partitions over time, on Spark, for the few groups that a report draws."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class _GroupOwnership:
 
 
 def drawn_groups(groups: Iterable[GroupSummary], verdicts: Iterable[Verdict]) -> list[str]:
-    """Of the groups that are not too large to be drawn, those of which production moved most."""
+    """The groups with the most recorded moves, of those that are small enough to draw."""
     moved = {verdict.group: verdict.moved for verdict in verdicts if verdict.strategy == RECORDED}
     small = [g.group for g in groups if 0 < g.max_partitions <= _MOST_PARTITIONS and g.group in moved]
     return sorted(small, key=lambda group: (-moved[group], group))[:_MOST_GROUPS]
 
 
 def ownership_of(steps: DataFrame, groups: Iterable[str]) -> tuple[OwnershipSpan, ...]:
-    """Who owned what in the last generations of these groups, of each at most so many spans."""
+    """The spans of ownership in the last generations of these groups, a bounded number for each group."""
     latest = Window.partitionBy("group").orderBy(F.desc("partition"), F.desc("offset"))
     of_groups = (
         steps.where(F.col("group").isin(*groups))

@@ -1,13 +1,13 @@
 """Python between two data frames, without pandas.
 
-Two ways lead there and back:
+There are two ways:
 
 * **Rows.** Python table functions hand over the rows of a group one after the other and in order, and pass
   some 60 thousand rows a second on two cores. A handler is a class with a method `eval(row)` that yields
   tuples, and may have `terminate()` for what is left after the last row. Timestamps cross as microseconds
   (see `timestamps`).
-* **Batches.** Arrow record batches cost next to nothing on their way, and columns that nobody looks at are
-  never turned into Python objects. Spark's `DataFrame.mapInArrow` refuses to start where pandas is not
+* **Batches.** Arrow record batches cost next to nothing on their way, and columns that the function does not
+  read never become Python objects. Spark's `DataFrame.mapInArrow` refuses to start where pandas is not
   installed, although neither it nor what runs in the worker uses pandas (4.0 to 4.3: the check stands in
   `pandas_udf`, which is merely where the function gets its type). So the function gets its type here.
 """
@@ -33,7 +33,7 @@ def apply_to_batches(
     function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     schema: StructType,
 ) -> DataFrame:
-    """What `function` makes of `rows`, which come as record batches in any order and division.
+    """The result of `function` over `rows`, which arrive as record batches in any order and division.
 
     It is called once for each task; the batches it yields have the columns of `schema`.
     """
@@ -49,14 +49,15 @@ def apply_to_batches(
 
 
 def apply_to_rows(rows: DataFrame, handler: type, schema: StructType) -> DataFrame:
-    """What instances of `handler` make of `rows`, in any order and division."""
+    """The result of instances of `handler` over `rows`, in any order and division."""
     return _apply(with_micros(rows).asTable(), handler, schema)
 
 
 def apply_to_groups(
     rows: DataFrame, group: tuple[str, ...], order: tuple[str, ...], handler: type, schema: StructType
 ) -> DataFrame:
-    """What an instance of `handler` makes of the rows that are alike in `group`, in the order of `order`."""
+    """The result of an instance of `handler` over the rows that are equal in `group`, in the order of
+    `order`."""
     return _apply(with_micros(rows).asTable().partitionBy(*group).orderBy(*order), handler, schema)
 
 

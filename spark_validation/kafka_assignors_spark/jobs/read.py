@@ -1,4 +1,4 @@
-"""Where a replay's records and catalogue come from: Parquet of any origin, or a live cluster."""
+"""Reads a replay's records and catalogue: from Parquet of any origin, or from a live cluster."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def recorded_records(spark: SparkSession, path: str) -> DataFrame:
 
 
 def _require_one_cluster(raw: DataFrame, path: str) -> None:
-    """An archive says in each record which cluster it is of, for offsets of two clusters say nothing."""
+    """Refuse an archive with records of two clusters, whose offsets cannot be compared; each record has its
+    cluster id."""
     if "cluster_id" not in raw.columns:
         return
     row = raw.agg(F.min("cluster_id"), F.max("cluster_id")).first()
@@ -68,7 +69,7 @@ def _require_one_cluster(raw: DataFrame, path: str) -> None:
 
 
 def live_records(spark: SparkSession, options: ReplayOptions) -> DataFrame:
-    """The raw records of a live cluster as of now. `ReplayError` within seconds if nobody answers."""
+    """The raw records of a live cluster as of now. `ReplayError` within seconds if no broker answers."""
     assert options.bootstrap_servers is not None
     given = {f"kafka.{name}": value for name, value in options.client_config.items()}
     given["bootstrap.servers"] = options.bootstrap_servers
@@ -77,7 +78,7 @@ def live_records(spark: SparkSession, options: ReplayOptions) -> DataFrame:
     if options.groups is not None:
         given["groups"] = json.dumps(options.groups)
     try:
-        # Asked here once more than Spark will, so that a cluster that does not answer is not a Java stack
+        # One more request than Spark's own, so that the error of an unreachable cluster is no Java stack
         # trace.
         GroupRecordsReader(SourceOptions.parse(given)).partitions()
     except SourceError as error:
@@ -89,7 +90,7 @@ def live_records(spark: SparkSession, options: ReplayOptions) -> DataFrame:
 def catalogue_of(
     spark: SparkSession, options: ReplayOptions, topics: Iterable[str]
 ) -> tuple[Catalogue, tuple[str, ...]]:
-    """The catalogue beside the records, or of the live cluster, and warnings of what it lacks.
+    """The catalogue beside the records, or of the live cluster, and warnings about missing topics.
 
     It is empty for Parquet that has none beside it.
     """
@@ -115,7 +116,7 @@ def catalogue_of(
 
 
 def _parquet(spark: SparkSession, path: str) -> DataFrame | None:
-    """The Parquet at `path`; None if nothing is there, `ReplayError` if something else is."""
+    """The Parquet at `path`; None if the path does not exist, `ReplayError` if it is no Parquet."""
     try:
         return spark.read.parquet(path)
     except SPARK_ERRORS as error:

@@ -2,8 +2,8 @@
 
 Spark brings the records of each group together and in order; `folds.replay` does the rest, one record at a
 time. So groups run in parallel, and no group has to fit into memory. A group may be replayed in chunks, one
-after the other (see `slices`), and then in several *parts* at once: what a strategy does in a steady-state
-replay depends on nothing that another one does.
+after the other (see `slices`), and then in several *parts* at once: strategies in a steady-state replay are
+independent of each other.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ from kafka_assignors_spark.schemas import REPLAYED
 __all__ = ["CHUNK", "ReplayPart", "parts_of", "replay", "replay_chunk", "without_states"]
 
 CHUNK = StructType([*REPLAYED.fields]).add("part", IntegerType()).add("state", BinaryType())
-"""A row of `schemas.REPLAYED`, its `state` null; or the state that a group and part were left in, and nothing
-else."""
+"""A row of `schemas.REPLAYED` with a null `state`; or only the state in which a group and part were left."""
 
 _NO_ROW = (None,) * (len(REPLAYED.fields) - 1)
 
@@ -42,7 +41,7 @@ _REMEDY = "remove the checkpoint and start again"
 
 @dataclass(frozen=True, slots=True)
 class ReplayPart:
-    """A part of the work on a group that can be done without the others."""
+    """A part of the work on a group that is independent of the other parts."""
 
     strategies: tuple[str, ...]
     modes: tuple[Mode, ...]
@@ -50,8 +49,8 @@ class ReplayPart:
 
 
 def parts_of(strategies: Sequence[str], modes: Sequence[Mode]) -> tuple[ReplayPart, ...]:
-    """First the part that does everything, for a group that is replayed by one task; then those that do the
-    same together."""
+    """First the part with all the work, for a group that one task replays; then the parts that share the same
+    work."""
     together = ReplayPart(tuple(strategies), tuple(modes), recorded=True)
     apart = []
     if Mode.ONE_STEP in modes:
@@ -73,14 +72,14 @@ def replay(
 ) -> DataFrame:
     """`history.steps` replayed under each strategy (a name, or `module:attribute`), as `schemas.REPLAYED`.
 
-    The strategies are loaded again where the work is done, from the import path of this process.
+    Each worker loads the strategies again, from the import path of this process.
     """
     chunks = steps.withColumn("part", F.lit(0)).withColumn("last", F.lit(True))
     return without_states(replay_chunk(chunks, None, catalogue, parts_of(strategies, tuple(modes)), pauses))
 
 
 def without_states(chunks: DataFrame) -> DataFrame:
-    """What was replayed, without the states."""
+    """The replayed rows, without the states."""
     return chunks.where(F.col("state").isNull()).drop("part", "state")
 
 
@@ -94,7 +93,8 @@ def replay_chunk(
     """Some consecutive `history.steps` of each group and part, replayed as `CHUNK`.
 
     `part` numbers `parts`, and `last` says that these steps are the last ones of their group. `states` are
-    those in which the steps before left the groups; a state comes out again wherever there is more to come.
+    the states of the groups after the steps before; the result has a new state for each group with more steps
+    to come.
     """
     work, import_path = tuple(parts), tuple(sys.path)
     model = pauses or PauseModel()

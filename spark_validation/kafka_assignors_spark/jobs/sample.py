@@ -1,8 +1,8 @@
-"""The check of the machinery: what Spark computed is what the core computes here, row for row.
+"""The check of the machinery: Spark's rows equal those that plain Python computes, row by row.
 
-A few groups are drawn, their raw records are brought to this process, and replayed by plain Python without
-any of Spark's part: no table function, no window over the history, no slices. Whatever differs is a defect of
-ours and no result.
+The check draws a few groups, collects their raw records, and replays them in plain Python without any of
+Spark's part: no table function, no window over the history, no slices. Every difference is a defect, and an
+error.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def check_sample(
     """Replay these groups here, from `raw` records; `ReplayError` if `replayed` differs."""
     if not groups:
         return SampleCheck((), 0)
-    # Of records that collide only one may be of these groups.
+    # Of colliding records only one may belong to these groups.
     of_groups = F.col("group").isin(*groups)
     places = ["partition", "offset"]
     conflicts = events.where((F.col("reason") == CONFLICT) & of_groups).select(*places).collect()
@@ -88,7 +88,7 @@ def _tidy(row: Any) -> tuple[Any, ...]:
     """The values of a row, those to sort by first."""
     values = {name: row[name] for name in _NAMES}
     values["inferred_topics"] = tuple(values["inferred_topics"] or ())
-    # What a strategy of somebody's raises may say another thing each time, such as where an object lies.
+    # The error text of a user's strategy may differ in each run, for example by the address of an object.
     values["problem"] = values["problem"] and values["problem"].partition(":")[0]
     return (*(values[name] for name in _KEY), values)
 

@@ -1,4 +1,4 @@
-"""A local Spark for a command line: found or refused with one clear line, quiet, and in UTC."""
+"""A Spark session for the command line: quiet, in UTC, or refused with one clear line."""
 
 from __future__ import annotations
 
@@ -32,11 +32,12 @@ _POLL_SECONDS = 0.2
 _SHUFFLE = "spark.sql.shuffle.partitions"
 
 _BATCH, _RECORDS_IN_A_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch", "256"
-"""Spark's 10,000 records in a batch for Python would be gigabytes, where each is of hundreds of members."""
+"""Spark's default of 10,000 records in a batch for Python is gigabytes if each record has hundreds of
+members."""
 
 _FORGETTING, _EACH_OBJECT = "spark.serializer.objectStreamReset", "1"
-"""Java's serializer remembers what it has written. When a kept table goes to the disk, that would be a
-hundred batches of four megabytes for each task."""
+"""Java's serializer keeps references to written objects. When a cached table goes to disk, that is a hundred
+batches of four megabytes for each task."""
 
 
 def java_version() -> str:
@@ -89,13 +90,13 @@ def spark_session(master: str | None, properties_file: str | None = None) -> Ite
 
 @contextlib.contextmanager
 def _small_batches(session: SparkSession) -> Iterator[None]:
-    """The same in a session that somebody else goes on using."""
+    """The same in a session that the caller keeps using."""
     before = session.conf.get(_BATCH)
     session.conf.set(_BATCH, _RECORDS_IN_A_BATCH)
     try:
         yield
     finally:
-        # Whoever has stopped the session meanwhile does not need it.
+        # A session that was stopped in the meantime needs no reset.
         with contextlib.suppress(*SPARK_ERRORS):
             session.conf.set(_BATCH, str(before))
 
@@ -111,8 +112,8 @@ def _start(master: str | None, properties_file: str | None, log: IO[bytes]) -> S
         conf.set("spark.driver.bindAddress", "127.0.0.1").set("spark.driver.host", "127.0.0.1")
     try:
         with _submit_arguments(properties_file):
-            # A process has one JVM, which outlives its sessions. Ctrl-C is for us to handle, and not for its
-            # Python workers.
+            # A process has one JVM, which outlives its sessions. This process handles Ctrl-C, not its Python
+            # workers.
             gateway = SparkContext._gateway or launch_gateway(  # type: ignore[no-untyped-call]
                 conf, {"stdout": log, "stderr": log, "start_new_session": True}
             )
@@ -136,8 +137,8 @@ def _is_local(master: str | None, properties_file: str | None) -> bool:
 
 
 def _choose_python(master: str | None) -> None:
-    """Workers must run on this interpreter: the default is whatever `python3` is on the PATH. On a cluster it
-    may lie elsewhere on each machine, as PYSPARK_PYTHON says."""
+    """Make workers run on this interpreter: the default is the first `python3` on the PATH. On a cluster the
+    path may differ on each machine, and PYSPARK_PYTHON names it."""
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     on_cluster = submitted if master is None else not master.startswith("local")
@@ -147,7 +148,7 @@ def _choose_python(master: str | None) -> None:
 
 @contextlib.contextmanager
 def _callers_sigint() -> Iterator[None]:
-    """PySpark takes Ctrl-C for itself when it starts, and our callers have their own way to end."""
+    """Restore the caller's SIGINT handler, which PySpark replaces when it starts."""
     handler = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -158,7 +159,7 @@ def _callers_sigint() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _submit_arguments(properties_file: str | None) -> Iterator[None]:
-    """Hands the file over as a file: properties may be secrets, and arguments show in a list of processes."""
+    """Pass the properties as a file: they may be secrets, and arguments show in a list of processes."""
     given = os.environ.get("PYSPARK_SUBMIT_ARGS")
     if properties_file is not None:
         file = shlex.quote(properties_file)

@@ -3,10 +3,10 @@
 The work is measured in bytes of records, which grow with members and partitions alike. A group with more than
 `chunk_bytes` of them is a giant: it is cut into chunks of consecutive generations, one for each slice, and
 the state at the end of one is where the next begins. Its chunks run in several parts, the strategies beside
-each other. Every other group lies without_states in one of the slices, told by a hash of its name.
+each other. Every other group is complete in one slice, by a hash of its name.
 
 A slice that is done is kept: in Spark's memory and on its disks, or as Parquet in the directory of a
-checkpoint, which a later run goes on from.
+checkpoint, from which a later run continues.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kafka_assignors_spark.options import Mode
 __all__ = ["InMemorySlices", "Limits", "SliceStore", "in_slices", "plan", "replay_slices"]
 
 _RECORD_BYTES = 100
-"""What a record costs beside its value."""
+"""The cost of a record beside its value, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Limits:
 
 
 class SliceStore(Protocol):
-    """Where slices are kept."""
+    """A place that keeps slices."""
 
     def keep(self, number: int, rows: DataFrame) -> DataFrame:
         """The rows of this slice, computed now if they are not there yet."""
@@ -48,7 +48,7 @@ class SliceStore(Protocol):
 
 
 class InMemorySlices:
-    """A store for as long as this process runs."""
+    """A store that lasts as long as this process."""
 
     def __init__(self, keep: Callable[[DataFrame], DataFrame]) -> None:
         self._keep = keep
@@ -85,8 +85,8 @@ def plan(generations: DataFrame, limits: Limits) -> tuple[DataFrame, int]:
 
 
 def in_slices(steps: DataFrame) -> DataFrame:
-    """`history.steps` of a `plan` in such an order that a slice is found without reading the others: Spark
-    knows of each piece of what it keeps the least and the greatest value."""
+    """`history.steps` of a `plan` in an order in which a slice is found without reading the others: Spark
+    knows the least and the greatest value of each cached batch."""
     return steps.repartition("group").sortWithinPartitions("slice")
 
 

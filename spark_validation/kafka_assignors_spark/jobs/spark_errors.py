@@ -1,4 +1,4 @@
-"""What Spark raises, in one line: of the stack traces of two languages the line that says what is wrong."""
+"""Spark's errors in one line: the line with the cause, out of the stack traces of two languages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of a replay as Parquet, for notebooks of one's own."""
+"""The tables of a replay as Parquet, for the user's own queries."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _WHOLE_GROUPS = ("generations", "causes", "replayed", "faults")
 
 
 def check_folder(folder: str) -> None:
-    """Fail now if `folder` cannot take the tables: it is a file, or holds what no replay has written.
+    """Fail early if `folder` cannot take the tables: it is a file, or has files that no replay writes.
 
-    What lies behind a URL only Spark can tell, when it writes.
+    Only Spark can check a URL, when it writes.
     """
     path = Path(folder)
     if "://" in folder or not path.exists():

@@ -29,7 +29,7 @@ def check(steps: DataFrame, catalogue: Catalogue) -> DataFrame:
     """Every generation in `history.steps` that a leader formed with range or roundrobin, as
     `schemas.CHECKED`.
 
-    The repetition of a generation by a restarted static member is no work of a leader, and left out.
+    The repetition of a generation by a restarted static member is not a leader's work, and is left out.
     """
 
     class Checker:

@@ -1,9 +1,9 @@
-"""A report held against a policy.
+"""Checks a report against a policy.
 
-A rule *holds* if it does in each of its groups, and is *violated* if it is in one. Where a fact is missing it
-is *not judged*, never taken to hold: no group matches, too little of a group was replayed, the strategy
-failed, a figure is unknown. The policy is violated if a rule is; not judged if none is, but one could not be
-judged.
+A rule *holds* if it holds in each of its groups, and is *violated* if it is violated in one. A rule that
+lacks a fact is *not judged*, and does not count as holding: no group matches, too little of a group was
+replayed, the strategy failed, a figure is unknown. The policy is violated if one of its rules is violated; it
+is not judged if no rule is violated and one is not judged.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from kafka_assignors_spark.policy.rules import LEAST, METRICS, Policy, PolicyRul
 __all__ = ["GroupJudgement", "Judgement", "RuleJudgement", "RuleOutcome", "judge"]
 
 _ROUNDING = 1e-9
-"""Sums of seconds and means differ in their last digits with the order in which Spark adds them up."""
+"""The relative tolerance: the last digits of sums and means depend on the order of Spark's additions."""
 
 
 class RuleOutcome(str, enum.Enum):
-    """What became of a rule, from good to bad to unknown."""
+    """The outcome of a rule, from good to bad to unknown."""
 
     HOLDS = "holds"
     VIOLATED = "violated"
@@ -32,7 +32,7 @@ class RuleOutcome(str, enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class GroupJudgement:
-    """A rule in one group: its `value`, between what bounds it has to lie, and why it was not judged."""
+    """A rule in one group: its `value`, the bounds of it, and the reason if it was not judged."""
 
     group: str
     outcome: RuleOutcome
@@ -44,7 +44,7 @@ class GroupJudgement:
 
 @dataclass(frozen=True, slots=True)
 class RuleJudgement:
-    """A rule in all its groups. `reason` says why there are none to judge it by."""
+    """A rule in all its groups. `reason` says why there is no group to judge."""
 
     rule: PolicyRule
     groups: tuple[GroupJudgement, ...]
@@ -68,14 +68,14 @@ class Judgement:
 
 
 class _Missing(Exception):
-    """A fact without which nothing can be said; the message names it."""
+    """A missing fact, without which the rule cannot be judged; the message names it."""
 
 
 def judge(policy: Policy, report: ReplayReport) -> Judgement:
-    """Each rule of the policy, in its order."""
+    """The judgement of each rule of the policy, in its order."""
     truth = None
     if policy.require_truth and not report.truth_holds:
-        truth = "the accuracy check fails: the replay does not repeat what production did"
+        truth = "the accuracy check fails: the replay does not repeat the recorded assignments"
     return Judgement(tuple(_rule(rule, report, truth) for rule in policy.rules))
 
 

@@ -1,7 +1,7 @@
-"""The JSON report of a replay, as far as a policy asks for it.
+"""The part of a replay's JSON report that policies use.
 
-A report is a file that anything may have written to on its way. So its figures are held against each other:
-one that no replay can have written is refused, instead of being judged.
+Other programs may have changed a report. So its figures are compared with each other, and a report that no
+replay can have written is refused, not judged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["ReplayReport", "ReportError", "ReportedGroup", "read_report"]
 _FORMAT = 1
 _SECONDS_A_DAY = 86_400
 _MOST = 2**63 - 1
-"""No figure of a replay is greater: its sums are Spark's."""
+"""The greatest figure of a replay: its sums are Spark's 64-bit integers."""
 
 _ROUNDING = 1e-9
 
@@ -34,12 +34,12 @@ _FIGURES = {
 
 
 class ReportError(ValueError):
-    """What should be a report of a replay is none."""
+    """The document is not the report of a replay."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedGroup:
-    """How much of a group was replayed, and the days from its first record to its last."""
+    """The replayed share of a group, and the days from its first record to its last."""
 
     rebalances: int
     replayed: int
@@ -48,7 +48,8 @@ class ReportedGroup:
 
 @dataclass(frozen=True, slots=True)
 class ReplayReport:
-    """`verdicts` by group, strategy and mode; a figure that is unknown is None. `source` is what was read."""
+    """`verdicts` by group, strategy and mode; an unknown figure is None. `source` is the history that was
+    read."""
 
     source: str
     groups: Mapping[str, ReportedGroup]
@@ -61,8 +62,8 @@ class ReplayReport:
 def read_report(document: Any, where: str = "report") -> ReplayReport:
     """The report in a JSON document, as `replay --json` writes it or `result.to_json` makes it.
 
-    `ReportError` names `where` if it is something else, and the place in it if no replay can have written
-    what it says.
+    `ReportError` names `where` if the document is no report, and the place of a value that no replay can have
+    written.
     """
     if not isinstance(document, Mapping) or not {"options", "groups", "verdicts", "truth"} <= document.keys():
         raise ReportError(f"{where}: not a report of `kafka-assignors replay --json`")
@@ -132,7 +133,7 @@ def _figures(verdict: _Object, group: ReportedGroup) -> Mapping[str, float | Non
 
 @dataclass(frozen=True, slots=True)
 class _Object:
-    """A JSON object whose keys are asked for by type; `path` leads to it."""
+    """A JSON object with a method for each type of value; `path` leads to it."""
 
     values: Mapping[str, Any]
     path: Path

@@ -1,4 +1,4 @@
-"""The JSON report: the whole result, and what the HTML report concludes from it."""
+"""The JSON report: the whole result, and the findings of the HTML report."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from kafka_assignors_spark.result import ReplayResult, to_json
 __all__ = ["FORMAT", "json_report"]
 
 FORMAT = 1
-"""The version of the schema, which docs/command-line.md describes. Keys may be added; any other change
-counts it up.
+"""The version of the schema, which docs/command-line.md describes. New keys leave it as it is; any other
+change increments it.
 """
 
 

@@ -1,7 +1,7 @@
 """The figures of the report, as the plain values that plotly.js draws.
 
 They are built without plotly's Python classes: a figure is data, and importing the classes costs a
-second. Names of groups and strategies are anybody's text, and plotly reads a subset of HTML in text, so
+second. Names of groups and strategies are untrusted text, and plotly reads a subset of HTML in text, so
 every name is escaped here.
 
 `names` are the strategies in the order in which all figures list them, so that each has one colour

@@ -22,7 +22,7 @@ class GroupRecordsReader(DataSourceReader):
         self.options = options
 
     def partitions(self) -> Sequence[OffsetRange]:
-        """The ranges to read as of now; `SourceError` if there is nothing to read or nobody answers."""
+        """The ranges to read as of now; `SourceError` if there is nothing to read or no broker answers."""
         options = self.options
         offsets = Planner(options).offsets()
         ranges: list[OffsetRange] = []

@@ -53,7 +53,8 @@ class GroupRecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         return _offset(self._position)
 
     def latestOffset(self, start: Mapping[str, int] | None = None, limit: object = None) -> dict[str, int]:
-        """Where the next batch ends: at most `maxOffsetsPerBatch` from `start`, whatever Spark's `limit` is.
+        """Where the next batch ends: at most `maxOffsetsPerBatch` from `start`, regardless of Spark's
+        `limit`.
 
         When a batch reaches the end of the log, the next one has to wait for `batchIntervalSeconds`, so that
         it finds something.
