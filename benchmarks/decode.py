@@ -9,7 +9,7 @@ that what else the machine does takes the same from all; shown are the medians o
 are in relation to Java's:
 
 * `java`: Kafka's generated classes and ConsumerProtocol, in a warm JVM;
-* `summary`: what Spark's tasks do with every record of a history (`decoding`);
+* `summary`: what Spark's tasks do with every record of a history (`folds.decode`);
 * `members`: every field of every member (`records.decode_record`), as the replay of a group does.
 
 `--spark` adds the whole stage on `local[1]`, from Parquet on, by the wall clock; `--profile` shows where the
@@ -34,10 +34,10 @@ import pyarrow.parquet as pq
 
 from compat_tests.java.oracle import LineProcess
 from compat_tests.support.jvm import compile_java, java_command
-from kafka_assignors_spark import history
-from kafka_assignors_spark.decoding import RecordDecoder
-from kafka_assignors_spark.records import decode_record
-from kafka_assignors_spark.session import spark_session
+from kafka_assignors_spark.folds.decode import RecordDecoder
+from kafka_assignors_spark.folds.records import decode_record
+from kafka_assignors_spark.jobs import history
+from kafka_assignors_spark.jobs.session import spark_session
 from spark_validation.fleet.life import life
 from spark_validation.fleet.profile import FleetOptions, generations_of_each, profile_of
 

@@ -30,13 +30,13 @@ from kafka_assignors.protocol import (
 )
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_spark.causes import CauseFinder
-from kafka_assignors_spark.faults import FaultFinder, FaultRules
-from kafka_assignors_spark.group_replay import GroupReplay
-from kafka_assignors_spark.rebalances import Generation
-from kafka_assignors_spark.records import decode_members
-from kafka_assignors_spark.result import Mode
-from kafka_assignors_spark.truth import check_generation
+from kafka_assignors_spark.folds.causes import CauseFinder
+from kafka_assignors_spark.folds.faults import FaultFinder, FaultRules
+from kafka_assignors_spark.folds.rebalances import Generation
+from kafka_assignors_spark.folds.records import decode_members
+from kafka_assignors_spark.folds.replay import GroupReplay
+from kafka_assignors_spark.folds.truth import check_generation
+from kafka_assignors_spark.options import Mode
 
 START = datetime(2026, 3, 2, tzinfo=timezone.utc)
 STRATEGIES = ("range", "cooperative-sticky")

@@ -20,7 +20,7 @@ TABLES = Path(sys.argv[1] if len(sys.argv) > 1 else "tables")
 # did.
 
 # %%
-metrics = pq.read_table(TABLES / "metrics", filters=pc.field("mode") == "rollout")
+metrics = pq.read_table(TABLES / "metrics", filters=pc.field("mode") == "steady-state")
 totals = metrics.group_by("strategy").aggregate(
     [("moved", "sum"), ("least_moved", "sum"), ("paused_s", "sum"), ("failed", "sum")]
 )
@@ -38,7 +38,7 @@ replayed = pq.read_table(
     TABLES / "replayed",
     filters=(pc.field("group") == group)
     & (pc.field("strategy") == "recorded")
-    & (pc.field("mode") == "rollout")
+    & (pc.field("mode") == "steady-state")
     & pc.field("problem").is_null(),
 ).sort_by([("paused_s", "descending")])
 print(f"\n{group}")

@@ -17,7 +17,7 @@ from pathlib import Path
 from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
 from kafka_assignors_cli import main as command
 from kafka_assignors_spark.archive import ArchiveOptions, run_archive
-from kafka_assignors_spark.session import spark_session
+from kafka_assignors_spark.jobs.session import spark_session
 from spark_validation.day.broker import SETTINGS, archived, publish
 from spark_validation.fleet import history as fleet
 from spark_validation.fleet.profile import FleetOptions
@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 RECORDED = ROOT / "spark_validation" / "recorded"
 POLICIES = ("policy.toml", "strict-policy.toml")
 WIDTH, HEIGHT = 1280, 900
-SECTIONS = ("verdict", "strategies", "fault", "timeline", "groups", "left-out")
+SECTIONS = ("verdict", "strategies", "causes", "timeline", "groups", "excluded")
 
 
 @dataclass(slots=True)

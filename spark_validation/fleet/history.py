@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_assignors.protocol import group_partition
-from kafka_assignors_spark.instants import to_micros
-from kafka_assignors_spark.table_functions import apply_to_batches
-from kafka_assignors_spark.tables import RAW, TOPICS
+from kafka_assignors_spark.jobs.per_group import apply_to_batches
+from kafka_assignors_spark.schemas import RAW, TOPICS
+from kafka_assignors_spark.timestamps import to_micros
 from spark_validation.fleet.life import life
 from spark_validation.fleet.profile import (
     START,

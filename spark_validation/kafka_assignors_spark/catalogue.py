@@ -1,8 +1,7 @@
 """The catalogue: how many partitions a topic had at a time, and in which racks their replicas were.
 
-A record of a group names partitions by topic and number, and nothing else. What a leader knew of the topics
-when it assigned them has to come from somewhere else: from a table that was kept beside the records, or, for
-a live cluster, from its brokers as they are now.
+A record of a group names only the topic and number of partitions. The leader's knowledge of the topics comes
+from elsewhere: from a table beside the records or, for a live cluster, from the brokers as they are now.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any
 
 from kafka_assignors.group import InvalidGroupError, Topic, quoted
 from kafka_assignors.jsonform import MOST_PARTITIONS
-from kafka_assignors_spark.instants import from_micros, to_micros
+from kafka_assignors_spark.timestamps import from_micros, to_micros
 
 __all__ = ["Catalogue", "CatalogueEntry"]
 
@@ -36,7 +35,7 @@ class CatalogueEntry:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> CatalogueEntry:
-        """The entry in a row of `tables.TOPICS`, `from` in microseconds; null means since ever.
+        """The entry in a row of `schemas.TOPICS`, `from` in microseconds; null means for all earlier times.
 
         `InvalidGroupError` if the row does not describe a topic.
         """
@@ -56,7 +55,7 @@ class CatalogueEntry:
         )
 
     def text(self) -> str:
-        """All that it says, in one line."""
+        """The entry in one line."""
         racks = self.topic.replica_racks
         return json.dumps(
             (
@@ -109,17 +108,17 @@ class Catalogue:
         return self._names.get(topic_id)
 
     def entries(self, topic: str) -> tuple[Topic, ...]:
-        """The topic as it was at one time after the other."""
+        """The topic in each of its entries, in order."""
         return tuple(entry.topic for entry in self._entries.get(topic, ()))
 
     def digest(self) -> str:
-        """The same for the same entries, whatever their order was, and another one for others."""
+        """A digest that is equal for the same entries in any order, and differs for other entries."""
         said = sorted(entry.text() for history in self._entries.values() for entry in history)
         return hashlib.sha256("\n".join(said).encode()).hexdigest()
 
     @classmethod
     def from_rows(cls, rows: Iterable[Mapping[str, Any]]) -> Catalogue:
-        """The catalogue in rows of `tables.TOPICS`, see `CatalogueEntry.from_row`."""
+        """The catalogue in rows of `schemas.TOPICS`, see `CatalogueEntry.from_row`."""
         return cls(map(CatalogueEntry.from_row, rows))
 
 

@@ -1,7 +1,7 @@
 """The whole replay, from a path or a broker to a `ReplayResult`.
 
-`run_replay` strings the tables together (see `tables`), looks at each of them once, and turns what Spark and
-the clients raise into a `ReplayError` of one line.
+`run_replay` connects the tables (see `schemas`), collects each of them once, and turns errors of Spark and
+the clients into a `ReplayError` of one line.
 """
 
 from __future__ import annotations
@@ -10,52 +10,49 @@ import contextlib
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyspark
-from pyspark.sql import DataFrame, Row, SparkSession, Window
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, Row, SparkSession
 
 import kafka_assignors
 from kafka_assignors.strategies.registry import StrategyError, load_strategy
-from kafka_assignors_spark import consumer_groups, history, metrics
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.checkpoint import Checkpoint
-from kafka_assignors_spark.drawn import drawn_groups, ownership_of
-from kafka_assignors_spark.inputs import catalogue_of, live_records, recorded_records
-from kafka_assignors_spark.instants import from_micros
-from kafka_assignors_spark.leaders import MUST_MATCH
-from kafka_assignors_spark.output import check_folder, files_of_groups, write_tables
-from kafka_assignors_spark.rebalances import EAGER_STRATEGIES
-from kafka_assignors_spark.records import CONSUMER
+from kafka_assignors_spark.jobs import history, kip848, metrics
+from kafka_assignors_spark.jobs.causes import causes_of, churn_by_day, churn_of
+from kafka_assignors_spark.jobs.checkpoint import Checkpoint
+from kafka_assignors_spark.jobs.faults import culprits_of, find_faults
+from kafka_assignors_spark.jobs.ownership import drawn_groups, ownership_of
+from kafka_assignors_spark.jobs.read import catalogue_of, live_records, recorded_records
+from kafka_assignors_spark.jobs.sample import check_sample, draw
+from kafka_assignors_spark.jobs.session import java_version, spark_session, task_progress
+from kafka_assignors_spark.jobs.slices import (
+    InMemorySlices,
+    Limits,
+    SliceStore,
+    in_slices,
+    plan,
+    replay_slices,
+)
+from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, one_line
+from kafka_assignors_spark.jobs.summaries import group_summary, timeline_of, verdict_of
+from kafka_assignors_spark.jobs.tables import check_folder, files_of_groups, write_tables
+from kafka_assignors_spark.jobs.truth import check, truth_of
+from kafka_assignors_spark.options import RECORDED, Progress, ReplayError, ReplayOptions
 from kafka_assignors_spark.report.findings import PLOTTED_GROUPS, find_among
 from kafka_assignors_spark.result import (
-    RECORDED,
-    ClientAgreement,
-    Difference,
     GroupSummary,
     HistorySummary,
-    Mode,
-    Progress,
-    ReplayError,
-    ReplayOptions,
     ReplayResult,
     SampleCheck,
     TableFile,
     TimelineRow,
-    TruthCheck,
     UndecodableRecord,
     Verdict,
 )
-from kafka_assignors_spark.sample import check_sample, draw
-from kafka_assignors_spark.session import java_version, spark_session, task_progress
-from kafka_assignors_spark.slices import InMemory, Limits, Shelf, in_slices, plan, replay_slices
-from kafka_assignors_spark.spark_errors import SPARK_ERRORS, one_line
-from kafka_assignors_spark.table_functions import with_micros
-from kafka_assignors_spark.truth import Outcome, check
-from kafka_assignors_spark.whose_fault import churn_of, culprits_of, find_faults
+from kafka_assignors_spark.timestamps import from_micros
 
 __all__ = ["run_replay"]
 
@@ -73,13 +70,6 @@ _MOST_LISTED = 1_000
 _MOST_SHOWN = 5
 """Those that an error names."""
 
-_TIMELINE_REBALANCES = 1_000
-"""The latest rebalances of a group, strategy and mode that become rows of the timeline."""
-
-_TIMELINE_ROWS = 200_000
-"""How many rows these are in all, about: they have to fit into this process. Each series has one at least."""
-
-
 _LIMITS = Limits()
 
 
@@ -89,7 +79,7 @@ def run_replay(
     """Replay a history. `on_progress` is called often, and from another thread while Spark works. `limits`
     say how much of it is replayed at a time.
 
-    Raises `ReplayError` for whatever is wrong with the input, the options or the environment.
+    Raises `ReplayError` for every problem with the input, the options or the environment.
     """
     started = time.monotonic()
     _check(options)
@@ -108,91 +98,151 @@ def run_replay(
             return rows
 
         with phases.tasks(spark):
-            raw = _records(spark, options, keep)
-            events = keep(history.decode(history.unique(raw)))
-            counts = metrics.record_counts(events).collect()[0].asDict()
-            _require_places(events, options)
-            undecodable = _undecodable(events, counts["undecodable"], options)
-            _require_records(spark, options, events, counts)
-            catalogue, warnings = catalogue_of(spark, options, consumer_groups.named_topics(events))
-            folded = consumer_groups.fold(events, catalogue, keep)
-            generations = keep(history.generations(folded))
-            facts = metrics.group_facts(generations).collect()
+            read = _read(spark, options, keep)
         with phases.tasks(spark):
-            planned, slices = plan(history.of_consumers(generations), limits)
-            consumers = keep(in_slices(history.steps(planned, folded)))
-            replayed = replay_slices(
-                consumers,
-                slices,
-                catalogue,
-                options.strategies,
-                options.modes,
-                _shelf(spark, options, limits, events, catalogue, keep),
-                pauses=options.pauses,
-                on_slice=lambda n: phases.detail(f"slice {n + 1} of {slices}" if slices > 1 else ""),
-            )
-            verdicts = tuple(_verdict(row) for row in metrics.verdicts(replayed).collect())
+            consumers, replayed = _replay(spark, options, limits, read, keep, phases)
+            verdicts = tuple(verdict_of(row) for row in metrics.verdicts(replayed).collect())
         with phases.tasks(spark):
-            checked = keep(check(consumers, catalogue))
-            truth = _truth(checked)
-            sample = _sample(raw, events, generations, replayed, catalogue, options)
+            checked = keep(check(consumers, read.catalogue))
+            truth = truth_of(checked)
+            sample = _sample(read, replayed, options)
         with phases.tasks(spark):
-            judged = {row["group"]: row for row in metrics.replayed_facts(replayed, options.modes).collect()}
-            groups = tuple(_group(row, judged.get(row["group"])) for row in facts)
-            _require_rebalances(groups)
-            found = find_among(verdicts, groups, options.strategies)
-            timeline = _timeline(
-                replayed,
-                [finding.group for finding in found[:PLOTTED_GROUPS]],
-                series=len(options.modes) * (1 + len(options.strategies)),
-            )
-            ownership = ownership_of(consumers, drawn_groups(groups, verdicts))
+            groups = _groups(read, replayed, options)
             faults = keep(find_faults(consumers, options.fault_rules))
-            causes = keep(consumer_groups.causes(consumers, catalogue))
-            churned = metrics.churn(causes)
-            churn, culprits = churn_of(churned), culprits_of(faults)
-            files: tuple[TableFile, ...] = ()
-            if options.tables is not None:
-                members = history.members(folded)
-                write_tables(
-                    options.tables,
-                    {
-                        "generations": generations,
-                        "members": members,
-                        "assignments": history.assignments(members),
-                        "current": consumer_groups.current(events, catalogue),
-                        "causes": causes,
-                        "replayed": replayed,
-                        "metrics": metrics.daily(replayed),
-                        "churn": churned,
-                        "faults": faults,
-                        "checked": checked,
-                    },
-                )
-                files = files_of_groups(spark, options.tables)
+            causes = keep(causes_of(consumers, read.catalogue))
+            result = ReplayResult(
+                options=options,
+                history=_history(options, read.counts, groups),
+                groups=groups,
+                verdicts=verdicts,
+                timeline=_timeline(replayed, verdicts, groups, options),
+                ownership=ownership_of(consumers, drawn_groups(groups, verdicts)),
+                churn=churn_of(churn_by_day(causes)),
+                culprits=culprits_of(faults),
+                truth=truth,
+                sample=sample,
+                undecodable=read.undecodable,
+                warnings=read.warnings,
+                files=_write_tables(spark, options, read, replayed, causes, faults, checked),
+                versions=_versions(java),
+                seconds=0.0,
+            )
+    return replace(result, seconds=time.monotonic() - started)
 
-    return ReplayResult(
-        options=options,
-        history=_history(options, counts, groups),
-        groups=groups,
-        verdicts=verdicts,
-        timeline=timeline,
-        ownership=ownership,
-        churn=churn,
-        culprits=culprits,
-        truth=truth,
-        sample=sample,
-        undecodable=undecodable,
-        warnings=warnings,
-        files=files,
-        versions={
-            "kafka-assignors": kafka_assignors.__version__,
-            "pyspark": pyspark.__version__,
-            "python": platform.python_version(),
-            "java": java,
-        },
-        seconds=time.monotonic() - started,
+
+@dataclass(frozen=True, slots=True)
+class _ReadHistory:
+    """The result of the first phase: data frames (see `schemas`), and values collected from them.
+
+    `counts` are those of `metrics.record_counts`, `facts` the rows of `metrics.group_facts`.
+    """
+
+    raw: DataFrame
+    events: DataFrame
+    folded: DataFrame
+    generations: DataFrame
+    catalogue: Catalogue
+    counts: Mapping[str, Any]
+    facts: Sequence[Row]
+    undecodable: tuple[UndecodableRecord, ...]
+    warnings: tuple[str, ...]
+
+
+def _read(
+    spark: SparkSession, options: ReplayOptions, keep: Callable[[DataFrame], DataFrame]
+) -> _ReadHistory:
+    raw = _records(spark, options, keep)
+    events = keep(history.decode(history.unique(raw)))
+    counts = metrics.record_counts(events).collect()[0].asDict()
+    _require_places(events, options)
+    undecodable = _undecodable(events, counts["undecodable"], options)
+    _require_records(spark, options, events, counts)
+    catalogue, warnings = catalogue_of(spark, options, kip848.named_topics(events))
+    folded = kip848.fold(events, catalogue, keep)
+    generations = keep(history.generations(folded))
+    facts = metrics.group_facts(generations).collect()
+    return _ReadHistory(raw, events, folded, generations, catalogue, counts, facts, undecodable, warnings)
+
+
+def _replay(
+    spark: SparkSession,
+    options: ReplayOptions,
+    limits: Limits,
+    read: _ReadHistory,
+    keep: Callable[[DataFrame], DataFrame],
+    phases: _Phases,
+) -> tuple[DataFrame, DataFrame]:
+    """The `history.steps` of consumer groups, and what they give as `schemas.REPLAYED`."""
+    planned, slices = plan(history.of_consumers(read.generations), limits)
+    consumers = keep(in_slices(history.steps(planned, read.folded)))
+    replayed = replay_slices(
+        consumers,
+        slices,
+        read.catalogue,
+        options.strategies,
+        options.modes,
+        _store(spark, options, limits, read, keep),
+        pauses=options.pauses,
+        on_slice=lambda n: phases.detail(f"slice {n + 1} of {slices}" if slices > 1 else ""),
     )
+    return consumers, replayed
+
+
+def _groups(read: _ReadHistory, replayed: DataFrame, options: ReplayOptions) -> tuple[GroupSummary, ...]:
+    judged = {row["group"]: row for row in metrics.replayed_facts(replayed, options.modes).collect()}
+    groups = tuple(group_summary(row, judged.get(row["group"])) for row in read.facts)
+    _require_rebalances(groups)
+    return groups
+
+
+def _timeline(
+    replayed: DataFrame,
+    verdicts: Sequence[Verdict],
+    groups: Sequence[GroupSummary],
+    options: ReplayOptions,
+) -> tuple[TimelineRow, ...]:
+    found = find_among(verdicts, groups, options.strategies)
+    plotted = [finding.group for finding in found[:PLOTTED_GROUPS]]
+    return timeline_of(replayed, plotted, series=len(options.modes) * (1 + len(options.strategies)))
+
+
+def _write_tables(
+    spark: SparkSession,
+    options: ReplayOptions,
+    read: _ReadHistory,
+    replayed: DataFrame,
+    causes: DataFrame,
+    faults: DataFrame,
+    checked: DataFrame,
+) -> tuple[TableFile, ...]:
+    if options.tables is None:
+        return ()
+    members = history.members(read.folded)
+    write_tables(
+        options.tables,
+        {
+            "generations": read.generations,
+            "members": members,
+            "assignments": history.assignments(members),
+            "current": kip848.current(read.events, read.catalogue),
+            "causes": causes,
+            "replayed": replayed,
+            "metrics": metrics.daily(replayed),
+            "churn": churn_by_day(causes),
+            "faults": faults,
+            "checked": checked,
+        },
+    )
+    return files_of_groups(spark, options.tables)
+
+
+def _versions(java: str) -> dict[str, str]:
+    return {
+        "kafka-assignors": kafka_assignors.__version__,
+        "pyspark": pyspark.__version__,
+        "python": platform.python_version(),
+        "java": java,
+    }
 
 
 class _Phases:
@@ -209,7 +259,7 @@ class _Phases:
         self._report(0, 0)
 
     def detail(self, detail: str) -> None:
-        """Where in the phase it is."""
+        """Show this detail with the phase from now on."""
         self._detail = f", {detail}" if detail else ""
 
     @contextlib.contextmanager
@@ -224,7 +274,7 @@ class _Phases:
 
 
 def _check(options: ReplayOptions) -> None:
-    """Whatever can be said without Spark is said at once."""
+    """Refuse invalid options before Spark starts."""
     if (options.path is None) == (options.bootstrap_servers is None):
         raise ReplayError("give either the path of a history or the bootstrap servers of a cluster")
     if not options.strategies:
@@ -263,7 +313,7 @@ def _records(
     spark: SparkSession, options: ReplayOptions, keep: Callable[[DataFrame], DataFrame]
 ) -> DataFrame:
     if options.path is None:
-        # Read once: the log goes on growing, and every look at it would find other records.
+        # Read once: the log keeps growing, and every read would find other records.
         return keep(live_records(spark, options))
     raw = history.group_records(recorded_records(spark, options.path))
     return raw if options.groups is None else history.only_groups(raw, options.groups)
@@ -329,22 +379,21 @@ def _history(
 # The replay and its check
 
 
-def _shelf(
+def _store(
     spark: SparkSession,
     options: ReplayOptions,
     limits: Limits,
-    events: DataFrame,
-    catalogue: Catalogue,
+    read: _ReadHistory,
     keep: Callable[[DataFrame], DataFrame],
-) -> Shelf:
+) -> SliceStore:
     if options.checkpoint is None:
-        return InMemory(keep)
-    # All that a row of a slice depends on. The version of somebody's strategy has to stand for its code.
+        return InMemorySlices(keep)
+    # All that a row of a slice depends on. The version of a user's strategy stands for its code.
     described = {
         "version": kafka_assignors.__version__,
         "history": options.path,
-        "records": metrics.digest(events),
-        "catalogue": catalogue.digest(),
+        "records": metrics.digest(read.events),
+        "catalogue": read.catalogue.digest(),
         "groups": options.groups,
         "strategies": [[name, load_strategy(name).version] for name in options.strategies],
         "modes": [mode.value for mode in options.modes],
@@ -354,60 +403,11 @@ def _shelf(
     return Checkpoint(spark, options.checkpoint, described)
 
 
-def _sample(
-    raw: DataFrame,
-    events: DataFrame,
-    generations: DataFrame,
-    replayed: DataFrame,
-    catalogue: Catalogue,
-    options: ReplayOptions,
-) -> SampleCheck:
-    drawn = draw(history.of_consumers(generations), options.sample_groups, options.sample_seed)
+def _sample(read: _ReadHistory, replayed: DataFrame, options: ReplayOptions) -> SampleCheck:
+    drawn = draw(history.of_consumers(read.generations), options.sample_groups, options.sample_seed)
     strategies = {name: load_strategy(name) for name in options.strategies}
-    return check_sample(raw, events, replayed, drawn, catalogue, strategies, options.modes, options.pauses)
-
-
-# Groups and verdicts
-
-_MAY_BE_UNKNOWN = {"rack_misses", "least_rack_misses", "paused_eager_s", "paused_cooperative_s"}
-
-
-def _group(facts: Row, judged: Row | None) -> GroupSummary:
-    not_replayed: dict[str, int] = {}
-    if judged is not None:
-        not_replayed.update(judged["not_replayed"] or {})
-    elif facts["protocol_type"] not in (CONSUMER, None, ""):
-        not_replayed[f"members of protocol type {facts['protocol_type']!r} are no consumers"] = facts[
-            "generations"
-        ]
-    protocols = tuple(facts["protocols"] or ())
-    classic_protocols = facts["classic_protocols"] or ()
-    cooperative, kip848 = facts["cooperative"], facts["kip848"]
-    eager = not (cooperative or kip848) or EAGER_STRATEGIES.intersection(classic_protocols)
-    return GroupSummary(
-        group=facts["group"],
-        generations=facts["generations"],
-        rebalances=judged["rebalances"] if judged is not None else facts["generations"],
-        replayed_rebalances=judged["replayed_rebalances"] if judged is not None else 0,
-        not_replayed=not_replayed,
-        incarnations=facts["incarnations"],
-        skipped_numbers=facts["skipped_numbers"],
-        clock_jumps=facts["clock_jumps"],
-        protocols=protocols,
-        rebalance_protocols=(("eager",) if eager else ())
-        + (("cooperative",) if cooperative else ())
-        + (("kip-848",) if kip848 else ()),
-        clients=tuple(facts["clients"] or ()),
-        min_members=facts["min_members"] or 0,
-        max_members=facts["max_members"] or 0,
-        topics=tuple(facts["topics"] or ()),
-        max_partitions=(judged["max_partitions"] or 0) if judged is not None else 0,
-        first_timestamp=from_micros(facts["first_timestamp"]),
-        last_timestamp=from_micros(facts["last_timestamp"]),
-        partition=facts["partition"],
-        first_offset=facts["first_offset"],
-        last_offset=facts["last_offset"],
-        inferred_topics=tuple(judged["inferred_topics"]) if judged is not None else (),
+    return check_sample(
+        read.raw, read.events, replayed, drawn, read.catalogue, strategies, options.modes, options.pauses
     )
 
 
@@ -422,64 +422,3 @@ def _require_rebalances(groups: Iterable[GroupSummary]) -> None:
         f"{reason} ({count})" for reason, count in sorted(reasons.items(), key=lambda item: -item[1])
     )
     raise ReplayError(f"nothing to replay: no rebalance has all the facts that a replay needs: {why}")
-
-
-def _verdict(row: Row) -> Verdict:
-    values = row.asDict()
-    values["mode"] = Mode(values["mode"])
-    values["failures"] = tuple(values["failures"])
-    # A strategy that failed every time has no figures.
-    figures: dict[str, Any] = {
-        name: 0 if value is None and name not in _MAY_BE_UNKNOWN else value for name, value in values.items()
-    }
-    return Verdict(**figures)
-
-
-def _timeline(replayed: DataFrame, groups: Sequence[str], series: int) -> tuple[TimelineRow, ...]:
-    """The latest rebalances of these groups, of which each has so many series."""
-    most = max(1, min(_TIMELINE_REBALANCES, _TIMELINE_ROWS // max(1, series * len(groups))))
-    latest_first = Window.partitionBy("group", "strategy", "mode").orderBy(F.desc("offset"))
-    names = [field.name for field in fields(TimelineRow) if field.name != "second_round"]
-    rows = (
-        with_micros(replayed.where(F.col("problem").isNull() & F.col("group").isin(*groups)))
-        .withColumn("age", F.row_number().over(latest_first))
-        .where(F.col("age") <= most)
-        .select(*names, (F.col("rounds") > 1).alias("second_round"))
-        .orderBy("group", "mode", "strategy", "offset")
-    )
-    return tuple(
-        TimelineRow(**{**row, "mode": Mode(row["mode"]), "timestamp": from_micros(row["timestamp"])})
-        for row in (each.asDict() for each in rows.collect())
-    )
-
-
-def _truth(checked: DataFrame) -> TruthCheck:
-    clients: dict[tuple[str, str], list[Row]] = {}
-    for row in metrics.agreement(checked).collect():
-        clients.setdefault((row["client"], row["strategy"]), []).append(row)
-    differing = checked.where(F.col("outcome").isin(Outcome.EXPLAINED.value, Outcome.UNEXPLAINED.value))
-    rows = differing.orderBy("partition", "offset").limit(_MOST_LISTED).drop("outcome").collect()
-    return TruthCheck(
-        clients=tuple(_client(*key, rows) for key, rows in sorted(clients.items())),
-        differences=tuple(Difference(**row.asDict()) for row in rows),
-    )
-
-
-def _client(client: str, strategy: str, rows: Iterable[Row]) -> ClientAgreement:
-    by_outcome: dict[str, int] = {}
-    explained: dict[str, int] = {}
-    for row in rows:
-        by_outcome[row["outcome"]] = by_outcome.get(row["outcome"], 0) + row["count"]
-        if row["explanation"]:
-            explained[row["explanation"]] = row["count"]
-    unchecked = by_outcome.get(Outcome.UNCHECKED.value, 0)
-    return ClientAgreement(
-        client=client,
-        strategy=strategy,
-        must_match=client in MUST_MATCH,
-        checked=sum(by_outcome.values()) - unchecked,
-        matched=by_outcome.get(Outcome.MATCHED.value, 0),
-        unchecked=unchecked,
-        explained=explained,
-        unexplained=by_outcome.get(Outcome.UNEXPLAINED.value, 0),
-    )

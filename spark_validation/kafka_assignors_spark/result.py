@@ -1,24 +1,22 @@
-"""What a replay is asked (`ReplayOptions`), what it answers (`ReplayResult`), and how it fails
-(`ReplayError`).
+"""The result of a replay, as values without Spark.
 
-Values alone, without Spark: the command line, the HTML report and the JSON report are all written from
-these. Times are aware `datetime`s in UTC, counts are partitions or rebalances, ratios are plain fractions.
-`to_json` turns a result into what `json.dumps` takes.
+The command line, the HTML report and the JSON report are all written from these. Times are aware `datetime`s
+in UTC, counts are partitions or rebalances, ratios are plain fractions. `to_json` turns a result into what
+`json.dumps` takes.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from typing import Any
 
-from kafka_assignors.pauses import PauseModel
-from kafka_assignors_spark.faults import FaultKind, FaultRules
+from kafka_assignors_spark.folds.faults import FaultKind
+from kafka_assignors_spark.options import Mode, ReplayOptions
 
 __all__ = [
-    "RECORDED",
     "TABLES",
     "Churn",
     "ClientAgreement",
@@ -26,11 +24,7 @@ __all__ = [
     "Difference",
     "GroupSummary",
     "HistorySummary",
-    "Mode",
     "OwnershipSpan",
-    "Progress",
-    "ReplayError",
-    "ReplayOptions",
     "ReplayResult",
     "SampleCheck",
     "TableFile",
@@ -40,9 +34,6 @@ __all__ = [
     "Verdict",
     "to_json",
 ]
-
-RECORDED = "recorded"
-"""The strategy name that stands for what production did."""
 
 TABLES = (
     "generations",
@@ -59,84 +50,10 @@ TABLES = (
 """The tables that a replay writes as Parquet, a folder each; `tables` has their columns."""
 
 
-class ReplayError(Exception):
-    """A replay that cannot be done as asked: one line that says what is wrong, where, and what to do."""
-
-
-class Mode(str, enum.Enum):
-    """Which of two questions a verdict answers."""
-
-    ONE_STEP = "one-step"
-    """Given what production had before each rebalance, what would the strategy have done next?"""
-
-    ROLLOUT = "rollout"
-    """Had the strategy been running all along, each rebalance starting from its own last assignment?"""
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayOptions:
-    """What to replay. Exactly one of `path` and `bootstrap_servers` is given.
-
-    `path` is a history directory (`raw` or `raw.parquet`, and `topics.parquet`) or any Parquet with the
-    columns partition, offset, timestamp, key and value. `strategies` are names or `module:attribute`.
-    `groups` restricts the replay to these groups, None means all. With `strict` a record that does not
-    decode is an error.
-
-    `client_config` are librdkafka properties for a live broker (security and the like), `timeout_seconds`
-    the longest wait for it. `master` is Spark's, `spark_config` a file of properties for a session that is
-    started.
-
-    `checkpoint` is a directory, anywhere that Spark can write, in which the replay keeps what is done, and
-    from which it goes on after it was killed. `sample_groups` is how many groups are replayed once more
-    without Spark, drawn with `sample_seed`; 0 does without.
-
-    `pauses` are the parameters of the model of pauses, `fault_rules` the thresholds of who is at fault.
-    `tables` is a folder that the tables are written into as Parquet.
-    """
-
-    path: str | None = None
-    bootstrap_servers: str | None = None
-    strategies: tuple[str, ...] = (
-        "range",
-        "roundrobin",
-        "sticky",
-        "cooperative-sticky",
-        "rack-aware-sticky",
-    )
-    modes: tuple[Mode, ...] = (Mode.ONE_STEP, Mode.ROLLOUT)
-    groups: tuple[str, ...] | None = None
-    strict: bool = False
-    topic: str = "__consumer_offsets"
-    client_config: Mapping[str, str] = field(default_factory=dict)
-    timeout_seconds: float = 10.0
-    master: str | None = None
-    spark_config: str | None = None
-    checkpoint: str | None = None
-    sample_groups: int = 3
-    sample_seed: int = 0
-    pauses: PauseModel = field(default_factory=PauseModel)
-    fault_rules: FaultRules = field(default_factory=FaultRules)
-    tables: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """One report of how far a replay has come.
-
-    `phase` is a short lower-case phrase ("reading the history"), `number` of `phases` counts phases from 1.
-    `done` of `total` are the tasks of the phase so far; `total` is 0 while it is not known.
-    """
-
-    phase: str
-    number: int
-    phases: int
-    done: int = 0
-    total: int = 0
-
-
 @dataclass(frozen=True, slots=True)
 class UndecodableRecord:
-    """A record of the topic that could not be read: where it lies, whose it is if that is known, and why."""
+    """A record of the topic that could not be read: its position, its group if that is known, and the
+    reason."""
 
     partition: int
     offset: int
@@ -212,20 +129,20 @@ class GroupSummary:
 class Verdict:
     """How one strategy did on one group in one mode. `docs/replay.md` defines each figure.
 
-    `moved` sums the partitions that went from one live member to another; `least_moved` the fewest moves
-    that any optimally balanced assignment would have needed from the same starting points. A `moved` below
-    it is bought with worse balance. `stickiness` is the share of the partitions that could have stayed that
-    did, 1.0 if none could. The three balance figures are means over the rebalances of each assignment's own
-    figure, the `worst_` one is the largest. `second_rounds` counts the rebalances after which the
-    cooperative protocol needs another round to hand partitions over; it is 0 for a strategy that runs
-    eagerly. `rack_misses` sums the partitions that a member consumes from another rack after each rebalance,
-    `least_rack_misses` the fewest of any optimally balanced assignment, whatever it moves; both are None
-    where no racks are known. `vacated` sums the partitions whose owner had left.
+    `moved` sums the partitions that went from one live member to another; `least_moved` the fewest moves that
+    any optimally balanced assignment would have needed from the same starting points. A `moved` below it
+    means worse balance. `stickiness` is the share of the partitions that could have stayed that did, 1.0 if
+    none could. The three balance figures are means over the rebalances of each assignment's own figure, the
+    `worst_` one is the largest. `second_rounds` counts the rebalances after which the cooperative protocol
+    needs another round to hand partitions over; it is 0 for a strategy that runs eagerly. `rack_misses` sums
+    the partitions that a member consumes from another rack after each rebalance, `least_rack_misses` the
+    fewest of any optimally balanced assignment, regardless of its moves; both are None where no racks are
+    known. `vacated` sums the partitions whose owner had left.
 
-    The paused partition-seconds are what a model says (`kafka_assignors.pauses`), not a measurement:
-    `paused_s` under the protocol with which the strategy was replayed, the others had it run under that one,
-    None where it cannot. `failed` counts rebalances where the strategy raised or returned an invalid
-    assignment, `failures` gives the first few reasons.
+    The paused partition-seconds come from a model (`kafka_assignors.pauses`), not a measurement: `paused_s`
+    for the protocol of the replay, the others for that protocol, None where the strategy cannot run under it.
+    `failed` counts rebalances where the strategy raised or returned an invalid assignment, `failures` gives
+    the first few reasons.
     """
 
     group: str
@@ -281,10 +198,10 @@ class TimelineRow:
 
 @dataclass(frozen=True, slots=True)
 class OwnershipSpan:
-    """Who owned a partition, from when to when, as recorded. `member` is its instance id, else its member id.
+    """The recorded owner of a partition from `begin` to `end`. `member` is its instance id, else its member
+    id.
 
-    They are there for the groups that moved most, if they are not too large to be drawn, and for the end of
-    their history.
+    There are spans for the groups that moved most and are small enough to draw, for the end of their history.
     """
 
     group: str
@@ -306,9 +223,9 @@ class Churn:
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """Somebody whose comings and goings made a group rebalance, or the group's deployments.
+    """A client whose joins and leaves made a group rebalance, or the group's deployments.
 
-    See `kafka_assignors_spark.faults` for what each `kind` means and how it is told. `client_id`,
+    See `kafka_assignors_spark.folds.faults` for the meaning of each `kind`. `client_id`,
     `client_host`, `instance_id` and the last `member_id` are None of deployments. `episodes` counts them, or
     the days on which there was one; `members` is how many members they replaced at most.
     """
@@ -333,9 +250,9 @@ class Culprit:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A recorded generation whose assignment is not what the strategy of that name gives here.
+    """A recorded generation whose assignment differs from the replayed one.
 
-    `explanation` is None where the evidence does not tell why; `detail` shows the first members that differ.
+    `explanation` is None where the evidence shows no reason; `detail` shows the first members that differ.
     """
 
     group: str
@@ -353,8 +270,9 @@ class ClientAgreement:
     """Recorded generations of one strategy led by one kind of client, and how many the replay repeats
     exactly.
 
-    `must_match` is True where full equality is promised: the Java client, and our own assignors. `unchecked`
-    counts generations without a usable catalogue entry. `explained` counts the differences by explanation.
+    `must_match` is True where full equality is promised: for the Java client and for kafka-assignors.
+    `unchecked` counts generations without a usable catalogue entry. `explained` counts the differences by
+    explanation.
     """
 
     client: str
@@ -369,14 +287,14 @@ class ClientAgreement:
 
 @dataclass(frozen=True, slots=True)
 class TruthCheck:
-    """Whether replaying `range` and `roundrobin` gives what production's leaders gave."""
+    """Whether a replay of `range` and `roundrobin` gives the recorded assignments."""
 
     clients: tuple[ClientAgreement, ...]
     differences: tuple[Difference, ...]
 
     @property
     def holds(self) -> bool:
-        """Every checked generation whose leader must match does, or differs for a reason that is shown."""
+        """Every checked generation whose leader must match does, or has an explanation for the difference."""
         return all(client.unexplained == 0 for client in self.clients if client.must_match)
 
 
@@ -401,9 +319,9 @@ class TableFile:
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """The whole answer. `warnings` say what could not be read, and what follows. `files` say where the rows
-    of each group are, if tables were asked for; `versions` names what produced it (kafka-assignors, pyspark,
-    python, java)."""
+    """The whole result. `warnings` say what could not be read, and the consequences. `files` say where the
+    rows of each group are, if tables were asked for; `versions` names what produced it (kafka-assignors,
+    pyspark, python, java)."""
 
     options: ReplayOptions
     history: HistorySummary

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
-from kafka_assignors_spark.faults import FaultKind
+from kafka_assignors_spark.folds.faults import FaultKind
+from kafka_assignors_spark.options import RECORDED, Mode, ReplayOptions
 from kafka_assignors_spark.result import (
-    RECORDED,
     Churn,
     ClientAgreement,
     Culprit,
     Difference,
     GroupSummary,
     HistorySummary,
-    Mode,
     OwnershipSpan,
-    ReplayOptions,
     ReplayResult,
     SampleCheck,
     TableFile,
@@ -39,7 +37,7 @@ _START = datetime(2026, 3, 1, 12, 0, tzinfo=timezone.utc)
 def verdict(
     group: str,
     strategy: str,
-    mode: Mode = Mode.ROLLOUT,
+    mode: Mode = Mode.STEADY_STATE,
     *,
     moved: int = 0,
     least_moved: int = 0,

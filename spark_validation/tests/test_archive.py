@@ -25,7 +25,7 @@ from kafka_assignors_spark.archive import (
 )
 from kafka_assignors_spark.archive.run import Run
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.result import ReplayError, ReplayOptions
+from kafka_assignors_spark.options import ReplayError, ReplayOptions
 from spark_validation.tests.archived_topic import ArchivedTopic
 from spark_validation.tests.groups import Log, member
 

@@ -12,17 +12,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kafka_assignors.group import Topic
 from kafka_assignors_spark.archive.catalogue_log import CatalogueLog, changed
-from kafka_assignors_spark.archive.folder import Folder
+from kafka_assignors_spark.archive.directory import Directory
 from kafka_assignors_spark.archive.lag import Lag
-from kafka_assignors_spark.archive.ledger import Entry, Ledger
+from kafka_assignors_spark.archive.ledger import Ledger, LedgerEntry
 from kafka_assignors_spark.archive.manifest import MANIFEST, Manifest, agree
 from kafka_assignors_spark.archive.result import ArchiveError, Counts
 from kafka_assignors_spark.archive.writer import BatchWriter, batch_name, remove_files_of
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_spark.cluster import LiveTopic
+from kafka_assignors_spark.jobs.per_group import with_micros
+from kafka_assignors_spark.schemas import REPORTED, TOPICS
 from kafka_assignors_spark.source import RangeReport
-from kafka_assignors_spark.table_functions import with_micros
-from kafka_assignors_spark.tables import REPORTED, TOPICS
+from kafka_assignors_spark.source.cluster import LiveTopic
 
 MIDNIGHT = datetime(2026, 3, 2, tzinfo=timezone.utc)
 Row = tuple[int, int, datetime, bytes, "bytes | None"]
@@ -46,10 +46,10 @@ def batch(
     return spark.createDataFrame(data, REPORTED)
 
 
-def begun(folder: Folder) -> Ledger:
+def begun(folder: Directory) -> Ledger:
     ledger = Ledger(folder)
     if ledger.latest is None:
-        ledger.append(Entry(0, {0: 0, 1: 0}))
+        ledger.append(LedgerEntry(0, {0: 0, 1: 0}))
     return ledger
 
 
@@ -64,7 +64,7 @@ class Killed(Exception):
     """What stands for the end of a process."""
 
 
-class Mortal(Folder):
+class Mortal(Directory):
     """A folder of a process that is killed before it makes its n-th change."""
 
     changes_left = 0
@@ -91,20 +91,20 @@ def test_a_batch_arrives_once_wherever_the_first_attempt_ends(spark: SparkSessio
     rows = batch(spark).cache()
     for changes in range(20):
         path = tmp_path / str(changes)
-        begun(Folder(spark, str(path)))
+        begun(Directory(spark, str(path)))
         dying = Mortal(spark, str(path))
         dying.changes_left = changes
         try:
             BatchWriter(dying, Ledger(dying), "cluster").write(rows)
         except Killed:
-            folder = Folder(spark, str(path))
+            folder = Directory(spark, str(path))
             BatchWriter(folder, Ledger(folder), "cluster").write(rows)
         assert archived(path) == sorted(ROWS)
         assert {file.parent.name for file in path.glob("raw/*/*.parquet")} == {
             "date=2026-03-01",
             "date=2026-03-02",
         }
-        latest = Ledger(Folder(spark, str(path))).latest
+        latest = Ledger(Directory(spark, str(path))).latest
         assert latest is not None
         assert (latest.batches, latest.next, latest.counts.offsets) == (1, {0: 10, 1: 4}, 14)
         if dying.changes_left:
@@ -114,14 +114,14 @@ def test_a_batch_arrives_once_wherever_the_first_attempt_ends(spark: SparkSessio
 
 
 def test_a_batch_that_is_there_is_not_written_again(spark: SparkSession, tmp_path: Path) -> None:
-    folder = Folder(spark, str(tmp_path))
+    folder = Directory(spark, str(tmp_path))
     writer = BatchWriter(folder, begun(folder), "cluster")
     writer(batch(spark), 0)
     files = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.parquet")}
     writer(batch(spark), 0)
     writer(batch(spark, (), ()), 1)
     assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.parquet")} == files
-    assert Ledger(folder).latest == Entry(
+    assert Ledger(folder).latest == LedgerEntry(
         1, {0: 10, 1: 4}, Counts(14, {2: 3}, 10, 0, 1, 1), 1_772_323_200_000
     )
     # Offset commits alone move the archive on, and make no file.
@@ -133,7 +133,7 @@ def test_a_batch_that_is_there_is_not_written_again(spark: SparkSession, tmp_pat
 
 
 def test_a_batch_that_does_not_follow_the_archive_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    folder = Folder(spark, str(tmp_path))
+    folder = Directory(spark, str(tmp_path))
     writer = BatchWriter(folder, begun(folder), "cluster")
     with pytest.raises(ArchiveError, match=r"goes on at offsets {0: 5}, and the archive at {0: 0}"):
         writer(batch(spark, [RangeReport(0, 5, 10, 0, 0, {2: 1}, 0, 0, None)]), 0)
@@ -142,7 +142,7 @@ def test_a_batch_that_does_not_follow_the_archive_is_refused(spark: SparkSession
 
 
 def test_a_record_without_a_time_has_a_date_all_the_same(spark: SparkSession, tmp_path: Path) -> None:
-    folder = Folder(spark, str(tmp_path))
+    folder = Directory(spark, str(tmp_path))
     never = datetime(1970, 1, 1, tzinfo=timezone.utc) - timedelta(milliseconds=1)
     BatchWriter(folder, begun(folder), "cluster").write(batch(spark, rows=[(0, 3, never, b"\0\2a", b"")]))
     assert [file.parent.name for file in tmp_path.glob("raw/*/*.parquet")] == ["date=1969-12-31"]
@@ -160,25 +160,25 @@ def test_files_that_nobody_would_complete_are_removed(tmp_path: Path, spark: Spa
         (tmp_path / "raw" / date).mkdir(parents=True)
         for name in ("0000000003-aa.parquet", "0000000004-bb.parquet"):
             (tmp_path / "raw" / date / name).touch()
-    remove_files_of(Folder(spark, str(tmp_path)), 4)
+    remove_files_of(Directory(spark, str(tmp_path)), 4)
     assert {file.name for file in tmp_path.glob("raw/*/*.parquet")} == {"0000000003-aa.parquet"}
 
 
 def test_an_archive_can_lie_in_any_file_system_of_hadoop(spark: SparkSession, tmp_path: Path) -> None:
     spark.conf.set("fs.viewfs.mounttable.depot.link./data", tmp_path.as_uri())
-    folder = Folder(spark, "viewfs://depot/data/groups")
+    folder = Directory(spark, "viewfs://depot/data/groups")
     assert agree(folder, Manifest("c", "t", "i", 2)) is False
     BatchWriter(folder, begun(folder), "c").write(batch(spark))
-    assert agree(Folder(spark, "viewfs://depot/data/groups"), Manifest("c", "t", "i", 2)) is True
+    assert agree(Directory(spark, "viewfs://depot/data/groups"), Manifest("c", "t", "i", 2)) is True
     assert archived(tmp_path / "groups") == sorted(ROWS)
 
 
 def test_a_ledger_keeps_its_latest_entries(spark: SparkSession, tmp_path: Path) -> None:
-    folder = Folder(spark, str(tmp_path))
+    folder = Directory(spark, str(tmp_path))
     ledger = begun(folder)
     for number in range(1, 9):
-        ledger.append(Entry(number, {0: number}))
-    assert Ledger(folder).latest == Entry(8, {0: 8})
+        ledger.append(LedgerEntry(number, {0: number}))
+    assert Ledger(folder).latest == LedgerEntry(8, {0: 8})
     assert len(list(tmp_path.glob("_archive/ledger/0*.json"))) == 5
 
 
@@ -194,7 +194,7 @@ def test_a_ledger_keeps_its_latest_entries(spark: SparkSession, tmp_path: Path) 
 def test_an_archive_of_something_else_is_refused(
     spark: SparkSession, tmp_path: Path, found: Manifest, message: str
 ) -> None:
-    folder = Folder(spark, str(tmp_path))
+    folder = Directory(spark, str(tmp_path))
     agree(folder, Manifest("c", "t", "i", 2))
     with pytest.raises(ArchiveError, match=message):
         agree(folder, found)
@@ -202,7 +202,7 @@ def test_an_archive_of_something_else_is_refused(
 
 def test_a_folder_that_is_no_archive_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "raw.parquet").touch()
-    folder = Folder(spark, str(tmp_path))
+    folder = Directory(spark, str(tmp_path))
     with pytest.raises(ArchiveError, match=r"raw\.parquet is there already, and no archive\.json"):
         agree(folder, Manifest("c", "t", "i", 2))
     for text, message in (('{"format": 2}', "format 2, and this version knows 1"), ("{", "not the manifest")):
@@ -230,7 +230,7 @@ def test_a_topic_has_changed_if_its_id_partitions_or_racks_have() -> None:
 
 
 def test_the_catalogue_has_a_row_for_every_change_and_no_other(spark: SparkSession, tmp_path: Path) -> None:
-    folder = Folder(spark, str(tmp_path))
+    folder = Directory(spark, str(tmp_path))
     later = MIDNIGHT + timedelta(hours=1)
     log = CatalogueLog(spark, folder)
     assert log.note([live("t", [{"a"}]), live("u", [set()])], MIDNIGHT) == 2

@@ -13,11 +13,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_assignors_cli.replay_tables import print_replay
-from kafka_assignors_spark.folded import TORN
+from kafka_assignors_spark.folds.generations import TORN
+from kafka_assignors_spark.folds.rebalances import RECORDS_LOST
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.rebalances import RECORDS_LOST
+from kafka_assignors_spark.options import RECORDED, ReplayOptions
 from kafka_assignors_spark.report import html_report, json_report
-from kafka_assignors_spark.result import RECORDED, ReplayOptions, ReplayResult
+from kafka_assignors_spark.result import ReplayResult
 from spark_validation.tests.groups import Log, member, write_history
 
 ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]}
@@ -167,7 +168,7 @@ def test_the_terminal_and_the_report_say_all_of_it(
     page = " ".join(html_report(replayed.result).split())
     for words in (f"3 rebalances not replayed: {RECORDS_LOST}", f"3 rebalances not replayed: {TORN}"):
         assert words in printed
-    for words in (RECORDS_LOST, TORN, "made again", "gone", "set back"):
+    for words in (RECORDS_LOST, TORN, "created again", "gone", "set back"):
         assert words in printed
         assert words in page
     assert "2 records found more than once" in page

@@ -8,10 +8,10 @@ import pytest
 
 from kafka_assignors.group import Topic
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_spark.causes import Cause, CauseFinder
-from kafka_assignors_spark.folded import Fact
-from kafka_assignors_spark.rebalances import Generation
-from kafka_assignors_spark.records import MemberRecord
+from kafka_assignors_spark.folds.causes import Cause, CauseFinder
+from kafka_assignors_spark.folds.generations import Kip848Fact
+from kafka_assignors_spark.folds.rebalances import Generation
+from kafka_assignors_spark.folds.records import MemberRecord
 from spark_validation.tests.groups import START, Partitions
 from spark_validation.tests.test_rebalances import generation, had
 
@@ -85,7 +85,7 @@ def test_a_member_that_asks_for_other_topics_changed_its_subscription() -> None:
 def test_a_pattern_is_told_from_a_subscription_by_names() -> None:
     before = of_broker(generation(2, subscribed(A, "orders", pattern=".*s")))
     same = subscribed(A, "orders", "payments", pattern=".*s")
-    resolved = (Fact.PATTERN_RESOLVED, ".*s")
+    resolved = (Kip848Fact.PATTERN_RESOLVED, ".*s")
     assert causes(before, of_broker(generation(3, same), resolved)) == (Cause.PATTERN,)
     assert causes(before, of_broker(generation(3, same))) == (Cause.SUBSCRIPTION,)
     other = of_broker(generation(3, subscribed(A, "orders", pattern="o.*")))
@@ -129,7 +129,7 @@ def test_another_leader_is_a_cause_while_the_old_one_is_there() -> None:
 
 def test_a_group_that_changes_its_protocol_migrates() -> None:
     classic = generation(5, A, B)
-    same = of_broker(replace(classic, replacement=True), (Fact.MIGRATED, "classic to consumer"))
+    same = of_broker(replace(classic, replacement=True), (Kip848Fact.MIGRATED, "classic to consumer"))
     assert causes(classic, same) == (Cause.MIGRATION,)
     back = replace(classic, replacement=True)
     assert causes(of_broker(classic), back) == (Cause.MIGRATION,)
@@ -140,7 +140,7 @@ def test_a_group_that_changes_its_protocol_migrates() -> None:
 
 @pytest.mark.parametrize(
     ("fact", "cause"),
-    [(Fact.EXPIRED, Cause.EXPIRY), (Fact.REBALANCE_TIMEOUT, Cause.POLL_INTERVAL)],
+    [(Kip848Fact.EXPIRED, Cause.EXPIRY), (Kip848Fact.REBALANCE_TIMEOUT, Cause.POLL_INTERVAL)],
 )
 def test_a_departure_is_more_where_the_records_show_more(fact: str, cause: Cause) -> None:
     before = of_broker(generation(2, A, B))
@@ -152,11 +152,11 @@ def test_a_departure_is_more_where_the_records_show_more(fact: str, cause: Cause
 
 def test_topics_that_changed_without_more_partitions_are_a_cause_of_their_own() -> None:
     before = of_broker(generation(2, A, B))
-    changed = (Fact.TOPICS_CHANGED, "")
+    changed = (Kip848Fact.TOPICS_CHANGED, "")
     assert causes(before, of_broker(generation(3, A, B), changed)) == (Cause.TOPICS,)
     grown = of_broker(generation(3, A, had("b", MORE)), changed)
     assert causes(before, grown) == (Cause.PARTITIONS_ADDED,)
-    listed = of_broker(generation(3, A, B), (Fact.PARTITIONS_ADDED, "orders"))
+    listed = of_broker(generation(3, A, B), (Kip848Fact.PARTITIONS_ADDED, "orders"))
     assert causes(before, listed, catalogue=Catalogue(())) == (Cause.PARTITIONS_ADDED,)
 
 

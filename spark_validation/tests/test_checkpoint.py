@@ -18,19 +18,19 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_assignors.group import Topic
-from kafka_assignors_spark import consumer_groups, history
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_spark.checkpoint import Checkpoint
-from kafka_assignors_spark.inputs import recorded_records
-from kafka_assignors_spark.replay import PIECE
-from kafka_assignors_spark.result import Mode, ReplayError
-from kafka_assignors_spark.slices import Limits, plan, replay_slices
-from kafka_assignors_spark.spark_errors import SPARK_ERRORS, one_line
+from kafka_assignors_spark.jobs import history, kip848
+from kafka_assignors_spark.jobs.checkpoint import Checkpoint
+from kafka_assignors_spark.jobs.read import recorded_records
+from kafka_assignors_spark.jobs.replay import CHUNK
+from kafka_assignors_spark.jobs.slices import Limits, plan, replay_slices
+from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, one_line
+from kafka_assignors_spark.options import Mode, ReplayError
 from spark_validation.tests.groups import Log, member, write_history
 
 NAMES = ("range", "sticky")
-MODES = (Mode.ROLLOUT,)
-DESCRIBES = {"strategies": [[name, 1] for name in NAMES], "modes": ["rollout"]}
+MODES = (Mode.STEADY_STATE,)
+DESCRIBES = {"strategies": [[name, 1] for name in NAMES], "modes": ["steady-state"]}
 ORDERS = Catalogue([CatalogueEntry(None, None, Topic("orders", 4))])
 
 
@@ -46,7 +46,7 @@ def steps(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tupl
         log.generation("g", number, *(member(f"m{each}", gets={"orders": [each]}) for each in range(4)))
     raw = recorded_records(spark, write_history(tmp_path_factory.mktemp("steps"), log))
     events = history.decode(history.unique(raw))
-    folded = consumer_groups.fold(events, ORDERS).cache()
+    folded = kip848.fold(events, ORDERS).cache()
     planned, slices = plan(history.generations(folded), Limits(chunk_bytes=800, slice_bytes=1 << 20))
     assert slices > 2
     return history.steps(planned, folded).cache(), slices
@@ -60,8 +60,8 @@ def replay(spark: SparkSession, steps: tuple[DataFrame, int]) -> Replay:
     """The rows of the replay that goes on from a checkpoint, as texts."""
 
     def go_on(folder: Path) -> list[str]:
-        shelf = Checkpoint(spark, str(folder), DESCRIBES)
-        return sorted(map(str, replay_slices(*steps, ORDERS, NAMES, MODES, shelf).collect()))
+        store = Checkpoint(spark, str(folder), DESCRIBES)
+        return sorted(map(str, replay_slices(*steps, ORDERS, NAMES, MODES, store).collect()))
 
     return go_on
 
@@ -158,20 +158,20 @@ def test_a_checkpoint_runs_no_code(
     assert "the state of group 'g' does not read: it is not the JSON of a state" in said
 
 
-@pytest.mark.parametrize("forgery", ["nested", "version", "lane"])
+@pytest.mark.parametrize("forgery", ["nested", "version", "part"])
 def test_a_state_that_no_replay_writes_is_named(
     replay: Replay, forged: Callable[[str, Column], Path], forgery: str
 ) -> None:
     column, value, words = {
         "nested": ("state", states(b"[" * 50_000), "nested too deeply"),
         "version": ("state", states(b'{"format": 2}'), "not a state of format 1"),
-        "lane": ("lane", F.lit(7), "there is no lane 7"),
+        "part": ("part", F.lit(7), "there is no part 7"),
     }[forgery]
     assert words in refusal(replay, forged(column, value))
 
 
 @pytest.mark.parametrize(
-    ("column", "value"), [("state", None), ("group", None), ("lane", None), ("strategy", "x"), ("mode", "x")]
+    ("column", "value"), [("state", None), ("group", None), ("part", None), ("strategy", "x"), ("mode", "x")]
 )
 def test_a_row_that_no_replay_writes_is_an_error(
     forged: Callable[[str, Column], Path], column: str, value: str | None
@@ -179,7 +179,7 @@ def test_a_row_that_no_replay_writes_is_an_error(
     with pytest.raises(
         ReplayError, match=r"/slice=00000: .* rows are not of this replay; remove .* start again"
     ):
-        forged(column, F.lit(value).cast(PIECE[column].dataType))
+        forged(column, F.lit(value).cast(CHUNK[column].dataType))
 
 
 def test_files_of_a_slice_that_are_damaged_are_named(replay: Replay, checkpoint: Path) -> None:
@@ -232,14 +232,14 @@ def test_a_description_that_no_replay_writes_is_an_error(
     spark: SparkSession, tmp_path: Path, text: bytes
 ) -> None:
     (tmp_path / "replay.json").write_bytes(text)
-    describes = {"strategies": [["range", 1]], "modes": ["rollout"]}
+    describes = {"strategies": [["range", 1]], "modes": ["steady-state"]}
     with pytest.raises(ReplayError, match=r"/replay\.json: is .*; remove .* and start again") as error:
         Checkpoint(spark, str(tmp_path), describes)
     assert len(str(error.value)) < 500
 
 
 def test_the_description_of_another_replay_says_what_differs(spark: SparkSession, tmp_path: Path) -> None:
-    describes = {"strategies": [["range", 1]], "modes": ["rollout"], "records": 1}
+    describes = {"strategies": [["range", 1]], "modes": ["steady-state"], "records": 1}
     Checkpoint(spark, str(tmp_path), describes)
     Checkpoint(spark, str(tmp_path), describes)
     (tmp_path / ".replay.json.crc").unlink()

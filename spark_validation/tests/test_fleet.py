@@ -7,10 +7,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_assignors.protocol import group_partition
+from kafka_assignors_spark.folds.rebalances import HISTORY_STARTS
+from kafka_assignors_spark.folds.records import RecordKind, decode_record
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.rebalances import HISTORY_STARTS
-from kafka_assignors_spark.records import Kind, decode_record
-from kafka_assignors_spark.result import Mode, ReplayOptions, ReplayResult
+from kafka_assignors_spark.options import Mode, ReplayOptions
+from kafka_assignors_spark.result import ReplayResult
 from spark_validation.fleet import history
 from spark_validation.fleet.life import Record, life
 from spark_validation.fleet.profile import FleetOptions, GroupProfile, generations_of_each, profile_of
@@ -59,7 +60,7 @@ def test_everything_that_is_to_happen_happens(lives: dict[GroupProfile, list[Rec
     assert any(len(profile.clients) > 1 for profile in lives)
     assert any(profile.topics != profile.later_topics for profile in lives)
     kinds = {decode_record(r.key, r.value).kind for records in lives.values() for r in records}
-    assert kinds == {Kind.GENERATION, Kind.EMPTY, Kind.TOMBSTONE}
+    assert kinds == {RecordKind.GENERATION, RecordKind.EMPTY, RecordKind.TOMBSTONE}
 
 
 def test_time_goes_on_in_every_group(lives: dict[GroupProfile, list[Record]]) -> None:
@@ -77,7 +78,9 @@ def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> st
 
 @pytest.fixture(scope="module")
 def replayed(written: str) -> ReplayResult:
-    options = ReplayOptions(path=written, strategies=("range", "cooperative-sticky"), modes=(Mode.ROLLOUT,))
+    options = ReplayOptions(
+        path=written, strategies=("range", "cooperative-sticky"), modes=(Mode.STEADY_STATE,)
+    )
     return run_replay(options, lambda _: None)
 
 

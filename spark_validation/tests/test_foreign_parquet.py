@@ -12,11 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_assignors_spark import history, metrics
-from kafka_assignors_spark.inputs import catalogue_of, recorded_records
-from kafka_assignors_spark.instants import LAST_MICROS, from_micros
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.result import ReplayError, ReplayOptions, ReplayResult
+from kafka_assignors_spark.jobs import history, metrics
+from kafka_assignors_spark.jobs.read import catalogue_of, recorded_records
+from kafka_assignors_spark.options import ReplayError, ReplayOptions
+from kafka_assignors_spark.result import ReplayResult
+from kafka_assignors_spark.timestamps import LAST_MICROS, from_micros
 from spark_validation.tests.groups import RAW_SCHEMA, START, TOPICS_SCHEMA, Log, member, write_history
 
 ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]}

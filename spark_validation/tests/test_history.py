@@ -9,12 +9,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from kafka_assignors.protocol import OffsetCommitKey, encode_key
-from kafka_assignors_spark import consumer_groups, history
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.inputs import recorded_records
-from kafka_assignors_spark.rebalances import Generation
-from kafka_assignors_spark.records import Kind
-from kafka_assignors_spark.table_functions import with_micros
+from kafka_assignors_spark.folds.rebalances import Generation
+from kafka_assignors_spark.folds.records import RecordKind
+from kafka_assignors_spark.jobs import history, kip848
+from kafka_assignors_spark.jobs.per_group import with_micros
+from kafka_assignors_spark.jobs.read import recorded_records
 from spark_validation.tests.groups import START, Log, member, write_history
 
 ALL = {"orders": [0, 1, 2, 3]}
@@ -52,20 +52,20 @@ def decoded(spark: SparkSession, path: str) -> DataFrame:
 
 
 def generations_of(events: DataFrame, catalogue: Catalogue = NO_TOPICS) -> DataFrame:
-    return history.generations(consumer_groups.fold(events, catalogue))
+    return history.generations(kip848.fold(events, catalogue))
 
 
 def test_each_record_is_of_one_kind(events: DataFrame) -> None:
     kinds = [row["kind"] for row in events.orderBy("offset").collect()]
-    generation, tombstone = Kind.GENERATION.value, Kind.TOMBSTONE.value
+    generation, tombstone = RecordKind.GENERATION.value, RecordKind.TOMBSTONE.value
     assert kinds == [
-        Kind.EMPTY.value,
+        RecordKind.EMPTY.value,
         *[generation] * 4,
-        Kind.EMPTY.value,
+        RecordKind.EMPTY.value,
         *[tombstone] * 2,
         generation,
-        Kind.KIP848.value,
-        Kind.OTHER.value,
+        RecordKind.KIP848.value,
+        RecordKind.OTHER.value,
     ]
 
 
@@ -110,7 +110,7 @@ def test_a_group_that_starts_over_without_a_tombstone_is_another_incarnation(
 
 
 def test_members_have_what_they_asked_for_and_what_they_got(events: DataFrame) -> None:
-    folded = consumer_groups.fold(events, NO_TOPICS)
+    folded = kip848.fold(events, NO_TOPICS)
     rows = history.members(folded).where("generation = 4").orderBy("member_id").collect()
     assert [(row["member_id"], row["topics"], row["assigned"], row["client"]) for row in rows] == [
         ("a2", ["orders"], {"orders": [0, 1]}, "java"),
@@ -119,7 +119,7 @@ def test_members_have_what_they_asked_for_and_what_they_got(events: DataFrame) -
 
 
 def test_steps_carry_the_members_of_each_generation(events: DataFrame) -> None:
-    folded = consumer_groups.fold(events, NO_TOPICS)
+    folded = kip848.fold(events, NO_TOPICS)
     steps = history.steps(history.generations(folded), folded)
     records = [Generation.from_row(row) for row in with_micros(steps).collect()]
     assert {record.offset: sorted(record.members) for record in records} == {

@@ -20,21 +20,12 @@ from pyspark.sql import SparkSession
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.protocol import OffsetCommitKey, encode_key
 from kafka_assignors_cli.files import parse_toml
-from kafka_assignors_spark.faults import FaultKind
-from kafka_assignors_spark.instants import from_micros
+from kafka_assignors_spark.folds.faults import FaultKind
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.policy import Outcome, judge, read_policy, read_report
-from kafka_assignors_spark.result import (
-    RECORDED,
-    TABLES,
-    Mode,
-    OwnershipSpan,
-    Progress,
-    ReplayError,
-    ReplayOptions,
-    ReplayResult,
-    to_json,
-)
+from kafka_assignors_spark.options import RECORDED, Mode, Progress, ReplayError, ReplayOptions
+from kafka_assignors_spark.policy import RuleOutcome, judge, read_policy, read_report
+from kafka_assignors_spark.result import TABLES, OwnershipSpan, ReplayResult, to_json
+from kafka_assignors_spark.timestamps import from_micros
 from spark_validation.tests.groups import RAW_SCHEMA, START, Log, member, write_history
 
 ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]}
@@ -42,7 +33,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = ("range", "roundrobin", "sticky", "cooperative-sticky", "rack-aware-sticky")
 
 
-ONE: dict[str, object] = {"strategies": ("range",), "modes": (Mode.ROLLOUT,)}
+ONE: dict[str, object] = {"strategies": ("range",), "modes": (Mode.STEADY_STATE,)}
 """Enough where it is not about what is replayed."""
 
 SmallRun = tuple[ReplayResult, list[Progress], Path]
@@ -98,7 +89,7 @@ def test_a_cooperative_hand_over_counts_as_one_rebalance_of_two_generations(
     recorded = {
         verdict.group: verdict
         for verdict in found.verdicts
-        if verdict.strategy == RECORDED and verdict.mode is Mode.ROLLOUT
+        if verdict.strategy == RECORDED and verdict.mode is Mode.STEADY_STATE
     }
     assert (recorded["coop"].moved, recorded["coop"].second_rounds) == (2, 1)
     assert (recorded["eager"].moved, recorded["eager"].second_rounds) == (2, 0)
@@ -227,7 +218,7 @@ def test_what_is_drawn_of_ownership_is_bounded_and_no_partition_has_two_owners(r
 
 def test_the_policy_of_the_documentation_holds_and_the_other_one_does_not(result: ReplayResult) -> None:
     report = read_report(to_json(result))
-    for name, outcome in (("policy.toml", Outcome.HOLDS), ("strict-policy.toml", Outcome.VIOLATED)):
+    for name, outcome in (("policy.toml", RuleOutcome.HOLDS), ("strict-policy.toml", RuleOutcome.VIOLATED)):
         policy = read_policy(parse_toml(EXAMPLES / name, (EXAMPLES / name).read_text(encoding="utf-8")))
         assert set(policy.strategies) <= set(NAMES)
         assert judge(policy, report).outcome is outcome

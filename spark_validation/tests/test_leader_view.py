@@ -6,8 +6,8 @@ from datetime import timedelta
 
 from kafka_assignors.group import Topic
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_spark.instants import to_micros
-from kafka_assignors_spark.leader_view import leader_view
+from kafka_assignors_spark.folds.leader_view import leader_view
+from kafka_assignors_spark.timestamps import to_micros
 from spark_validation.tests.groups import START
 
 GROWN = START + timedelta(minutes=1)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from kafka_assignors_spark.ownership import OwnershipFolder
-from kafka_assignors_spark.rebalances import Generation
+from kafka_assignors_spark.folds.ownership import OwnershipFold
+from kafka_assignors_spark.folds.rebalances import Generation
 from spark_validation.tests.groups import START
 from spark_validation.tests.test_rebalances import generation, had
 
 
 def spans(*records: Generation) -> set[tuple[int, str, int, int]]:
     """Partition, member, and the seconds since `START` at which its time began and ended."""
-    folder = OwnershipFolder()
+    folder = OwnershipFold()
     found = [span for record in records for span in folder.feed(record)]
     second = timedelta(seconds=1)
     return {

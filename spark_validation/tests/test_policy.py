@@ -11,22 +11,23 @@ from typing import Any
 
 import pytest
 
+from kafka_assignors_spark.options import Mode
 from kafka_assignors_spark.policy import (
     METRICS,
     GroupJudgement,
-    Outcome,
     PolicyError,
     ReportError,
     RuleJudgement,
+    RuleOutcome,
     judge,
     read_policy,
     read_report,
 )
-from kafka_assignors_spark.result import Mode, Verdict, to_json
+from kafka_assignors_spark.result import Verdict, to_json
 from spark_validation.tests.report_sample import GROUPS, LINKING, sample
 
 ROOT = Path(__file__).parents[2]
-HOLDS, VIOLATED, NOT_JUDGED = Outcome
+HOLDS, VIOLATED, NOT_JUDGED = RuleOutcome
 
 RULE: dict[str, Any] = {"metric": "moved", "strategy": "cooperative-sticky", "max": 12}
 
@@ -49,7 +50,7 @@ def judged(rule: Mapping[str, Any], made: Mapping[str, Any] | None = None, **top
     return found
 
 
-def outcome(made: Mapping[str, Any] | None = None, **rule: Any) -> Outcome:
+def outcome(made: Mapping[str, Any] | None = None, **rule: Any) -> RuleOutcome:
     return judged(rule, made).outcome
 
 
@@ -189,7 +190,7 @@ def test_nothing_is_judged_by_a_replay_that_does_not_repeat_what_was_recorded() 
     made = document()
     made["truth"]["holds"] = False
     assert judged({}, made).outcome is NOT_JUDGED
-    assert "check of truth" in (judged({}, made).reason or "")
+    assert "accuracy check" in (judged({}, made).reason or "")
     assert judged({}, made, require_truth=False).outcome is HOLDS
 
 
@@ -197,11 +198,11 @@ def test_what_was_not_replayed_is_not_judged() -> None:
     assert judged({"strategy": "sticky"}).reason == "sticky was not replayed"
     assert judged({"relative_to": "sticky", "max": 1}).reason == "sticky was not replayed"
     made = to_json(sample(modes=(Mode.ONE_STEP,)))
-    assert judged({}, made).reason == "no rollout was replayed"
+    assert judged({}, made).reason == "no steady-state replay was asked for"
 
 
 def test_the_policy_is_violated_if_a_rule_is_and_not_judged_before_it_holds() -> None:
-    def of(*maxima: tuple[float, str]) -> Outcome:
+    def of(*maxima: tuple[float, str]) -> RuleOutcome:
         rules = [{**RULE, "max": most, "groups": [group]} for most, group in maxima]
         return judge(read_policy({"rule": rules}), read_report(document())).outcome
 
@@ -221,12 +222,17 @@ def test_a_policy_names_what_has_to_be_replayed() -> None:
     ]
     policy = read_policy({"rule": rules})
     assert policy.strategies == ("cooperative-sticky", "range", "sticky")
-    assert policy.modes == (Mode.ONE_STEP, Mode.ROLLOUT)
+    assert policy.modes == (Mode.ONE_STEP, Mode.STEADY_STATE)
 
 
-def test_a_rule_is_about_the_rollout_of_all_groups_and_has_a_number_for_a_name() -> None:
+def test_a_rule_is_about_the_steady_state_of_all_groups_and_has_a_number_for_a_name() -> None:
     [rule] = read_policy({"rule": [RULE]}).rules
-    assert (rule.name, rule.mode, rule.groups, rule.max_not_replayed) == ("rule 1", Mode.ROLLOUT, ("*",), 0.1)
+    assert (rule.name, rule.mode, rule.groups, rule.max_not_replayed) == (
+        "rule 1",
+        Mode.STEADY_STATE,
+        ("*",),
+        0.1,
+    )
 
 
 # What is refused
@@ -253,7 +259,7 @@ def refused(table: Mapping[str, Any]) -> str:
         ({"max": math.nan}, "max has to be a finite number, found nan"),
         ({"min": -math.inf}, "min has to be a finite number, found -inf"),
         ({"min": 13}, "min 13 is greater than max 12"),
-        ({"mode": "roll-out"}, "there is no mode 'roll-out': did you mean 'rollout'?"),
+        ({"mode": "steady_state"}, "there is no mode 'steady_state': did you mean 'steady-state'?"),
         ({"groups": []}, "groups has to be a list of group ids or patterns such as 'payments-*'"),
         ({"groups": ["!a"]}, "groups takes groups out and puts none in: begin with '*'"),
         ({"groups": "payments"}, "groups has to be a list of group ids or patterns"),
@@ -382,7 +388,8 @@ def test_of_two_verdicts_on_one_thing_none_counts(moved: int) -> None:
     [verdict] = [
         each
         for each in made["verdicts"]
-        if (each["group"], each["strategy"], each["mode"]) == ("payments", "cooperative-sticky", "rollout")
+        if (each["group"], each["strategy"], each["mode"])
+        == ("payments", "cooperative-sticky", "steady-state")
     ]
     made["verdicts"].append({**verdict, "moved": moved})
     with pytest.raises(ReportError, match="there are two verdicts on cooperative-sticky in 'payments'"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from kafka_assignors_spark.rebalances import (
+from kafka_assignors_spark.folds.rebalances import (
     DOES_NOT_DECODE,
     HISTORY_STARTS,
     PREDECESSOR_DOES_NOT_DECODE,
@@ -16,7 +16,7 @@ from kafka_assignors_spark.rebalances import (
     Replacement,
     rebalances,
 )
-from kafka_assignors_spark.records import MemberRecord
+from kafka_assignors_spark.folds.records import MemberRecord
 from spark_validation.tests.groups import START, Partitions
 
 ALL = {"orders": [0, 1, 2, 3]}

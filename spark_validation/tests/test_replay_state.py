@@ -14,10 +14,10 @@ import pytest
 from kafka_assignors.group import Topic
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_spark.group_replay import GroupReplay, Replayed
-from kafka_assignors_spark.rebalances import Generation
-from kafka_assignors_spark.replay_state import StateError
-from kafka_assignors_spark.result import Mode
+from kafka_assignors_spark.folds.rebalances import Generation
+from kafka_assignors_spark.folds.replay import GroupReplay, Replayed
+from kafka_assignors_spark.folds.replay_state import StateError
+from kafka_assignors_spark.options import Mode
 from spark_validation.tests.test_rebalances import generation, had
 
 FOUR = Catalogue([CatalogueEntry(None, None, Topic("orders", 4))])

@@ -13,9 +13,10 @@ from urllib.parse import quote
 import pytest
 
 from kafka_assignors_cli.replay_tables import print_replay
+from kafka_assignors_spark.options import RECORDED, Mode
 from kafka_assignors_spark.report import html_report, json_report
 from kafka_assignors_spark.report.findings import find, leading_mode, sentence, totals
-from kafka_assignors_spark.result import RECORDED, Mode, ReplayResult, Verdict
+from kafka_assignors_spark.result import ReplayResult, Verdict
 from spark_validation.tests.report_sample import (
     BREAKING_OUT,
     GROUPS,
@@ -144,7 +145,7 @@ def test_groups_that_gain_most_come_first() -> None:
     ]
 
 
-def test_what_a_change_would_mean_is_read_from_the_rollout() -> None:
+def test_what_a_change_would_mean_is_read_from_the_steady_state() -> None:
     result = result_of(
         verdict("g", RECORDED, Mode.ONE_STEP, moved=9),
         verdict("g", "sticky", Mode.ONE_STEP, moved=1),
@@ -152,7 +153,7 @@ def test_what_a_change_would_mean_is_read_from_the_rollout() -> None:
         verdict("g", "sticky", moved=4),
     )
     [finding] = find(result)
-    assert (leading_mode(result), finding.saved_moves, finding.saved_share) == (Mode.ROLLOUT, 5, 5 / 9)
+    assert (leading_mode(result), finding.saved_moves, finding.saved_share) == (Mode.STEADY_STATE, 5, 5 / 9)
 
 
 @pytest.mark.parametrize(
@@ -166,20 +167,20 @@ def test_what_a_change_would_mean_is_read_from_the_rollout() -> None:
             ),
             "cooperative-sticky would have moved 1 partition where production (range) moved 40 (98% fewer); "
             "the fullest member would have had 1.00 times the mean instead of 1.60. 4 of 10 rebalances would "
-            "need a second round. sticky moves as little, but stops every member each time.",
+            "need a second round. sticky moves equally few, but stops every member in each rebalance.",
         ),
         (
             (verdict("g", RECORDED, moved=4), verdict("g", "roundrobin", moved=2)),
             "roundrobin would have moved 2 partitions where production (range) moved 4 (50% fewer); "
-            "balance is as good.",
+            "balance is equally good.",
         ),
         (
             (
                 verdict("g", RECORDED, moved=2, load_stddev=1.0, max_over_mean=1.5),
                 verdict("g", "sticky", moved=4, max_over_mean=1.0),
             ),
-            "sticky would have moved 4 partitions where production (range) moved 2, and so have balanced the "
-            "group better: the fullest member would have had 1.00 times the mean instead of 1.50.",
+            "sticky would have moved 4 partitions where production (range) moved 2. That buys better "
+            "balance: the fullest member would have had 1.00 times the mean instead of 1.50.",
         ),
         (
             (
@@ -191,7 +192,7 @@ def test_what_a_change_would_mean_is_read_from_the_rollout() -> None:
         ),
         (
             (verdict("g", RECORDED, moved=2), verdict("g", "sticky", moved=2)),
-            "Nothing to gain: production (range) moved 2 partitions, and none of these does better.",
+            "Nothing to gain: production (range) moved 2 partitions, and no strategy here does better.",
         ),
     ],
 )
@@ -208,7 +209,7 @@ def test_a_finding_says_what_pauses_and_racks_would_gain() -> None:
     )
     [finding] = find(result)
     assert sentence(finding, result.groups[0]).endswith(
-        "By the model 30 partition-seconds a day would have been paused instead of 2,400. 2 instead of 8 "
+        "By the model, 30 partition-seconds a day would have been paused instead of 2,400. 2 instead of 8 "
         "partitions would have been consumed across racks; the least is 1."
     )
 
@@ -218,7 +219,7 @@ def test_a_finding_says_which_clients_would_stop_all_the_same() -> None:
     [finding] = find(result)
     of_aiokafka = replace(result.groups[0], clients=("java", "aiokafka with kafka-assignors"))
     assert sentence(finding, of_aiokafka).endswith(
-        "Members of aiokafka with kafka-assignors are eager and stop under cooperative-sticky too."
+        "Members of aiokafka with kafka-assignors are eager and stop under cooperative-sticky as well."
     )
     assert "eager" not in sentence(finding, result.groups[0])
 
@@ -226,7 +227,7 @@ def test_a_finding_says_which_clients_would_stop_all_the_same() -> None:
 def test_totals_sum_up_and_weigh_by_rebalances() -> None:
     one = verdict("one", "range", moved=3, max_over_mean=1.0)
     many = replace(verdict("many", "range", moved=4, max_over_mean=2.0), rebalances=30, could_stay=300)
-    [total] = totals(result_of(one, many), Mode.ROLLOUT)
+    [total] = totals(result_of(one, many), Mode.STEADY_STATE)
     assert (total.groups, total.rebalances, total.moved) == (2, 40, 7)
     assert total.max_over_mean == pytest.approx(1.75)
     assert total.stickiness == pytest.approx((0.97 * 100 + 0.96 * 300) / 400)
@@ -275,7 +276,7 @@ def test_names_are_text_wherever_they_stand(document: str) -> None:
 
 def test_the_report_says_who_made_the_groups_rebalance_and_by_which_thresholds(document: str) -> None:
     text = " ".join(Elements(document).text.split())
-    assert "Those who made their group rebalance most often." in text
+    assert "The clients and deployments that made their group rebalance most often." in text
     for kind in ("crash loop", "flapping", "session expired"):
         assert kind in text
     assert "2 × all members (at most 4)" in text
@@ -318,13 +319,13 @@ def test_of_thousands_of_groups_those_that_gain_most_are_shown() -> None:
     assert len([each for each in elements.named("details") if "id" in each]) == 200
     assert "g-199" in elements.text
     assert "g-200" not in elements.text
-    assert "50 more groups gain less and are not shown" in elements.text
+    assert "50 more groups have smaller savings and are not shown" in elements.text
     assert "250 of 250 groups would gain" in elements.text
 
 
 def test_the_latest_changes_of_an_owner_are_there_without_a_plot(document: str) -> None:
     text = " ".join(Elements(document).text.split())
-    assert "The last 20 changes of an owner" in text
+    assert "The last 20 changes of owner" in text
     assert f"2026-03-01 12:07:45{BREAKING_OUT}-3{HOSTILE}-6{HOSTILE}-7" in text
 
 
@@ -364,12 +365,12 @@ def test_the_tables_say_all_without_javascript(document: str) -> None:
     text = " ".join(Elements(document).text.split())
     assert "4 of 4 groups would gain from another strategy" in text
     assert "12 generation numbers without a record" in text
-    assert "2 generations with a time before that of the one before" in text
-    assert "4 times a group began anew under the same name" in text
+    assert "2 generations have an earlier timestamp than the generation before them" in text
+    assert "4 times a group was deleted and created again under the same name" in text
     assert "1 record could not be read" in text
     assert "value: version 9 at byte 0" in text
     assert "1 × sorts by member id alone" in text
-    assert f"range failed in 1 rebalance (rollout): generation 3: KeyError: {HOSTILE}" in text
+    assert f"range failed in 1 rebalance (steady-state): generation 3: KeyError: {HOSTILE}" in text
     assert "1 rebalances: no catalogue entry" not in text
     assert "4 rebalances: no catalogue entry for topic 'gone'" in text
 
@@ -378,14 +379,17 @@ def test_a_failed_check_of_truth_is_said_before_anything_is_relied_on() -> None:
     result = sample()
     [java, aiokafka] = result.truth.clients
     failing = replace(result.truth, clients=(replace(java, matched=19, unexplained=1), aiokafka))
-    assert "The check of truth fails" not in html_report(result)
-    assert "The check of truth fails" in html_report(replace(result, truth=failing))
+    assert "The accuracy check fails" not in html_report(result)
+    assert "The accuracy check fails" in html_report(replace(result, truth=failing))
 
 
-@pytest.mark.parametrize("modes", [(Mode.ONE_STEP,), (Mode.ROLLOUT,), tuple(Mode)])
+@pytest.mark.parametrize("modes", [(Mode.ONE_STEP,), (Mode.STEADY_STATE,), tuple(Mode)])
 def test_any_choice_of_modes_can_be_reported(modes: tuple[Mode, ...]) -> None:
     text = Elements(html_report(sample(modes=modes))).text
-    assert ("One step" in text, "Rollout" in text) == (Mode.ONE_STEP in modes, Mode.ROLLOUT in modes)
+    assert ("One step" in text, "Steady state" in text) == (
+        Mode.ONE_STEP in modes,
+        Mode.STEADY_STATE in modes,
+    )
 
 
 def test_a_result_without_verdicts_can_be_reported() -> None:
@@ -400,7 +404,7 @@ def test_the_json_report_holds_the_result_and_what_it_means() -> None:
     assert document["format"] == 1
     assert {finding["group"] for finding in document["findings"]} == set(GROUPS)
     assert document["findings"][0]["best"] == "cooperative-sticky"
-    assert [total["strategy"] for total in document["totals"] if total["mode"] == "rollout"] == [
+    assert [total["strategy"] for total in document["totals"] if total["mode"] == "steady-state"] == [
         RECORDED,
         "range",
         "cooperative-sticky",
@@ -430,11 +434,11 @@ def test_the_terminal_gets_every_figure_and_no_steering(capsys: pytest.CaptureFi
     assert "\x07" not in out
     assert "sticky *" in out
     assert "Without a move under any strategy: still" in out
-    assert "It holds: 20 of 20" in out
+    assert "The check passes: 20 of 20" in out
     assert "1 undecodable record, by partition/offset: 3/99" in out
-    assert "1 would gain from another strategy (rollout)" in out
+    assert "1 would gain from another strategy (steady-state)" in out
     assert "paused, s" in out
-    assert "2 generations with a time before the one before" in out
+    assert "2 generations with an earlier timestamp than the one before" in out
 
 
 def test_a_strategy_that_always_failed_has_no_figures(capsys: pytest.CaptureFixture[str]) -> None:
@@ -443,5 +447,5 @@ def test_a_strategy_that_always_failed_has_no_figures(capsys: pytest.CaptureFixt
     print_replay(result)
     out = capsys.readouterr().out
     assert "0.00" not in out
-    assert f"range failed in 10 rebalances of g (rollout): generation 3: KeyError: {HOSTILE}" in out
+    assert f"range failed in 10 rebalances of g (steady-state): generation 3: KeyError: {HOSTILE}" in out
     assert "not replayed" in Elements(html_report(result)).text

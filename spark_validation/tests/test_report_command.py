@@ -139,7 +139,7 @@ def test_it_prints_tables_and_a_verdict_and_writes_both_reports(
     for part in (
         "Every group under every strategy",
         "All groups together",
-        "Check of truth",
+        "Accuracy check",
         "cooperative-sticky",
     ):
         assert part in out
@@ -164,7 +164,7 @@ def test_one_mode_and_one_group_can_be_asked_for_and_records_that_do_not_decode_
     assert main(["replay", str(history), "-s", "sticky", "--mode", "one-step", "-g", HOSTILE]) == 0
     out = capsys.readouterr().out
     assert "one-step" in out
-    assert "rollout" not in out
+    assert "steady-state" not in out
     assert "1 undecodable record, by partition/offset: 7/3 (" in out
 
 
@@ -215,7 +215,7 @@ def test_a_broker_that_does_not_answer_is_named(capsys: pytest.CaptureFixture[st
 def test_an_unknown_mode_comes_with_the_known_ones(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         refusal(capsys, str(history), "--mode", "rolout")
-        == "there is no mode 'rolout': known are one-step, rollout"
+        == "there is no mode 'rolout': known are one-step, steady-state"
     )
 
 

@@ -1,4 +1,4 @@
-"""A replay in pieces is the replay in one; one that was killed goes on where it was; and what Spark computes
+"""A replay in chunks is the replay in one; one that was killed goes on where it was; and what Spark computes
 is what a plain loop computes, or the run fails."""
 
 from __future__ import annotations
@@ -19,29 +19,31 @@ from pyspark.sql import functions as F
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors.pauses import PauseModel
 from kafka_assignors.strategies.registry import load_strategy
-from kafka_assignors_spark import consumer_groups
-from kafka_assignors_spark import history as group_history
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.checkpoint import Checkpoint
-from kafka_assignors_spark.inputs import catalogue_of, recorded_records
+from kafka_assignors_spark.folds.local import local_generations
+from kafka_assignors_spark.folds.rebalances import Generation
+from kafka_assignors_spark.folds.records import decode_record
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.rebalances import Generation
-from kafka_assignors_spark.records import decode_record
-from kafka_assignors_spark.replay import replay
-from kafka_assignors_spark.result import Mode, ReplayError, ReplayOptions, ReplayResult, SampleCheck, Verdict
-from kafka_assignors_spark.sample import check_sample, draw, local_generations
-from kafka_assignors_spark.slices import InMemory, Limits, plan, replay_slices
-from kafka_assignors_spark.table_functions import with_micros
+from kafka_assignors_spark.jobs import history as group_history
+from kafka_assignors_spark.jobs import kip848
+from kafka_assignors_spark.jobs.checkpoint import Checkpoint
+from kafka_assignors_spark.jobs.per_group import with_micros
+from kafka_assignors_spark.jobs.read import catalogue_of, recorded_records
+from kafka_assignors_spark.jobs.replay import replay
+from kafka_assignors_spark.jobs.sample import check_sample, draw
+from kafka_assignors_spark.jobs.slices import InMemorySlices, Limits, plan, replay_slices
+from kafka_assignors_spark.options import Mode, ReplayError, ReplayOptions
+from kafka_assignors_spark.result import ReplayResult, SampleCheck, Verdict
 from spark_validation.fleet import history
 from spark_validation.fleet.profile import FleetOptions
 from spark_validation.tests.groups import write_history
-from spark_validation.tests.test_consumer_groups import story
-from spark_validation.tests.test_epochs import ORDERS
+from spark_validation.tests.test_kip848_fold import ORDERS
+from spark_validation.tests.test_kip848_job import story
 
 FLEET = FleetOptions(groups=12, generations=240, days=0.05, seed=6)
 NAMES = ("range", "cooperative-sticky")
-PIECES = Limits(chunk_bytes=64 << 10, slice_bytes=1 << 20)
-"""So that the largest group comes in several pieces."""
+CHUNKS = Limits(chunk_bytes=64 << 10, slice_bytes=1 << 20)
+"""So that the largest group comes in several chunks."""
 
 
 @pytest.fixture(scope="module")
@@ -81,20 +83,20 @@ def same(one: ReplayResult, other: ReplayResult) -> bool:
 def test_a_replay_in_pieces_is_the_replay_in_one(path: str, in_one: ReplayResult) -> None:
     phases: list[str] = []
     in_pieces = run_replay(
-        ReplayOptions(path=path, strategies=NAMES), lambda step: phases.append(step.phase), PIECES
+        ReplayOptions(path=path, strategies=NAMES), lambda step: phases.append(step.phase), CHUNKS
     )
     slices = {phase for phase in phases if "slice" in phase}
-    assert len(slices) > 2, "the fleet is too small to come in pieces"
+    assert len(slices) > 2, "the fleet is too small to come in chunks"
     assert same(in_pieces, in_one)
 
 
 KILLED = """
 import sys
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.result import Mode, ReplayOptions
-from kafka_assignors_spark.slices import Limits
+from kafka_assignors_spark.options import Mode, ReplayOptions
+from kafka_assignors_spark.jobs.slices import Limits
 path, checkpoint, names, chunk_bytes, slice_bytes = sys.argv[1:]
-strategies, modes = tuple(names.split(",")), (Mode.ROLLOUT,)
+strategies, modes = tuple(names.split(",")), (Mode.STEADY_STATE,)
 options = ReplayOptions(path, strategies=strategies, modes=modes, master="local[1]", checkpoint=checkpoint)
 run_replay(options, lambda step: None, Limits(int(chunk_bytes), int(slice_bytes)))
 """
@@ -119,13 +121,13 @@ def test_a_replay_that_was_stopped_goes_on_where_it_was(
     with monkeypatch.context() as patched:
         patched.setattr(Checkpoint, "keep", keep_the_first)
         with pytest.raises(Stopped):
-            run(path, PIECES, checkpoint=str(checkpoint), modes=(Mode.ROLLOUT,))
+            run(path, CHUNKS, checkpoint=str(checkpoint), modes=(Mode.STEADY_STATE,))
     (first,) = checkpoint.glob("slice=*/_rows.json")
     written_at = first.stat().st_mtime_ns
-    resumed = run(path, PIECES, checkpoint=str(checkpoint), modes=(Mode.ROLLOUT,))
+    resumed = run(path, CHUNKS, checkpoint=str(checkpoint), modes=(Mode.STEADY_STATE,))
     assert len(list(checkpoint.glob("slice=*/_rows.json"))) > 1
     assert first.stat().st_mtime_ns == written_at
-    assert figures(resumed.verdicts) == figures(v for v in in_one.verdicts if v.mode is Mode.ROLLOUT)
+    assert figures(resumed.verdicts) == figures(v for v in in_one.verdicts if v.mode is Mode.STEADY_STATE)
 
 
 @pytest.mark.slow
@@ -133,7 +135,7 @@ def test_a_replay_in_one_mode_that_was_killed_goes_on_where_it_was(
     spark: SparkSession, path: str, in_one: ReplayResult, tmp_path: Path
 ) -> None:
     checkpoint = tmp_path / "checkpoint"
-    limits = (str(PIECES.chunk_bytes), str(PIECES.slice_bytes))
+    limits = (str(CHUNKS.chunk_bytes), str(CHUNKS.slice_bytes))
     process = subprocess.Popen(
         [sys.executable, "-c", KILLED, path, str(checkpoint), ",".join(NAMES), *limits],
         start_new_session=True,
@@ -151,15 +153,15 @@ def test_a_replay_in_one_mode_that_was_killed_goes_on_where_it_was(
         process.wait()
 
     done = {marker.parent.name: marker.stat().st_mtime_ns for marker in checkpoint.glob("slice=*/_rows.json")}
-    resumed = run(path, PIECES, checkpoint=str(checkpoint), modes=(Mode.ROLLOUT,))
+    resumed = run(path, CHUNKS, checkpoint=str(checkpoint), modes=(Mode.STEADY_STATE,))
     after = {
         marker.parent.name: marker.stat().st_mtime_ns for marker in checkpoint.glob("slice=*/_rows.json")
     }
     assert len(after) > len(done)
     assert {name: when for name, when in after.items() if name in done} == done
-    assert figures(resumed.verdicts) == figures(v for v in in_one.verdicts if v.mode is Mode.ROLLOUT)
+    assert figures(resumed.verdicts) == figures(v for v in in_one.verdicts if v.mode is Mode.STEADY_STATE)
     assert resumed.groups == in_one.groups
-    assert resumed.timeline == tuple(row for row in in_one.timeline if row.mode is Mode.ROLLOUT)
+    assert resumed.timeline == tuple(row for row in in_one.timeline if row.mode is Mode.STEADY_STATE)
 
     # The same records elsewhere, with another catalogue.
     changed = tmp_path / "changed"
@@ -168,7 +170,13 @@ def test_a_replay_in_one_mode_that_was_killed_goes_on_where_it_was(
     topics = spark.read.parquet(f"{path}/topics.parquet")
     topics.limit(topics.count() - 1).write.parquet(str(changed / "topics.parquet"))
     with pytest.raises(ReplayError, match="another replay: catalogue, history, strategies differ;"):
-        run(str(changed), PIECES, checkpoint=str(checkpoint), modes=(Mode.ROLLOUT,), strategies=("range",))
+        run(
+            str(changed),
+            CHUNKS,
+            checkpoint=str(checkpoint),
+            modes=(Mode.STEADY_STATE,),
+            strategies=("range",),
+        )
 
 
 def test_a_checkpoint_needs_a_history() -> None:
@@ -207,7 +215,7 @@ def parts(spark: SparkSession, path: str) -> Parts:
     events = group_history.decode(group_history.unique(raw)).cache()
     catalogue, warnings = catalogue_of(spark, ReplayOptions(path=path), ())
     assert not warnings
-    folded = consumer_groups.fold(events, catalogue)
+    folded = kip848.fold(events, catalogue)
     generations = group_history.generations(folded).cache()
     steps = group_history.of_consumers(group_history.steps(generations, folded))
     groups = draw(generations, 2, 0)
@@ -257,7 +265,7 @@ def raw_of_both(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture(scope="module")
 def folded(raw_of_both: DataFrame) -> DataFrame:
     events = group_history.decode(group_history.unique(raw_of_both))
-    return consumer_groups.fold(events, ORDERS).cache()
+    return kip848.fold(events, ORDERS).cache()
 
 
 def test_groups_of_kip848_come_in_pieces_too_and_in_samples(
@@ -274,7 +282,7 @@ def test_groups_of_kip848_come_in_pieces_too_and_in_samples(
         ORDERS,
         NAMES,
         tuple(Mode),
-        InMemory(lambda rows: rows.cache()),
+        InMemorySlices(lambda rows: rows.cache()),
     )
     in_one = replay(group_history.steps(generations, folded), ORDERS, NAMES)
     assert sorted(map(str, in_pieces.collect())) == sorted(map(str, in_one.collect()))

@@ -21,15 +21,15 @@ from kafka_assignors.protocol import (
     group_partition,
 )
 from kafka_assignors_confluent import topic_of
-from kafka_assignors_spark.cluster import SourceError
-from kafka_assignors_spark.instants import LAST_MICROS, from_micros
 from kafka_assignors_spark.source import (
     FORMAT,
     GroupRecordsReader,
     GroupRecordsSource,
     SourceOptions,
 )
+from kafka_assignors_spark.source.cluster import SourceError
 from kafka_assignors_spark.source.reading import RangeReport
+from kafka_assignors_spark.timestamps import LAST_MICROS, from_micros
 
 
 @pytest.mark.parametrize(

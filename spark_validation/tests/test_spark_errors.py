@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from kafka_assignors_spark.spark_errors import SPARK_ERRORS, one_line
+from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, one_line
 
 
 def into_a_file(spark: SparkSession, folder: Path) -> None:

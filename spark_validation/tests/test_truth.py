@@ -10,8 +10,8 @@ import pytest
 from kafka_assignors.group import Topic
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_spark.leaders import client_of
-from kafka_assignors_spark.truth import Checked, Outcome, check_generation
+from kafka_assignors_spark.folds.clients import client_of
+from kafka_assignors_spark.folds.truth import CheckedGeneration, CheckOutcome, check_generation
 from spark_validation.tests.groups import START, Partitions
 from spark_validation.tests.test_rebalances import generation, had
 
@@ -25,7 +25,7 @@ def check(
     *,
     instances: Mapping[str, str] | None = None,
     catalogue: Catalogue = FOUR,
-) -> Checked:
+) -> CheckedGeneration:
     """A generation of these members, all of one client, whose first member leads."""
     members = [
         replace(had(name, given, instance=(instances or {}).get(name)), client_id=f"{client}-orders")
@@ -56,16 +56,19 @@ def test_clients_are_told_by_their_client_ids(client_id: str, client: str) -> No
 
 def test_an_equal_assignment_matches() -> None:
     checked = check("java", {"a": {"orders": [0, 1]}, "b": {"orders": [2, 3]}})
-    assert (checked.outcome, checked.client) == (Outcome.MATCHED.value, "java")
+    assert (checked.outcome, checked.client) == (CheckOutcome.MATCHED.value, "java")
 
 
 def test_the_order_of_partitions_in_the_bytes_means_nothing() -> None:
-    assert check("java", {"a": {"orders": [1, 0]}, "b": {"orders": [3, 2]}}).outcome == Outcome.MATCHED.value
+    assert (
+        check("java", {"a": {"orders": [1, 0]}, "b": {"orders": [3, 2]}}).outcome
+        == CheckOutcome.MATCHED.value
+    )
 
 
 def test_any_other_assignment_by_java_is_unexplained_and_shown() -> None:
     checked = check("java", {"a": {"orders": [2, 3]}, "b": {"orders": [0, 1]}})
-    assert checked.outcome == Outcome.UNEXPLAINED.value
+    assert checked.outcome == CheckOutcome.UNEXPLAINED.value
     assert checked.detail is not None
     assert "a: recorded orders:2,3, replayed orders:0,1" in checked.detail
 
@@ -75,7 +78,7 @@ def test_stale_metadata_of_the_leader_explain_whoever_it_is() -> None:
         [CatalogueEntry(None, None, Topic("orders", 4)), CatalogueEntry(START, None, Topic("orders", 6))]
     )
     checked = check("java", {"a": {"orders": [0, 1]}, "b": {"orders": [2, 3]}}, catalogue=catalogue)
-    assert checked.outcome == Outcome.EXPLAINED.value
+    assert checked.outcome == CheckOutcome.EXPLAINED.value
     assert checked.explanation is not None
     assert "4 of the 6 partitions of 'orders'" in checked.explanation
 
@@ -87,7 +90,7 @@ def test_aiokafka_orders_static_members_by_member_id() -> None:
     by_member_id = {"a": {"orders": [0, 1]}, "b": {"orders": [2, 3]}}
     checked = check("aiokafka-stock", by_member_id, instances=STATIC)
     assert checked.explanation == "members are ordered by member id alone"
-    assert check("java", by_member_id, instances=STATIC).outcome == Outcome.UNEXPLAINED.value
+    assert check("java", by_member_id, instances=STATIC).outcome == CheckOutcome.UNEXPLAINED.value
 
 
 def test_librdkafka_compares_instance_ids_where_both_have_one() -> None:
@@ -98,16 +101,16 @@ def test_librdkafka_compares_instance_ids_where_both_have_one() -> None:
 
 def test_a_leader_that_leaves_a_member_out_is_found_out() -> None:
     gets = {"a": {"orders": [0, 1]}, "b": {}, "c": {"orders": [2, 3]}}
-    assert check("kafka-python-stock", gets).explanation == "its leader left 1 of 3 members out"
+    assert check("kafka-python-stock", gets).explanation == "its leader ignored 1 of 3 members"
 
 
 def test_an_order_that_nobody_is_known_for_is_named_and_stays_unexplained() -> None:
     checked = check("confluent", {"a": {"orders": [2, 3]}, "b": {"orders": [0, 1]}})
-    assert checked.outcome == Outcome.UNEXPLAINED.value
+    assert checked.outcome == CheckOutcome.UNEXPLAINED.value
     assert checked.detail is not None
     assert checked.detail.endswith("with members in the order b, a")
 
 
 def test_without_a_catalogue_nothing_is_checked() -> None:
     checked = check("java", {"a": {"orders": [0, 1, 2, 3]}}, catalogue=Catalogue(()))
-    assert checked.outcome == Outcome.UNCHECKED.value
+    assert checked.outcome == CheckOutcome.UNCHECKED.value

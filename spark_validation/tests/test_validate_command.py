@@ -61,7 +61,7 @@ def test_a_policy_that_holds_ends_with_0_and_says_so(
 ) -> None:
     assert run(report, "--policy", policy) == 0
     said = capsys.readouterr()
-    assert "moved of cooperative-sticky ≤ 1 × the least possible (rollout)" in " ".join(said.out.split())
+    assert "moved of cooperative-sticky ≤ 1 × the least possible (steady-state)" in " ".join(said.out.split())
     assert "The policy holds on history of" in said.out
     assert said.err == ""
 

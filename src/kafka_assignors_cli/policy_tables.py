@@ -8,7 +8,14 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from kafka_assignors_cli.console import Column, ColumnKind, FittedTable, emit_renderable, printable
-from kafka_assignors_spark.policy import GroupJudgement, Judgement, Outcome, Report, Rule, RuleJudgement
+from kafka_assignors_spark.policy import (
+    GroupJudgement,
+    Judgement,
+    PolicyRule,
+    ReplayReport,
+    RuleJudgement,
+    RuleOutcome,
+)
 
 __all__ = ["judgement_renderables", "judgement_to_json", "print_judgement"]
 
@@ -26,15 +33,15 @@ _COLUMNS = (
     Column("verdict", ColumnKind.TOKEN),
 )
 
-_STYLES = {Outcome.HOLDS: "", Outcome.VIOLATED: "bold red", Outcome.NOT_JUDGED: "bold yellow"}
+_STYLES = {RuleOutcome.HOLDS: "", RuleOutcome.VIOLATED: "bold red", RuleOutcome.NOT_JUDGED: "bold yellow"}
 
 
-def print_judgement(judgement: Judgement, report: Report) -> None:
+def print_judgement(judgement: Judgement, report: ReplayReport) -> None:
     """Print a line for each rule, the groups that violate it, and the verdict."""
     emit_renderable(*judgement_renderables(judgement, report))
 
 
-def judgement_renderables(judgement: Judgement, report: Report) -> list[RenderableType]:
+def judgement_renderables(judgement: Judgement, report: ReplayReport) -> list[RenderableType]:
     table = FittedTable(_COLUMNS, "Rules")
     lines: list[Text] = []
     for each in judgement.rules:
@@ -53,9 +60,9 @@ def judgement_renderables(judgement: Judgement, report: Report) -> list[Renderab
 def _lines(judged: RuleJudgement) -> list[Text]:
     name = printable(judged.rule.name)
     lines = [] if judged.reason is None else [Text(f"{name}: not judged: {printable(judged.reason)}")]
-    not_holding = [each for each in judged.groups if each.outcome is not Outcome.HOLDS]
+    not_holding = [each for each in judged.groups if each.outcome is not RuleOutcome.HOLDS]
     # Violations first.
-    not_holding.sort(key=lambda each: each.outcome is Outcome.NOT_JUDGED)
+    not_holding.sort(key=lambda each: each.outcome is RuleOutcome.NOT_JUDGED)
     lines += [
         Text(f"{name}: {printable(each.group)}: {printable(_found(each))}")
         for each in not_holding[:_SHOWN_GROUPS]
@@ -73,7 +80,7 @@ def _found(judged: GroupJudgement) -> str:
     return f"{_number(judged.value)}, and has to be {' and '.join(bounds)}"
 
 
-def _words(rule: Rule) -> str:
+def _words(rule: PolicyRule) -> str:
     bounds = [f"≥ {_number(rule.min)}"] if rule.min is not None else []
     bounds += [f"≤ {_number(rule.max)}"] if rule.max is not None else []
     times = {None: "", "least": " × the least possible"}.get(rule.relative_to, f" × {rule.relative_to}")
@@ -85,19 +92,19 @@ def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
-def _verdict(judgement: Judgement, report: Report) -> str:
-    counts = {outcome: sum(rule.outcome is outcome for rule in judgement.rules) for outcome in Outcome}
-    said = f"{counts.pop(Outcome.HOLDS)} of {len(judgement.rules)} rules hold"
+def _verdict(judgement: Judgement, report: ReplayReport) -> str:
+    counts = {outcome: sum(rule.outcome is outcome for rule in judgement.rules) for outcome in RuleOutcome}
+    said = f"{counts.pop(RuleOutcome.HOLDS)} of {len(judgement.rules)} rules hold"
     said += "".join(f", {count} {outcome.value}" for outcome, count in counts.items() if count)
     word = {
-        Outcome.HOLDS: "The policy holds",
-        Outcome.VIOLATED: "The policy is violated",
-        Outcome.NOT_JUDGED: "The policy could not be judged",
+        RuleOutcome.HOLDS: "The policy holds",
+        RuleOutcome.VIOLATED: "The policy is violated",
+        RuleOutcome.NOT_JUDGED: "The policy could not be judged",
     }[judgement.outcome]
     return f"{word} on {printable(report.source)}: {said}."
 
 
-def judgement_to_json(judgement: Judgement, report: Report, policy: str) -> dict[str, Any]:
+def judgement_to_json(judgement: Judgement, report: ReplayReport, policy: str) -> dict[str, Any]:
     """The verdict as a JSON object; `policy` names the file of the policy."""
     return {
         "format": _FORMAT,

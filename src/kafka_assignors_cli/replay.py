@@ -31,7 +31,8 @@ from kafka_assignors_cli.options import (
 )
 
 if TYPE_CHECKING:
-    from kafka_assignors_spark.result import Mode, Progress, ReplayOptions, ReplayResult
+    from kafka_assignors_spark.options import Mode, Progress, ReplayOptions
+    from kafka_assignors_spark.result import ReplayResult
 
 __all__ = ["EPILOG", "replay", "run_replay_with_progress"]
 
@@ -65,9 +66,9 @@ Modes = Annotated[
     typer.Option(
         "--mode",
         metavar="MODE,…",
-        help="one-step: start each rebalance from the recorded owners. rollout: start it from the strategy's "
-        "own last assignment, as if the strategy had been in use from the start.",
-        show_default="one-step,rollout",
+        help="one-step: start each rebalance from the recorded owners. steady-state: start it from the "
+        "strategy's own last assignment, as if the strategy had been in use from the start.",
+        show_default="one-step,steady-state",
     ),
 ]
 HtmlFile = Annotated[
@@ -133,7 +134,7 @@ def replay(
     client_config, properties = cluster.read_config(), spark_properties(spark_config)
     with require_spark_extra("replay"):
         import kafka_assignors_spark.report  # noqa: F401  # If it is missing, fail before minutes of work.
-        from kafka_assignors_spark.result import ReplayOptions
+        from kafka_assignors_spark.options import ReplayOptions
 
     default = ReplayOptions()
     options = ReplayOptions(
@@ -156,7 +157,7 @@ def replay(
 
 
 def _modes(given: list[str] | None) -> tuple[Mode, ...]:
-    from kafka_assignors_spark.result import Mode
+    from kafka_assignors_spark.options import Mode
 
     known = [mode.value for mode in Mode]
     modes = split_names(given or known)
@@ -170,7 +171,7 @@ def run_replay_with_progress(options: ReplayOptions, command: str) -> ReplayResu
     """Run a replay with progress on stderr. `command` is the command that the user ran, for errors."""
     with require_spark_extra(command):
         from kafka_assignors_spark.job import run_replay
-        from kafka_assignors_spark.result import ReplayError
+        from kafka_assignors_spark.options import ReplayError
 
     with ProgressReport("starting Spark", delay_s=0.5) as progress:
 

@@ -18,8 +18,9 @@ from kafka_assignors_cli.console import (
     indented,
     printable,
 )
+from kafka_assignors_spark.options import RECORDED, Mode
 from kafka_assignors_spark.report.findings import (
-    Finding,
+    GroupFinding,
     StrategyTotal,
     find,
     in_order,
@@ -28,7 +29,7 @@ from kafka_assignors_spark.report.findings import (
     sentence,
     totals,
 )
-from kafka_assignors_spark.result import RECORDED, Mode, ReplayResult, SampleCheck, TruthCheck, Verdict
+from kafka_assignors_spark.result import ReplayResult, SampleCheck, TruthCheck, Verdict
 
 __all__ = ["print_replay", "replay_renderables"]
 
@@ -71,7 +72,7 @@ def replay_renderables(result: ReplayResult) -> list[RenderableType]:
     ]
 
 
-def _groups(result: ReplayResult, found: Sequence[Finding]) -> list[RenderableType]:
+def _groups(result: ReplayResult, found: Sequence[GroupFinding]) -> list[RenderableType]:
     """The groups that gain most, a row for each strategy; the best strategy of a group is bold."""
     verdicts: dict[str, dict[str, dict[Mode, Figures]]] = defaultdict(lambda: defaultdict(dict))
     for verdict in result.verdicts:
@@ -127,8 +128,9 @@ class _Strategies:
         for mode in self._modes:
             # The leading mode shows the effect of a change of strategy.
             leads = mode is self._leading
-            columns.append(Column(f"{mode.value}: moved", leave_out=0 if leads else 4))
-            columns.append(Column("least", leave_out=2 if leads else 5, label=f"{mode.value}: least"))
+            name = mode.value.replace("-", " ")  # a heading may break at a blank
+            columns.append(Column(f"{name}: moved", leave_out=0 if leads else 4))
+            columns.append(Column("least", leave_out=2 if leads else 5, label=f"{name}: least"))
         columns += [
             Column("kept", leave_out=3),
             Column("fullest/mean (worst)"),
@@ -165,9 +167,9 @@ class _Strategies:
 
 def _truth(truth: TruthCheck) -> list[RenderableType]:
     if not truth.clients:
-        return [Text("Check of truth: no recorded generation ran range or roundrobin.")]
+        return [Text("Accuracy check: no recorded generation ran range or roundrobin.")]
     table = FittedTable(
-        _TRUTH_COLUMNS, "Check of truth: recorded assignments of range and roundrobin, computed again"
+        _TRUTH_COLUMNS, "Accuracy check: recorded assignments of range and roundrobin, computed again"
     )
     for client in truth.clients:
         table.add(
@@ -189,7 +191,7 @@ def _truth(truth: TruthCheck) -> list[RenderableType]:
             renderables.append(Padding(Text(printable(words)), (0, 0, 0, 1)))
     must_match = [client for client in truth.clients if client.must_match]
     matched, checked = sum(c.matched for c in must_match), sum(c.checked for c in must_match)
-    verdict = "It holds" if truth.holds else "It does not hold"
+    verdict = "The check passes" if truth.holds else "The check fails"
     renderables.append(
         Text(
             f" {verdict}: {matched:,} of {checked:,} led by Java or by kafka-assignors match.",
@@ -203,13 +205,14 @@ def _sample(sample: SampleCheck) -> list[RenderableType]:
     if not sample.groups:
         return []
     groups = counted(len(sample.groups), "group")
-    return [Text(f"{counted(sample.rows, 'row')} of {groups} computed without Spark as well: the same.")]
+    rows = counted(sample.rows, "row")
+    return [Text(f"{rows} of {groups} computed without Spark as well, with the same result.")]
 
 
 def _left_out(result: ReplayResult) -> list[RenderableType]:
     """Lines about the data that the figures above do not cover, if there is any."""
     lines = [*result.warnings, *_failures(result), *_not_replayed(result), *_history_gaps(result)]
-    return [Text("Left out"), *indented(lines), Text()] if lines else []
+    return [Text("Excluded data"), *indented(lines), Text()] if lines else []
 
 
 def _failures(result: ReplayResult) -> Iterator[str]:
@@ -241,22 +244,23 @@ def _history_gaps(result: ReplayResult) -> Iterator[str]:
     inferred = sorted({topic for group in result.groups for topic in group.inferred_topics})
     if inferred:
         topics = ", ".join(inferred)
-        yield f"partition counts inferred from the assignments, for want of a catalogue: {topics}"
+        yield f"partition counts inferred from the assignments, for lack of a catalogue entry: {topics}"
     if history.skipped_numbers:
-        yield f"{counted(history.skipped_numbers, 'generation number')} without a record, never bridged"
+        skipped = counted(history.skipped_numbers, "generation number")
+        yield f"{skipped} without a record; the replay never bridges a gap"
     if history.clock_jumps:
         yield (
-            f"{counted(history.clock_jumps, 'generation')} with a time before the one before it: a clock was "
-            "set back, and offsets decide the order"
+            f"{counted(history.clock_jumps, 'generation')} with an earlier timestamp than the one before (a "
+            "clock was set back): the replay orders records by offset"
         )
     if made_again := sum(group.incarnations - 1 for group in result.groups):
         times = counted(made_again, "time")
-        yield f"{times} a group was deleted and made again: what was before counts no more"
+        yield f"{times} a group was deleted and created again: each life of a group is replayed on its own"
     if history.kip848_groups:
         yield f"{counted(history.kip848_groups, 'KIP-848 group')}, whose broker assigns"
 
 
-def _verdict(result: ReplayResult, found: Sequence[Finding]) -> list[RenderableType]:
+def _verdict(result: ReplayResult, found: Sequence[GroupFinding]) -> list[RenderableType]:
     summaries = {summary.group: summary for summary in result.groups}
     gaining = [finding for finding in found if finding.gains]
     history = result.history
@@ -267,7 +271,7 @@ def _verdict(result: ReplayResult, found: Sequence[Finding]) -> list[RenderableT
     )
     if not gaining:
         return [Text(f"{head}.", style="bold")]
-    lines: list[RenderableType] = [Text(f"{head}; those that gain most:", style="bold")]
+    lines: list[RenderableType] = [Text(f"{head}; the largest savings:", style="bold")]
     for finding in gaining[:_SHOWN_FINDINGS]:
         text = Text(printable(finding.group), style="bold")
         words = printable(sentence(finding, summaries.get(finding.group)))

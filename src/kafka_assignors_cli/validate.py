@@ -23,7 +23,7 @@ from kafka_assignors_cli.options import (
 from kafka_assignors_cli.replay import run_replay_with_progress
 
 if TYPE_CHECKING:
-    from kafka_assignors_spark.policy import Policy, Report
+    from kafka_assignors_spark.policy import Policy, ReplayReport
 
 __all__ = ["EPILOG", "validate"]
 
@@ -75,8 +75,9 @@ def validate(
     """Check the replay of a history against a policy: may this strategy go to production?"""
     # The modules of the replay are imported on demand: other commands start faster without them.
     from kafka_assignors_cli.policy_tables import judgement_to_json, print_judgement
-    from kafka_assignors_spark.policy import Outcome, judge, read_report
-    from kafka_assignors_spark.result import ReplayOptions, to_json
+    from kafka_assignors_spark.options import ReplayOptions
+    from kafka_assignors_spark.policy import RuleOutcome, judge, read_report
+    from kafka_assignors_spark.result import to_json
 
     rules = _policy(policy)
     if json_file is not None:
@@ -108,9 +109,9 @@ def validate(
         write_file(json_file, text + "\n")
         note(f"wrote {json_file}")
     return {
-        Outcome.HOLDS: ExitCode.OK,
-        Outcome.VIOLATED: ExitCode.VERDICT_FAILED,
-        Outcome.NOT_JUDGED: ExitCode.CANNOT_RUN,
+        RuleOutcome.HOLDS: ExitCode.OK,
+        RuleOutcome.VIOLATED: ExitCode.VERDICT_FAILED,
+        RuleOutcome.NOT_JUDGED: ExitCode.CANNOT_RUN,
     }[judgement.outcome]
 
 
@@ -125,7 +126,7 @@ def _policy(path: Path) -> Policy:
         raise CannotRun(str(error)) from None
 
 
-def _written_report(path: Path) -> Report:
+def _written_report(path: Path) -> ReplayReport:
     from kafka_assignors_spark.policy import ReportError, read_report
 
     document = read_document("report", read_file(path, _MOST_REPORT_BYTES), str(path))

@@ -1,14 +1,14 @@
 """The archive: the group records of `__consumer_offsets`, copied to Parquet before the broker compacts them.
 
     archive.json            whose records these are (`manifest`)
-    raw/date=2026-03-01/    the records, as `tables.ARCHIVED`: a file for each batch (`writer`)
-    topics/                 the catalogue, as `tables.TOPICS` (`catalogue_log`)
+    raw/date=2026-03-01/    the records, as `schemas.ARCHIVED`: a file for each batch (`writer`)
+    topics/                 the catalogue, as `schemas.TOPICS` (`catalogue_log`)
     _archive/ledger/        up to where the archive goes, and what was left out (`ledger`)
     _archive/checkpoint/    Spark's own note of the batch under way
     _archive/staging/       files on their way to their names
 
-Every record is in exactly one file under `raw/`, and every file there is complete, so that whatever reads
-Parquet can read it, while it is being written too. `replay` reads the folder as it is.
+Every record is in exactly one file under `raw/`, and every file there is complete, so that any program that
+reads Parquet can read it, while it is being written too. `replay` reads the folder as it is.
 """
 
 from __future__ import annotations

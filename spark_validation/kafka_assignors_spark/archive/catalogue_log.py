@@ -1,7 +1,7 @@
 """The catalogue beside the records: every topic of the cluster, and what it was before it changed.
 
-`topics/` has rows of `tables.TOPICS`, in a file for each look at the cluster that found something new. What a
-topic was before it was first seen nobody knows, so that its first row has no `from` and holds for all times
+`topics/` has rows of `schemas.TOPICS`, in a file for each look at the cluster that found something new. The
+state of a topic before its first entry is not known, so its first row has no `from` and holds for all times
 before the next. A deleted topic keeps its rows.
 """
 
@@ -12,11 +12,11 @@ from datetime import datetime
 
 from pyspark.sql import SparkSession
 
-from kafka_assignors_spark.archive.folder import STAGING, Folder
+from kafka_assignors_spark.archive.directory import STAGING, Directory
 from kafka_assignors_spark.catalogue import CatalogueEntry
-from kafka_assignors_spark.cluster import LiveTopic
-from kafka_assignors_spark.table_functions import with_micros
-from kafka_assignors_spark.tables import TOPICS
+from kafka_assignors_spark.jobs.per_group import with_micros
+from kafka_assignors_spark.schemas import TOPICS
+from kafka_assignors_spark.source.cluster import LiveTopic
 
 __all__ = ["TOPICS_FOLDER", "CatalogueLog", "changed"]
 
@@ -34,7 +34,7 @@ def changed(known: CatalogueEntry, found: LiveTopic) -> bool:
 class CatalogueLog:
     """The catalogue of an archive, which is read once and then only grows."""
 
-    def __init__(self, spark: SparkSession, folder: Folder) -> None:
+    def __init__(self, spark: SparkSession, folder: Directory) -> None:
         self._spark, self._folder = spark, folder
         self._files = [name for name in folder.names(TOPICS_FOLDER) if name.endswith(".parquet")]
         self._known: dict[str, CatalogueEntry] = {}

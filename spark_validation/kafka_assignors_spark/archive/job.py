@@ -20,11 +20,11 @@ from kafka_assignors_spark.archive.result import (
 )
 from kafka_assignors_spark.archive.run import Run
 from kafka_assignors_spark.archive.topic import compaction_warnings, identify
-from kafka_assignors_spark.cluster import SourceError
-from kafka_assignors_spark.instants import from_micros
-from kafka_assignors_spark.result import ReplayError
-from kafka_assignors_spark.session import spark_session
-from kafka_assignors_spark.spark_errors import SPARK_ERRORS, one_line
+from kafka_assignors_spark.jobs.session import spark_session
+from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, one_line
+from kafka_assignors_spark.options import ReplayError
+from kafka_assignors_spark.source.cluster import SourceError
+from kafka_assignors_spark.timestamps import from_micros
 
 __all__ = ["run_archive"]
 
@@ -38,7 +38,7 @@ def run_archive(
     """Archive until everything is there (`once`), or until `stop` is set; the batch under way is finished.
 
     `on_progress` is called every now and then, `on_warning` with what threatens the archive and with what
-    goes wrong on the way. Raises `ArchiveError` for whatever is wrong with the cluster, the folder, the
+    goes wrong on the way. Raises `ArchiveError` for any problem with the cluster, the folder, the
     options or the environment; a stream that has worked and fails is started again.
     """
     started = time.monotonic()

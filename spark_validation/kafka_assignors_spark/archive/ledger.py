@@ -12,18 +12,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from kafka_assignors_spark.archive.folder import Folder
+from kafka_assignors_spark.archive.directory import Directory
 from kafka_assignors_spark.archive.result import ArchiveError, Counts
 from kafka_assignors_spark.source import LastRead, RangeReport
 
-__all__ = ["Entry", "Ledger"]
+__all__ = ["Ledger", "LedgerEntry"]
 
 _FOLDER = "_archive/ledger"
 _KEPT = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """The state of an archive after so many batches.
 
     Attributes:
@@ -41,7 +41,7 @@ class Entry:
     last_timestamp_ms: int | None = None
     last_read: Mapping[int, LastRead] = field(default_factory=dict)
 
-    def after(self, reports: Iterable[RangeReport]) -> Entry:
+    def after(self, reports: Iterable[RangeReport]) -> LedgerEntry:
         """The state when the batch of these reports is written, too."""
         reports = list(reports)
         next_, last_read = dict(self.next), dict(self.last_read)
@@ -65,7 +65,7 @@ class Entry:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> Entry:
+    def from_json(cls, text: str) -> LedgerEntry:
         """The inverse; `ValueError`, `TypeError` or `KeyError` if this is no entry."""
         read: dict[str, Any] = json.loads(text)
         counts = read.pop("counts")
@@ -91,18 +91,18 @@ def _counts(report: RangeReport) -> Counts:
 class Ledger:
     """The entries of an archive, the latest at hand. One thread appends, others may read."""
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: Directory) -> None:
         self._folder = folder
-        self.latest: Entry | None = None
+        self.latest: LedgerEntry | None = None
         names = [name for name in folder.names(_FOLDER) if name.endswith(".json")]
         if names:
             where = f"{_FOLDER}/{names[-1]}"
             try:
-                self.latest = Entry.from_json(folder.read(where))
+                self.latest = LedgerEntry.from_json(folder.read(where))
             except (ValueError, TypeError, KeyError) as error:
                 raise ArchiveError(f"{folder.at(where)}: not an entry of the ledger: {error!r}") from None
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: LedgerEntry) -> None:
         self._folder.write(f"{_FOLDER}/{entry.batches:010d}.json", entry.to_json() + "\n")
         self.latest = entry
         for name in self._folder.names(_FOLDER)[:-_KEPT]:

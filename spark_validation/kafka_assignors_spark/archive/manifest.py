@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from kafka_assignors_spark.archive.folder import Folder
+from kafka_assignors_spark.archive.directory import Directory
 from kafka_assignors_spark.archive.result import ArchiveError
 
 __all__ = ["MANIFEST", "Manifest", "agree", "require_same", "require_whole"]
@@ -26,7 +26,7 @@ class Manifest:
     partitions: int
 
 
-def agree(folder: Folder, found: Manifest) -> bool:
+def agree(folder: Directory, found: Manifest) -> bool:
     """Whether an archive is there that is of this topic; an empty folder becomes one.
 
     `ArchiveError` if what is there is an archive of something else, or no archive.
@@ -43,7 +43,7 @@ def agree(folder: Folder, found: Manifest) -> bool:
     return False
 
 
-def _read(folder: Folder) -> Manifest:
+def _read(folder: Directory) -> Manifest:
     where = folder.at(MANIFEST)
     try:
         read: dict[str, Any] = json.loads(folder.read(MANIFEST))

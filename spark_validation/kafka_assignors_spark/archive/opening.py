@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from kafka_assignors_spark.archive.catalogue_log import CatalogueLog
-from kafka_assignors_spark.archive.folder import STAGING, Folder
-from kafka_assignors_spark.archive.ledger import Entry, Ledger
+from kafka_assignors_spark.archive.directory import STAGING, Directory
+from kafka_assignors_spark.archive.ledger import Ledger, LedgerEntry
 from kafka_assignors_spark.archive.manifest import Manifest, agree
 from kafka_assignors_spark.archive.result import ArchiveError, ArchiveOptions
 from kafka_assignors_spark.archive.writer import RAW_FOLDER, remove_files_of
@@ -27,24 +27,24 @@ class Archive:
     """The parts of an archive, which is of the topic that `manifest` names."""
 
     spark: SparkSession
-    folder: Folder
+    folder: Directory
     ledger: Ledger
     manifest: Manifest
     catalogue: CatalogueLog
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> LedgerEntry:
         assert self.ledger.latest is not None  # `open` sees to it
         return self.ledger.latest
 
     @classmethod
     @contextlib.contextmanager
     def open(cls, spark: SparkSession, options: ArchiveOptions, found: Manifest) -> Iterator[Archive]:
-        """The archive at the path of the options, for this process alone until the block ends.
+        """Open the archive at the path of the options, for this process alone until the block ends.
 
-        `ArchiveError` if it is of another topic, damaged, or open elsewhere.
+        Raises `ArchiveError` if the archive is of another topic, damaged, or open in another process.
         """
-        folder = Folder(spark, options.path)
+        folder = Directory(spark, options.path)
         agree(folder, found)
         with folder.lock(_LOCK) as locked:
             if not locked:
@@ -56,7 +56,7 @@ class Archive:
 
     @classmethod
     def _opened(
-        cls, folder: Folder, spark: SparkSession, options: ArchiveOptions, found: Manifest
+        cls, folder: Directory, spark: SparkSession, options: ArchiveOptions, found: Manifest
     ) -> Archive:
         folder.delete(STAGING)
         ledger = Ledger(folder)
@@ -64,11 +64,13 @@ class Archive:
         if ledger.latest is None:
             if has_checkpoint or folder.names(RAW_FOLDER):
                 raise ArchiveError(
-                    f"{folder.path}: _archive/ledger is gone, so nobody knows what is archived already; "
+                    f"{folder.path}: _archive/ledger is gone, so the archived offsets are not known; "
                     "restore it, or begin another archive"
                 )
             offsets = Planner(SourceOptions.parse(source_options(options))).offsets()
-            ledger.append(Entry(0, {partition: earliest for partition, (earliest, _) in offsets.items()}))
+            ledger.append(
+                LedgerEntry(0, {partition: earliest for partition, (earliest, _) in offsets.items()})
+            )
         assert ledger.latest is not None
         if not has_checkpoint:
             remove_files_of(folder, ledger.latest.batches)

@@ -17,9 +17,9 @@ from kafka_assignors_spark.archive.opening import CHECKPOINT, Archive, source_op
 from kafka_assignors_spark.archive.result import ArchiveOptions, ArchiveProgress, Counts
 from kafka_assignors_spark.archive.topic import identify
 from kafka_assignors_spark.archive.writer import BatchWriter
-from kafka_assignors_spark.cluster import SourceError, live_topics
+from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, is_late_worker, one_line
 from kafka_assignors_spark.source import FORMAT, GroupRecordsSource, Planner, RangeReport, SourceOptions
-from kafka_assignors_spark.spark_errors import SPARK_ERRORS, is_late_worker, one_line
+from kafka_assignors_spark.source.cluster import SourceError, live_topics
 
 __all__ = ["Run"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kafka_assignors_confluent import Connection, NotAuthorizedError
 from kafka_assignors_spark.archive.manifest import Manifest
 from kafka_assignors_spark.archive.result import ArchiveOptions
-from kafka_assignors_spark.cluster import describe_offsets_topic, source_errors
+from kafka_assignors_spark.source.cluster import describe_offsets_topic, source_errors
 
 __all__ = ["SAFE_LAG_MS", "compaction_warnings", "identify"]
 

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable, Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kafka_assignors_spark.archive.folder import STAGING, Folder
-from kafka_assignors_spark.archive.ledger import Entry, Ledger
+from kafka_assignors_spark.archive.directory import STAGING, Directory
+from kafka_assignors_spark.archive.ledger import Ledger, LedgerEntry
 from kafka_assignors_spark.archive.result import ArchiveError
+from kafka_assignors_spark.schemas import ARCHIVED
 from kafka_assignors_spark.source import RangeReport
-from kafka_assignors_spark.tables import ARCHIVED
 
 __all__ = ["RAW_FOLDER", "BatchWriter", "remove_files_of"]
 
@@ -38,7 +38,7 @@ class BatchWriter:
 
     def __init__(
         self,
-        folder: Folder,
+        folder: Directory,
         ledger: Ledger,
         cluster_id: str,
         on_written: Callable[[Sequence[RangeReport]], None] = lambda reports: None,
@@ -61,7 +61,7 @@ class BatchWriter:
             self.idle.set()
 
     def write(self, rows: DataFrame) -> None:
-        """`rows` are those of `tables.REPORTED`."""
+        """`rows` are those of `schemas.REPORTED`."""
         rows.persist()
         try:
             reported = rows.where(F.col("report").isNotNull()).select("report").collect()
@@ -90,7 +90,8 @@ class BatchWriter:
         self._folder.delete(staging)
 
     def _records(self, rows: DataFrame) -> DataFrame:
-        # In UTC, whatever the session's time zone, and before 1970 too: what has no timestamp has -1 ms.
+        # In UTC, regardless of the session's time zone, and before 1970 too: a record without a timestamp has
+        # -1 ms.
         date = F.date_from_unix_date(F.floor(F.unix_micros("timestamp") / _MICROS_A_DAY).cast("int"))
         return (
             rows.where(F.col("report").isNull())
@@ -108,15 +109,15 @@ def batch_name(number: int, reports: Iterable[RangeReport]) -> str:
     return f"{number:010d}-{hashlib.sha256(repr(ranges).encode()).hexdigest()[:16]}"
 
 
-def remove_files_of(folder: Folder, number: int) -> None:
-    """Remove what a killed run left of a batch that nobody is going to write again under the same names."""
+def remove_files_of(folder: Directory, number: int) -> None:
+    """Remove the files that a killed run left of a batch that no run writes again under the same names."""
     for date in folder.names(RAW_FOLDER):
         for name in folder.names(f"{RAW_FOLDER}/{date}"):
             if name.startswith(f"{number:010d}-"):
                 folder.delete(f"{RAW_FOLDER}/{date}/{name}")
 
 
-def _is_new(entry: Entry, reports: Iterable[RangeReport]) -> bool:
+def _is_new(entry: LedgerEntry, reports: Iterable[RangeReport]) -> bool:
     """Whether a batch is the one to come; False if it was written before."""
     start: dict[int, int] = {}
     end: dict[int, int] = {}

@@ -1,25 +1,25 @@
-"""A replay as a gate: a policy says what must hold of the figures, and a report is held against it.
+"""A replay as a gate: a policy bounds the figures of a replay, and `judge` checks a report against it.
 
-`read_policy` takes what a TOML file holds, `read_report` what `replay --json` wrote (or `to_json` makes of a
-result), and `judge` the two of them. Values in, verdict out: no Spark, no files.
+`read_policy` takes the content of a TOML file, `read_report` the document that `replay --json` writes (or
+`to_json` returns), and `judge` takes both. The package works on values: no Spark, no files.
 """
 
-from kafka_assignors_spark.policy.judging import GroupJudgement, Judgement, Outcome, RuleJudgement, judge
-from kafka_assignors_spark.policy.report import Report, ReportError, read_report
-from kafka_assignors_spark.policy.rules import METRICS, Metric, Policy, PolicyError, Rule, read_policy
+from kafka_assignors_spark.policy.judging import GroupJudgement, Judgement, RuleJudgement, RuleOutcome, judge
+from kafka_assignors_spark.policy.replay_report import ReplayReport, ReportError, read_report
+from kafka_assignors_spark.policy.rules import METRICS, Metric, Policy, PolicyError, PolicyRule, read_policy
 
 __all__ = [
     "METRICS",
     "GroupJudgement",
     "Judgement",
     "Metric",
-    "Outcome",
     "Policy",
     "PolicyError",
-    "Report",
+    "PolicyRule",
+    "ReplayReport",
     "ReportError",
-    "Rule",
     "RuleJudgement",
+    "RuleOutcome",
     "judge",
     "read_policy",
     "read_report",

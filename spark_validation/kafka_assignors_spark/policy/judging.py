@@ -1,9 +1,9 @@
-"""A report held against a policy.
+"""Checks a report against a policy.
 
-A rule *holds* if it does in each of its groups, and is *violated* if it is in one. Where a fact is missing it
-is *not judged*, never taken to hold: no group matches, too little of a group was replayed, the strategy
-failed, a figure is unknown. The policy is violated if a rule is; not judged if none is, but one could not be
-judged.
+A rule *holds* if it holds in each of its groups, and is *violated* if it is violated in one. A rule that
+lacks a fact is *not judged*, and does not count as holding: no group matches, too little of a group was
+replayed, the strategy failed, a figure is unknown. The policy is violated if one of its rules is violated; it
+is not judged if no rule is violated and one is not judged.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from kafka_assignors_spark.policy.report import Report, ReportedGroup
-from kafka_assignors_spark.policy.rules import LEAST, METRICS, Policy, Rule
+from kafka_assignors_spark.policy.replay_report import ReplayReport, ReportedGroup
+from kafka_assignors_spark.policy.rules import LEAST, METRICS, Policy, PolicyRule
 
-__all__ = ["GroupJudgement", "Judgement", "Outcome", "RuleJudgement", "judge"]
+__all__ = ["GroupJudgement", "Judgement", "RuleJudgement", "RuleOutcome", "judge"]
 
 _ROUNDING = 1e-9
-"""Sums of seconds and means differ in their last digits with the order in which Spark adds them up."""
+"""The relative tolerance: the last digits of sums and means depend on the order of Spark's additions."""
 
 
-class Outcome(str, enum.Enum):
-    """What became of a rule, from good to bad to unknown."""
+class RuleOutcome(str, enum.Enum):
+    """The outcome of a rule, from good to bad to unknown."""
 
     HOLDS = "holds"
     VIOLATED = "violated"
@@ -32,10 +32,10 @@ class Outcome(str, enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class GroupJudgement:
-    """A rule in one group: its `value`, between what bounds it has to lie, and why it was not judged."""
+    """A rule in one group: its `value`, the bounds of it, and the reason if it was not judged."""
 
     group: str
-    outcome: Outcome
+    outcome: RuleOutcome
     value: float | None = None
     low: float | None = None
     high: float | None = None
@@ -44,16 +44,16 @@ class GroupJudgement:
 
 @dataclass(frozen=True, slots=True)
 class RuleJudgement:
-    """A rule in all its groups. `reason` says why there are none to judge it by."""
+    """A rule in all its groups. `reason` says why there is no group to judge."""
 
-    rule: Rule
+    rule: PolicyRule
     groups: tuple[GroupJudgement, ...]
     reason: str | None = None
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> RuleOutcome:
         outcomes = [each.outcome for each in self.groups]
-        return _worst(outcomes if self.reason is None else [*outcomes, Outcome.NOT_JUDGED])
+        return _worst(outcomes if self.reason is None else [*outcomes, RuleOutcome.NOT_JUDGED])
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,30 +63,30 @@ class Judgement:
     rules: tuple[RuleJudgement, ...]
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> RuleOutcome:
         return _worst(rule.outcome for rule in self.rules)
 
 
 class _Missing(Exception):
-    """A fact without which nothing can be said; the message names it."""
+    """A missing fact, without which the rule cannot be judged; the message names it."""
 
 
-def judge(policy: Policy, report: Report) -> Judgement:
-    """Each rule of the policy, in its order."""
+def judge(policy: Policy, report: ReplayReport) -> Judgement:
+    """The judgement of each rule of the policy, in its order."""
     truth = None
     if policy.require_truth and not report.truth_holds:
-        truth = "the check of truth fails: the replay does not repeat what production did"
+        truth = "the accuracy check fails: the replay does not repeat the recorded assignments"
     return Judgement(tuple(_rule(rule, report, truth) for rule in policy.rules))
 
 
-def _rule(rule: Rule, report: Report, truth: str | None) -> RuleJudgement:
+def _rule(rule: PolicyRule, report: ReplayReport, truth: str | None) -> RuleJudgement:
     if truth is not None:
         return RuleJudgement(rule, (), truth)
     for name in (rule.strategy, rule.relative_to):
         if name not in (None, LEAST) and name not in report.strategies:
             return RuleJudgement(rule, (), f"{name} was not replayed")
     if rule.mode not in report.modes:
-        return RuleJudgement(rule, (), f"no {rule.mode.value} was replayed")
+        return RuleJudgement(rule, (), f"no {rule.mode.value} replay was asked for")
     unmatched = [
         pattern
         for pattern in rule.groups
@@ -98,7 +98,7 @@ def _rule(rule: Rule, report: Report, truth: str | None) -> RuleJudgement:
     return RuleJudgement(rule, groups, None if groups else "no group is left after those taken out")
 
 
-def _matching(rule: Rule, report: Report) -> Iterator[str]:
+def _matching(rule: PolicyRule, report: ReplayReport) -> Iterator[str]:
     for group in report.groups:
         matches = False
         for pattern in rule.groups:
@@ -108,19 +108,19 @@ def _matching(rule: Rule, report: Report) -> Iterator[str]:
             yield group
 
 
-def _group(rule: Rule, name: str, report: Report) -> GroupJudgement:
+def _group(rule: PolicyRule, name: str, report: ReplayReport) -> GroupJudgement:
     try:
         _require_replayed(rule, report.groups[name])
         value = _figure(rule, name, rule.strategy, rule.metric, report)
         factor = 1.0 if rule.relative_to is None else _reference(rule, name, report)
     except _Missing as missing:
-        return GroupJudgement(name, Outcome.NOT_JUDGED, reason=str(missing))
+        return GroupJudgement(name, RuleOutcome.NOT_JUDGED, reason=str(missing))
     low = None if rule.min is None else rule.min * factor
     high = None if rule.max is None else rule.max * factor
     return GroupJudgement(name, _between(low, value, high), value, low, high)
 
 
-def _require_replayed(rule: Rule, group: ReportedGroup) -> None:
+def _require_replayed(rule: PolicyRule, group: ReportedGroup) -> None:
     if not group.replayed:
         raise _Missing("nothing of it was replayed")
     missing = 1 - group.replayed / group.rebalances
@@ -131,7 +131,7 @@ def _require_replayed(rule: Rule, group: ReportedGroup) -> None:
         )
 
 
-def _reference(rule: Rule, group: str, report: Report) -> float:
+def _reference(rule: PolicyRule, group: str, report: ReplayReport) -> float:
     if rule.relative_to == LEAST:
         least = METRICS[rule.metric].least
         assert least is not None
@@ -140,7 +140,7 @@ def _reference(rule: Rule, group: str, report: Report) -> float:
     return _figure(rule, group, rule.relative_to, rule.metric, report)
 
 
-def _figure(rule: Rule, group: str, strategy: str, key: str, report: Report) -> float:
+def _figure(rule: PolicyRule, group: str, strategy: str, key: str, report: ReplayReport) -> float:
     """A finite number, per rebalance or day if the rule says so, or `_Missing`."""
     verdict = report.verdicts.get((group, strategy, rule.mode))
     if verdict is None:
@@ -159,14 +159,15 @@ def _figure(rule: Rule, group: str, strategy: str, key: str, report: Report) -> 
     return float(value / divisor)
 
 
-def _between(low: float | None, value: float, high: float | None) -> Outcome:
+def _between(low: float | None, value: float, high: float | None) -> RuleOutcome:
     too_low = low is not None and value < low - _ROUNDING * max(1.0, abs(low))
     too_high = high is not None and value > high + _ROUNDING * max(1.0, abs(high))
-    return Outcome.VIOLATED if too_low or too_high else Outcome.HOLDS
+    return RuleOutcome.VIOLATED if too_low or too_high else RuleOutcome.HOLDS
 
 
-def _worst(outcomes: Iterable[Outcome]) -> Outcome:
+def _worst(outcomes: Iterable[RuleOutcome]) -> RuleOutcome:
     found = set(outcomes)
     return next(
-        (outcome for outcome in (Outcome.VIOLATED, Outcome.NOT_JUDGED) if outcome in found), Outcome.HOLDS
+        (outcome for outcome in (RuleOutcome.VIOLATED, RuleOutcome.NOT_JUDGED) if outcome in found),
+        RuleOutcome.HOLDS,
     )

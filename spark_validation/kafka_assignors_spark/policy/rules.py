@@ -1,8 +1,8 @@
-"""What a policy is, and how it is read.
+"""Policies, and how they are read.
 
-A policy is a table of rules (`[[rule]]`), each a bound on one metric of one strategy in some groups. Whatever
-is wrong with it is said with the rule, the key, and what is allowed: a rule that is misread would let through
-what it was written to stop.
+A policy is a table of rules (`[[rule]]`), each a bound on one metric of one strategy in some groups. An error
+names the rule, the key, and the allowed values: a rule that is misread would pass the replays that it should
+stop.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_assignors.strategies.registry import StrategyError, load_strategy
-from kafka_assignors_spark.result import RECORDED, Mode
+from kafka_assignors_spark.options import RECORDED, Mode
 
-__all__ = ["LEAST", "METRICS", "Metric", "Policy", "PolicyError", "Rule", "read_policy"]
+__all__ = ["LEAST", "METRICS", "Metric", "Policy", "PolicyError", "PolicyRule", "read_policy"]
 
 LEAST = "least"
-"""What `relative_to` calls the least possible."""
+"""The value of `relative_to` for the least possible."""
 
 _PER = ("rebalance", "day")
 
 
 class PolicyError(ValueError):
-    """The policy is not one: the message says which rule, which key, and what is allowed."""
+    """The policy is invalid: the message names the rule, the key, and the allowed values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A figure that rules may be about: what it counts, and the key of a verdict that is its least, if any.
+    """A metric for rules: its meaning, and the key of a verdict that has its least possible value, if any.
 
     `sums` says that it adds up over rebalances, so that it can be taken per rebalance or per day.
     """
@@ -59,11 +59,11 @@ METRICS: Mapping[str, Metric] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PolicyRule:
     """In each of the groups, `metric` of `strategy` lies between `min` and `max`.
 
     With `relative_to` the bounds are multiples of the least possible, or of the same metric of another
-    strategy (`recorded` is what production did). `per` divides the metric by the rebalances or the days of
+    strategy (`recorded` is production). `per` divides the metric by the rebalances or the days of
     the group. `groups` are glob patterns, and one that begins with `!` takes groups out; of those that match
     a group the last one counts. `max_not_replayed` is the share of a group's rebalances that may be missing.
     """
@@ -82,20 +82,20 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The rules. With `require_truth` nothing is judged by a replay whose check of truth fails."""
+    """The rules. With `require_truth` a replay whose accuracy check fails is not judged."""
 
-    rules: tuple[Rule, ...]
+    rules: tuple[PolicyRule, ...]
     require_truth: bool = True
 
     @property
     def strategies(self) -> tuple[str, ...]:
-        """The strategies that have to be replayed."""
+        """The strategies that the rules need."""
         named = (name for rule in self.rules for name in (rule.strategy, rule.relative_to))
         return tuple(dict.fromkeys(name for name in named if name not in (None, LEAST, RECORDED)))
 
     @property
     def modes(self) -> tuple[Mode, ...]:
-        """The modes that have to be replayed."""
+        """The modes that the rules need."""
         return tuple(mode for mode in Mode if any(rule.mode is mode for rule in self.rules))
 
 
@@ -115,7 +115,7 @@ def read_policy(table: Mapping[str, Any], where: str = "policy") -> Policy:
     return Policy(read, top.boolean("require_truth", True))
 
 
-def _rule(table: Mapping[str, Any], number: int, where: str, share: float) -> Rule:
+def _rule(table: Mapping[str, Any], number: int, where: str, share: float) -> PolicyRule:
     named = table.get("name")
     called = f"rule {number} ({named!r})" if isinstance(named, str) else f"rule {number}"
     rule = _Table(table, f"{where}: {called}")
@@ -138,8 +138,8 @@ def _rule(table: Mapping[str, Any], number: int, where: str, share: float) -> Ru
     if per is not None and not METRICS[metric].sums:
         known = ", ".join(name for name, each in METRICS.items() if each.sums)
         raise PolicyError(f"{rule.where}: per: {metric!r} is no sum; these are: {known}")
-    mode = Mode(rule.one_of("mode", [each.value for each in Mode])) if "mode" in table else Mode.ROLLOUT
-    return Rule(
+    mode = Mode(rule.one_of("mode", [each.value for each in Mode])) if "mode" in table else Mode.STEADY_STATE
+    return PolicyRule(
         name=rule.text("name") if "name" in table else f"rule {number}",
         metric=metric,
         strategy=strategy,
@@ -155,13 +155,13 @@ def _rule(table: Mapping[str, Any], number: int, where: str, share: float) -> Ru
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A TOML table whose keys are asked for by type; `where` says where it stands."""
+    """A TOML table with a method for each type of value; `where` is its place in the file."""
 
     values: Mapping[str, Any]
     where: str
 
     def only(self, *known: str) -> None:
-        """No other keys than these."""
+        """Refuse all other keys."""
         for key in self.values:
             if key not in known:
                 raise PolicyError(f"{self.where}: there is no key {key!r}{_near(key, known)}")

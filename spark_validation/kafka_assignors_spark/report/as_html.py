@@ -1,9 +1,8 @@
-"""The HTML report: one file that holds all it needs, so that it can be mailed, archived and opened offline.
+"""The HTML report: one file without external parts, so that it can be mailed, archived and opened offline.
 
-The tables are plain HTML and say everything; the plots add to them where JavaScript runs. Names of
-groups, clients and strategies are anybody's text: the template escapes all of it, data for the plots goes
-through `_for_script`, and the page's content security policy lets no script run but the two it was
-written with, and nothing be fetched.
+The tables are plain HTML with all figures; the plots need JavaScript. Names of
+groups, clients and strategies are untrusted text: the template escapes all of it, data for the plots goes
+through `_for_script`, and the page's content security policy allows only its own two scripts, and no request.
 """
 
 from __future__ import annotations
@@ -26,11 +25,12 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from kafka_assignors_spark.faults import FaultKind
+from kafka_assignors_spark.folds.faults import FaultKind
+from kafka_assignors_spark.options import RECORDED, Mode
 from kafka_assignors_spark.report import plots
 from kafka_assignors_spark.report.findings import (
     PLOTTED_GROUPS,
-    Finding,
+    GroupFinding,
     find,
     in_order,
     leading_mode,
@@ -39,12 +39,10 @@ from kafka_assignors_spark.report.findings import (
     totals,
 )
 from kafka_assignors_spark.result import (
-    RECORDED,
     TABLES,
     Churn,
     Culprit,
     GroupSummary,
-    Mode,
     OwnershipSpan,
     ReplayResult,
     TableFile,
@@ -55,12 +53,12 @@ from kafka_assignors_spark.result import (
 __all__ = ["html_report"]
 
 _SHOWN_GROUPS = 200
-"""At most so many groups are in the report: one of thousands could be neither mailed nor read."""
+"""The greatest number of groups in the report: a report of thousands is too large to mail and to read."""
 
 _BARS_FOR_GROUPS = 15
 _SHOWN_CULPRITS = 20
 _SHOWN_CHANGES = 20
-_NOBODYS_FAULT = (FaultKind.DEPLOYMENT, FaultKind.SCALED)
+_NOT_CHARGED = (FaultKind.DEPLOYMENT, FaultKind.SCALED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +72,10 @@ class _StrategyRow:
 
 @dataclass(frozen=True, slots=True)
 class _GroupSection:
-    """What the report tells of one group."""
+    """The section of one group."""
 
     summary: GroupSummary
-    finding: Finding | None
+    finding: GroupFinding | None
     sentence: str
     rows: tuple[_StrategyRow, ...]
     culprits: tuple[Culprit, ...]
@@ -88,12 +86,12 @@ class _GroupSection:
 
 
 def html_report(result: ReplayResult, folder: Path | None = None) -> str:
-    """`result` as one HTML document, which is going to lie in `folder`: links to files are relative to it."""
+    """`result` as one HTML document for a file in `folder`: links to files are relative to it."""
     found = find(result)
     every = _sections(result, found)
     sections = every[:_SHOWN_GROUPS]
     blamed = sorted(
-        (culprit for culprit in result.culprits if culprit.kind not in _NOBODYS_FAULT),
+        (culprit for culprit in result.culprits if culprit.kind not in _NOT_CHARGED),
         key=lambda culprit: -culprit.generations,
     )
     script = _text("report.js")
@@ -133,8 +131,8 @@ def html_report(result: ReplayResult, folder: Path | None = None) -> str:
     )
 
 
-def _sections(result: ReplayResult, found: Sequence[Finding]) -> list[_GroupSection]:
-    """A section for each group, those that gain most first, those without a verdict last."""
+def _sections(result: ReplayResult, found: Sequence[GroupFinding]) -> list[_GroupSection]:
+    """A section for each group: the largest savings first, groups without a verdict last."""
     summaries = {summary.group: summary for summary in result.groups}
     by_group = {finding.group: finding for finding in found}
     verdicts: dict[str, dict[str, dict[Mode, Verdict]]] = defaultdict(lambda: defaultdict(dict))
@@ -179,9 +177,9 @@ def _sections(result: ReplayResult, found: Sequence[Finding]) -> list[_GroupSect
 
 
 def _figures(
-    result: ReplayResult, found: Sequence[Finding], sections: Sequence[_GroupSection]
+    result: ReplayResult, found: Sequence[GroupFinding], sections: Sequence[_GroupSection]
 ) -> dict[str, plots.Figure]:
-    """The figures by the id of the element they are drawn in."""
+    """The figures by the id of their element."""
     mode = leading_mode(result)
     rows: dict[str, list[TimelineRow]] = defaultdict(list)
     for row in result.timeline:
@@ -209,7 +207,7 @@ def _figures(
 
 
 def _not_replayed(groups: Sequence[GroupSummary]) -> dict[str, int]:
-    """How many rebalances were not replayed, by reason, the commonest first."""
+    """The number of rebalances that were not replayed, by reason, the most frequent first."""
     reasons: dict[str, int] = defaultdict(int)
     for summary in groups:
         for reason, count in summary.not_replayed.items():
@@ -218,7 +216,7 @@ def _not_replayed(groups: Sequence[GroupSummary]) -> dict[str, int]:
 
 
 def _causes(churn: Sequence[Churn]) -> dict[str, tuple[int, int]]:
-    """Of each cause how many generations it made and in how many groups, the commonest first."""
+    """For each cause the numbers of its generations and groups, the most frequent first."""
     by_cause: dict[str, list[int]] = defaultdict(list)
     for each in churn:
         by_cause[each.cause].append(each.generations)
@@ -238,17 +236,17 @@ def _csp_hash(source: str) -> str:
 
 
 _SCHEMES_THAT_RUN = frozenset({"javascript", "vbscript", "data"})
-"""Links that a browser would not follow but execute, or show as a page of its own."""
+"""Schemes of links that a browser executes, or shows as a page of its own, instead of following."""
 
 
 def _link(tables: str | None, folder: Path | None, file: str) -> str:
-    """Where a file of the tables is, as seen from the report."""
+    """The link from the report to a file of the tables."""
     assert tables is not None
     whole = f"{tables.rstrip('/')}/{file}"
     scheme, elsewhere, _ = whole.partition("://")
     if elsewhere and scheme.lower() not in _SCHEMES_THAT_RUN:
         return quote(whole, safe=":/")
-    # The dot keeps a browser from taking the name of a folder for a scheme.
+    # The dot prevents a browser from reading a folder's name as a scheme.
     return "./" + quote(os.path.relpath(whole, folder or Path.cwd()).replace(os.sep, "/"))
 
 

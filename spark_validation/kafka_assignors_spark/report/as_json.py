@@ -1,17 +1,18 @@
-"""The JSON report: the whole result, and what the HTML report concludes from it."""
+"""The JSON report: the whole result, and the findings of the HTML report."""
 
 from __future__ import annotations
 
 import json
 
-from kafka_assignors_spark.report.findings import Finding, find, sentence, totals
-from kafka_assignors_spark.result import Mode, ReplayResult, to_json
+from kafka_assignors_spark.options import Mode
+from kafka_assignors_spark.report.findings import GroupFinding, find, sentence, totals
+from kafka_assignors_spark.result import ReplayResult, to_json
 
 __all__ = ["FORMAT", "json_report"]
 
 FORMAT = 1
-"""The version of the schema, which docs/command-line.md describes. Keys may be added; any other change
-counts it up.
+"""The version of the schema, which docs/command-line.md describes. New keys leave it as it is; any other
+change increments it.
 """
 
 
@@ -30,7 +31,7 @@ def json_report(result: ReplayResult) -> str:
     return json.dumps(document, indent=1) + "\n"
 
 
-def _finding_to_json(finding: Finding) -> dict[str, object]:
+def _finding_to_json(finding: GroupFinding) -> dict[str, object]:
     """A finding names verdicts by strategy; the verdicts themselves are in the document already."""
     return {
         "group": finding.group,

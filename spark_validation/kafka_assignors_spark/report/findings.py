@@ -1,21 +1,20 @@
-"""What a replay says, in the order in which somebody who runs the groups wants to hear it.
+"""The findings of a replay, in the order that matters to the operator of the groups.
 
-A result holds a verdict for every group, strategy and mode. Here they become one finding per group, which
-strategy would have served it best and what that is worth, and one total per strategy. The terminal and
-the reports all tell the same, because they all take it from here.
+A result holds a verdict for every group, strategy and mode. This module reduces them to one finding per group
+(the best strategy and its savings) and one total per strategy. The terminal and both reports take their
+findings from here.
 
-**Which strategy serves a group best.** Balance comes first, because a member that lags is what an operator is
-paged for, movement next: of the strategies that never failed, those that kept the group best balanced,
-and of these the one that moved the fewest partitions; where several did, one that pauses the fewest
-partition-seconds by the model, to within a hundredth. Production itself competes, and wins where nothing
-beats it. Balance is compared by the standard deviation of the loads, averaged over the rebalances,
-because max/mean says little where subscriptions differ; a difference of less than a twentieth of a
-partition is none. Of strategies that do equally well a cooperative one is named first, because under it
-consumption goes on while the group rebalances.
+**The best strategy of a group.** Balance comes first, because a lagging member is what an operator is paged
+for; movement comes next. Of the strategies that never failed, those with the best balance remain, of these
+the ones with the fewest moves, and of these the ones with the fewest paused partition-seconds by the model,
+to within a hundredth. Production competes as well, and wins a tie. Balance is compared by the standard
+deviation of the loads, averaged over the rebalances, because max/mean says little where subscriptions differ;
+a difference of less than a twentieth of a partition does not count. In a tie between strategies a cooperative
+one comes first, because consumption continues while the group rebalances.
 
-**What to change first.** Groups come in the order of the paused partition-seconds a day that a change would
-save, then of the moves, then of the rack misses. A history of less than a day counts as one. Where members
-are of a client that is eager under any strategy, a cooperative one is taken to pause as if it were eager.
+**What to change first.** Groups are sorted by the paused partition-seconds a day that a change would save,
+then by moves, then by rack misses. A history of less than a day counts as one day. For members of a client
+that is eager under any strategy, a cooperative strategy pauses as an eager one does.
 """
 
 from __future__ import annotations
@@ -25,12 +24,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kafka_assignors.strategies import RebalanceProtocol, StrategyError, load_strategy
-from kafka_assignors_spark.leaders import EAGER_CLIENTS
-from kafka_assignors_spark.result import RECORDED, GroupSummary, Mode, ReplayResult, Verdict
+from kafka_assignors_spark.folds.clients import EAGER_CLIENTS
+from kafka_assignors_spark.options import RECORDED, Mode
+from kafka_assignors_spark.result import GroupSummary, ReplayResult, Verdict
 
 __all__ = [
     "PLOTTED_GROUPS",
-    "Finding",
+    "GroupFinding",
     "StrategyTotal",
     "find",
     "find_among",
@@ -42,7 +42,8 @@ __all__ = [
 ]
 
 PLOTTED_GROUPS = 60
-"""At most so many groups, those that gain most, get plots of their own: each point of a plot is in the file.
+"""The greatest number of groups with plots of their own, the largest savings first: each point of a plot is
+in the file.
 """
 
 _EQUAL_STDDEV = 0.05
@@ -51,14 +52,14 @@ _SECONDS_A_DAY = 86_400
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """What one group would gain. `best` is the recorded verdict itself where nothing is better.
+class GroupFinding:
+    """The savings of one group. `best` is the recorded verdict itself if no strategy is better.
 
-    `equals` names the other strategies that moved as little and balanced as well as `best`: what then
-    decides is the protocol. `saved_moves` counts the partitions that would have stayed where production
-    moved them; it is negative where better balance costs moves, and so are the other savings. `days` is how
-    long the history of the group is, at least 1. `eager` says that the group has members of a client that
-    stops under any strategy, so that a cooperative one saves it no pauses.
+    `equals` names the other strategies with as few moves and as good a balance as `best`; the protocol then
+    decides. `saved_moves` counts the partitions that would have stayed where production moved them; it is
+    negative where better balance costs moves, and so are the other savings. `days` is the length of the
+    group's history, at least 1. `eager` says that the group has members of a client that stops under any
+    strategy, so that a cooperative one saves it no pauses.
     """
 
     group: str
@@ -111,8 +112,8 @@ class Finding:
 class StrategyTotal:
     """One strategy over all groups in one mode: sums, and means weighted by the rebalances of each group.
 
-    `least_moved` is the sum of what each group needed from where this strategy had left it. `groups`
-    counts the groups it was replayed for. Rack misses are those of the groups whose racks are known.
+    `least_moved` sums the fewest moves of each group from this strategy's own assignments. `groups` counts
+    its groups. Rack misses are those of the groups whose racks are known.
     """
 
     strategy: str
@@ -132,25 +133,27 @@ class StrategyTotal:
 
 
 def leading_mode(result: ReplayResult) -> Mode:
-    """The mode whose figures lead: rollout, which is what a change of strategy would mean, where it was
-    replayed.
+    """The mode of the leading figures: steady-state, which shows the effect of a change of strategy, if it
+    was replayed.
     """
     return _leading_mode(result.verdicts)
 
 
 def _leading_mode(verdicts: Iterable[Verdict]) -> Mode:
-    return Mode.ROLLOUT if any(verdict.mode is Mode.ROLLOUT for verdict in verdicts) else Mode.ONE_STEP
+    return (
+        Mode.STEADY_STATE if any(verdict.mode is Mode.STEADY_STATE for verdict in verdicts) else Mode.ONE_STEP
+    )
 
 
-def find(result: ReplayResult) -> list[Finding]:
-    """One finding per group that has a recorded verdict, those that gain most first."""
+def find(result: ReplayResult) -> list[GroupFinding]:
+    """One finding per group that has a recorded verdict, the largest savings first."""
     return find_among(result.verdicts, result.groups, result.options.strategies)
 
 
 def find_among(
     verdicts: Sequence[Verdict], groups: Iterable[GroupSummary], strategies: Sequence[str]
-) -> list[Finding]:
-    """The same of the parts of a result; `strategies` are those that were asked for."""
+) -> list[GroupFinding]:
+    """The findings of the parts of a result; `strategies` are those of the options."""
     mode = _leading_mode(verdicts)
     by_group: dict[str, dict[str, Verdict]] = defaultdict(dict)
     for verdict in verdicts:
@@ -170,16 +173,18 @@ def find_among(
                 for verdict in of_group
                 if verdict.strategy not in (RECORDED, best.strategy) and _as_good(verdict, best)
             )
-            found.append(Finding(group, mode, recorded, best, equals, _days(summary), eager))
+            found.append(GroupFinding(group, mode, recorded, best, equals, _days(summary), eager))
     return sorted(found, key=_rank)
 
 
-def sentence(finding: Finding, summary: GroupSummary | None) -> str:
-    """The finding in words, without the group's name; `summary` tells what production ran."""
+def sentence(finding: GroupFinding, summary: GroupSummary | None) -> str:
+    """The finding in words, without the group's name; `summary` has the strategies of production."""
     recorded, best = finding.recorded, finding.best
     ran = f"production ({', '.join(summary.protocols)})" if summary and summary.protocols else "production"
     if not finding.gains:
-        return f"Nothing to gain: {ran} moved {_partitions(recorded.moved)}, and none of these does better."
+        return (
+            f"Nothing to gain: {ran} moved {_partitions(recorded.moved)}, and no strategy here does better."
+        )
     fullest = (
         f"the fullest member would have had {best.max_over_mean:.2f} times the mean instead of "
         f"{recorded.max_over_mean:.2f}"
@@ -193,32 +198,32 @@ def sentence(finding: Finding, summary: GroupSummary | None) -> str:
         f"{best.strategy} would have moved {_partitions(best.moved)} where {ran} moved {recorded.moved:,}"
     )
     if finding.saved_moves < 0:
-        text = f"{instead}, and so have balanced the group better: {fullest}."
+        text = f"{instead}. That buys better balance: {fullest}."
     else:
         fewer = f" ({finding.saved_share:.0%} fewer)" if finding.saved_moves else ""
-        text = f"{instead}{fewer}; {fullest if finding.better_balance else 'balance is as good'}."
+        text = f"{instead}{fewer}; {fullest if finding.better_balance else 'balance is equally good'}."
     if best.second_rounds:
         text += f" {best.second_rounds} of {best.rebalances} rebalances would need a second round."
     text += _savings(finding)
     if finding.equals:
         several = len(finding.equals) > 1
-        text += f" {' and '.join(finding.equals)} {'move' if several else 'moves'} as little"
+        text += f" {' and '.join(finding.equals)} {'move' if several else 'moves'} equally few"
         stops = runs_cooperatively(best.strategy) and not any(map(runs_cooperatively, finding.equals))
-        text += f", but {'stop' if several else 'stops'} every member each time." if stops else "."
+        text += f", but {'stop' if several else 'stops'} every member in each rebalance." if stops else "."
     eager = EAGER_CLIENTS.intersection(summary.clients if summary else ())
     if eager and runs_cooperatively(best.strategy):
-        text += f" Members of {' and '.join(sorted(eager))} are eager and stop under {best.strategy} too."
+        text += f" Members of {' and '.join(sorted(eager))} are eager and stop under {best.strategy} as well."
     return text
 
 
-def _savings(finding: Finding) -> str:
+def _savings(finding: GroupFinding) -> str:
     """Sentences on pauses and racks, where a change makes a difference to them."""
     recorded, best = finding.recorded, finding.best
     text = ""
     paused, would_be = finding.paused_s_per_day
     if not would_be / _EQUAL_PAUSES <= paused <= would_be * _EQUAL_PAUSES:
         text += (
-            f" By the model {would_be:,.0f} partition-seconds a day would have been paused instead of "
+            f" By the model, {would_be:,.0f} partition-seconds a day would have been paused instead of "
             f"{paused:,.0f}."
         )
     if finding.saved_rack_misses:
@@ -302,7 +307,7 @@ def _as_good(verdict: Verdict, best: Verdict) -> bool:
     )
 
 
-def _rank(finding: Finding) -> tuple[bool, float, int, int, float, str]:
+def _rank(finding: GroupFinding) -> tuple[bool, float, int, int, float, str]:
     balance = finding.recorded.load_stddev - finding.best.load_stddev
     return (
         not finding.gains,

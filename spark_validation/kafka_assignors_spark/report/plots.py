@@ -1,7 +1,7 @@
 """The figures of the report, as the plain values that plotly.js draws.
 
 They are built without plotly's Python classes: a figure is data, and importing the classes costs a
-second. Names of groups and strategies are anybody's text, and plotly reads a subset of HTML in text, so
+second. Names of groups and strategies are untrusted text, and plotly reads a subset of HTML in text, so
 every name is escaped here.
 
 `names` are the strategies in the order in which all figures list them, so that each has one colour
@@ -19,8 +19,9 @@ from html import escape
 from itertools import accumulate, pairwise
 from typing import Any
 
-from kafka_assignors_spark.report.findings import Finding, StrategyTotal
-from kafka_assignors_spark.result import RECORDED, GroupSummary, OwnershipSpan, TimelineRow, Verdict
+from kafka_assignors_spark.options import RECORDED
+from kafka_assignors_spark.report.findings import GroupFinding, StrategyTotal
+from kafka_assignors_spark.result import GroupSummary, OwnershipSpan, TimelineRow, Verdict
 
 __all__ = [
     "balance_over_time",
@@ -84,7 +85,9 @@ def moved_in_total(totals: Sequence[StrategyTotal]) -> Figure:
     }
 
 
-def moved_by_group(findings: Sequence[Finding], verdicts: Sequence[Verdict], names: Sequence[str]) -> Figure:
+def moved_by_group(
+    findings: Sequence[GroupFinding], verdicts: Sequence[Verdict], names: Sequence[str]
+) -> Figure:
     """Horizontal bars of moved partitions, a row for each finding's group and a bar for each strategy."""
     rows = {finding.group: row for row, finding in enumerate(reversed(findings))}
     by_strategy: dict[str, list[Verdict]] = defaultdict(list)

@@ -4,7 +4,7 @@
     spark.read.format("kafka_group_records").option("bootstrap.servers", "broker:9092").load()
     spark.readStream.format("kafka_group_records").option("bootstrap.servers", "broker:9092").load()
 
-Rows have the columns of `tables.RAW`. Offset commits, nearly all of the topic's volume, are dropped by the
+Rows have the columns of `schemas.RAW`. Offset commits, nearly all of the topic's volume, are dropped by the
 first two bytes of the key before anything else looks at them.
 
 Spark's own Kafka connector reads nothing from this topic, and says nothing: it leaves internal topics out.
@@ -49,12 +49,12 @@ from __future__ import annotations
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from kafka_assignors_spark.schemas import RAW, REPORTED
 from kafka_assignors_spark.source.batch import GroupRecordsReader
 from kafka_assignors_spark.source.options import LastRead, SourceOptions
 from kafka_assignors_spark.source.planning import OffsetRange, Planner
 from kafka_assignors_spark.source.reading import RangeReport, key_prefixes
 from kafka_assignors_spark.source.stream import GroupRecordsStreamReader
-from kafka_assignors_spark.tables import RAW, REPORTED
 
 __all__ = [
     "FORMAT",

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from kafka_assignors_spark.cluster import SourceError
+from kafka_assignors_spark.source.cluster import SourceError
 from kafka_assignors_spark.source.options import SourceOptions
 from kafka_assignors_spark.source.planning import OffsetRange, Planner, cut
 from kafka_assignors_spark.source.reading import read_range
@@ -22,7 +22,7 @@ class GroupRecordsReader(DataSourceReader):
         self.options = options
 
     def partitions(self) -> Sequence[OffsetRange]:
-        """The ranges to read as of now; `SourceError` if there is nothing to read or nobody answers."""
+        """The ranges to read as of now; `SourceError` if there is nothing to read or no broker answers."""
         options = self.options
         offsets = Planner(options).offsets()
         ranges: list[OffsetRange] = []
@@ -38,6 +38,6 @@ class GroupRecordsReader(DataSourceReader):
         return ranges
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Record batches of `tables.RAW`, in the order of offsets."""
+        """Record batches of `schemas.RAW`, in the order of offsets."""
         assert isinstance(partition, OffsetRange)
         return read_range(self.options, partition)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafka_assignors_spark.cluster import SourceError
+from kafka_assignors_spark.source.cluster import SourceError
 
 __all__ = ["Bound", "LastRead", "SourceOptions"]
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from kafka_assignors_spark.cluster import SourceError
+from kafka_assignors_spark.source.cluster import SourceError
 from kafka_assignors_spark.source.options import SourceOptions
 from kafka_assignors_spark.source.planning import OffsetRange, Planner, bounded, cut
 from kafka_assignors_spark.source.reading import read_range
@@ -53,7 +53,8 @@ class GroupRecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         return _offset(self._position)
 
     def latestOffset(self, start: Mapping[str, int] | None = None, limit: object = None) -> dict[str, int]:
-        """Where the next batch ends: at most `maxOffsetsPerBatch` from `start`, whatever Spark's `limit` is.
+        """Where the next batch ends: at most `maxOffsetsPerBatch` from `start`, regardless of Spark's
+        `limit`.
 
         When a batch reaches the end of the log, the next one has to wait for `batchIntervalSeconds`, so that
         it finds something.
@@ -88,7 +89,7 @@ class GroupRecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         return ranges
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Record batches of `tables.RAW`, in the order of offsets."""
+        """Record batches of `schemas.RAW`, in the order of offsets."""
         assert isinstance(partition, OffsetRange)
         return read_range(self.options, partition)
 

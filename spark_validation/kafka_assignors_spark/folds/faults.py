@@ -1,0 +1,459 @@
+"""Which clients and deployments make a group rebalance, as far as the members of its generations show it.
+
+Every generation is compared with the one before it: which members joined, which left, and which static member
+restarted in place. A member has a new id after every restart, so its identity is the instance id, else client
+id and host. Where several members share client id and host at one time, the records cannot show which of them
+returned: these members are counted together, and neither `crash loop` nor `came back` applies to them.
+
+1. **Deployments** are taken out first. A wave of changes, each soon after the other, in which *all* members
+   are replaced by as many, and none of the new members leaves again, is one deployment, regardless of the
+   number of generations. A deployment is not charged to a client.
+2. All other changes form *episodes*: the joins and leaves of one identity, each within
+   `FaultRules.flapping_s` of the one before. The kind of an episode is the worst that applies:
+
+   * `crash loop`: the client returned within `back_again_s` of leaving at least `crash_loop` times in a row,
+     and never stayed longer than `short_stay_s` in between;
+   * `flapping`: the client joined at least `flapping` times within `flapping_s`;
+   * `session expired`: a static member left. It sends no LeaveGroup, so its session expired (the process died
+     or did not poll), or an administrator removed it;
+   * `came back`: the client left and returned soon, once or twice. The records cannot distinguish a restart,
+     an expired session and a late poll;
+   * `scaled`: the client joined or left.
+
+The fold guesses nothing. It skips the comparison for a generation whose members do not decode or are not all
+known, for one after lost records, and for the first of a history that starts late.
+
+Pure Python without Spark, one record at a time. The memory is bounded by the group's size and by the changes
+within one window, not by the length of the history.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import date, datetime
+from typing import Any
+
+from kafka_assignors_spark.folds.clients import AIOKAFKA, AIOKAFKA_OURS, client_of
+from kafka_assignors_spark.folds.rebalances import Generation
+from kafka_assignors_spark.folds.records import MemberRecord
+from kafka_assignors_spark.timestamps import to_micros
+
+__all__ = ["Fault", "FaultFinder", "FaultKind", "FaultRules", "faults"]
+
+
+class FaultKind(str, enum.Enum):
+    """The kinds of episodes, the worst first."""
+
+    CRASH_LOOP = "crash loop"
+    FLAPPING = "flapping"
+    EXPIRED = "session expired"
+    CAME_BACK = "came back"
+    DEPLOYMENT = "deployment"
+    SCALED = "scaled"
+
+
+@dataclass(frozen=True, slots=True)
+class FaultRules:
+    """The thresholds, durations in seconds; `ValueError` names an invalid one.
+
+    Attributes:
+        deployment_s: the longest that a deployment takes.
+        deployment_gap_s: the longest between two changes of one deployment.
+        back_again_s: a client that returns within it has restarted. Kubernetes waits up to five minutes
+            before it restarts a container that crashes, hence the default.
+        short_stay_s: a client that stays no longer than this has crashed. Kubernetes forgets crashes after
+            ten minutes.
+        crash_loop: restarts in a row that make a crash loop.
+        flapping, flapping_s: this number of joins within this time is flapping.
+    """
+
+    deployment_s: float = 1800.0
+    deployment_gap_s: float = 300.0
+    back_again_s: float = 300.0
+    short_stay_s: float = 600.0
+    crash_loop: int = 3
+    flapping: int = 4
+    flapping_s: float = 3600.0
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if not value > 0:
+                raise ValueError(f"{each.name} is {value}, and has to be greater than 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A row of `schemas.FAULTS`: an episode on one day (UTC), or a deployment.
+
+    `client_id`, `client_host`, `instance_id` and the last `member_id` identify the client, and `members` is
+    the greatest number of its members at one time. For a deployment the identity is None, and `members` is
+    the number of replaced members. `restarts` counts returns within `back_again_s`, `expiries` departures
+    without a LeaveGroup. `generations` counts the generations in which the client joined or left, `alone`
+    those in which no other client did.
+    """
+
+    group: str
+    date: date
+    kind: FaultKind
+    client_id: str | None
+    client_host: str | None
+    instance_id: str | None
+    member_id: str | None
+    members: int
+    joins: int
+    leaves: int
+    restarts: int
+    expiries: int
+    generations: int
+    alone: int
+    first_timestamp: datetime
+    last_timestamp: datetime
+
+    def row(self) -> tuple[Any, ...]:
+        """The values in the order of `schemas.FAULTS`, timestamps in microseconds."""
+        values = [getattr(self, each.name) for each in fields(self)]
+        return tuple(
+            to_micros(value)
+            if isinstance(value, datetime)
+            else value.value
+            if isinstance(value, FaultKind)
+            else value
+            for value in values
+        )
+
+
+def faults(records: Iterable[Generation], rules: FaultRules | None = None) -> Iterator[Fault]:
+    """The episodes and deployments of one group, from its records in order."""
+    finder = FaultFinder(rules or FaultRules())
+    for record in records:
+        yield from finder.feed(record)
+    yield from finder.finish()
+
+
+_Who = tuple[str | None, str, str]
+"""Instance id, client id, client host; the latter two are empty for a static member, who may move."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A generation in which a member joined or left. `before` is the number of members before it.
+
+    `number` counts changes, `rebalance` generations; `rebalanced` is False where a static member restarted
+    without one. `at_once` is, for each identity that joined or left, the greatest number of its members
+    before or after the change.
+    """
+
+    number: int
+    rebalance: int
+    timestamp: datetime
+    came: tuple[MemberRecord, ...]
+    went: tuple[MemberRecord, ...]
+    before: int
+    rebalanced: bool
+    at_once: Mapping[_Who, int]
+
+
+class FaultFinder:
+    """Finds the episodes of one group: `feed` each record in order, then `finish`."""
+
+    def __init__(self, rules: FaultRules) -> None:
+        self._rules = rules
+        self._group = ""
+        self._members: dict[str, MemberRecord] | None = None  # None: unknown
+        self._incarnation: int | None = None
+        self._born: dict[str, int] = {}  # by member id: the change with which it came
+        self._present: Counter[_Who] = Counter()
+        self._changes = 0
+        self._rebalances = 0
+        self._youngest_gone = 0  # the latest birth of a member that has left
+        self._waiting: deque[_Change] = deque()  # that may yet turn out to be a deployment
+        self._episodes = _Episodes(rules)
+
+    def feed(self, record: Generation) -> Iterator[Fault]:
+        """The episodes and deployments that this record brings to an end."""
+        self._group = record.group
+        self._rebalances += not record.replacement
+        if record.incarnation != self._incarnation:
+            yield from self._settle_all()
+            self._incarnation = record.incarnation
+            # A group that is created again starts without members, unless its start is not in the history.
+            self._members = None if record.starts_late else {}
+            self._born.clear()
+            self._present.clear()
+        if not record.decodes or record.problem is not None:
+            yield from self._settle_all()
+            self._members = None
+            return
+        if record.lost:
+            yield from self._settle_all()
+            self._members = None
+        before, self._members = self._members, dict(record.members)
+        if before is None:
+            self._born = dict.fromkeys(record.members, self._changes)
+            self._present = Counter(map(_who, record.members.values()))
+            return
+        came = tuple(member for name, member in record.members.items() if name not in before)
+        went = tuple(member for name, member in before.items() if name not in record.members)
+        if came or went:
+            yield from self._change(record, came, went, len(before))
+
+    def finish(self) -> Iterator[Fault]:
+        """What is left when there are no more records."""
+        yield from self._settle_all()
+        yield from self._episodes.end(self._group)
+
+    def _change(
+        self,
+        record: Generation,
+        came: tuple[MemberRecord, ...],
+        went: tuple[MemberRecord, ...],
+        before: int,
+    ) -> Iterator[Fault]:
+        yield from self._settle_older(record.timestamp)
+        self._changes += 1
+        for member in went:
+            self._youngest_gone = max(self._youngest_gone, self._born.pop(member.member_id, 0))
+        for member in came:
+            self._born[member.member_id] = self._changes
+        at_once = self._count(came, went)
+        change = _Change(
+            self._changes,
+            self._rebalances,
+            record.timestamp,
+            came,
+            went,
+            before,
+            not record.replacement,
+            at_once,
+        )
+        self._waiting.append(change)
+        starts = self._wave_starts()
+        # With fewer members than before, the last one may still be about to join.
+        if starts and starts[0].before <= len(self._born):
+            yield from self._settle_wave(starts[0])
+
+    def _count(self, came: Iterable[MemberRecord], went: Iterable[MemberRecord]) -> dict[_Who, int]:
+        before, after = Counter(map(_who, went)), Counter(map(_who, came))
+        at_once = {who: self._present[who] for who in before | after}
+        self._present.update(after)
+        self._present.subtract(before)
+        for who, count in at_once.items():
+            at_once[who] = max(count, self._present[who])
+            if not self._present[who]:
+                del self._present[who]
+        return at_once
+
+    def _wave_starts(self) -> list[_Change]:
+        """The changes that can be the start of a deployment that the last change completes.
+
+        Every member of the group must have joined with that change or later, and none of these may have left
+        again.
+        """
+        oldest = min(self._born.values(), default=0)
+        if oldest <= self._youngest_gone:
+            return []
+        return [
+            change
+            for change in self._waiting
+            if self._youngest_gone < change.number <= oldest and change.before >= 2
+        ]
+
+    def _settle_wave(self, start: _Change) -> Iterator[Fault]:
+        """Report the changes from `start` on as a deployment; the changes before it belong to none."""
+        while self._waiting[0].number < start.number:
+            yield from self._settle(self._waiting.popleft())
+        yield self._deployment(tuple(self._waiting))
+        self._waiting.clear()
+        self._youngest_gone = self._changes
+
+    def _settle_older(self, now: datetime) -> Iterator[Fault]:
+        """Settle the changes that are too old for a deployment that continues until now."""
+        if not self._waiting:
+            return
+        gap_s = (now - self._waiting[-1].timestamp).total_seconds()
+        if gap_s > self._rules.deployment_gap_s:
+            yield from self._settle_all()
+        while self._waiting and (now - self._waiting[0].timestamp).total_seconds() > self._rules.deployment_s:
+            yield from self._settle(self._waiting.popleft())
+
+    def _settle_all(self) -> Iterator[Fault]:
+        """Settle all waiting changes: no later change is close enough to belong to them."""
+        # A member may have left for good before a deployment of the others.
+        starts = [start for start in self._wave_starts() if start.before <= len(self._born)]
+        if starts:
+            yield from self._settle_wave(starts[0])
+        while self._waiting:
+            yield from self._settle(self._waiting.popleft())
+
+    def _settle(self, change: _Change) -> Iterator[Fault]:
+        """Add a change that belongs to no deployment to the episodes of its clients."""
+        yield from self._episodes.add(self._group, change)
+
+    def _deployment(self, changes: tuple[_Change, ...]) -> Fault:
+        first, last = changes[0], changes[-1]
+        return Fault(
+            group=self._group,
+            date=first.timestamp.date(),
+            kind=FaultKind.DEPLOYMENT,
+            client_id=None,
+            client_host=None,
+            instance_id=None,
+            member_id=None,
+            members=first.before,
+            joins=sum(len(change.came) for change in changes),
+            leaves=sum(len(change.went) for change in changes),
+            restarts=0,
+            expiries=0,
+            generations=last.rebalance - first.rebalance + first.rebalanced,
+            alone=0,
+            first_timestamp=first.timestamp,
+            last_timestamp=last.timestamp,
+        )
+
+
+@dataclass(slots=True)
+class _Episode:
+    """The joins and leaves of one identity. The counts are those of one day; all else continues over
+    midnight."""
+
+    member: MemberRecord
+    first: datetime
+    last: datetime
+    joined: datetime | None = None
+    left: datetime | None = None
+    stay_s: float | None = None  # the last one that ended
+    streak: int = 0  # restarts in a row
+    at_once: int = 1
+    times: deque[datetime] = field(default_factory=deque)  # of joins, within `flapping_s`
+    worst_streak: int = 0
+    most_joins: int = 0
+    joins: int = 0
+    leaves: int = 0
+    restarts: int = 0
+    expiries: int = 0
+    generations: int = 0
+    alone: int = 0
+
+    def new_day(self, now: datetime) -> None:
+        """Reset the counts for a new day; the episode continues."""
+        self.first = now
+        self.worst_streak, self.most_joins = self.streak, 0
+        self.joins = self.leaves = self.restarts = self.expiries = self.generations = self.alone = 0
+
+
+class _Episodes:
+    """The open episodes, the longest without a change first."""
+
+    def __init__(self, rules: FaultRules) -> None:
+        self._rules = rules
+        self._open: OrderedDict[_Who, _Episode] = OrderedDict()
+
+    def add(self, group: str, change: _Change) -> Iterator[Fault]:
+        """Add a change, and yield the episodes that are over by then, or belong to the day before."""
+        now = change.timestamp
+        yield from self._close_silent(group, now)
+        went = {_who(member): member for member in change.went}
+        came = {_who(member): member for member in change.came}
+        both = went | came
+        for who, member in both.items():
+            episode = self._open.get(who)
+            if episode is None:
+                episode = self._open[who] = _Episode(member, now, now)
+            elif episode.last.date() != now.date():
+                yield self._fault(group, episode)
+                episode.new_day(now)
+            self._open.move_to_end(who)
+            episode.member, episode.last = member, now
+            episode.at_once = max(episode.at_once, change.at_once[who])
+            if change.rebalanced:
+                episode.generations += 1
+                episode.alone += len(both) == 1
+            if who in went:
+                self._left(episode, went[who], now, stays_static=who in came)
+            if who in came:
+                self._joined(episode, now)
+
+    def end(self, group: str) -> Iterator[Fault]:
+        """Yield all episodes that are still open."""
+        for episode in self._open.values():
+            yield self._fault(group, episode)
+        self._open.clear()
+
+    def _left(self, episode: _Episode, member: MemberRecord, now: datetime, *, stays_static: bool) -> None:
+        episode.leaves += 1
+        episode.left = now
+        episode.stay_s = None if episode.joined is None else (now - episode.joined).total_seconds()
+        episode.expiries += _went_without_goodbye(member) and not stays_static
+
+    def _joined(self, episode: _Episode, now: datetime) -> None:
+        rules = self._rules
+        episode.joins += 1
+        if episode.left is not None and (now - episode.left).total_seconds() <= rules.back_again_s:
+            episode.restarts += 1
+            short = episode.stay_s is None or episode.stay_s <= rules.short_stay_s
+            episode.streak = episode.streak + 1 if short else 1
+        else:
+            episode.streak = 0
+        episode.worst_streak = max(episode.worst_streak, episode.streak)
+        episode.joined = now
+        episode.times.append(now)
+        while (now - episode.times[0]).total_seconds() > rules.flapping_s:
+            episode.times.popleft()
+        episode.most_joins = max(episode.most_joins, len(episode.times))
+
+    def _close_silent(self, group: str, now: datetime) -> Iterator[Fault]:
+        while self._open:
+            who, episode = next(iter(self._open.items()))
+            if (now - episode.last).total_seconds() <= self._rules.flapping_s:
+                return
+            del self._open[who]
+            yield self._fault(group, episode)
+
+    def _fault(self, group: str, episode: _Episode) -> Fault:
+        member = episode.member
+        return Fault(
+            group=group,
+            date=episode.first.date(),
+            kind=self._kind(episode),
+            client_id=member.client_id,
+            client_host=member.client_host,
+            instance_id=member.instance_id,
+            member_id=member.member_id,
+            members=episode.at_once,
+            joins=episode.joins,
+            leaves=episode.leaves,
+            restarts=episode.restarts if episode.at_once == 1 else 0,
+            expiries=episode.expiries,
+            generations=episode.generations,
+            alone=episode.alone,
+            first_timestamp=episode.first,
+            last_timestamp=episode.last,
+        )
+
+    def _kind(self, episode: _Episode) -> FaultKind:
+        alone = episode.at_once == 1
+        if alone and episode.worst_streak >= self._rules.crash_loop:
+            return FaultKind.CRASH_LOOP
+        if episode.most_joins >= self._rules.flapping:
+            return FaultKind.FLAPPING
+        if episode.expiries:
+            return FaultKind.EXPIRED
+        return FaultKind.CAME_BACK if alone and episode.restarts else FaultKind.SCALED
+
+
+def _who(member: MemberRecord) -> _Who:
+    if member.instance_id is not None:
+        return (member.instance_id, "", "")
+    return (None, member.client_id, member.client_host)
+
+
+def _went_without_goodbye(member: MemberRecord) -> bool:
+    """Whether only an expired session, or an administrator, can have removed the member from the group.
+
+    Static members do not leave when they close (KIP-345). Static members of aiokafka do leave.
+    """
+    return member.instance_id is not None and client_of(member.client_id) not in (AIOKAFKA, AIOKAFKA_OURS)

@@ -1,0 +1,455 @@
+"""The history of one group of KIP-848, from its many records to *generations* like those of a classic group.
+
+The coordinator of such a group writes no generation in one record. It writes a record for each fact that
+changes: a member (and its end), the group's epoch, the target assignment of a member, the epoch that the
+targets are complete for, and how far each member has come. The fold maps these records to generations:
+
+* A **generation** is a target assignment that is complete. Its number is the epoch in the record that says
+  so, and its place that record's offset. Members that get nothing may have no target of their own.
+* An **epoch without a target** was superseded by the next one before its target was computed. Its record
+  shows that no history is lost. An epoch without any record is lost: the topic is compacted, and the members
+  and targets of the same batch are lost with a compacted record.
+* A **group without members** is an empty generation, and the tombstone of its epoch the end of the group.
+* A **static member that restarts** takes the place of its old id under the same epoch, which is the same
+  generation once more, as in a classic group.
+* A group that **changes its protocol** (online migration) ends under the one with tombstones and begins under
+  the other, in the same batch, with the members and the number that it had. Its life goes on.
+
+A generation has a `problem` where members or partitions in it may be missing or out of date. After lost
+records a member counts only once a later record shows that it is still in the group.
+
+Java's broker (`GroupMetadataManager` in group-coordinator of apache/kafka 4.4.0) is the source for which
+records are written when. Pure Python without Spark, one record at a time; the memory is proportional to the
+group's members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from kafka_assignors.group import NO_GENERATION
+from kafka_assignors.protocol import (
+    LEFT_TO_RETURN,
+    ConsumerGroupKey,
+    ConsumerGroupMember,
+    ConsumerGroupRecord,
+    ConsumerGroupValue,
+    CurrentAssignment,
+    GroupEpoch,
+    MemberState,
+    PartitionMetadata,
+    ResolvedRegularExpression,
+    TargetAssignment,
+    TargetAssignmentEpoch,
+)
+from kafka_assignors_spark.catalogue import Catalogue
+from kafka_assignors_spark.folds.generations import (
+    DEFAULT_ASSIGNOR,
+    HISTORY_STARTS,
+    MEMBERS_WENT,
+    UNPROVEN,
+    UNREADABLE,
+    WITHOUT_METADATA,
+    FoldedGeneration,
+    Kip848Fact,
+)
+from kafka_assignors_spark.folds.records import MemberRecord, RecordKind
+
+__all__ = ["EpochFold"]
+
+NO_SUBSCRIPTION_VERSION = -1
+"""A member of KIP-848 has no versioned subscription."""
+
+NEWEST_FIRST_EPOCH = 2
+"""A group's first epoch is 1 or, in later releases, 2."""
+
+_BETWEEN_EPOCHS = frozenset(
+    {ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA, ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT}
+)
+"""Records that never come between a member's description and the epoch that it makes."""
+
+_TIMER_SLACK = timedelta(seconds=1)
+"""How late the coordinator's timer may fire: a longer delay may be a coincidence."""
+
+
+@dataclass(frozen=True, slots=True)
+class _AtEpoch:
+    """The group when an epoch began."""
+
+    members: dict[str, ConsumerGroupMember]
+    metadata_hash: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """How far a member had come by its last record."""
+
+    assignment: CurrentAssignment
+    since: datetime
+
+
+class EpochFold:
+    """Folds the records of one group in the order of their offsets: `feed` for KIP-848, `classic` for classic
+    ones."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self._names: dict[str, str] = {}  # by topic id, from the group's own list of topics
+        self._partitions: dict[str, int] = {}  # by topic, from there, too
+        self._classic: tuple[int, bool] | None = None  # the last classic generation, and if it had members
+        self._ended = False  # the record before was the tombstone of the classic group
+        self._closed: int | None = None  # the epoch of the group whose tombstone came last, if it had members
+        self._forget()
+
+    def _forget(self) -> None:
+        """Start with an unknown group."""
+        self._epoch: int | None = None
+        self._members: dict[str, ConsumerGroupMember] = {}
+        self._targets: dict[str, Mapping[str, tuple[int, ...]]] = {}
+        self._current: dict[str, _Heard] = {}
+        self._patterns: dict[str, tuple[str, ...]] = {}
+        self._at: dict[int, _AtEpoch] = {}  # epochs without a target yet
+        self._last: int | None = None  # the last generation given
+        self._last_ids: frozenset[str] = frozenset()
+        self._last_topics: frozenset[str] = frozenset()
+        self._last_hash = self._hash_given = 0  # of the generation given last, and of the one to give
+        self._continues = False
+        self._starts_late = False
+        self._late = False
+        self._lost = 0
+        self._unproven: set[str] = set()
+        self._unreadable: set[ConsumerGroupKey] = set()
+        self._described: set[str] = set()  # members described right before, with the epoch that comes next
+        self._gone: dict[str, ConsumerGroupMember] = {}  # removed since the last epoch
+        self._returned: dict[str, str] = {}  # the new id of a static member, and its old one
+        self._facts: list[tuple[str, str]] = []
+
+    # Records of the classic protocol.
+
+    def classic(self, generation: int, has_members: bool) -> bool:
+        """Note a classic generation of the group. True if it continues the life of a KIP-848 group."""
+        continues = self._closed is not None and self._closed == generation and has_members
+        if self._epoch is not None or self._members:
+            self._forget()
+        self._closed, self._ended = None, False
+        self._classic = (generation, has_members)
+        return continues
+
+    def classic_tombstone(self) -> None:
+        """Note the end of the group under the classic protocol."""
+        self._ended = self._classic is not None
+
+    def unreadable(self, key: ConsumerGroupKey) -> None:
+        """Note a record whose value does not decode: the subject of its key is unknown until its next
+        record."""
+        self._unreadable.add(key)
+
+    # Records of KIP-848.
+
+    def feed(
+        self, offset: int, timestamp: datetime, key: ConsumerGroupKey, value: ConsumerGroupValue | None
+    ) -> Iterator[FoldedGeneration]:
+        """The generations that a record completes; `value` is None for a tombstone."""
+        self._unreadable.discard(key)
+        member_id = key.member_id
+        if member_id is not None and value is not None:
+            self._unproven.discard(member_id)
+        if key.type in _BETWEEN_EPOCHS:
+            self._described.clear()
+        if key.type is ConsumerGroupRecord.METADATA:
+            if value is None:
+                yield from self._end(offset, timestamp)
+            elif isinstance(value, GroupEpoch):
+                yield from self._begin_epoch(offset, timestamp, value)
+        elif isinstance(value, TargetAssignmentEpoch):
+            yield from self._complete(offset, timestamp, value.epoch)
+        elif isinstance(value, PartitionMetadata):
+            self._list_topics(value)
+        elif key.type is ConsumerGroupRecord.REGULAR_EXPRESSION:
+            self._resolve(key.regular_expression or "", value)
+        elif member_id is None:
+            pass  # the tombstone of a record type that later brokers do not write
+        elif isinstance(value, ConsumerGroupMember):
+            self._join(member_id, value)
+        elif isinstance(value, TargetAssignment):
+            self._targets[member_id] = value.partitions
+        elif isinstance(value, CurrentAssignment):
+            self._current[member_id] = _Heard(value, timestamp)
+            yield from self._replace(offset, timestamp, member_id)
+        elif key.type is ConsumerGroupRecord.MEMBER_METADATA:
+            self._leave(member_id, timestamp)
+        elif key.type is ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER:
+            self._targets.pop(member_id, None)
+
+    def _begin_epoch(self, offset: int, timestamp: datetime, value: GroupEpoch) -> Iterator[FoldedGeneration]:
+        if self._epoch is None:
+            self._start(value.epoch)
+        elif value.epoch < self._epoch:
+            self._start_over(value.epoch)
+        elif value.epoch > self._epoch + 1:
+            self._lost += value.epoch - self._epoch - 1
+            self._unproven.update(self._members.keys() - self._described)
+        for member_id, member in self._gone.items():
+            if self._was_away(member_id) and not self._is_back(member):
+                self._facts.append((Kip848Fact.EXPIRED, member_id))
+        for member_id in self._gone:
+            self._current.pop(member_id, None)
+        self._gone.clear()
+        self._returned.clear()
+        self._described.clear()
+        self._epoch = value.epoch
+        if self._members:
+            self._at[value.epoch] = _AtEpoch(dict(self._members), value.metadata_hash)
+        elif value.epoch != self._last:
+            self._hash_given = value.metadata_hash
+            yield self._give(RecordKind.EMPTY, offset, timestamp, value.epoch, {})
+
+    def _start(self, epoch: int) -> None:
+        """Start a life of the group with its first epoch, or with the first recorded one."""
+        self._continues = self._ended and self._classic == (epoch, True)
+        self._starts_late = self._late = not self._continues and epoch > NEWEST_FIRST_EPOCH
+        if self._continues:
+            self._facts.append((Kip848Fact.MIGRATED, "classic to consumer"))
+        self._classic, self._ended, self._closed = None, False, None
+
+    def _start_over(self, epoch: int) -> None:
+        """A smaller epoch starts another group of the same name; the end of its predecessor is not
+        recorded."""
+        members = {name: member for name, member in self._members.items() if name in self._described}
+        self._forget()
+        self._members = members
+        self._starts_late = self._late = epoch > NEWEST_FIRST_EPOCH
+
+    def _end(self, offset: int, timestamp: datetime) -> Iterator[FoldedGeneration]:
+        if self._epoch is None:
+            return  # the group never was a KIP-848 group, or has ended before
+        # The removal of members has an epoch of its own; without one it is a change of protocol.
+        with_members = self._epoch in self._at or (self._last == self._epoch and bool(self._last_ids))
+        closed = self._epoch if with_members else None
+        self._forget()
+        self._closed = closed
+        yield FoldedGeneration(RecordKind.TOMBSTONE, offset, timestamp)
+
+    def _list_topics(self, value: PartitionMetadata) -> None:
+        for topic in value.topics:
+            self._names[topic.topic_id] = topic.topic
+            if topic.partitions > self._partitions.get(topic.topic, topic.partitions):
+                self._facts.append((Kip848Fact.PARTITIONS_ADDED, topic.topic))
+            self._partitions[topic.topic] = topic.partitions
+
+    def _resolve(self, pattern: str, value: ConsumerGroupValue | None) -> None:
+        if not isinstance(value, ResolvedRegularExpression):
+            self._patterns.pop(pattern, None)
+            return
+        if set(self._patterns.get(pattern, ())) != set(value.topics):
+            self._facts.append((Kip848Fact.PATTERN_RESOLVED, pattern))
+        self._patterns[pattern] = value.topics
+
+    # Members.
+
+    def _join(self, member_id: str, member: ConsumerGroupMember) -> None:
+        if member_id not in self._members and member.instance_id is not None:
+            for old_id, gone in self._gone.items():
+                if gone.instance_id == member.instance_id:
+                    self._returned[member_id] = old_id
+        self._members[member_id] = member
+        self._described.add(member_id)
+
+    def _leave(self, member_id: str, timestamp: datetime) -> None:
+        member = self._members.pop(member_id, None)
+        self._targets.pop(member_id, None)
+        self._unproven.discard(member_id)
+        if member is None:
+            return
+        self._gone[member_id] = member
+        current = self._current.get(member_id)
+        if current is None or current.assignment.state is not MemberState.UNREVOKED_PARTITIONS:
+            return
+        late = timestamp - current.since - timedelta(milliseconds=member.rebalance_timeout_ms)
+        if member.rebalance_timeout_ms > 0 and timedelta(0) <= late <= _TIMER_SLACK:
+            self._facts.append((Kip848Fact.REBALANCE_TIMEOUT, member_id))
+
+    def _was_away(self, member_id: str) -> bool:
+        current = self._current.get(member_id)
+        return current is not None and current.assignment.epoch == LEFT_TO_RETURN
+
+    def _is_back(self, gone: ConsumerGroupMember) -> bool:
+        return any(member.instance_id == gone.instance_id for member in self._members.values())
+
+    def _replace(self, offset: int, timestamp: datetime, new_id: str) -> Iterator[FoldedGeneration]:
+        """Yield the generation again with the last record by which a static member replaces its old id."""
+        old_id = self._returned.pop(new_id, None)
+        if old_id is None:
+            return
+        member = self._members[new_id]
+        for at in self._at.values():
+            if old_id in at.members:
+                del at.members[old_id]
+                at.members[new_id] = member
+        self._gone.pop(old_id, None)
+        self._current.pop(old_id, None)
+        if self._last is None or old_id not in self._last_ids:
+            return
+        ids = self._last_ids - {old_id} | {new_id}
+        members = {name: self._members[name] for name in ids if name in self._members}
+        yield self._give(RecordKind.GENERATION, offset, timestamp, self._last, members)
+
+    # Generations.
+
+    def _complete(self, offset: int, timestamp: datetime, epoch: int) -> Iterator[FoldedGeneration]:
+        if self._epoch is None:
+            # Compaction has removed the epoch's own record, which a later one superseded.
+            self._start(epoch)
+            self._starts_late = self._late = True
+            self._epoch = epoch
+        if epoch == self._last or (not self._members and epoch == self._epoch):
+            return
+        at = self._at.get(epoch)
+        members, problem = self._members, None
+        if epoch != self._epoch:
+            if at is None:
+                problem = HISTORY_STARTS
+            else:
+                members = {name: member for name, member in at.members.items() if name in self._members}
+                problem = MEMBERS_WENT if len(members) < len(at.members) else None
+        if at is not None:
+            self._hash_given = at.metadata_hash
+        yield self._give(RecordKind.GENERATION, offset, timestamp, epoch, members, problem)
+
+    def _give(
+        self,
+        kind: RecordKind,
+        offset: int,
+        timestamp: datetime,
+        epoch: int,
+        members: Mapping[str, ConsumerGroupMember],
+        problem: str | None = None,
+    ) -> FoldedGeneration:
+        topics = {name: _subscribed_topics(member, self._patterns) for name, member in members.items()}
+        unknown: set[str] = set()
+        given = {name: self._by_name(self._targets.get(name, {}), unknown) for name in members}
+        if kind is RecordKind.GENERATION:
+            problem = problem or self._problem(timestamp, members, topics, given, unknown)
+        subscribed = frozenset[str]().union(*topics.values())
+        hashes = {self._hash_given, self._last_hash}
+        if subscribed == self._last_topics and len(hashes) == 2 and 0 not in hashes:
+            self._facts.append((Kip848Fact.TOPICS_CHANGED, ""))
+        generation = FoldedGeneration(
+            kind=kind,
+            offset=offset,
+            timestamp=timestamp,
+            generation=epoch,
+            protocol=_preferred_assignor(members) if members else None,
+            members=tuple(
+                _member_record(name, member, topics[name], given[name])
+                for name, member in sorted(members.items())
+            ),
+            continues=self._continues,
+            starts_late=self._starts_late,
+            lost=self._lost,
+            problem=problem,
+            unknown_topics=tuple(sorted(unknown)),
+            facts=tuple(dict.fromkeys(self._facts)),
+        )
+        self._at = {number: at for number, at in self._at.items() if number > epoch}
+        self._last, self._last_ids, self._last_topics = epoch, frozenset(members), subscribed
+        self._last_hash = self._hash_given
+        self._continues, self._starts_late, self._lost = False, False, 0
+        self._facts.clear()
+        return generation
+
+    def _problem(
+        self,
+        timestamp: datetime,
+        members: Mapping[str, ConsumerGroupMember],
+        topics: Mapping[str, frozenset[str]],
+        given: Mapping[str, Mapping[str, tuple[int, ...]]],
+        unknown: set[str],
+    ) -> str | None:
+        """Why the generation may be incomplete; None if it is complete."""
+        if self._unreadable:
+            return UNREADABLE
+        if unknown:
+            return f"the catalogue does not tell which topic has the id {min(unknown)}"
+        if (self._targets.keys() | self._current.keys()) - self._members.keys() - self._gone.keys():
+            return WITHOUT_METADATA
+        if self._unproven.intersection(members):
+            return UNPROVEN
+        if self._late:
+            if not self._is_whole(timestamp, topics, given):
+                return HISTORY_STARTS
+            self._late = False
+        return None
+
+    def _is_whole(
+        self,
+        timestamp: datetime,
+        topics: Mapping[str, frozenset[str]],
+        given: Mapping[str, Mapping[str, tuple[int, ...]]],
+    ) -> bool:
+        """Whether every partition of every topic has an owner: then no member with partitions is missing."""
+        for topic in frozenset[str]().union(*topics.values()):
+            known = self._catalogue.at(topic, timestamp)
+            numbers = [number for shares in given.values() for number in shares.get(topic, ())]
+            if known is None or sorted(numbers) != list(range(known.partitions)):
+                return False
+        return True
+
+    def _by_name(
+        self, partitions: Mapping[str, tuple[int, ...]], unknown: set[str]
+    ) -> dict[str, tuple[int, ...]]:
+        """Partitions by topic name; ids without a name of their own are added to `unknown`."""
+        by_name = {}
+        for topic_id, numbers in partitions.items():
+            name = self._catalogue.name_of(topic_id) or self._names.get(topic_id)
+            # A name appears twice for a topic, and the one that was created again under its name.
+            if name is None or name in by_name:
+                unknown.add(topic_id)
+            else:
+                by_name[name] = numbers
+        return by_name
+
+
+def _subscribed_topics(
+    member: ConsumerGroupMember, patterns: Mapping[str, tuple[str, ...]]
+) -> frozenset[str]:
+    """The topics that a member subscribes to, by name and by what its regular expression matches."""
+    return frozenset(member.topics).union(patterns.get(member.regular_expression or "", ()))
+
+
+def _preferred_assignor(members: Mapping[str, ConsumerGroupMember]) -> str:
+    """The server assignor that most members ask for, or all of them joined by "or" in a tie."""
+    votes: dict[str, int] = {}
+    for member in members.values():
+        if member.assignor is not None:
+            votes[member.assignor] = votes.get(member.assignor, 0) + 1
+    if not votes:
+        return DEFAULT_ASSIGNOR
+    most = max(votes.values())
+    return " or ".join(sorted(name for name, count in votes.items() if count == most))
+
+
+def _member_record(
+    member_id: str,
+    member: ConsumerGroupMember,
+    topics: frozenset[str],
+    assigned: Mapping[str, tuple[int, ...]],
+) -> MemberRecord:
+    """The member of a generation with these topics and these assigned partitions, by topic name."""
+    return MemberRecord(
+        member_id=member_id,
+        instance_id=member.instance_id,
+        rack=member.rack or None,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        version=NO_SUBSCRIPTION_VERSION,
+        topics=tuple(sorted(topics)),
+        owned={},
+        owned_generation=NO_GENERATION,
+        revoked=False,
+        assigned=assigned,
+        pattern=member.regular_expression or None,
+        assignor=member.assignor,
+    )

@@ -1,0 +1,378 @@
+"""The history of one group as a sequence of *logical rebalances*: the facts before each, and its outcome.
+
+Records and rebalances are not the same thing:
+
+* Under the cooperative protocol (KIP-429) a partition that changes owner is withheld in one generation and
+  handed over in the next. These generations are one rebalance: it begins with what members had before the
+  first of them, and its outcome is the last one. A hand-over is unfinished while a partition of a live member
+  has no owner.
+* A static member that restarts writes its generation again with another member id. That is no new decision:
+  the instance keeps its partitions under the new id.
+* A generation of a KIP-848 group is a rebalance of its own: the broker computes the target assignment once,
+  and moves the members to it.
+* A member's partitions are those that the last record of its group assigned. Its *claim* in the subscription
+  is not used: an eager member claims nothing.
+
+A rebalance that lacks a fact is not judged; it has the `problem`: the history starts in the middle of the
+group's life, members own partitions that no record assigned to them (records are lost), a hand-over has no
+end, a member does not decode.
+
+Pure Python without Spark; records come one at a time, so a group of a million generations needs the memory
+of a few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from kafka_assignors.group import NO_GENERATION, TopicPartitions
+from kafka_assignors_spark.folds.generations import CLASSIC
+from kafka_assignors_spark.folds.records import MemberRecord, decode_members
+from kafka_assignors_spark.timestamps import from_micros
+
+__all__ = [
+    "COLUMNS",
+    "EAGER_STRATEGIES",
+    "Generation",
+    "GivenBefore",
+    "Rebalance",
+    "RebalanceFold",
+    "Replacement",
+    "is_cooperative",
+    "members_of",
+    "rebalances",
+]
+
+EAGER_STRATEGIES = frozenset({"range", "roundrobin", "sticky"})
+"""Strategies that never run cooperatively. Any other strategy does if its members claim partitions that they
+have not revoked."""
+
+HISTORY_STARTS = "the history starts in the middle of the group's life"
+RECORDS_LOST = (
+    "records before it are lost: they do not decode, or members own partitions that no record gave them"
+)
+DOES_NOT_DECODE = "a member of it does not decode"
+PREDECESSOR_DOES_NOT_DECODE = "a member of the generation before it does not decode"
+_REMEMBERED = 8
+"""The number of past assignments of a member that its claims are compared with."""
+
+UNFINISHED = "its cooperative hand-over has no end in the history"
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A generation of a group with its place in the group's life, as `history.generations` finds it."""
+
+    group: str
+    incarnation: int
+    generation: int
+    offset: int
+    timestamp: datetime
+    protocol: str
+    empty: bool
+    replacement: bool
+    skipped: int
+    starts_late: bool
+    decodes: bool
+    members: Mapping[str, MemberRecord]
+    leader: str | None = None
+    type: str = CLASSIC
+    lost: int = 0
+    problem: str | None = None
+    facts: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def from_row(cls, row: Any) -> Generation:
+        """A row with `COLUMNS` of `history.steps`, its timestamp in microseconds."""
+        return cls(
+            group=row["group"],
+            incarnation=row["incarnation"],
+            generation=row["generation"],
+            offset=row["offset"],
+            timestamp=from_micros(row["timestamp"]),
+            protocol=row["protocol"] or "",
+            empty=row["empty"],
+            replacement=row["replacement"],
+            skipped=row["skipped"],
+            starts_late=row["starts_late"],
+            decodes=row["reason"] is None,
+            members={member.member_id: member for member in members_of(row)},
+            leader=row["leader"],
+            type=row["type"],
+            lost=row["lost"],
+            problem=row["problem"],
+            facts=tuple((fact["fact"], fact["subject"]) for fact in row["facts"]),
+        )
+
+
+COLUMNS = (
+    "group",
+    "incarnation",
+    "generation",
+    "offset",
+    "timestamp",
+    "protocol",
+    "empty",
+    "replacement",
+    "skipped",
+    "starts_late",
+    "reason",
+    "leader",
+    "type",
+    "lost",
+    "problem",
+    "facts",
+    "value",
+    "members",
+)
+"""The columns that `Generation.from_row` reads."""
+
+
+def members_of(row: Any) -> tuple[MemberRecord, ...]:
+    """The members of a generation in a row with the columns `value` and `members` of `schemas.FOLDED`.
+
+    Members of a classic generation are decoded only here, from the value of its one record.
+    """
+    if row["members"] is None:
+        value = row["value"]
+        return decode_members(None if value is None else bytes(value))
+    return tuple(map(_member_from_row, row["members"]))
+
+
+def _member_from_row(row: Any) -> MemberRecord:
+    return MemberRecord(
+        member_id=row["member_id"],
+        instance_id=row["instance_id"],
+        rack=row["rack"],
+        client_id=row["client_id"],
+        client_host=row["client_host"],
+        version=row["version"],
+        topics=tuple(row["topics"]),
+        owned=row["owned"],
+        owned_generation=row["owned_generation"],
+        revoked=row["revoked"],
+        assigned=row["assigned"],
+        pattern=row["pattern"],
+        assignor=row["assignor"],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalance:
+    """One logical rebalance.
+
+    `members`, `generation`, `offset` and `timestamp` are those of its last generation; `first_generation` is
+    its first and `generations` how many were recorded of it. `prior` is what each member of the group had
+    before it, by member id, as of `prior_generation`. `recorded` is what production gave each in the end.
+    `skipped` counts the generation numbers in and before it that no record shows. `problem` is the reason why
+    it cannot be judged, or None.
+    """
+
+    group: str
+    generation: int
+    first_generation: int
+    generations: int
+    offset: int
+    timestamp: datetime
+    protocol: str
+    members: Mapping[str, MemberRecord]
+    prior: Mapping[str, TopicPartitions]
+    prior_generation: int
+    recorded: Mapping[str, TopicPartitions]
+    skipped: int
+    problem: str | None
+    type: str = CLASSIC
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """Static members came back under new ids: new id by old id."""
+
+    group: str
+    new_ids: Mapping[str, str]
+
+
+def rebalances(records: Iterable[Generation]) -> Iterator[Rebalance | Replacement]:
+    """The rebalances of one group, from its records in the order of its coordinator's writing."""
+    folder = RebalanceFold()
+    for record in records:
+        yield from folder.feed(record)
+    yield from folder.finish()
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """The owners after a record, and their generation; or the `problem` that keeps them unknown."""
+
+    members: Mapping[str, TopicPartitions]
+    generation: int = NO_GENERATION
+    problem: str | None = None
+
+
+_NO_OWNERS = _Held({})
+
+
+@dataclass(slots=True)
+class GivenBefore:
+    """The assignments of a group's last few records; a claim beyond them shows that records are lost.
+
+    `given` has the assignments by member id, the oldest first.
+    """
+
+    given: dict[str, tuple[TopicPartitions, ...]] = field(default_factory=dict)
+
+    def remember(self, record: Generation) -> None:
+        """Note the assignments of the record, and forget members that have left the group."""
+        self.given = {
+            member.member_id: (*self.given.get(member.member_id, ()), member.assigned)[-_REMEMBERED:]
+            for member in record.members.values()
+        }
+
+    def shows_loss(self, record: Generation, last_generation: int) -> bool:
+        """Whether a record between the last one and this one is missing.
+
+        Skipped numbers alone show nothing, unless the records of a KIP-848 group say that they are lost. A
+        member that claims, as of a skipped generation, partitions that no earlier record assigned to it
+        received them from a generation that was delivered, and so was recorded. (A claim to earlier
+        partitions does not count: Java's consumer adopts a generation's number when it joins, before its
+        assignment arrives, and may not have seen its last assignment when the next join begins.)
+        """
+        return record.lost > 0 or any(
+            last_generation < member.owned_generation < record.generation
+            and not _were_given(member.owned, self.given.get(member.member_id, ()))
+            for member in record.members.values()
+            if record.skipped and member.owned
+        )
+
+
+@dataclass(slots=True)
+class RebalanceFold:
+    """Folds the records of one group, in order, into rebalances: `feed` each record, then `finish`.
+
+    The fields are its whole state, which `replay_state` writes: the owners after the last record (`held`) and
+    `before` the open rebalance, the generations of the rebalance that has not ended (`open`), and whether
+    records in it are missing (`lost`).
+    """
+
+    incarnation: int | None = None
+    last: Generation | None = None
+    held: _Held = _NO_OWNERS
+    before: _Held = _NO_OWNERS
+    open: list[Generation] = field(default_factory=list)
+    lost: bool = False
+    given: GivenBefore = field(default_factory=GivenBefore)
+
+    def feed(self, record: Generation) -> Iterator[Rebalance | Replacement]:
+        """The rebalances and replacements that this record completes."""
+        if record.incarnation != self.incarnation:
+            yield from self.finish()
+            self.incarnation, self.last = record.incarnation, None
+            self.held = _Held({}, problem=HISTORY_STARTS) if record.starts_late else _NO_OWNERS
+
+        if record.empty:
+            yield from self.finish()
+            self.held = _Held({}, record.generation)
+        elif record.replacement and self.last is not None and not self.last.empty:
+            if self.open:
+                self.open[-1] = replace(record, skipped=self.open[-1].skipped)
+            self.held = _held_after(record)
+            yield Replacement(record.group, _new_ids(self.last, record))
+        else:
+            if not self.open:
+                self.before, self.lost = self.held, False
+            self.open.append(record)
+            self.lost = self.lost or self.given.shows_loss(record, self.held.generation)
+            unfinished = _hand_over_unfinished(record, self.held)
+            self.held = _held_after(record)
+            if not unfinished:
+                yield self._close(None)
+        self.given.remember(record)
+        self.last = record
+
+    def finish(self) -> Iterator[Rebalance]:
+        """The hand-over that no record ends, if there is one."""
+        if self.open:
+            yield self._close(UNFINISHED)
+
+    def _close(self, problem: str | None) -> Rebalance:
+        first, last = self.open[0], self.open[-1]
+        if not all(record.decodes for record in self.open):
+            problem = DOES_NOT_DECODE
+        elif last.problem:
+            problem = last.problem
+        elif self.before.problem:
+            problem = self.before.problem
+        elif self.lost:
+            problem = RECORDS_LOST
+        rebalance = Rebalance(
+            group=last.group,
+            generation=last.generation,
+            first_generation=first.generation,
+            generations=len(self.open),
+            offset=last.offset,
+            timestamp=last.timestamp,
+            protocol=last.protocol,
+            members=last.members,
+            prior=self.before.members,
+            prior_generation=self.before.generation,
+            recorded={member.member_id: member.assigned for member in last.members.values()},
+            skipped=sum(record.skipped for record in self.open),
+            problem=problem,
+            type=last.type,
+        )
+        self.open = []
+        return rebalance
+
+
+def _held_after(record: Generation) -> _Held:
+    given = {member.member_id: member.assigned for member in record.members.values()}
+    problem = None if record.decodes else PREDECESSOR_DOES_NOT_DECODE
+    if record.problem:
+        problem = f"what members had before it is not known: {record.problem}"
+    return _Held(given, record.generation, problem)
+
+
+def _new_ids(before: Generation, after: Generation) -> dict[str, str]:
+    ids = {member.instance_id: member.member_id for member in after.members.values() if member.instance_id}
+    return {
+        member.member_id: ids[member.instance_id]
+        for member in before.members.values()
+        if member.instance_id in ids and member.member_id != ids[member.instance_id]
+    }
+
+
+def _were_given(claimed: TopicPartitions, assignments: Sequence[TopicPartitions]) -> bool:
+    return all(
+        set(partitions) <= {number for given in assignments for number in given.get(topic, ())}
+        for topic, partitions in claimed.items()
+    )
+
+
+def _hand_over_unfinished(record: Generation, held: _Held) -> bool:
+    """Whether a partition that a live member had before this generation has no owner in it."""
+    members = record.members.values()
+    if not is_cooperative(record):
+        return False
+    subscribed = {topic for member in members for topic in member.topics}
+    given = {
+        (topic, partition)
+        for member in members
+        for topic, partitions in member.assigned.items()
+        for partition in partitions
+    }
+    for member in members:
+        had = held.members.get(member.member_id, {}) if held.problem is None else member.owned
+        for topic in had.keys() & subscribed:
+            if any((topic, partition) not in given for partition in had[topic]):
+                return True
+    return False
+
+
+def is_cooperative(record: Generation) -> bool:
+    """Whether members kept partitions while they joined, so that the leader withheld those that move."""
+    if record.protocol in EAGER_STRATEGIES:
+        return False
+    return any(member.owned and not member.revoked for member in record.members.values())

@@ -1,0 +1,199 @@
+"""One record of `__consumer_offsets`, decoded: its kind, its group and its content.
+
+The kinds of records:
+
+* A key of version 2 is a classic group. Its value is one *generation*, written when the leader's assignment
+  arrived. A value without members is an empty group, no value at all (a tombstone) the end of a group: later
+  records under the same name are another incarnation.
+* Keys of versions 3 to 8 and 16 belong to groups of the consumer group protocol (KIP-848). Each is about one
+  of many facts, and `folds.kip848` makes generations of them. Their relatives (share and streams groups) are
+  recognised and counted.
+* Versions 0 and 1 are offset commits, which the replay ignores.
+
+No function raises: a record that does not decode becomes an event with the reason, so that one record does
+not end a run over a billion.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from kafka_assignors.group import TopicPartitions
+from kafka_assignors.protocol import (
+    ConsumerGroupKey,
+    ConsumerGroupMember,
+    GroupMember,
+    GroupMetadata,
+    GroupMetadataKey,
+    OffsetCommitKey,
+    ProtocolError,
+    ResolvedRegularExpression,
+    decode_assignment,
+    decode_consumer_group_value,
+    decode_group_metadata,
+    decode_key,
+    decode_member,
+)
+
+__all__ = [
+    "CONSUMER_PROTOCOL_TYPE",
+    "DecodedRecord",
+    "MemberRecord",
+    "RecordKind",
+    "decode_members",
+    "decode_record",
+]
+
+CONSUMER_PROTOCOL_TYPE = "consumer"
+"""The protocol type of consumer groups. Connect and others share the topic and have bytes of their own."""
+
+
+class RecordKind(str, enum.Enum):
+    """What a record of the topic is."""
+
+    GENERATION = "generation"
+    EMPTY = "empty"
+    TOMBSTONE = "tombstone"
+    KIP848 = "kip848"
+    OFFSET_COMMIT = "offset-commit"
+    OTHER = "other"
+    UNDECODABLE = "undecodable"
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRecord:
+    """A member of a generation. `owned` is its own claim, `assigned` the leader's assignment.
+
+    `version` is that of its subscription; `revoked` says that it revoked the claimed partitions before it
+    joined. `pattern` is the regular expression and `assignor` the server assignor of a member of KIP-848.
+    """
+
+    member_id: str
+    instance_id: str | None
+    rack: str | None
+    client_id: str
+    client_host: str
+    version: int
+    topics: tuple[str, ...]
+    owned: TopicPartitions
+    owned_generation: int
+    revoked: bool
+    assigned: TopicPartitions
+    pattern: str | None = None
+    assignor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedRecord:
+    """A decoded record. `reason` is set where it, or a member in it, does not decode.
+
+    `version` is that of the GroupMetadata value. Members that do not decode are not among `members`.
+    `part` says what a record of a KIP-848 group is about, also if its value does not decode, and `topics` are
+    those that such a record names.
+    """
+
+    kind: RecordKind
+    group: str | None = None
+    reason: str | None = None
+    protocol_type: str | None = None
+    version: int | None = None
+    generation: int | None = None
+    protocol: str | None = None
+    leader: str | None = None
+    members: tuple[MemberRecord, ...] = ()
+    part: ConsumerGroupKey | None = None
+    topics: tuple[str, ...] = ()
+
+
+def decode_record(key: bytes | None, value: bytes | None) -> DecodedRecord:
+    """The event in a record's key and value."""
+    if key is None:
+        return DecodedRecord(RecordKind.UNDECODABLE, reason="key: is null")
+    try:
+        decoded = decode_key(key)
+    except ProtocolError as error:
+        return DecodedRecord(RecordKind.UNDECODABLE, reason=str(error))
+    if isinstance(decoded, OffsetCommitKey):
+        return DecodedRecord(RecordKind.OFFSET_COMMIT, decoded.group)
+    if isinstance(decoded, ConsumerGroupKey):
+        return _part(decoded, value)
+    if not isinstance(decoded, GroupMetadataKey):
+        return DecodedRecord(RecordKind.OTHER)
+    if value is None:
+        return DecodedRecord(RecordKind.TOMBSTONE, decoded.group)
+    return _generation(decoded.group, value)
+
+
+def _part(key: ConsumerGroupKey, value: bytes | None) -> DecodedRecord:
+    topics: tuple[str, ...] = ()
+    if value is not None:
+        try:
+            said = decode_consumer_group_value(key.type, value)
+        except ProtocolError as error:
+            return DecodedRecord(RecordKind.UNDECODABLE, key.group, str(error), part=key)
+        if isinstance(said, (ConsumerGroupMember, ResolvedRegularExpression)):
+            topics = said.topics
+    return DecodedRecord(RecordKind.KIP848, key.group, part=key, topics=topics)
+
+
+def _generation(group: str, value: bytes) -> DecodedRecord:
+    try:
+        metadata = decode_group_metadata(value)
+    except ProtocolError as error:
+        return DecodedRecord(RecordKind.UNDECODABLE, group, str(error))
+    members, reasons = _members(metadata)
+    return DecodedRecord(
+        kind=RecordKind.GENERATION if metadata.members else RecordKind.EMPTY,
+        group=group,
+        reason="; ".join(reasons) or None,
+        protocol_type=metadata.protocol_type,
+        version=metadata.version,
+        generation=metadata.generation,
+        protocol=metadata.protocol,
+        leader=metadata.leader,
+        members=tuple(members),
+    )
+
+
+def decode_members(value: bytes | None) -> tuple[MemberRecord, ...]:
+    """The members of a generation, from the value of its record; those that do not decode are left out."""
+    if value is None:
+        return ()
+    try:
+        members, _ = _members(decode_group_metadata(value))
+    except ProtocolError:
+        return ()
+    return tuple(members)
+
+
+def _members(metadata: GroupMetadata) -> tuple[list[MemberRecord], list[str]]:
+    """The members of a consumer group that decode, and why the others do not."""
+    members: list[MemberRecord] = []
+    reasons: list[str] = []
+    if metadata.protocol_type == CONSUMER_PROTOCOL_TYPE:
+        for member in metadata.members:
+            try:
+                members.append(_member(member, metadata.protocol or ""))
+            except ProtocolError as error:
+                reasons.append(str(error))
+    return members, reasons
+
+
+def _member(member: GroupMember, protocol: str) -> MemberRecord:
+    said = decode_member(protocol, member.member_id, member.subscription, member.instance_id)
+    # A leader that leaves a member out is recorded as no bytes at all.
+    assigned = decode_assignment(member.assignment).partitions if member.assignment else {}
+    return MemberRecord(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack=said.rack,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        version=int.from_bytes(member.subscription[:2], "big"),
+        topics=tuple(sorted(said.topics)),
+        owned=said.owned,
+        owned_generation=said.generation,
+        revoked=said.revoked,
+        assigned=assigned,
+    )

@@ -1,0 +1,162 @@
+"""Reads a replay's records and catalogue: from Parquet of any origin, or from a live cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    IntegralType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from kafka_assignors.group import InvalidGroupError
+from kafka_assignors_spark.archive.directory import Directory
+from kafka_assignors_spark.archive.manifest import MANIFEST
+from kafka_assignors_spark.catalogue import Catalogue
+from kafka_assignors_spark.jobs.per_group import with_micros
+from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, one_line
+from kafka_assignors_spark.options import ReplayError, ReplayOptions
+from kafka_assignors_spark.schemas import RAW, TOPICS
+from kafka_assignors_spark.source import FORMAT, GroupRecordsReader, GroupRecordsSource, SourceOptions
+from kafka_assignors_spark.source.cluster import SourceError, live_catalogue
+from kafka_assignors_spark.timestamps import FIRST_MICROS, LAST_MICROS
+
+__all__ = ["catalogue_of", "live_records", "recorded_records"]
+
+_RAW_NAMES = ("raw", "raw.parquet")
+_TOPICS_NAMES = ("topics", "topics.parquet")
+
+
+def recorded_records(spark: SparkSession, path: str) -> DataFrame:
+    """The raw records under `path`: a history directory, or Parquet itself. `ReplayError` if neither."""
+    for name in _RAW_NAMES:
+        raw = _parquet(spark, f"{path.rstrip('/')}/{name}")
+        if raw is not None:
+            _require_one_cluster(raw, f"{path.rstrip('/')}/{name}")
+            return _conforming(raw, RAW, f"{path.rstrip('/')}/{name}")
+    if Directory(spark, path).exists(MANIFEST):
+        raise ReplayError(f"{path}: this archive has no records yet")
+    raw = _parquet(spark, path)
+    if raw is None:
+        raise ReplayError(
+            f"{path}: there is no Parquet here; give a history directory (raw/ and topics.parquet), "
+            "or Parquet with the columns partition, offset, timestamp, key and value"
+        )
+    _require_one_cluster(raw, path)
+    return _conforming(raw, RAW, path)
+
+
+def _require_one_cluster(raw: DataFrame, path: str) -> None:
+    """Refuse an archive with records of two clusters, whose offsets cannot be compared; each record has its
+    cluster id."""
+    if "cluster_id" not in raw.columns:
+        return
+    row = raw.agg(F.min("cluster_id"), F.max("cluster_id")).first()
+    assert row is not None  # an aggregate without groups has one row
+    if row[0] != row[1]:
+        raise ReplayError(
+            f"{path}: records of two clusters, {row[0]} and {row[1]}, lie in one place: replay each by itself"
+        )
+
+
+def live_records(spark: SparkSession, options: ReplayOptions) -> DataFrame:
+    """The raw records of a live cluster as of now. `ReplayError` within seconds if no broker answers."""
+    assert options.bootstrap_servers is not None
+    given = {f"kafka.{name}": value for name, value in options.client_config.items()}
+    given["bootstrap.servers"] = options.bootstrap_servers
+    given["topic"] = options.topic
+    given["timeoutSeconds"] = str(options.timeout_seconds)
+    if options.groups is not None:
+        given["groups"] = json.dumps(options.groups)
+    try:
+        # One more request than Spark's own, so that the error of an unreachable cluster is no Java stack
+        # trace.
+        GroupRecordsReader(SourceOptions.parse(given)).partitions()
+    except SourceError as error:
+        raise ReplayError(str(error)) from None
+    spark.dataSource.register(GroupRecordsSource)
+    return spark.read.format(FORMAT).options(**given).load()
+
+
+def catalogue_of(
+    spark: SparkSession, options: ReplayOptions, topics: Iterable[str]
+) -> tuple[Catalogue, tuple[str, ...]]:
+    """The catalogue beside the records, or of the live cluster, and warnings about missing topics.
+
+    It is empty for Parquet that has none beside it.
+    """
+    if options.path is None:
+        assert options.bootstrap_servers is not None
+        try:
+            catalogue, warning = live_catalogue(
+                options.bootstrap_servers, options.client_config, topics, options.timeout_seconds
+            )
+        except SourceError as error:
+            raise ReplayError(str(error)) from None
+        return catalogue, () if warning is None else (warning,)
+    for name in _TOPICS_NAMES:
+        path = f"{options.path.rstrip('/')}/{name}"
+        rows = _parquet(spark, path)
+        if rows is not None:
+            topics_over_time = with_micros(_conforming(rows, TOPICS, path))
+            try:
+                return Catalogue.from_rows(row.asDict() for row in topics_over_time.collect()), ()
+            except InvalidGroupError as error:
+                raise ReplayError(f"{path}: {error}") from None
+    return Catalogue(()), ()
+
+
+def _parquet(spark: SparkSession, path: str) -> DataFrame | None:
+    """The Parquet at `path`; None if the path does not exist, `ReplayError` if it is no Parquet."""
+    try:
+        return spark.read.parquet(path)
+    except SPARK_ERRORS as error:
+        nothing = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
+        if isinstance(error, AnalysisException) and error.getCondition() in nothing:
+            return None
+        raise ReplayError(f"{path}: cannot be read as Parquet: {one_line(error)}") from None
+
+
+def _conforming(rows: DataFrame, schema: StructType, path: str) -> DataFrame:
+    """`rows` with the columns of `schema` alone, in its types."""
+    found = {field.name: field.dataType for field in rows.schema.fields}
+    missing = [field.name for field in schema.fields if field.name not in found]
+    if missing:
+        raise ReplayError(
+            f"{path}: column {', '.join(missing)} is missing; there are {', '.join(sorted(found)) or 'none'}"
+        )
+    for field in schema.fields:
+        if not _convertible(found[field.name], field.dataType):
+            wanted, is_ = field.dataType.simpleString(), found[field.name].simpleString()
+            raise ReplayError(f"{path}: column {field.name} has type {is_}, and should have {wanted}")
+    return rows.select(*(_value(rows[field.name], field).alias(field.name) for field in schema.fields))
+
+
+def _value(column: Column, field: StructField) -> Column:
+    """The column in the type of the field: null for a number that is too large, and with times that fit."""
+    if isinstance(field.dataType, IntegralType):
+        return column.try_cast(field.dataType)
+    if isinstance(field.dataType, TimestampType):
+        micros = F.unix_micros(column.cast(field.dataType))
+        bounded = F.greatest(F.least(micros, F.lit(LAST_MICROS)), F.lit(FIRST_MICROS))
+        return F.when(micros.isNotNull(), F.timestamp_micros(bounded))
+    return column.cast(field.dataType)
+
+
+def _convertible(found: DataType, wanted: DataType) -> bool:
+    if isinstance(wanted, IntegralType):
+        return isinstance(found, IntegralType)
+    if isinstance(wanted, TimestampType):
+        return isinstance(found, (TimestampType, TimestampNTZType))
+    if isinstance(wanted, BinaryType):
+        return isinstance(found, BinaryType)
+    return found.simpleString() == wanted.simpleString()

@@ -1,0 +1,200 @@
+"""A Spark session for the command line: quiet, in UTC, or refused with one clear line."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS
+from kafka_assignors_spark.options import ReplayError
+
+__all__ = ["java_version", "spark_session", "task_progress"]
+
+_OLDEST_JAVA = 17
+_POLL_SECONDS = 0.2
+
+_SHUFFLE = "spark.sql.shuffle.partitions"
+
+_BATCH, _RECORDS_IN_A_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch", "256"
+"""Spark's default of 10,000 records in a batch for Python is gigabytes if each record has hundreds of
+members."""
+
+_FORGETTING, _EACH_OBJECT = "spark.serializer.objectStreamReset", "1"
+"""Java's serializer keeps references to written objects. When a cached table goes to disk, that is a hundred
+batches of four megabytes for each task."""
+
+
+def java_version() -> str:
+    """The version of the Java that Spark will run on; `ReplayError` if there is none, or none new enough."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    needed = f"Spark needs Java {_OLDEST_JAVA} or newer"
+    if java is None or not Path(java).exists():
+        where = (
+            f"JAVA_HOME is {home!r}, and there is no bin/java in it"
+            if home
+            else "there is no java on the PATH"
+        )
+        raise ReplayError(f"{needed}, and {where}: install a JRE, or point JAVA_HOME at one")
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ReplayError(f"{needed}, and {java} does not run: {error}") from None
+    found = re.search(r'version "((\d+)[^"]*)"', said.stderr + said.stdout)
+    if found is None:
+        raise ReplayError(f"{needed}, and {java} -version does not say which it is")
+    if int(found[2]) < _OLDEST_JAVA:
+        raise ReplayError(f"{needed}, and {java} is {found[1]}: point JAVA_HOME at a newer one")
+    return found[1]
+
+
+@contextlib.contextmanager
+def spark_session(master: str | None, properties_file: str | None = None) -> Iterator[SparkSession]:
+    """The Spark session of this process if it has one, otherwise a new one on `master` that ends with the
+    block.
+
+    `properties_file` has properties of a new one, as for `spark-submit`. Without a `master` it is the one
+    that they name, or local. What a new one has to say goes to a temporary file, of which the end is part of
+    the error if it does not start.
+    """
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        with _small_batches(active):
+            yield active
+        return
+    java_version()
+    _choose_python(master)
+    with tempfile.TemporaryFile() as log:
+        session = _start(master, properties_file, log)
+        try:
+            yield session
+        finally:
+            session.stop()
+
+
+@contextlib.contextmanager
+def _small_batches(session: SparkSession) -> Iterator[None]:
+    """The same in a session that the caller keeps using."""
+    before = session.conf.get(_BATCH)
+    session.conf.set(_BATCH, _RECORDS_IN_A_BATCH)
+    try:
+        yield
+    finally:
+        # A session that was stopped in the meantime needs no reset.
+        with contextlib.suppress(*SPARK_ERRORS):
+            session.conf.set(_BATCH, str(before))
+
+
+def _start(master: str | None, properties_file: str | None, log: IO[bytes]) -> SparkSession:
+    conf = SparkConf().setAppName("kafka-assignors")
+    if master is not None:
+        conf.setMaster(master)
+    conf.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
+    conf.set("spark.sql.session.timeZone", "UTC").set("spark.log.level", "ERROR")
+    conf.set(_BATCH, _RECORDS_IN_A_BATCH).set(_FORGETTING, _EACH_OBJECT)
+    if _is_local(master, properties_file):
+        conf.set("spark.driver.bindAddress", "127.0.0.1").set("spark.driver.host", "127.0.0.1")
+    try:
+        with _submit_arguments(properties_file):
+            # A process has one JVM, which outlives its sessions. This process handles Ctrl-C, not its Python
+            # workers.
+            gateway = SparkContext._gateway or launch_gateway(  # type: ignore[no-untyped-call]
+                conf, {"stdout": log, "stderr": log, "start_new_session": True}
+            )
+        with _callers_sigint():
+            context = SparkContext(conf=conf, gateway=gateway)
+    except (PySparkException, OSError) as error:
+        log.seek(0)
+        said = log.read().decode(errors="replace").strip().splitlines()
+        raise ReplayError(f"Spark does not start: {said[-1] if said else error}") from None
+    session = SparkSession.builder.getOrCreate()
+    if str(context.master).startswith("local") and not context.getConf().contains(_SHUFFLE):
+        # Two tasks a core: the work is in Python, and a task costs more than the rows of most groups.
+        session.conf.set(_SHUFFLE, str(2 * (os.cpu_count() or 1)))
+    return session
+
+
+def _is_local(master: str | None, properties_file: str | None) -> bool:
+    """Without a master it is local, unless spark-submit or the file may name another."""
+    elsewhere = properties_file is not None or "PYSPARK_GATEWAY_PORT" in os.environ
+    return (master or ("" if elsewhere else "local")).startswith("local")
+
+
+def _choose_python(master: str | None) -> None:
+    """Make workers run on this interpreter: the default is the first `python3` on the PATH. On a cluster the
+    path may differ on each machine, and PYSPARK_PYTHON names it."""
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    on_cluster = submitted if master is None else not master.startswith("local")
+    if not on_cluster or "PYSPARK_PYTHON" not in os.environ:
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+
+
+@contextlib.contextmanager
+def _callers_sigint() -> Iterator[None]:
+    """Restore the caller's SIGINT handler, which PySpark replaces when it starts."""
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
+
+
+@contextlib.contextmanager
+def _submit_arguments(properties_file: str | None) -> Iterator[None]:
+    """Pass the properties as a file: they may be secrets, and arguments show in a list of processes."""
+    given = os.environ.get("PYSPARK_SUBMIT_ARGS")
+    if properties_file is not None:
+        file = shlex.quote(properties_file)
+        os.environ["PYSPARK_SUBMIT_ARGS"] = f"--properties-file {file} {given or 'pyspark-shell'}"
+    try:
+        yield
+    finally:
+        if given is None:
+            os.environ.pop("PYSPARK_SUBMIT_ARGS", None)
+        else:
+            os.environ["PYSPARK_SUBMIT_ARGS"] = given
+
+
+@contextlib.contextmanager
+def task_progress(spark: SparkSession, report: Callable[[int, int], None]) -> Iterator[None]:
+    """Call `report` with the tasks done and the tasks known while the block runs, from another thread."""
+    done = threading.Event()
+    tracker = spark.sparkContext.statusTracker()
+    finished: dict[int, tuple[int, int]] = {}
+
+    def poll() -> None:
+        last = None
+        while not done.wait(_POLL_SECONDS):
+            for stage in tracker.getActiveStageIds():
+                if info := tracker.getStageInfo(stage):
+                    finished[stage] = (info.numCompletedTasks, info.numTasks)
+            totals = sum(each[0] for each in finished.values()), sum(each[1] for each in finished.values())
+            if totals != last and totals[1]:
+                report(*totals)
+                last = totals
+
+    thread = threading.Thread(target=poll, name="spark-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()

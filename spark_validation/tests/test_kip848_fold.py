@@ -1,0 +1,518 @@
+"""Records of a KIP-848 group become generations, and what the records cannot show is said."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from kafka_assignors.group import Topic
+from kafka_assignors.protocol import (
+    ConsumerGroupKey,
+    ConsumerGroupRecord,
+    GroupEpoch,
+    MemberState,
+    PartitionMetadata,
+    ResolvedRegularExpression,
+    TopicMetadata,
+    decode_consumer_group_value,
+    decode_group_metadata,
+    decode_key,
+)
+from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
+from kafka_assignors_spark.folds.generations import (
+    DEFAULT_ASSIGNOR,
+    HISTORY_STARTS,
+    MEMBERS_WENT,
+    UNPROVEN,
+    UNREADABLE,
+    WITHOUT_METADATA,
+    FoldedGeneration,
+    Kip848Fact,
+)
+from kafka_assignors_spark.folds.kip848 import EpochFold
+from kafka_assignors_spark.folds.records import RecordKind
+from kafka_assignors_spark.timestamps import to_micros
+from spark_validation.tests.groups import Log, member, new_member, topic_id
+
+ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]}
+AWAY = -2
+
+
+def catalogue(**partitions: int) -> Catalogue:
+    return Catalogue(
+        CatalogueEntry(None, topic_id(name), Topic(name, count)) for name, count in partitions.items()
+    )
+
+
+ORDERS = catalogue(orders=4, payments=2)
+
+
+def fold(log: Log, topics: Catalogue = ORDERS) -> list[FoldedGeneration]:
+    """What the records of a log give, all of one group; those that do not decode are unreadable."""
+    folder = EpochFold(topics)
+    found: list[FoldedGeneration] = []
+    for record in log.records:
+        key, value = record["key"], record["value"]
+        offset, timestamp = record["offset"], record["timestamp"]
+        assert isinstance(key, bytes)
+        assert isinstance(offset, int)
+        assert isinstance(timestamp, datetime)
+        assert value is None or isinstance(value, bytes)
+        decoded = decode_key(key)
+        if not isinstance(decoded, ConsumerGroupKey):
+            if value is None:
+                folder.classic_tombstone()
+            else:
+                classic = decode_group_metadata(value)
+                folder.classic(classic.generation, bool(classic.members))
+            continue
+        if value == b"broken":
+            folder.unreadable(decoded)
+            continue
+        said = None if value is None else decode_consumer_group_value(decoded.type, value)
+        found += folder.feed(offset, timestamp, decoded, said)
+    return found
+
+
+def shares(generation: FoldedGeneration) -> dict[str, dict[str, list[int]]]:
+    return {
+        each.member_id: {topic: list(numbers) for topic, numbers in each.assigned.items()}
+        for each in generation.members
+    }
+
+
+def settled(log: Log | None = None) -> Log:
+    """A group of a and b in epoch 3."""
+    log = log or Log()
+    log.describes("g", "a", new_member())
+    log.epoch("g", 2)
+    log.targets("g", 2, {"a": ALL})
+    log.reaches("g", "a", 2, ALL)
+    log.describes("g", "b", new_member())
+    log.epoch("g", 3)
+    log.targets("g", 3, {"a": LOW, "b": HIGH})
+    return log
+
+
+def test_a_generation_is_a_target_assignment_that_is_complete() -> None:
+    first, second = fold(settled())
+    assert (first.generation, first.offset, shares(first)) == (2, 3, {"a": ALL})
+    assert (second.generation, second.offset, shares(second)) == (3, 9, {"a": LOW, "b": HIGH})
+    assert {each.problem for each in (first, second)} == {None}
+    assert not first.starts_late
+    assert (first.lost, second.lost, second.facts) == (0, 0, ())
+
+
+def test_a_target_that_stays_is_not_written_again_and_counts() -> None:
+    log = settled()
+    log.describes("g", "c", new_member(["payments"]))
+    log.epoch("g", 4)
+    log.targets("g", 4, {"c": {"payments": [0, 1]}})
+    assert shares(fold(log)[-1]) == {"a": LOW, "b": HIGH, "c": {"payments": [0, 1]}}
+
+
+def test_a_member_without_a_target_has_nothing() -> None:
+    log = settled()
+    log.describes("g", "c", new_member())
+    log.epoch("g", 4)
+    log.targets("g", 4, {})
+    assert shares(fold(log)[-1]) == {"a": LOW, "b": HIGH, "c": {}}
+
+
+def test_members_are_what_they_said_of_themselves() -> None:
+    log = Log()
+    described = new_member(["orders"], instance="pod-0", pattern="pay.*", assignor="range", client="c")
+    log.describes("g", "a", described)
+    resolved = ResolvedRegularExpression(("payments",), 1, 1)
+    log.part("g", ConsumerGroupRecord.REGULAR_EXPRESSION, resolved, pattern="pay.*")
+    log.epoch("g", 2)
+    log.targets("g", 2, {"a": {"orders": [0, 1, 2, 3], "payments": [0, 1]}})
+    (generation,) = fold(log)
+    (only,) = generation.members
+    assert (only.instance_id, only.client_id, only.client_host) == ("pod-0", "c", "/127.0.0.1")
+    assert (only.topics, only.pattern) == (("orders", "payments"), "pay.*")
+    assert generation.protocol == only.assignor == "range"
+
+
+@pytest.mark.parametrize(
+    ("asked", "protocol"),
+    [
+        ([None, None], DEFAULT_ASSIGNOR),
+        (["uniform", None], "uniform"),
+        (["range", "uniform", "range"], "range"),
+        (["uniform", "range"], "range or uniform"),
+    ],
+)
+def test_the_assignor_is_that_of_most_members_if_the_records_show_it(
+    asked: list[str | None], protocol: str
+) -> None:
+    log = Log()
+    for number, assignor in enumerate(asked):
+        log.describes("g", f"m{number}", new_member(assignor=assignor))
+    log.epoch("g", 2)
+    log.targets("g", 2, {"m0": ALL})
+    assert fold(log)[0].protocol == protocol
+
+
+def test_an_epoch_that_was_overtaken_is_no_generation_and_nothing_is_lost_with_it() -> None:
+    log = settled()
+    log.describes("g", "c", new_member())
+    log.epoch("g", 4)
+    log.removes("g", "b")
+    log.epoch("g", 5)
+    log.targets("g", 5, {"a": LOW, "c": HIGH})
+    last = fold(log)[-1]
+    assert (last.generation, last.lost, last.problem) == (5, 0, None)
+    assert shares(last) == {"a": LOW, "c": HIGH}
+
+
+def test_a_target_that_comes_after_the_next_epoch_has_the_members_of_its_own() -> None:
+    log = settled()
+    log.describes("g", "c", new_member())
+    log.epoch("g", 4)
+    log.describes("g", "d", new_member())
+    log.epoch("g", 5)
+    log.targets("g", 4, {"c": {}})
+    log.targets("g", 5, {"d": {}})
+    before, last = fold(log)[-2:]
+    assert (before.generation, sorted(shares(before)), before.problem) == (4, ["a", "b", "c"], None)
+    assert (last.generation, sorted(shares(last))) == (5, ["a", "b", "c", "d"])
+
+
+def test_what_was_given_to_a_member_that_left_meanwhile_is_not_known() -> None:
+    log = settled()
+    log.describes("g", "c", new_member())
+    log.epoch("g", 4)
+    log.removes("g", "b")
+    log.epoch("g", 5)
+    log.targets("g", 4, {"c": {}})
+    assert fold(log)[-1].problem == MEMBERS_WENT
+
+
+def test_a_group_without_members_is_an_empty_generation_and_its_end_a_tombstone() -> None:
+    log = settled()
+    log.removes("g", "a")
+    log.epoch("g", 4)
+    log.removes("g", "b")
+    log.epoch("g", 5, 0)
+    log.targets("g", 5, {})
+    log.deletes("g")
+    log.describes("g", "z", new_member())
+    log.epoch("g", 2)
+    log.targets("g", 2, {"z": ALL})
+    *_, empty, end, again = fold(log)
+    assert (empty.kind, empty.generation, empty.members) == (RecordKind.EMPTY, 5, ())
+    assert end.kind is RecordKind.TOMBSTONE
+    assert (again.generation, shares(again), again.problem) == (2, {"z": ALL}, None)
+    assert not again.continues
+    assert not again.starts_late
+
+
+def test_a_group_that_starts_over_without_a_tombstone_is_another_one() -> None:
+    log = settled()
+    log.describes("g", "z", new_member())
+    log.epoch("g", 2)
+    log.targets("g", 2, {"z": ALL})
+    again = fold(log)[-1]
+    assert (again.generation, shares(again), again.problem) == (2, {"z": ALL}, None)
+
+
+# Static members.
+
+
+def replaced(log: Log) -> Log:
+    """Of pod-0 and pod-1 the first goes to come back, and comes back under another member id."""
+    for number, name in enumerate(("a", "b")):
+        log.describes("g", name, new_member(instance=f"pod-{number}"))
+    log.epoch("g", 2)
+    log.targets("g", 2, {"a": LOW, "b": HIGH})
+    log.reaches("g", "a", AWAY, LOW)
+    log.removes("g", "a")
+    log.describes("g", "a2", new_member(instance="pod-0"))
+    target = log.records[3]["value"]
+    assert isinstance(target, bytes)
+    of_a = decode_consumer_group_value(ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER, target)
+    log.part("g", ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER, of_a, "a2")
+    log.reaches("g", "a2", 2, LOW)
+    return log
+
+
+def test_a_static_member_that_comes_back_writes_its_generation_again() -> None:
+    first, again = fold(replaced(Log()))
+    assert (first.generation, shares(first)) == (2, {"a": LOW, "b": HIGH})
+    assert (again.generation, shares(again)) == (2, {"a2": LOW, "b": HIGH})
+    assert again.facts == ()
+
+
+def test_one_that_comes_back_with_another_subscription_makes_an_epoch_besides() -> None:
+    log = replaced(Log())
+    log.describes("g", "a2", new_member(["payments"], instance="pod-0"))
+    log.epoch("g", 3)
+    log.targets("g", 3, {"a2": {"payments": [0, 1]}, "b": ALL})
+    generations = fold(log)
+    assert [each.generation for each in generations] == [2, 2, 3]
+    assert generations[-1].facts == ()
+
+
+def test_one_that_does_not_come_back_has_expired() -> None:
+    log = Log()
+    for number, name in enumerate(("a", "b")):
+        log.describes("g", name, new_member(instance=f"pod-{number}"))
+    log.epoch("g", 2)
+    log.targets("g", 2, {"a": LOW, "b": HIGH})
+    log.reaches("g", "a", AWAY, LOW)
+    log.removes("g", "a")
+    log.epoch("g", 3)
+    log.targets("g", 3, {"b": ALL})
+    assert fold(log)[-1].facts == ((Kip848Fact.EXPIRED, "a"),)
+
+
+@pytest.mark.parametrize(
+    ("waited", "state", "facts"),
+    [
+        (30, MemberState.UNREVOKED_PARTITIONS, ((Kip848Fact.REBALANCE_TIMEOUT, "a"),)),
+        (29, MemberState.UNREVOKED_PARTITIONS, ()),
+        (32, MemberState.UNREVOKED_PARTITIONS, ()),
+        (30, MemberState.STABLE, ()),
+    ],
+)
+def test_a_member_that_does_not_revoke_in_time_is_told_by_the_time(
+    waited: int, state: MemberState, facts: tuple[tuple[str, str], ...]
+) -> None:
+    log = Log()
+    log.describes("g", "a", new_member(rebalance_timeout_ms=30_000))
+    log.describes("g", "b", new_member())
+    log.epoch("g", 2)
+    log.targets("g", 2, {"a": LOW, "b": HIGH})
+    log.reaches("g", "a", 2, LOW, state)
+    asked = log.records[-1]["timestamp"]
+    assert isinstance(asked, datetime)
+    log.removes("g", "a")
+    for record in log.records[-3:]:
+        record["timestamp"] = asked + timedelta(seconds=waited)
+    log.epoch("g", 3)
+    log.targets("g", 3, {"b": ALL})
+    assert fold(log)[-1].facts == facts
+
+
+# What else happens between generations.
+
+
+def test_other_topics_behind_the_same_names_show_in_the_hash() -> None:
+    log = settled()
+    log.epoch("g", 4, metadata_hash=2)
+    log.targets("g", 4, {})
+    log.describes("g", "c", new_member(["orders", "payments"]))
+    log.epoch("g", 5, metadata_hash=3)
+    log.targets("g", 5, {"c": {"payments": [0, 1]}})
+    changed, joined = fold(log)[-2:]
+    assert changed.facts == ((Kip848Fact.TOPICS_CHANGED, ""),)
+    assert joined.facts == ()  # with other names the hash is another anyway
+
+
+def test_a_hash_that_older_brokers_do_not_write_shows_nothing() -> None:
+    log = settled()
+    log.epoch("g", 4, metadata_hash=0)
+    log.targets("g", 4, {})
+    assert fold(log)[-1].facts == ()
+
+
+def test_brokers_that_list_the_topics_name_them_and_show_that_partitions_were_added() -> None:
+    def listed(partitions: int) -> PartitionMetadata:
+        return PartitionMetadata((TopicMetadata(topic_id("orders"), "orders", partitions, {}),))
+
+    log = Log()
+    log.describes("g", "a", new_member())
+    log.part("g", ConsumerGroupRecord.PARTITION_METADATA, listed(4))
+    log.epoch("g", 1)
+    log.targets("g", 1, {"a": ALL})
+    log.part("g", ConsumerGroupRecord.PARTITION_METADATA, listed(6))
+    log.epoch("g", 2)
+    log.targets("g", 2, {"a": {"orders": [0, 1, 2, 3, 4, 5]}})
+    first, grown = fold(log, Catalogue(()))
+    assert (shares(first), first.unknown_topics) == ({"a": ALL}, ())
+    assert grown.facts == ((Kip848Fact.PARTITIONS_ADDED, "orders"),)
+
+
+def test_a_pattern_that_matches_other_topics_is_said() -> None:
+    log = Log()
+    log.describes("g", "a", new_member((), pattern=".*s"))
+    log.epoch("g", 2)
+    log.targets("g", 2, {})
+    for epoch, topics in ((3, ("orders",)), (4, ("orders", "payments")), (5, ("payments", "orders"))):
+        resolved = ResolvedRegularExpression(topics, epoch, epoch)
+        log.part("g", ConsumerGroupRecord.REGULAR_EXPRESSION, resolved, pattern=".*s")
+        log.epoch("g", epoch)
+        log.targets("g", epoch, {})
+    pattern = ((Kip848Fact.PATTERN_RESOLVED, ".*s"),)
+    assert [each.facts for each in fold(log)] == [(), pattern, pattern, ()]
+
+
+# Groups that change their protocol.
+
+
+def moved_to_kip848(log: Log) -> Log:
+    log.generation("g", 5, member("a", gets=LOW), member("b", gets=HIGH))
+    log.tombstone("g")
+    for name in ("a", "b"):
+        log.describes("g", name, new_member())
+    log.epoch("g", 5)
+    log.targets("g", 5, {"a": LOW, "b": HIGH})
+    log.describes("g", "c", new_member())
+    log.epoch("g", 6)
+    log.targets("g", 6, {"a": LOW, "b": {"orders": [2]}, "c": {"orders": [3]}})
+    return log
+
+
+def test_a_classic_group_that_moves_to_kip848_goes_on_with_its_life() -> None:
+    same, joined = fold(moved_to_kip848(Log()))
+    assert (same.generation, same.continues, same.starts_late) == (5, True, False)
+    assert same.facts == ((Kip848Fact.MIGRATED, "classic to consumer"),)
+    assert (joined.generation, joined.continues, joined.problem) == (6, False, None)
+
+
+def test_a_classic_group_that_was_deleted_before_has_no_part_in_it() -> None:
+    log = Log()
+    log.generation("g", 1, member("a", gets=ALL))
+    log.generation("g", 2)
+    log.tombstone("g")
+    settled(log)
+    first = fold(log)[0]
+    assert not first.continues
+    assert first.facts == ()
+
+
+def test_a_group_that_moves_back_goes_on_with_its_life_and_a_deleted_one_does_not() -> None:
+    def ends(log: Log, *, with_members: bool) -> bool:
+        folder = EpochFold(ORDERS)
+        if not with_members:
+            for name in ("a", "b"):
+                log.removes("g", name)
+            log.epoch("g", 4, 0)
+        else:
+            for kind in (7, 5):
+                for name in ("a", "b"):
+                    log.part("g", ConsumerGroupRecord(kind), None, name)
+        log.deletes("g")
+        for record in log.records:
+            key, value = record["key"], record["value"]
+            assert isinstance(key, bytes)
+            decoded = decode_key(key)
+            assert isinstance(decoded, ConsumerGroupKey)
+            assert value is None or isinstance(value, bytes)
+            said = None if value is None else decode_consumer_group_value(decoded.type, value)
+            list(folder.feed(0, datetime.min, decoded, said))
+        return folder.classic(3 if with_members else 4, True)
+
+    assert ends(settled(), with_members=True)
+    assert not ends(settled(), with_members=False)
+
+
+# What is missing.
+
+
+def test_a_history_that_starts_late_is_whole_once_every_partition_is_somebody_s() -> None:
+    log = Log()
+    log.describes("g", "a", new_member())
+    log.epoch("g", 7)
+    log.targets("g", 7, {"a": LOW})
+    log.describes("g", "b", new_member())
+    log.epoch("g", 8)
+    log.targets("g", 8, {"b": HIGH})
+    log.epoch("g", 9)
+    log.targets("g", 9, {"b": {}})
+    first, whole, after = fold(log)
+    assert (first.starts_late, first.problem) == (True, HISTORY_STARTS)
+    assert (whole.starts_late, whole.problem) == (False, None)
+    assert after.problem is None
+
+
+def test_epochs_without_a_record_are_lost_and_members_count_once_they_are_heard_of_again() -> None:
+    log = settled()
+    log.epoch("g", 6)
+    log.targets("g", 6, {"a": LOW})
+    log.reaches("g", "b", 6, HIGH)
+    log.epoch("g", 7)
+    log.targets("g", 7, {})
+    lost, after = fold(log)[-2:]
+    assert (lost.lost, lost.problem) == (2, UNPROVEN)
+    assert (after.lost, after.problem) == (0, None)
+
+
+def test_a_member_whose_description_is_missing_is_noticed() -> None:
+    log = settled()
+    log.epoch("g", 4)
+    log.targets("g", 4, {"a": LOW, "b": {"orders": [2]}, "c": {"orders": [3]}})
+    assert fold(log)[-1].problem == WITHOUT_METADATA
+
+
+def test_topics_that_the_catalogue_does_not_name_are_reported_and_not_guessed() -> None:
+    generation = fold(settled(), catalogue(payments=2))[-1]
+    assert generation.unknown_topics == (topic_id("orders"),)
+    assert generation.problem is not None
+    assert topic_id("orders") in generation.problem
+    assert shares(generation) == {"a": {}, "b": {}}
+
+
+def test_a_record_that_does_not_decode_counts_until_it_is_written_anew() -> None:
+    log = settled()
+    log.epoch("g", 4)
+    log.targets("g", 4, {"a": HIGH, "b": LOW})
+    log.records[-2]["value"] = b"broken"
+    log.epoch("g", 5)
+    log.targets("g", 5, {"b": LOW})
+    broken, mended = fold(log)[-2:]
+    assert (broken.problem, mended.problem) == (UNREADABLE, None)
+
+
+def test_tombstones_of_what_is_not_known_do_nothing() -> None:
+    log = Log()
+    log.removes("g", "a")
+    log.deletes("g")
+    assert fold(log) == []
+    assert len(fold(settled(log))) == 2
+
+
+# Real brokers.
+
+
+def recorded_catalogue(folder: Path) -> Catalogue:
+    rows = pq.read_table(folder / "topics.parquet").to_pylist()
+    return Catalogue.from_rows({**row, "from": to_micros(row["from"])} for row in rows)
+
+
+def recorded_log(folder: Path, group: str) -> Log:
+    rows = pq.read_table(folder / "raw").to_pylist()
+    log = Log()
+    log.records = [
+        row
+        for row in sorted(rows, key=lambda row: (row["partition"], row["offset"]))
+        if row["key"][4:].startswith(group.encode()) and int.from_bytes(row["key"][2:4], "big") == len(group)
+    ]
+    return log
+
+
+def test_every_record_of_a_real_group_is_explained(recorded: str) -> None:
+    folder = Path(recorded)
+    log = recorded_log(folder, "audit-trail")
+    assert len(log.records) == 510
+    generations = fold(log, recorded_catalogue(folder))
+    assert [each.generation for each in generations] == list(range(2, 59))
+    assert {(each.problem, each.lost, each.unknown_topics) for each in generations} == {(None, 0, ())}
+    epochs = [
+        decode_consumer_group_value(ConsumerGroupRecord.METADATA, row["value"])
+        for row in log.records
+        if isinstance(row["key"], bytes) and row["key"][:2] == b"\0\3" and isinstance(row["value"], bytes)
+    ]
+    assert [each.epoch for each in epochs if isinstance(each, GroupEpoch)] == list(range(2, 59))
+    for each in generations:
+        given = [
+            (topic, number)
+            for one in each.members
+            for topic, numbers in one.assigned.items()
+            for number in numbers
+        ]
+        assert len(given) == len(set(given))

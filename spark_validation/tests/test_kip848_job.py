@@ -1,0 +1,231 @@
+"""Groups of both protocols, through Spark, in the same tables."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from kafka_assignors.protocol import ConsumerGroupRecord, MemberState
+from kafka_assignors_spark.folds.records import RecordKind
+from kafka_assignors_spark.jobs import history, kip848
+from kafka_assignors_spark.jobs.causes import causes_of
+from kafka_assignors_spark.jobs.read import recorded_records
+from spark_validation.tests.groups import Log, member, new_member, topic_id, write_history
+from spark_validation.tests.test_kip848_fold import (
+    ALL,
+    HIGH,
+    LOW,
+    ORDERS,
+    catalogue,
+    moved_to_kip848,
+    recorded_catalogue,
+    settled,
+)
+
+SCENES = Path(__file__).parent / "data" / "kip848"
+"""What a broker of Kafka 4.4.0 wrote while `spark_validation.recording.kip848` played."""
+
+
+def story() -> Log:
+    """A group that moves to KIP-848 and back, one that is deleted there and made again, and a classic one."""
+    log = Log()
+    moved_to_kip848(log)
+    for kind in (8, 7, 5):
+        for name in ("a", "b", "c"):
+            log.part("g", ConsumerGroupRecord(kind), None, name)
+    log.deletes("g")
+    log.generation("g", 6, member("a", gets=LOW), member("b", gets=HIGH))
+    log.generation("g", 7, member("a", gets=ALL))
+
+    log.describes("again", "x", new_member())
+    log.epoch("again", 2)
+    log.targets("again", 2, {"x": ALL})
+    log.reaches("again", "x", 2, ALL, MemberState.UNRELEASED_PARTITIONS)
+    log.removes("again", "x")
+    log.epoch("again", 3, 0)
+    log.deletes("again")
+    log.describes("again", "y", new_member())
+    log.epoch("again", 2)
+    log.targets("again", 2, {"y": ALL})
+
+    log.generation("old", 1, member("m", gets=ALL))
+    return log
+
+
+def decoded(spark: SparkSession, path: str) -> DataFrame:
+    return history.decode(history.unique(history.group_records(recorded_records(spark, path)))).cache()
+
+
+@pytest.fixture(scope="module")
+def events(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
+    return decoded(spark, write_history(tmp_path_factory.mktemp("history"), story()))
+
+
+@pytest.fixture(scope="module")
+def steps(events: DataFrame) -> DataFrame:
+    folded = kip848.fold(events, ORDERS).cache()
+    return history.steps(history.generations(folded), folded).cache()
+
+
+def of(steps: DataFrame, group: str) -> list[Row]:
+    return sorted(steps.where(steps["group"] == group).collect(), key=lambda row: row["offset"])
+
+
+def test_a_group_keeps_its_life_when_it_changes_its_protocol(steps: DataFrame) -> None:
+    rows = of(steps, "g")
+    assert [(row["type"], row["generation"], row["incarnation"], row["replacement"]) for row in rows] == [
+        ("classic", 5, 1, False),
+        ("consumer", 5, 1, True),
+        ("consumer", 6, 1, False),
+        ("classic", 6, 1, True),
+        ("classic", 7, 1, False),
+    ]
+    assert [row["starts_late"] for row in rows] == [True, False, False, False, False]
+    assert {(row["skipped"], row["lost"], row["problem"]) for row in rows} == {(0, 0, None)}
+
+
+def test_a_group_that_was_deleted_and_made_again_begins_another_life(steps: DataFrame) -> None:
+    rows = of(steps, "again")
+    assert [(row["generation"], row["incarnation"], row["empty"], row["starts_late"]) for row in rows] == [
+        (2, 1, False, False),
+        (3, 1, True, False),
+        (2, 2, False, False),
+    ]
+
+
+def test_classic_groups_pass_as_they_are(steps: DataFrame) -> None:
+    (row,) = of(steps, "old")
+    assert (row["type"], row["generation"], row["starts_late"]) == ("classic", 1, False)
+    assert (row["lost"], row["problem"], row["unknown_topics"], row["facts"]) == (0, None, [], [])
+
+
+def test_members_of_both_protocols_share_a_table(events: DataFrame) -> None:
+    folded = kip848.fold(events, ORDERS)
+    rows = history.assignments(history.members(folded)).where("group = 'g' and generation = 6").collect()
+    assert {(row["offset"], row["member_id"], row["topic"], tuple(row["partitions"])) for row in rows} == {
+        (13, "a", "orders", (0, 1)),
+        (13, "b", "orders", (2,)),
+        (13, "c", "orders", (3,)),
+        (26, "a", "orders", (0, 1)),
+        (26, "b", "orders", (2, 3)),
+    }
+
+
+def test_each_generation_has_its_causes(steps: DataFrame) -> None:
+    rows = causes_of(steps, ORDERS).where("group != 'old'").collect()
+    found = {(row["group"], row["offset"]): row["causes"] for row in rows}
+    in_order = [causes for _, causes in sorted(found.items(), key=lambda item: item[0])]
+    assert in_order == [
+        ["join"],
+        ["departure"],
+        ["join"],
+        ["unknown"],  # the history starts with it
+        ["migration"],
+        ["join"],
+        ["departure", "migration"],
+        ["departure"],
+    ]
+
+
+def test_how_far_members_have_come_is_a_table_of_its_own(events: DataFrame) -> None:
+    rows = kip848.current(events, ORDERS).where("group = 'again'").orderBy("offset").collect()
+    reached, removed = rows
+    assert (reached["member_id"], reached["epoch"], reached["state"]) == ("x", 2, "unreleased partitions")
+    assert (reached["assigned"], reached["pending_revocation"]) == (ALL, {})
+    assert (removed["member_id"], removed["epoch"], removed["assigned"]) == ("x", None, None)
+    (strange,) = (
+        kip848.current(events, catalogue(payments=2)).where("group = 'again' and epoch is not null").collect()
+    )
+    assert (strange["assigned"], strange["unknown_topics"]) == ({}, [topic_id("orders")])
+
+
+def test_the_topics_that_any_member_names_are_looked_up(events: DataFrame) -> None:
+    assert set(kip848.named_topics(events)) == {"orders"}
+
+
+def test_a_part_that_does_not_decode_is_listed_and_leaves_its_group_in_doubt(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = settled()
+    log.epoch("g", 4)
+    log.targets("g", 4, {"a": HIGH})
+    log.records[-2]["value"] = b"\0\0\x05"
+    events = decoded(spark, write_history(tmp_path, log))
+    (listed,) = history.undecodable(events).collect()
+    assert (listed["offset"], listed["group"]) == (11, "g")
+    assert "topic_partitions" in listed["reason"]
+    last = of(history.generations(kip848.fold(events, ORDERS)), "g")[-1]
+    assert (last["generation"], last["problem"]) == (4, "a record that it rests on does not decode")
+
+
+def test_groups_of_a_real_broker_are_what_was_done_to_them(spark: SparkSession) -> None:
+    events = decoded(spark, str(SCENES))
+    topics = recorded_catalogue(SCENES)
+    folded = kip848.fold(events, topics)
+    steps = history.steps(history.generations(folded), folded).cache()
+    assert steps.where("problem is not null or lost > 0 or skipped > 0 or starts_late").count() == 0
+    lives = {group: {row["incarnation"] for row in of(steps, group)} for group in ("moved", "pods", "again")}
+    assert lives == {"moved": {1}, "pods": {1}, "again": {1, 2}}
+
+    found = causes_of(steps, topics).orderBy("partition", "offset").collect()
+
+    def causes_in(group: str) -> list[tuple[int, str]]:
+        return [(row["generation"], "+".join(row["causes"])) for row in found if row["group"] == group]
+
+    assert causes_in("moved") == [
+        (0, "created"),
+        (1, "join"),
+        (2, "join"),
+        (2, "migration"),
+        (3, "join"),
+        (3, "departure+migration"),
+        (4, "migration"),
+        (5, "departure"),
+        (6, "departure"),
+    ]
+    assert causes_in("pods") == [
+        (2, "join"),
+        (3, "join"),
+        (3, "static-replacement"),
+        (4, "partitions-added"),
+        (5, "expiry"),
+    ]
+    assert causes_in("patterns") == [(2, "join"), (3, "pattern"), (4, "departure")]
+    assert causes_in("again") == [
+        (2, "join"),
+        (3, "join"),
+        (4, "departure"),
+        (5, "departure"),
+        (2, "join"),
+        (3, "departure"),
+    ]
+
+
+def test_a_real_group_has_all_of_its_epochs_and_what_was_done_to_it_caused_them(
+    spark: SparkSession, recorded: str
+) -> None:
+    raw = history.only_groups(recorded_records(spark, recorded), ["audit-trail"])
+    events = history.decode(history.unique(raw)).cache()
+    assert {row["kind"] for row in events.select("kind").distinct().collect()} == {RecordKind.KIP848.value}
+    topics = recorded_catalogue(Path(recorded))
+    folded = kip848.fold(events, topics)
+    steps = history.steps(history.generations(folded), folded).cache()
+    rows = of(steps, "audit-trail")
+    assert [row["generation"] for row in rows] == list(range(2, 59))
+    assert {(row["skipped"], row["problem"], row["incarnation"]) for row in rows} == {(0, None, 1)}
+
+    causes = Counter("+".join(row["causes"]) for row in causes_of(steps, topics).collect())
+    happened = Counter(
+        each["what"]
+        for each in json.loads((Path(recorded) / "events.json").read_text())
+        if each["group"] == "audit-trail"
+    )
+    # One of the members (process 22963) was killed before it had joined.
+    assert causes["join"] == happened["start"] - 1 == 29
+    assert causes["departure"] == happened["stop"] + happened["killed"] - 1 == 26
+    assert causes["partitions-added"] == 2  # of stock and of payments
+    assert causes.total() == 57

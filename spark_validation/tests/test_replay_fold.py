@@ -1,0 +1,247 @@
+"""One group replayed without Spark: what each strategy would have done, and from what it had to start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kafka_assignors import Assignment, Group
+from kafka_assignors.group import Topic
+from kafka_assignors.pauses import Consumption, PauseModel
+from kafka_assignors.strategies.registry import load_strategy
+from kafka_assignors.strategy import RebalanceProtocol, Strategy
+from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
+from kafka_assignors_spark.folds.rebalances import Generation
+from kafka_assignors_spark.folds.replay import Replayed, replay_group
+from kafka_assignors_spark.options import RECORDED, Mode
+from spark_validation.tests.test_rebalances import generation, had
+
+FOUR = Catalogue([CatalogueEntry(None, None, Topic("orders", 4))])
+ALL = {"orders": [0, 1, 2, 3]}
+NAMES = ("range", "sticky", "cooperative-sticky")
+STRATEGIES = {name: load_strategy(name) for name in NAMES}
+
+# a has everything, b joins, a leaves: whoever leads must move two partitions, then two.
+JOIN_AND_LEAVE = (
+    generation(1, had("a", ALL)),
+    generation(2, had("a", {"orders": [0, 1]}), had("b", {"orders": [2, 3]})),
+    generation(3, had("b", ALL)),
+)
+
+
+PAUSES = PauseModel(heartbeat_interval_s=2.0, listener_s=1.0)
+
+
+def replayed(*records: Generation, catalogue: Catalogue = FOUR) -> dict[tuple[str, str, int], Replayed]:
+    rows = replay_group(records, catalogue, STRATEGIES, pauses=PAUSES)
+    return {(row.strategy, row.mode, row.generation): row for row in rows}
+
+
+def test_every_rebalance_has_a_row_for_each_strategy_in_each_mode_and_for_what_was_recorded() -> None:
+    rows = replayed(*JOIN_AND_LEAVE)
+    modes = [mode.value for mode in Mode]
+    assert rows.keys() == {(s, m, g) for s in (*NAMES, RECORDED) for m in modes for g in (1, 2, 3)}
+
+
+def test_a_join_moves_what_balance_asks_for_and_a_leave_moves_nothing_of_those_who_stay() -> None:
+    rows = replayed(*JOIN_AND_LEAVE)
+    for name in (*NAMES, RECORDED):
+        joined, left = rows[name, "one-step", 2], rows[name, "one-step", 3]
+        assert (joined.moved, joined.least_moved, joined.could_stay) == (2, 2, 4)
+        assert (left.moved, left.least_moved, left.could_stay) == (0, 0, 2)
+        assert (joined.min_load, joined.max_load) == (2, 2)
+
+
+def test_only_a_strategy_that_runs_cooperatively_needs_a_second_round_and_only_where_something_moves() -> (
+    None
+):
+    rows = replayed(*JOIN_AND_LEAVE)
+    assert [rows["cooperative-sticky", "one-step", g].rounds for g in (1, 2, 3)] == [1, 2, 1]
+    assert [rows["sticky", "one-step", g].rounds for g in (1, 2, 3)] == [1, 1, 1]
+
+
+def test_one_step_starts_from_what_production_had_and_steady_state_from_its_own_last_assignment() -> None:
+    # Production gave b what a sticky strategy would have left with a; then c joins.
+    swapped = {"a": {"orders": [2, 3]}, "b": {"orders": [0, 1]}}
+    records = (
+        generation(1, had("a", ALL)),
+        generation(2, had("a", swapped["a"]), had("b", swapped["b"])),
+        generation(3, had("a", swapped["a"]), had("b", swapped["b"])),
+    )
+    rows = replayed(*records)
+    # Range wants 0 and 1 for a: after production's swap it moves all four, after its own assignment none.
+    assert rows["range", "one-step", 3].moved == 4
+    assert rows["range", "steady-state", 3].moved == 0
+    assert rows["sticky", "one-step", 3].moved == rows["sticky", "steady-state", 3].moved == 0
+
+
+def test_an_eager_strategy_pauses_everything_and_a_cooperative_one_what_moves() -> None:
+    rows = replayed(*JOIN_AND_LEAVE)
+    eager, cooperative = rows["sticky", "steady-state", 2], rows["cooperative-sticky", "steady-state", 2]
+    everything = 4 * PAUSES.pause_s(Consumption.EAGER, 2)
+    assert eager.paused_s == eager.paused_eager_s == cooperative.paused_eager_s == everything
+    assert eager.paused_cooperative_s is None
+    assert cooperative.paused_s == cooperative.paused_cooperative_s
+    assert cooperative.paused_s == 2 * PAUSES.pause_s(Consumption.COOPERATIVE, 2)
+
+
+def test_what_a_member_leaves_behind_pauses_under_both_protocols() -> None:
+    rows = replayed(*JOIN_AND_LEAVE)
+    for name in ("sticky", "cooperative-sticky"):
+        assert rows[name, "steady-state", 3].vacated == 2
+    vacancy = 2 * PAUSES.vacancy_s(Consumption.COOPERATIVE, 1)
+    assert rows["cooperative-sticky", "steady-state", 3].paused_s == vacancy
+    assert rows["sticky", "steady-state", 3].paused_s == vacancy + 2 * PAUSES.pause_s(Consumption.EAGER, 1)
+
+
+def test_the_first_generation_pauses_nothing() -> None:
+    rows = replayed(*JOIN_AND_LEAVE)
+    assert {rows[name, "one-step", 1].paused_s for name in (*NAMES, RECORDED)} == {0.0}
+
+
+def test_what_was_recorded_pauses_as_its_members_joined() -> None:
+    keeps = had("a", {"orders": [0, 1]}, owned=ALL, since=1)
+    second = generation(3, had("a", {"orders": [0, 1]}, since=2), had("b", {"orders": [2, 3]}))
+    records = (generation(1, had("a", ALL)), generation(2, keeps, had("b", {})), second)
+    eager = replayed(*(replace(each, protocol="range") for each in records))[RECORDED, "steady-state", 3]
+    assert (eager.paused_s, eager.paused_cooperative_s) == (eager.paused_eager_s, None)
+    holding = had("a", {"orders": [0, 1]}, owned={"orders": [0, 1]}, since=2)
+    last = replace(second, members={**second.members, "a": holding})
+    cooperative = replayed(*(replace(each, protocol="own") for each in (*records[:2], last)))
+    row = cooperative[RECORDED, "steady-state", 3]
+    assert row.paused_s == row.paused_cooperative_s == 2 * PAUSES.pause_s(Consumption.COOPERATIVE, 2)
+
+
+def test_what_a_broker_assigned_pauses_what_moves_until_the_next_heartbeat() -> None:
+    row = replayed(*(replace(each, type="consumer") for each in JOIN_AND_LEAVE))[RECORDED, "steady-state", 2]
+    assert row.paused_s == 2 * PAUSES.pause_s(Consumption.BROKER_ASSIGNED, 2)
+    assert (row.paused_eager_s, row.paused_cooperative_s) == (None, None)
+
+
+def test_rack_misses_stand_beside_the_fewest_at_the_best_balance() -> None:
+    racks = tuple(frozenset({rack}) for rack in "xxyy")
+    catalogue = Catalogue([CatalogueEntry(None, None, Topic("orders", 4, racks))])
+    a, b = had("a", {"orders": [0, 2]}), had("b", {"orders": [1, 3]})
+    members = (replace(a, rack="x"), replace(b, rack="y"))
+    strategies = {name: load_strategy(name) for name in ("sticky", "rack-aware-sticky")}
+    records = (generation(1, *members), generation(2, *members))
+    rows = {
+        (row.strategy, row.generation): (row.rack_misses, row.least_rack_misses, row.moved)
+        for row in replay_group(records, catalogue, strategies, [Mode.ONE_STEP])
+    }
+    assert rows[RECORDED, 2] == (2, 0, 0)
+    assert rows["sticky", 2] == (2, 0, 0)
+    assert rows["rack-aware-sticky", 2] == (0, 0, 2)
+
+
+def test_without_racks_there_are_no_rack_misses_to_speak_of() -> None:
+    row = replayed(*JOIN_AND_LEAVE)["sticky", "steady-state", 2]
+    assert (row.rack_misses, row.least_rack_misses) == (None, None)
+
+
+def test_a_strategy_of_the_broker_pauses_what_moves_until_the_next_heartbeat() -> None:
+    @dataclass(frozen=True)
+    class OfTheBroker(Strategy):
+        name: str = "of-the-broker"
+        version: int = 0
+        protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.CONSUMER,)
+
+        def assign(self, group: Group) -> Assignment:
+            return STRATEGIES["sticky"].assign(group)
+
+    rows = replay_group(JOIN_AND_LEAVE, FOUR, {"broker": OfTheBroker()}, [Mode.STEADY_STATE], PAUSES)
+    [row] = [row for row in rows if row.strategy == "broker" and row.generation == 2]
+    assert row.paused_s == 2 * PAUSES.pause_s(Consumption.BROKER_ASSIGNED, 2)
+    assert (row.paused_eager_s, row.paused_cooperative_s) == (None, None)
+
+
+def test_a_restarted_static_member_keeps_in_steady_state_what_it_had_under_its_old_id() -> None:
+    low, high = {"orders": [0, 1]}, {"orders": [2, 3]}
+    records = (
+        generation(1, had("a", low, instance="pod-0"), had("b", high, instance="pod-1")),
+        generation(1, had("a2", low, instance="pod-0"), had("b", high, instance="pod-1"), replacement=True),
+        generation(2, had("a2", low, instance="pod-0"), had("b", high, instance="pod-1")),
+    )
+    rows = replayed(*records)
+    assert rows["sticky", "steady-state", 2].could_stay == 4
+    assert rows["sticky", "steady-state", 2].moved == 0
+
+
+def test_a_steady_state_starts_again_from_the_record_after_a_rebalance_that_cannot_be_judged() -> None:
+    swapped = (had("a", {"orders": [2, 3]}), had("b", {"orders": [0, 1]}))
+    rows = replayed(
+        generation(7, *swapped, starts_late=True),
+        generation(8, *swapped),
+    )
+    assert rows[RECORDED, "steady-state", 7].problem is not None
+    assert ("range", "steady-state", 7) not in rows
+    assert rows["range", "steady-state", 8].moved == 4
+
+
+def test_a_topic_without_an_entry_takes_its_count_from_the_record_and_is_marked() -> None:
+    rows = replayed(*JOIN_AND_LEAVE, catalogue=Catalogue(()))
+    assert {tuple(row.inferred_topics) for row in rows.values()} == {("orders",)}
+    assert rows["sticky", "one-step", 2].partitions == 4
+
+
+def test_a_count_that_cannot_be_inferred_is_not_guessed() -> None:
+    holes = generation(1, had("a", {"orders": [0, 3]}))
+    rows = replayed(holes, catalogue=Catalogue(()))
+    assert rows.keys() == {(RECORDED, mode.value, 1) for mode in Mode}
+    assert "no partition count is known for topic 'orders'" in (
+        rows[RECORDED, "steady-state", 1].problem or ""
+    )
+
+
+@dataclass(frozen=True)
+class Failing(Strategy):
+    name: str = "failing"
+    version: int = 0
+    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
+
+    def assign(self, group: Group) -> Assignment:
+        if len(group.members) == 2:
+            raise RuntimeError("two is too much")
+        return Assignment({member: {"orders": range(4)} for member in group.members})
+
+
+def test_a_strategy_that_raises_fails_in_that_rebalance_alone() -> None:
+    rows = list(replay_group(JOIN_AND_LEAVE, FOUR, {"failing": Failing()}, [Mode.STEADY_STATE]))
+    problems = [row.problem for row in rows if row.strategy == "failing"]
+    assert problems == [None, "RuntimeError: two is too much", None]
+
+
+@dataclass(frozen=True)
+class Restless(Strategy):
+    """Takes another partition from a in every round, and gives the rest to a."""
+
+    name: str = "restless"
+    version: int = 0
+    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE,)
+
+    def assign(self, group: Group) -> Assignment:
+        held = group.members["a"].owned.get("orders", ())
+        taken = [p for p in range(4) if p not in held or p == max(held)] if len(group.members) > 1 else []
+        shares: dict[str, dict[str, list[int]]] = {name: {} for name in group.members}
+        shares["a"]["orders"] = [p for p in range(4) if p not in taken]
+        if taken:
+            shares["b"]["orders"] = taken
+        return Assignment(shares)
+
+
+def test_a_cooperative_strategy_that_does_not_settle_is_found_out() -> None:
+    records = (generation(1, had("a", ALL)), generation(2, had("a", ALL), had("b", {})))
+    rows = list(replay_group(records, FOUR, {"restless": Restless()}, [Mode.ONE_STEP]))
+    problems = [row.problem for row in rows if row.strategy == "restless"]
+    assert problems == [None, "NotSettledError: still moving partitions in round 4 of one rebalance"]
+
+
+def test_the_brokers_assignors_have_one_target_and_no_rounds() -> None:
+    records = (generation(1, had("a", ALL)), generation(2, had("a", ALL), had("b", {})))
+    names = ("kip848-range", "kip848-uniform")
+    rows = list(
+        replay_group(records, FOUR, {name: load_strategy(name) for name in names}, [Mode.STEADY_STATE])
+    )
+    for name in names:
+        first, second = (row for row in rows if row.strategy == name)
+        assert (first.problem, first.rounds, first.max_load) == (None, 1, 4)
+        assert (second.problem, second.rounds, second.moved, second.max_load) == (None, 1, 2, 2)
