@@ -10,8 +10,8 @@ from pyspark.errors import PySparkException
 __all__ = ["JVM_ENDED", "SPARK_ERRORS", "is_late_worker", "one_line"]
 
 SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException, Py4JError, ConnectionError)
-"""Everything that a call into Spark raises: an error of Spark that PySpark knows, any of the JVM, and that the
-JVM has ended."""
+"""Everything that a call into Spark raises: an error of Spark that PySpark knows, any of the JVM, and the end
+of the JVM."""
 
 JVM_ENDED = (
     "its Java process ended, most often for lack of memory: give it more, with spark.driver.memory (and "
