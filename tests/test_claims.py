@@ -160,7 +160,7 @@ class TestOfAGroup:
 
         def judge(group: Group) -> Claims:
             asked.append(group)
-            return group.claims
+            return judge_claims(group)
 
         monkeypatch.setattr("kafka_assignors.group.judge_claims", judge)
         group = Group.of([Topic("orders", 3)], [member("a", [0, 1])])

@@ -81,7 +81,10 @@ REFUSED: dict[str, tuple[pa.Table, str]] = {
         with_column("timestamp", [1, 2, 3], pa.int64()),
         "column timestamp has type bigint, and should have timestamp",
     ),
-    "nanoseconds": (retyped("timestamp", pa.timestamp("ns", "UTC")), "timestamp"),
+    "nanoseconds": (
+        retyped("timestamp", pa.timestamp("ns", "UTC")),
+        "Illegal Parquet type: INT64 (TIMESTAMP(NANOS,true)). SQLSTATE: 42846; write times in microseconds",
+    ),
     "a text for times": (with_column("timestamp", ["x"] * 3), "column timestamp has type string"),
     "dates": (retyped("timestamp", pa.date32()), "column timestamp has type date"),
     "a text partition": (with_column("partition", ["0"] * 3), "column partition has type string"),
@@ -137,10 +140,10 @@ def test_a_time_beyond_the_year_9999_is_the_end_of_that_year(tmp_path: Path) -> 
 
 def test_values_of_many_mebibytes_are_read_or_named(spark: SparkSession, tmp_path: Path) -> None:
     def grow(rows: list[dict[str, Any]]) -> None:
-        rows[1]["value"] += bytes(32 << 20)
-        rows.append({**rows[0], "offset": 3, "value": bytes(32 << 20)})
-        rows.append({**rows[0], "offset": 4, "key": b"\0\2" + bytes(8 << 20)})
-        rows.append({**rows[0], "offset": 5, "key": b"\xff" * (8 << 20)})
+        rows[1]["value"] += bytes(4 << 20)
+        rows.append({**rows[0], "offset": 3, "value": bytes(4 << 20)})
+        rows.append({**rows[0], "offset": 4, "key": b"\0\2" + bytes(4 << 20)})
+        rows.append({**rows[0], "offset": 5, "key": b"\xff" * (4 << 20)})
 
     pq.write_table(table(grow), tmp_path / "raw.parquet")
     events = history.decode(history.unique(recorded_records(spark, str(tmp_path)))).cache()
@@ -149,14 +152,22 @@ def test_values_of_many_mebibytes_are_read_or_named(spark: SparkSession, tmp_pat
     assert counts["other_records"] == 1
 
 
-@pytest.mark.parametrize("damage", ["text", "cut", "text beside"])
-def test_a_file_that_is_not_parquet_is_named(tmp_path: Path, damage: str) -> None:
+@pytest.mark.parametrize("damage", ["text", "cut", "text beside", "another type beside", "a flipped byte"])
+def test_a_file_that_does_not_read_is_named(tmp_path: Path, damage: str) -> None:
     raw = tmp_path / "raw"
     raw.mkdir()
     pq.write_table(table(), raw / "a.parquet")
     whole = (raw / "a.parquet").read_bytes()
-    name = "notes.txt" if damage == "text beside" else "a.parquet"
-    (raw / name).write_bytes(whole[: len(whole) // 2] if damage == "cut" else b"some text of a user")
+    name = "b.parquet" if damage.endswith("beside") else "a.parquet"
+    flipped = bytearray(whole)
+    flipped[len(whole) // 4] ^= 255
+    (raw / name).write_bytes(
+        {"cut": whole[: len(whole) // 2], "a flipped byte": bytes(flipped)}.get(
+            damage, b"some text of a user"
+        )
+    )
+    if damage == "another type beside":
+        pq.write_table(retyped("partition", pa.string()), raw / name)
     with pytest.raises(ReplayError, match=f"{raw}/{name}"):
         run_replay(ReplayOptions(path=str(tmp_path), strategies=("sticky",)), lambda _: None)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, one_line
+from compat_tests.support.hang_limit import HANG_S
+from kafka_assignors_spark.jobs.spark_errors import JVM_ENDED, SPARK_ERRORS, one_line
 
 
 def into_a_file(spark: SparkSession, folder: Path) -> None:
@@ -50,3 +53,32 @@ def test_the_cause_is_said(
         fails(spark, tmp_path)
     assert one_line(error.value).startswith(said)
     assert "\n" not in one_line(error.value)
+
+
+WITHOUT_JVM = """
+import os, signal, sys
+from pyspark import SparkContext
+from kafka_assignors_spark.job import run_replay
+from kafka_assignors_spark.options import ReplayError, ReplayOptions
+
+def end_the_jvm(step):
+    if step.number == 2:
+        os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
+
+try:
+    run_replay(ReplayOptions(sys.argv[1], strategies=("range",), master="local[1]"), end_the_jvm)
+except ReplayError as error:
+    print(error)
+"""
+
+
+def test_a_jvm_that_ended_is_said(recorded: str) -> None:
+    """As one does that has no memory left."""
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_JVM, recorded],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=HANG_S,
+    )
+    assert done.stdout == f"Spark failed: {JVM_ENDED}\n"

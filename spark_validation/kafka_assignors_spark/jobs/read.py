@@ -12,6 +12,7 @@ from pyspark.sql.types import (
     BinaryType,
     DataType,
     IntegralType,
+    StringType,
     StructField,
     StructType,
     TimestampNTZType,
@@ -60,6 +61,9 @@ def _require_one_cluster(raw: DataFrame, path: str) -> None:
     cluster id."""
     if "cluster_id" not in raw.columns:
         return
+    kind = raw.schema["cluster_id"].dataType
+    if not isinstance(kind, StringType):
+        raise ReplayError(f"{path}: column cluster_id has type {kind.simpleString()}, and should have string")
     row = raw.agg(F.min("cluster_id"), F.max("cluster_id")).first()
     assert row is not None  # an aggregate without groups has one row
     if row[0] != row[1]:
@@ -123,7 +127,9 @@ def _parquet(spark: SparkSession, path: str) -> DataFrame | None:
         nothing = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
         if isinstance(error, AnalysisException) and error.getCondition() in nothing:
             return None
-        raise ReplayError(f"{path}: cannot be read as Parquet: {one_line(error)}") from None
+        said = one_line(error)
+        remedy = "; write times in microseconds" if "NANOS" in said else ""
+        raise ReplayError(f"{path}: cannot be read as Parquet: {said}{remedy}") from None
 
 
 def _conforming(rows: DataFrame, schema: StructType, path: str) -> DataFrame:

@@ -85,7 +85,9 @@ def spark_session(master: str | None, properties_file: str | None = None) -> Ite
         try:
             yield session
         finally:
-            session.stop()
+            # There is nothing to stop where the JVM has ended.
+            with contextlib.suppress(*SPARK_ERRORS):
+                session.stop()
 
 
 @contextlib.contextmanager

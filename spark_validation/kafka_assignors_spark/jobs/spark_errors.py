@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import re
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
-__all__ = ["SPARK_ERRORS", "is_late_worker", "one_line"]
+__all__ = ["JVM_ENDED", "SPARK_ERRORS", "is_late_worker", "one_line"]
 
-SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException, Py4JError)
-"""Everything that a call into Spark raises: an error of Spark that PySpark knows, or any of the JVM."""
+SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException, Py4JError, ConnectionError)
+"""Everything that a call into Spark raises: an error of Spark that PySpark knows, any of the JVM, and the end
+of the JVM."""
+
+JVM_ENDED = (
+    "its Java process ended, most often for lack of memory: give it more, with spark.driver.memory (and "
+    "spark.executor.memory on a cluster) in the file of --spark-config"
+)
 
 _OURS = re.compile(r"(?:SourceError|StateError): (.+)")
 _OF_PYTHON = re.compile(r"^[\w.]*(?:Error|Exception): .+", re.MULTILINE)
 _OF_JAVA = re.compile(r"^(?:Caused by|): (?:[\w.$]+: )?(.+)", re.MULTILINE)
 """Of a Java stack trace in an error of py4j: the exception itself, then each cause, the last one deepest."""
+
+_FILE = re.compile(r"Encountered error while reading file (\S+)\. ")
 
 
 def is_late_worker(error: Exception) -> bool:
@@ -27,8 +35,19 @@ def is_late_worker(error: Exception) -> bool:
 
 
 def one_line(error: Exception) -> str:
-    """The line of `error` that is nearest to its cause."""
-    text = str(error)
+    """The line of `error` that is nearest to its cause, after the file that could not be read."""
+    try:
+        text = str(error)
+    except SPARK_ERRORS:  # The text of a Java exception is asked of the JVM.
+        return JVM_ENDED
+    if isinstance(error, (Py4JNetworkError, ConnectionError)):
+        return JVM_ENDED
+    cause = _cause(error, text)
+    file = _FILE.search(text)
+    return cause if file is None or file[1] in cause else f"cannot read {file[1]}: {cause}"
+
+
+def _cause(error: Exception, text: str) -> str:
     if ours := _OURS.search(text):
         return ours[1].strip()
     if isinstance(error, Py4JError) and (causes := _OF_JAVA.findall(text)):
