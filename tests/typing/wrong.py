@@ -28,9 +28,12 @@ class Duck:
 
 
 @dataclass(frozen=True)
-class WithWords(Sticky):
+class WithWords(Strategy):
     name: str = "words"
     protocols: tuple[str, ...] = ("eager",)  # type: ignore[assignment]
+
+    def assign(self, group: Group) -> Assignment:
+        return Assignment({})
 
 
 @dataclass(frozen=True)

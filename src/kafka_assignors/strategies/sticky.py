@@ -26,6 +26,7 @@ class ExactStrategy(Strategy):
 
     def assign(self, group: Group) -> Assignment:
         """The target for the group; the leader withholds what must first be revoked."""
+        assert self.criteria is not None
         return solve(group, group.claims, self.criteria, scale=self.balance_scale(group))
 
 
