@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from kafka_assignors.protocol import ConsumerAssignment, encode_assignment
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.jobs import history, metrics
 from kafka_assignors_spark.jobs.read import catalogue_of, recorded_records
@@ -130,26 +132,33 @@ def test_a_record_without_a_place_is_refused(tmp_path: Path, column: str, values
         replay(tmp_path, with_column(column, values, kind))
 
 
-def test_a_time_beyond_the_year_9999_is_the_end_of_that_year(tmp_path: Path) -> None:
+def test_a_time_beyond_the_year_9999_is_its_beginning(tmp_path: Path) -> None:
     forged = pa.array([0, -(2**62), 2**62], pa.int64()).cast(pa.timestamp("us", "UTC"))
     result = replay(tmp_path, with_column("timestamp", forged))
     (group,) = result.groups
     assert (group.rebalances, group.replayed_rebalances, group.clock_jumps) == (3, 3, 1)
-    assert group.last_timestamp == from_micros(LAST_MICROS) == datetime.max.replace(tzinfo=timezone.utc)
+    assert group.last_timestamp == from_micros(LAST_MICROS) == datetime(9999, 1, 1, tzinfo=timezone.utc)
 
 
 def test_values_of_many_mebibytes_are_read_or_named(spark: SparkSession, tmp_path: Path) -> None:
+    many, log = 4 << 20, Log()
+    assignment = encode_assignment(ConsumerAssignment(0, ALL, bytes(many)))
+    log.generation("g", 4, replace(member("a"), assignment=assignment))
+
     def grow(rows: list[dict[str, Any]]) -> None:
-        rows[1]["value"] += bytes(4 << 20)
-        rows.append({**rows[0], "offset": 3, "value": bytes(4 << 20)})
-        rows.append({**rows[0], "offset": 4, "key": b"\0\2" + bytes(4 << 20)})
-        rows.append({**rows[0], "offset": 5, "key": b"\xff" * (4 << 20)})
+        rows[1]["value"] += bytes(many)
+        rows.append({**log.records[0], "offset": 3})
+        rows.append({**rows[0], "offset": 4, "value": bytes(many)})
+        rows.append({**rows[0], "offset": 5, "key": b"\0\2" + bytes(many)})
+        rows.append({**rows[0], "offset": 6, "key": b"\xff" * many})
 
     pq.write_table(table(grow), tmp_path / "raw.parquet")
     events = history.decode(history.unique(recorded_records(spark, str(tmp_path)))).cache()
     counts = metrics.record_counts(events).collect()[0]
-    assert (counts["records"], counts["generations"], counts["undecodable"]) == (6, 3, 1)
-    assert counts["other_records"] == 1
+    assert (counts["records"], counts["generations"]) == (7, 3)
+    assert (counts["undecodable"], counts["other_records"]) == (3, 1)
+    reasons = [row["reason"] for row in history.undecodable(events).collect()]
+    assert all(len(reason) < 1_000 for reason in reasons), reasons
 
 
 @pytest.mark.parametrize("damage", ["text", "cut", "text beside", "another type beside", "a flipped byte"])
