@@ -13,7 +13,7 @@ __all__ = ["from_micros", "millis_to_micros", "to_micros"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
 _EARLIEST = (datetime.min.replace(tzinfo=timezone.utc) - _EPOCH) // _MICROSECOND
-_LATEST = (datetime.max.replace(tzinfo=timezone.utc) - _EPOCH) // _MICROSECOND
+_LATEST = (datetime.max.replace(microsecond=999_000, tzinfo=timezone.utc) - _EPOCH) // _MICROSECOND
 
 
 def from_micros(micros: int) -> datetime:
@@ -25,7 +25,7 @@ def millis_to_micros(millis: int) -> int:
     """A timestamp of Kafka, in milliseconds since 1970, in microseconds.
 
     Kafka takes any 64-bit number from a producer. A number outside the years 1 to 9999, which many readers of
-    Parquet cannot show, becomes the first or the last microsecond of these years.
+    Parquet cannot show, becomes the first or the last millisecond of these years.
     """
     return _bounded(millis * 1000)
 
