@@ -17,20 +17,33 @@ from tests.hostile_names import assert_harmless
 def bootstrap() -> Iterator[str]:
     with KafkaCluster(settings={"group.max.session.timeout.ms": 120_000}) as cluster:
         cluster.create_topic("orders", 3)
-        with hostile_groups(cluster.bootstrap, "orders"):
+        with hostile_groups(cluster, "orders"):
             yield cluster.bootstrap
 
 
-def test_every_group_is_in_the_list(bootstrap: str, capsys: pytest.CaptureFixture[str]) -> None:
+WITH_A_ZERO_BYTE = {group for group in GROUP_IDS.values() if "\0" in group}
+"""Librdkafka has ids that end at a zero byte. No command line can have such an id."""
+
+
+def test_every_group_is_in_the_list_or_named_beside_it(
+    bootstrap: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["groups", "--json", "--bootstrap-server", bootstrap]) == 0
-    as_json = capsys.readouterr().out
-    assert {json.loads(line)["group"] for line in as_json.splitlines()} == set(GROUP_IDS.values())
+    as_json = capsys.readouterr()
+    listed = {json.loads(line)["group"] for line in as_json.out.splitlines()}
+    assert listed == set(GROUP_IDS.values()) - WITH_A_ZERO_BYTE
     assert main(["groups", "--bootstrap-server", bootstrap]) == 0
     shown = capsys.readouterr()
-    assert_harmless(as_json + shown.out + shown.err)
+    for group in WITH_A_ZERO_BYTE:
+        for said in (as_json.err, shown.out):
+            assert f"not found when described: {group.partition(chr(0))[0]!r}" in " ".join(said.split())
+    assert_harmless(as_json.out + as_json.err + shown.out + shown.err)
 
 
-@pytest.mark.parametrize("group", GROUP_IDS.values(), ids=GROUP_IDS)
+@pytest.mark.parametrize(
+    "group",
+    [pytest.param(group, id=name) for name, group in GROUP_IDS.items() if group not in WITH_A_ZERO_BYTE],
+)
 def test_a_group_is_described_and_judged(
     bootstrap: str, group: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from compat_tests.hostile.raw_member import RawMember
 from compat_tests.recording.archive_kills import (
     OffsetsTraffic,
     archive_command,
@@ -24,12 +25,14 @@ from compat_tests.recording.archive_kills import (
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.processes import Processes
 from compat_tests.support.secured_cluster import PASSWORD, SecuredCluster
+from kafka_assignors.protocol import Subscription, encode_subscription
 from spark_validation.recording.offsets_topic import read_group_records
 
 _LARGEST_FILE = 64 * 1024
 """Bytes: more than the archiver needs beside its records, less than the file of one batch of `RECORDS`."""
 
 RECORDS = 5000
+GROUP = "billing"
 PROCESSES = {"java", "pyspark.daemon", "archive", "replay"}
 ANOTHER = "another archiver writes to this archive: stop it first"
 
@@ -80,6 +83,10 @@ def secured() -> Iterator[SecuredCluster]:
         make_offsets_topic(secured.cluster)
         with OffsetsTraffic(secured.cluster.bootstrap, 3, seed=1) as traffic:
             traffic.write(RECORDS)
+        secured.cluster.delete_group(GROUP)  # which waits until a broker coordinates the group
+        metadata = encode_subscription(Subscription(1, ("orders",)))
+        with RawMember(secured.cluster.bootstrap, GROUP, metadata=metadata, client_id="a") as member:
+            member.wait_until_assigned(HANG_S)
         yield secured
 
 

@@ -4,7 +4,7 @@ Spark passes naive times to Python in the time zone of the process, where an hou
 a year. So timestamps cross as microseconds since 1970, and Python's side has aware times in UTC.
 
 Kafka takes any 64-bit number of milliseconds from a producer. A time outside the years 1 to 9999, which
-neither `datetime` nor many readers of Parquet can show, becomes the first or last microsecond of these years.
+neither `datetime` nor many readers of Parquet can show, becomes the first or last millisecond of these years.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
 
 FIRST_MICROS = (datetime.min.replace(tzinfo=timezone.utc) - _EPOCH) // _MICROSECOND
-LAST_MICROS = (datetime.max.replace(tzinfo=timezone.utc) - _EPOCH) // _MICROSECOND
+LAST_MICROS = (datetime.max.replace(microsecond=999_000, tzinfo=timezone.utc) - _EPOCH) // _MICROSECOND
 
 
 def from_micros(micros: int) -> datetime:

@@ -6,6 +6,7 @@ import difflib
 import fnmatch
 import json
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -142,8 +143,7 @@ def list_groups(
                 listing = cluster.list_groups()
                 ids = [group.id for group in listing.groups if _matches(group.id, matching)]
                 found = cluster.read_groups(ids, skip_hidden=True, on_progress=progress.update)
-            problems = [*listing.problems, *_hidden_groups(ids, found)]
-            # A group may have been deleted between the two requests.
+            problems = [*listing.problems, *_hidden_groups(ids, found), *_groups_not_found(ids, found)]
             live = [group for group in found if group.state != "Dead"]
             if as_json:
                 for problem in problems:
@@ -260,6 +260,19 @@ def _hidden_groups(listed: Sequence[str], found: Sequence[LiveGroup]) -> list[st
     return [
         f"{counted(len(hidden), 'group')} not shown, for this principal may not describe {hidden[0]!r}"
         f"{'' if len(hidden) == 1 else ' and others'}: it needs Describe on Group {hidden[0]!r}"
+    ]
+
+
+def _groups_not_found(listed: Sequence[str], found: Sequence[LiveGroup]) -> list[str]:
+    """Name the groups that were listed and cannot be described, or were deleted meanwhile."""
+    twice = {group for group, times in Counter(listed).items() if times > 1}
+    missing = sorted({live.id for live in found if live.state == "Dead"} | twice)
+    if not missing:
+        return []
+    return [
+        f"{_counted(len(missing), 'group')} listed, and not found when described: {missing[0]!r}"
+        f"{'' if len(missing) == 1 else ' and others'}; deleted meanwhile, or an id with a zero byte, where "
+        "librdkafka cuts it"
     ]
 
 

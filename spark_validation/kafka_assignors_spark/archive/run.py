@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
@@ -87,10 +88,6 @@ class Run:
         while True:
             before = self._archive.entry.batches
             try:
-                if self._worked:
-                    found = identify(self._options)
-                    require_same(self._archive.folder.path, self._archive.manifest, found)
-                    self._ends()
                 self._watch(self._start())
                 self._look()
                 self._tell_of_missing()
@@ -98,6 +95,7 @@ class Run:
             except _OF_THE_STREAM as error:
                 if self._writer.failure is not None:
                     raise self._writer.failure from None
+                self._require_unchanged()
                 late = is_late_worker(error)
                 late_workers += late
                 may_start = late and late_workers <= _MOST_LATE_WORKERS
@@ -110,6 +108,12 @@ class Run:
             if self._stop.wait(pause):
                 return
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    def _require_unchanged(self) -> None:
+        """`ArchiveError` if the topic was made anew or its log was truncated; no error without an answer."""
+        with contextlib.suppress(SourceError):
+            require_same(self._archive.folder.path, self._archive.manifest, identify(self._options))
+            self._ends()
 
     def _start(self) -> StreamingQuery:
         spark, options, entry = self._archive.spark, self._options, self._archive.entry
