@@ -28,7 +28,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
 from kafka_assignors.joining import NEVER_ASSIGNED, JoinedMember, LastAssignment, subscription_bytes
 from kafka_assignors.protocol import decode_assignment
@@ -47,7 +47,7 @@ FIGURES = (
 T = TypeVar("T")
 
 
-class Assignor(EagerAssignor):
+class PlainAssignor(Assignor):
     log = logging.getLogger(__name__)
 
 
@@ -74,7 +74,7 @@ async def in_thread(what: str, work: Callable[[], T]) -> T:
 
 async def lead(name: str, partitions: int, members: int) -> None:
     strategy = load_strategy(name)
-    assignor = Assignor(strategy)
+    assignor = PlainAssignor(strategy)
     topics = [
         Topic(f"topic-{i}", PARTITIONS_PER_TOPIC) for i in range(max(1, partitions // PARTITIONS_PER_TOPIC))
     ]

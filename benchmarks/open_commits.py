@@ -22,7 +22,7 @@ def of_machine(count: int) -> float:
     """CPU microseconds for a commit, requested and answered, with so many open."""
     from kafka_assignors.rebalance import MemberState, Settings
     from kafka_assignors.rebalance import events as v
-    from kafka_assignors.strategies.contract import RebalanceProtocol
+    from kafka_assignors.strategy import RebalanceProtocol
 
     member = MemberState(Settings(45, 300, 300))
     membership, partitions = v.Membership("a", 1), frozenset({("orders", 0)})

@@ -15,6 +15,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +23,7 @@ from typing import Any
 from benchmarks.group_file import GroupFile, read_group_file
 from kafka_assignors.group import Group, Member
 from kafka_assignors.joining import answer, read_members
-from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
+from kafka_assignors.strategies.sticky import CooperativeSticky
 
 Call = Callable[[], object]
 
@@ -31,7 +32,8 @@ def ours(file: GroupFile) -> dict[str, Call]:
     strategy = CooperativeSticky()
     group = Group.of(file.topics, read_members(strategy, file.cooperative).members)
     return {
-        "assign": lambda: strategy.assign(group),
+        # A copy has no judged claims yet: to judge them is part of the call.
+        "assign": lambda: strategy.assign(replace(group)),
         "lead": lambda: answer(strategy, read_members(strategy, file.cooperative), file.topics, None),
     }
 

@@ -18,6 +18,7 @@ import argparse
 import random
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.loads import measure_loads
@@ -110,8 +111,9 @@ def timed(strategy: Strategy, group: Group) -> tuple[float, Assignment]:
     assignment = strategy.assign(group)
     took = []
     for _ in range(2):
+        fresh = replace(group)  # To judge the claims is part of the call.
         began = time.thread_time()
-        strategy.assign(group)
+        strategy.assign(fresh)
         took.append(time.thread_time() - began)
     return min(took), assignment
 

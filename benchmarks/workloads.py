@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kafka_assignors.group import Group, Member, Topic
-from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
+from kafka_assignors.strategies.sticky import CooperativeSticky
 
 __all__ = ["GROWTH", "GROWTH_TOPICS", "WORKLOADS", "Workload", "joined", "scattered"]
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafka_assignors import Assignment, Group, Member
-from kafka_assignors.strategies import MemberContext, RebalanceProtocol
+from kafka_assignors.strategies import MemberContext, RebalanceProtocol, Strategy
 
 __all__ = ["ByCapacity"]
 
 
 @dataclass(frozen=True, slots=True)
-class ByCapacity:
+class ByCapacity(Strategy):
     """Each partition goes to the subscriber with the most capacity left for another one.
 
     `capacity` is a whole number above 0, in whatever unit all members agree on (cores, say): a member with

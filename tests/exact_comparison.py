@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from kafka_assignors.claims import judge_claims
+from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, RACKS_THEN_MOVES
 from kafka_assignors.group import Assignment, Group, Member
 from kafka_assignors.jsonform import group_to_json
 from kafka_assignors.scale import PLAIN, Scale
-from kafka_assignors.solver import RackPreference, solve
+from kafka_assignors.solver import solve
 from tests.exact_groups import SMALL, Limits, random_group
 from tests.exact_oracle import Oracle
 from tests.exact_score import Order, Score, owners_of, score
@@ -25,9 +25,9 @@ __all__ = ["KINDS", "ORDERS", "Comparison", "Failure", "compare", "distribution"
 T = TypeVar("T")
 
 ORDERS = {
-    RackPreference.NONE: Order.MOVEMENT,
-    RackPreference.AFTER_MOVEMENT: Order.MOVEMENT_RACKS,
-    RackPreference.BEFORE_MOVEMENT: Order.RACKS_MOVEMENT,
+    FEWEST_MOVES: Order.MOVEMENT,
+    MOVES_THEN_RACKS: Order.MOVEMENT_RACKS,
+    RACKS_THEN_MOVES: Order.RACKS_MOVEMENT,
 }
 
 KINDS = (
@@ -75,7 +75,7 @@ class Comparison:
     def add(self, name: str, group: Group, scale: Scale = PLAIN) -> None:
         """Solve one group in every order, and hold the answers against the best there are."""
         oracle = Oracle(group, scale)
-        claims = judge_claims(group)
+        claims = group.claims
         judged = {(t, p): m for m, by_topic in claims.prior.items() for t, ps in by_topic.items() for p in ps}
         if judged != oracle.prior:
             self._fail(name, group, "claims", "the claims are judged differently")
@@ -91,7 +91,7 @@ class Comparison:
         }
         for preference, order in ORDERS.items():
             self.solved[order.name] += 1
-            assignment = solve(group, claims, racks=preference, scale=scale)
+            assignment = solve(group, claims, criteria=preference, scale=scale)
             try:
                 ours = score(group, owners_of(group, assignment), oracle.prior, scale)
             except AssertionError as invalid:
@@ -114,7 +114,7 @@ class Comparison:
         preference = rng.choice(list(ORDERS))
 
         def assign(group: Group) -> dict[str, dict[str, list[int]]]:
-            return _plain(solve(group, judge_claims(group), racks=preference, scale=scale))
+            return _plain(solve(group, group.claims, criteria=preference, scale=scale))
 
         answer = assign(group)
         again = assign(_owning(group, answer))
@@ -198,11 +198,11 @@ class Comparison:
         for what, counts in self.sizes.items():
             lines.append(f"  {what:28} {distribution(counts)}")
         lines += [f"  with {what:23} {number}" for what, number in self.kinds.items()]
-        for preference, order in ORDERS.items():
+        for order in ORDERS.values():
             wishes = ", ".join(("balance", *order.value))
             worse = sum(count for what, count in self.worse.items() if what.startswith(f"{order.name}:"))
             solved = self.solved[order.name]
-            lines.append(f"{preference.name:16} {wishes:29} {solved} solved, {worse} not optimal")
+            lines.append(f"{wishes:29} {solved} solved, {worse} not optimal")
         lines.append(f"the answer assigned again is the same in {self.settled}")
         lines.append(f"in another order of members, topics and claims the same in {self.same_in_any_order}")
         return "\n".join([*lines, *(f"{one.name}, {one.order}: {one.what}" for one in self.failures[:20])])

@@ -19,9 +19,9 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import lil_matrix
 
-from kafka_assignors.claims import judge_claims
+from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, RACKS_THEN_MOVES
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.solver import RackPreference, solve
+from kafka_assignors.solver import solve
 from tests.exact_groups import Limits, random_group
 from tests.exact_oracle import Oracle, Order, Partition, misses
 
@@ -30,9 +30,9 @@ __all__ = ["TINY", "Distances", "excess", "least_excess", "measure"]
 TINY = Limits(members=6, topics=4, partitions=8)
 
 PREFERENCES = {
-    RackPreference.NONE: Order.MOVEMENT,
-    RackPreference.AFTER_MOVEMENT: Order.MOVEMENT_RACKS,
-    RackPreference.BEFORE_MOVEMENT: Order.RACKS_MOVEMENT,
+    FEWEST_MOVES: Order.MOVEMENT,
+    MOVES_THEN_RACKS: Order.MOVEMENT_RACKS,
+    RACKS_THEN_MOVES: Order.RACKS_MOVEMENT,
 }
 
 
@@ -155,12 +155,12 @@ class Distances:
     def add(self, name: str, group: Group) -> None:
         """Measure one group in every order of wishes."""
         self.groups += 1
-        claims = judge_claims(group)
+        claims = group.claims
         racks = any(member.rack for member in group.members.values())
         for preference, order in PREFERENCES.items():
-            if preference is not RackPreference.NONE and not racks:
+            if preference is not FEWEST_MOVES and not racks:
                 continue
-            assignment = solve(group, claims, racks=preference)
+            assignment = solve(group, claims, criteria=preference)
             self.partitions += sum(map(assignment.load, group.members))
             more = excess(group, assignment) - least_excess(group, order)
             assert more >= 0

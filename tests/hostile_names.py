@@ -1,6 +1,6 @@
 """Names that Kafka's brokers take for a group, a member or an instance id, and that steer what shows them."""
 
-__all__ = ["NAMES"]
+__all__ = ["NAMES", "assert_harmless"]
 
 NAMES = {
     "a script": "<script>alert(1)</script>",
@@ -39,3 +39,8 @@ NAMES = {
     "long": "n" * 4000,
 }
 """By what is in them."""
+
+
+def assert_harmless(text: str) -> None:
+    """Nothing steers a terminal, or shows characters in another order than they have."""
+    assert {one for one in text if not one.isprintable()} <= {"\n"}

@@ -18,7 +18,7 @@ from kafka_assignors.rebalance.events import (
     SendSync,
     SubscriptionChanged,
 )
-from kafka_assignors.strategies.contract import RebalanceProtocol
+from kafka_assignors.strategy import RebalanceProtocol
 
 __all__ = ["COOPERATIVE", "EAGER", "SETTINGS", "Driver", "orders"]
 

@@ -9,10 +9,9 @@ import pytest
 
 from benchmarks.group_file import read_group_file, write_group_file
 from benchmarks.workloads import WORKLOADS, Workload
-from kafka_assignors.claims import judge_claims
 from kafka_assignors.group import Group
 from kafka_assignors.joining import read_members
-from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
+from kafka_assignors.strategies.sticky import CooperativeSticky
 
 SMALL = [workload for workload in WORKLOADS if re.search(r" (1k|10k|20k|45k|50k)\b", workload.name)]
 
@@ -45,7 +44,7 @@ def test_the_name_says_how_many_members_and_partitions(workload: Workload) -> No
 def test_all_but_the_last_member_own_everything_unless_it_is_fresh(workload: Workload) -> None:
     for situation in workload.situations:
         group = workload.group(situation)
-        claims = judge_claims(group)
+        claims = group.claims
         *_, last = group.members.values()
         assert not claims.dropped
         assert last.id not in claims.prior
@@ -65,5 +64,5 @@ def test_contestants_read_the_group_that_was_written(situation: str, tmp_path: P
     members = read_members(CooperativeSticky(), file.cooperative).members
     again = Group.of(file.topics, members, group.generation)
     assert again.topics == group.topics
-    assert judge_claims(again).unowned == judge_claims(group).unowned
+    assert again.claims.unowned == group.claims.unowned
     assert CooperativeSticky().assign(again) == CooperativeSticky().assign(group)

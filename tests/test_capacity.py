@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import pytest
 
 from kafka_assignors.certificate import Certificate, check, prove
-from kafka_assignors.claims import judge_claims
+from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, Criterion
 from kafka_assignors.explain import Reason, explain
 from kafka_assignors.facts import Facts
 from kafka_assignors.group import Assignment, Group, Member, Topic
@@ -31,7 +31,7 @@ from kafka_assignors.protocol import decode_assignment
 from kafka_assignors.protocol.facts import MOST_CAPACITY, decode_facts, encode_facts
 from kafka_assignors.quality import least_moved, measure
 from kafka_assignors.scale import Scale
-from kafka_assignors.solver import RackPreference, solve
+from kafka_assignors.solver import solve
 from kafka_assignors.strategies import Capacity, CooperativeSticky, MemberContext, load_strategy
 from kafka_assignors.strategies.composition import (
     Composed,
@@ -40,7 +40,7 @@ from kafka_assignors.strategies.composition import (
     KeepTogether,
     LevelByCapacity,
 )
-from kafka_assignors.strategies.contract import Criterion, RebalanceProtocol, Reduced
+from kafka_assignors.strategy import RebalanceProtocol, Reduced
 from kafka_assignors_cli import main
 from tests.exact_groups import random_group
 from tests.exact_scales import random_scale
@@ -197,7 +197,7 @@ def test_no_chain_is_unneeded_on_any_scale(number: int) -> None:
     rng = random.Random(f"needed on a scale/{number}")
     group = random_group(rng)
     scale = random_scale(rng, group)
-    assignment = solve(group, judge_claims(group), racks=RackPreference.AFTER_MOVEMENT, scale=scale)
+    assignment = solve(group, group.claims, criteria=MOVES_THEN_RACKS, scale=scale)
     explanation = explain(group, assignment, Capacity.criteria, scale=scale)
     assert Reason.UNNEEDED not in {move.reason for move in explanation.moves}
 
@@ -240,8 +240,8 @@ class TestARule:
         ]
         group = Group.of([Topic("a", 4), Topic("b", 4)], members)
         composed = Composed("mine", self.RULES)
-        problem = composed.problem(group, judge_claims(group)).settle({"m1": {"a": [0, 1]}})
-        assignment = problem.answer(LevelByCapacity().balance(problem, RackPreference.NONE))
+        problem = composed.problem(group).settle({"m1": {"a": [0, 1]}})
+        assignment = problem.answer(LevelByCapacity().balance(problem, FEWEST_MOVES))
         assert loads(group, assignment) == {"m1": 2, "m2": 6}
 
     def test_goes_with_topics_that_stay_together(self) -> None:

@@ -17,16 +17,15 @@ from kafka_assignors.certificate import (
     Step,
     Trade,
     check,
-    criteria_of,
     named_criterion,
     prove,
 )
-from kafka_assignors.claims import judge_claims
+from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, RACKS_THEN_MOVES, Criteria, traded
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.jsonform import certificate_to_json, parse_certificate
 from kafka_assignors.leader import InvalidAssignmentError
 from kafka_assignors.scale import PLAIN, Scale
-from kafka_assignors.solver import RackPreference, solve
+from kafka_assignors.solver import solve
 from kafka_assignors.strategies import CooperativeSticky, RackAwareSticky, Range, Sticky
 from tests.exact_groups import Limits, random_group
 from tests.exact_oracle import Oracle
@@ -36,20 +35,20 @@ from tests.exact_score import Order, owners_of, score
 BALANCE, MOVEMENT, RACKS = Criterion.BALANCE, Criterion.MOVEMENT, Criterion.RACKS
 
 ORDERS = {
-    RackPreference.NONE: ((BALANCE, MOVEMENT), Order.MOVEMENT),
-    RackPreference.AFTER_MOVEMENT: ((BALANCE, MOVEMENT, RACKS), Order.MOVEMENT_RACKS),
-    RackPreference.BEFORE_MOVEMENT: ((BALANCE, RACKS, MOVEMENT), Order.RACKS_MOVEMENT),
+    FEWEST_MOVES: ((BALANCE, MOVEMENT), Order.MOVEMENT),
+    MOVES_THEN_RACKS: ((BALANCE, MOVEMENT, RACKS), Order.MOVEMENT_RACKS),
+    RACKS_THEN_MOVES: ((BALANCE, RACKS, MOVEMENT), Order.RACKS_MOVEMENT),
 }
 TRADES = (Trade(1, 2), Trade(1, 1), Trade(5, 2), Trade(4, 1))
 LARGER = Limits(members=25, topics=20, partitions=15)
 
 
 @pytest.mark.parametrize("preference", ORDERS)
-def test_whatever_the_solver_finds_is_proven_and_the_proof_holds(preference: RackPreference) -> None:
+def test_whatever_the_solver_finds_is_proven_and_the_proof_holds(preference: Criteria) -> None:
     criteria, _ = ORDERS[preference]
     for number in range(300):
         group = random_group(random.Random(f"proven/{number}"), LARGER if number % 10 == 0 else Limits())
-        assignment = solve(group, judge_claims(group), racks=preference)
+        assignment = solve(group, group.claims, criteria=preference)
         certificate = prove(group, assignment, criteria)
         assert isinstance(certificate, Certificate)
         check(group, assignment, certificate)
@@ -57,10 +56,10 @@ def test_whatever_the_solver_finds_is_proven_and_the_proof_holds(preference: Rac
 
 @pytest.mark.parametrize("trade", TRADES, ids=lambda trade: trade.value)
 def test_what_trades_racks_for_movement_is_proven_and_the_proof_holds(trade: Trade) -> None:
-    preference = RackPreference.trading(Fraction(trade.moves, trade.misses))
+    preference = traded(Fraction(trade.moves, trade.misses))
     for number in range(100):
         group = random_group(random.Random(f"traded/{number}"), LARGER if number % 10 == 0 else Limits())
-        assignment = solve(group, judge_claims(group), racks=preference)
+        assignment = solve(group, group.claims, criteria=preference)
         certificate = prove(group, assignment, (BALANCE, trade, MOVEMENT))
         assert isinstance(certificate, Certificate)
         check(group, assignment, certificate)
@@ -72,7 +71,7 @@ def test_what_costs_more_than_the_best_trade_is_improved_by_exactly_what_is_said
     for number in range(100):
         group = random_group(random.Random(f"untraded/{number}"))
         oracle = Oracle(group)
-        assignment = solve(group, judge_claims(group), racks=RackPreference.NONE)
+        assignment = solve(group, group.claims, criteria=FEWEST_MOVES)
         owners = dict(owners_of(group, assignment))
         reached = score(group, owners, oracle.prior).traded(trade.moves, trade.misses)
         proof = prove(group, assignment, criteria)
@@ -91,7 +90,7 @@ def test_what_costs_more_than_the_best_trade_is_improved_by_exactly_what_is_said
 
 
 @pytest.mark.parametrize("preference", ORDERS)
-def test_it_is_proven_too_where_members_differ_in_capacity(preference: RackPreference) -> None:
+def test_it_is_proven_too_where_members_differ_in_capacity(preference: Criteria) -> None:
     criteria, _ = ORDERS[preference]
     fractions = 0
     for number in range(150):
@@ -103,7 +102,7 @@ def test_it_is_proven_too_where_members_differ_in_capacity(preference: RackPrefe
             if number % 2
             else Scale({id: rng.randint(1, 10_000) for id in group.members})
         )
-        assignment = solve(group, judge_claims(group), racks=preference, scale=scale)
+        assignment = solve(group, group.claims, criteria=preference, scale=scale)
         certificate = prove(group, assignment, criteria, scale=scale)
         assert isinstance(certificate, Certificate)
         check(group, assignment, certificate)
@@ -116,7 +115,7 @@ def test_it_is_proven_too_where_members_differ_in_capacity(preference: RackPrefe
 @pytest.mark.parametrize("on_a_scale", [False, True], ids=["plain", "on a scale"])
 @pytest.mark.parametrize("preference", ORDERS)
 def test_any_assignment_is_either_the_best_or_improved_by_exactly_what_is_said(
-    preference: RackPreference, on_a_scale: bool
+    preference: Criteria, on_a_scale: bool
 ) -> None:
     criteria, order = ORDERS[preference]
     improved = 0
@@ -306,9 +305,9 @@ def test_balance_comes_first_and_nothing_twice(criteria: tuple[Criterion, ...]) 
 
 
 def test_strategies_say_what_they_promise() -> None:
-    assert criteria_of(Sticky()) == criteria_of(CooperativeSticky()) == (BALANCE, MOVEMENT, RACKS)
-    assert criteria_of(RackAwareSticky()) == (BALANCE, RACKS, MOVEMENT)
-    assert criteria_of(RackAwareSticky(1.5)) == (BALANCE, Trade(moves=3, misses=2), MOVEMENT)
+    assert Sticky().criteria == CooperativeSticky().criteria == (BALANCE, MOVEMENT, RACKS)
+    assert RackAwareSticky().criteria == (BALANCE, RACKS, MOVEMENT)
+    assert RackAwareSticky(1.5).criteria == (BALANCE, Trade(moves=3, misses=2), MOVEMENT)
 
 
 def test_criteria_have_names() -> None:
@@ -318,4 +317,4 @@ def test_criteria_have_names() -> None:
     for name in ("trade", "trade=0", "trade=1/0", "trade=-1", "trade=123456", "speed", 3, None):
         with pytest.raises(ValueError, match="is no criterion"):
             named_criterion(name)
-    assert criteria_of(Range()) is None
+    assert Range().criteria is None

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
 
 import pytest
 
 from kafka_assignors.claims import NAMED_PARTITIONS, Claims, DroppedClaim, judge_claims
 from kafka_assignors.group import Group, Member, Topic
+from kafka_assignors.leader import lead
+from kafka_assignors.strategies import CooperativeSticky
+from kafka_assignors.strategy import RebalanceProtocol
 
 MILLION = 1_000_000
 
@@ -139,3 +145,43 @@ class TestFaultyMembers:
     def test_what_is_dropped_does_not_depend_on_the_order_of_members(self) -> None:
         members = [member("a", [0, 9]), member("b", [0, 1]), member("c", [1, 1], 9), member("d", [5], -1)]
         assert judge(*members).dropped == judge(*reversed(members)).dropped
+
+
+def pickled(group: Group) -> Group:
+    copied: Group = pickle.loads(pickle.dumps(group))
+    return copied
+
+
+class TestOfAGroup:
+    """`Group.claims`, which judges them when it is first asked."""
+
+    def test_they_are_judged_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        asked: list[Group] = []
+
+        def judge(group: Group) -> Claims:
+            asked.append(group)
+            return group.claims
+
+        monkeypatch.setattr("kafka_assignors.group.judge_claims", judge)
+        group = Group.of([Topic("orders", 3)], [member("a", [0, 1])])
+        lead(CooperativeSticky(), group, RebalanceProtocol.COOPERATIVE)
+        assert group.claims is group.claims
+        assert asked == [group]
+
+    @pytest.mark.parametrize("of_another", [copy.copy, copy.deepcopy, replace, pickled])
+    def test_they_are_no_part_of_the_value(self, of_another: Callable[[Group], Group]) -> None:
+        group = Group.of([Topic("orders", 3)], [member("a", [0, 1])])
+        fresh = Group.of([Topic("orders", 3)], [member("a", [0, 1])])
+        judged = group.claims
+        other = of_another(group)
+        assert group == fresh == other
+        assert repr(group) == repr(fresh) == repr(other)
+        assert other.claims == judged
+        assert "_claims" not in {each.name for each in fields(group)}
+
+    def test_a_group_with_other_members_has_other_claims(self) -> None:
+        group = Group.of([Topic("orders", 3)], [member("a", [0, 1])])
+        assert group.claims.unowned == {"orders": [2]}
+        without = replace(group, members={"b": member("b", [2])})
+        assert without.claims.prior == {"b": {"orders": [2]}}
+        assert list(without.claims.unowned["orders"]) == [0, 1]

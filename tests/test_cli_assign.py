@@ -25,11 +25,11 @@ EMPTY = '{"topics": {}, "members": []}'
 STRATEGIES_OF_OTHERS = """
 from dataclasses import dataclass
 from kafka_assignors.group import Assignment
-from kafka_assignors.strategies import Criterion, RebalanceProtocol
+from kafka_assignors.strategies import Criterion, RebalanceProtocol, Strategy
 
 
 @dataclass(frozen=True)
-class Base:
+class Base(Strategy):
     name: str = "mine"
     version: int = 0
     protocols: tuple = (RebalanceProtocol.EAGER,)
@@ -247,7 +247,10 @@ def test_a_file_that_is_not_there_is_named(assign: Assign, tmp_path: Path) -> No
     ("strategy", "message"),
     [
         ("rnge", "there is no strategy 'rnge': did you mean 'range'?"),
-        ("json:dumps", "'json:dumps' is not a strategy: it has no name, version, protocols and assign"),
+        (
+            "json:dumps",
+            "'json:dumps' is not a strategy: it does not derive from kafka_assignors.strategies.Strategy",
+        ),
         ("no_such_module:X", "strategy 'no_such_module:X': there is no module 'no_such_module'"),
     ],
 )

@@ -17,13 +17,8 @@ from kafka_assignors_cli import main
 from kafka_assignors_cli.group_tables import description, group_list
 from kafka_assignors_cli.lint import report_renderables
 from tests.golden_tables.check import rendered
-from tests.hostile_names import NAMES
+from tests.hostile_names import NAMES, assert_harmless
 from tests.test_cli_tables import LIVE, TOPIC
-
-
-def assert_harmless(text: str) -> None:
-    """Nothing steers a terminal, or shows characters in another order than they have."""
-    assert {one for one in text if not one.isprintable()} <= {"\n"}
 
 
 def has_lines(text: str, forged: str) -> bool:

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_assignors.certificate import Certificate, prove
-from kafka_assignors.claims import judge_claims
 from kafka_assignors.explain import moves_of
 from kafka_assignors.explain_reduced import explain_reduced
 from kafka_assignors.facts import Facts, facts_of
@@ -95,11 +94,11 @@ class TestPlainRules:
         racks_first = Composed("acme", (LevelPartitions(), FewestRackMisses(), FewestMoves()))
         assert racks_first.assign(group) == RackAwareSticky().assign(group)
         # Where movement comes first, a replica in another rack moves nothing: nobody need join again for it.
-        assert racks_first.follows_racks
-        assert not sticky.follows_racks
+        assert racks_first.follows_racks()
+        assert not sticky.follows_racks()
 
     def test_without_racks_among_the_wishes_racks_are_not_looked_at(self) -> None:
-        assert not Composed("acme", (LevelPartitions(), FewestMoves())).follows_racks
+        assert not Composed("acme", (LevelPartitions(), FewestMoves())).follows_racks()
 
 
 class TestOrder:
@@ -264,7 +263,7 @@ class TestWeights:
 class TestProblem:
     @staticmethod
     def problem(group: Group) -> Problem:
-        return Problem(group, judge_claims(group), facts_of(group))
+        return Problem(group, group.claims, facts_of(group))
 
     @given(groups())
     def test_pieces_and_what_is_settled_come_back_as_the_partitions_they_stand_for(
@@ -285,7 +284,7 @@ class TestProblem:
         problem = problem.recast([name], pieces).settle(
             {min(readers): {f"{name}/high": [0]}} if cut < len(units) else {}
         )
-        claims = judge_claims(problem.as_group())
+        claims = problem.as_group().claims
         assert claims.prior == problem.claims.prior
         assert {name: [*free] for name, free in claims.unowned.items()} == {
             name: [*free] for name, free in problem.claims.unowned.items()
@@ -473,7 +472,7 @@ class TestDeclared:
             Member("pod-1-5c", frozenset("a"), data=encode_facts(Facts(rules="ab"))),
         ]
         group = Group.of([Topic("a", 1)], members)
-        assert strategy.problem(group, judge_claims(group)).facts.members == {
+        assert strategy.problem(group).facts.members == {
             "m1": Facts(capacity=2),
             "m2": Facts(release="v1"),
             "pod-1-3f": Facts(capacity=2),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from kafka_assignors.certificate import Criterion, Trade, criteria_of
+from kafka_assignors.certificate import Criterion, Trade
 from kafka_assignors.explain import Explanation, Reason, explain
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import check_assignment
@@ -33,7 +33,7 @@ STICKY: tuple[tuple[Strategy, Order], ...] = (
 LARGER = Limits(members=25, topics=20, partitions=15)
 
 
-class LikeSomebodysOwn:
+class LikeSomebodysOwn(Strategy):
     """Gives everything to the first of its readers, and promises nothing."""
 
     name, version, protocols = "somebodys-own", 0, Sticky().protocols
@@ -75,7 +75,7 @@ def orders(*owned: tuple[str, list[int]], partitions: int, **members: Mapping[st
 
 def explained(group: Group, strategy: Strategy) -> tuple[Assignment, Explanation]:
     assignment = strategy.assign(group)
-    return assignment, explain(group, assignment, criteria_of(strategy))
+    return assignment, explain(group, assignment, strategy.criteria)
 
 
 # ------------------------------------------------------------------------------------- each kind of reason
@@ -248,7 +248,7 @@ def test_no_chain_of_a_strategy_that_keeps_its_word_is_unneeded(strategy: Strate
 @pytest.mark.parametrize(("strategy", "order"), STICKY, ids=lambda one: getattr(one, "name", None))
 def test_taking_a_chain_back_changes_what_the_explanation_says(strategy: Strategy, order: Order) -> None:
     """Of any assignment, so that some chains are unneeded: the independent score agrees on every one."""
-    criteria = criteria_of(strategy)
+    criteria = strategy.criteria
     assert criteria is not None
     unneeded = 0
     for number, group in enumerate(groups("taken-back", 60)):

@@ -50,7 +50,7 @@ from kafka_assignors.protocol import (
     encode_subscription,
     encode_user_data,
 )
-from kafka_assignors.strategies.contract import MemberContext, RebalanceProtocol
+from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """A loaded machine is no finding."""
@@ -59,7 +59,7 @@ NAMES = ("sticky", "cooperative-sticky", "range", "of-our-own")
 
 
 @dataclass(frozen=True)
-class Talkative:
+class Talkative(Strategy):
     """A strategy whose members say `data`."""
 
     name: str

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import lead
 from kafka_assignors.lint import Client, InvalidSettingError, strategy_use
@@ -23,6 +23,7 @@ from kafka_assignors.strategies._java_hash import collection_capacity, in_hash_o
 from kafka_assignors.strategies.conformance import contract_problem
 from kafka_assignors.strategies.range import Range
 from kafka_assignors.strategies.sticky import Sticky
+from kafka_assignors.strategy import Strategy
 from kafka_assignors_cli import main
 
 ORDERS = frozenset({"orders"})
@@ -148,14 +149,14 @@ def test_a_set_made_from_twelve_is_larger_before_java_19() -> None:
 # ---- who refuses them
 
 
-class Assignor(EagerAssignor):
+class PlainAssignor(Assignor):
     pass
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_client_runs_them(name: str) -> None:
     with pytest.raises(ValueError, match=rf"'{name}' stands for an assignor of the broker \(KIP-848\)"):
-        Assignor(load_strategy(name))
+        PlainAssignor(load_strategy(name))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -166,7 +167,7 @@ def test_lint_refuses_them_in_a_list(name: str) -> None:
 
 def test_a_strategy_of_both_sides_is_none() -> None:
     @dataclass(frozen=True)
-    class Both:
+    class Both(Strategy):
         name: str = "both"
         version: int = 0
         protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.CONSUMER, RebalanceProtocol.EAGER)

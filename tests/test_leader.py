@@ -8,17 +8,16 @@ import pytest
 
 from kafka_assignors.group import Assignment, Group, Member, Topic, TopicPartitions
 from kafka_assignors.leader import InvalidAssignmentError, check_assignment, lead
-from kafka_assignors.strategies.contract import RebalanceProtocol
-from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
 from kafka_assignors.strategies.rack_aware_sticky import RackAwareSticky
-from kafka_assignors.strategies.sticky import Sticky
+from kafka_assignors.strategies.sticky import CooperativeSticky, Sticky
+from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
 COOPERATIVE, EAGER = RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER
 ORDERS = frozenset({"orders"})
 
 
 @dataclass(frozen=True)
-class Always:
+class Always(Strategy):
     """A strategy that answers what it was told to."""
 
     answer: object

@@ -7,7 +7,6 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_assignors.claims import judge_claims
 from kafka_assignors.group import Group
 from kafka_assignors.loads.bound import crowding_bound, relax
 from kafka_assignors.loads.dealing import deal
@@ -21,7 +20,7 @@ from tests.weighed_groups import least_makespan, weighed, weighed_groups
 
 
 def heavy_jobs(group: Group) -> Jobs:
-    jobs, _ = jobs_of(group, judge_claims(group), weights_of(group))
+    jobs, _ = jobs_of(group, group.claims, weights_of(group))
     return jobs.with_weight_alone()[0]
 
 

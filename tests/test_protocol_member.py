@@ -14,14 +14,14 @@ from kafka_assignors.protocol import (
     encode_subscription,
     encode_user_data,
 )
-from kafka_assignors.strategies.contract import MemberContext, RebalanceProtocol
+from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 
 STATEFUL = ["sticky", "cooperative-sticky", "of-our-own"]
 CONTEXT = MemberContext(frozenset({"orders", "audit"}), {"orders": [3, 1], "gone": []}, 7, "pod-0", "r1")
 
 
 @dataclass(frozen=True)
-class Named:
+class Named(Strategy):
     """A strategy of which only the name and what its members say matter."""
 
     name: str

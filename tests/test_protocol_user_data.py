@@ -13,14 +13,14 @@ from kafka_assignors.protocol import (
     encode_subscription,
     encode_user_data,
 )
-from kafka_assignors.strategies.contract import MemberContext, RebalanceProtocol
+from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 
 EVERY_NAME = ["sticky", "cooperative-sticky", "range", "roundrobin", "of-our-own"]
 ORDERS = frozenset({"orders"})
 
 
 @dataclass(frozen=True)
-class Named:
+class Named(Strategy):
     """A strategy of which only the name matters."""
 
     name: str

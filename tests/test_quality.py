@@ -11,7 +11,7 @@ import pytest
 
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.quality import RackTraffic, least_moved, least_rack_misses, measure
-from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
+from kafka_assignors.strategies.sticky import CooperativeSticky
 
 ORDERS = frozenset({"orders"})
 

@@ -9,13 +9,12 @@ from fractions import Fraction
 import pytest
 
 from kafka_assignors.certificate import Certificate, prove
-from kafka_assignors.claims import judge_claims
+from kafka_assignors.criteria import MOVES_THEN_RACKS, RACKS_THEN_MOVES, Criteria, InvalidTradeError, traded
 from kafka_assignors.facts import Facts
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.protocol.facts import encode_facts
 from kafka_assignors.quality import measure
-from kafka_assignors.solver import RackPreference, solve
-from kafka_assignors.solver.costs import InvalidTradeError
+from kafka_assignors.solver import solve
 from kafka_assignors.strategies import Criterion, MemberContext, RackAwareSticky, Reduced, Trade
 from kafka_assignors.strategies.composition import (
     Composed,
@@ -49,9 +48,9 @@ def groups_with_racks(name: str, count: int) -> list[Group]:
     return found
 
 
-def reached(group: Group, racks: RackPreference) -> Score:
+def reached(group: Group, racks: Criteria) -> Score:
     oracle_prior = Oracle(group).prior
-    return score(group, owners_of(group, solve(group, judge_claims(group), racks=racks)), oracle_prior)
+    return score(group, owners_of(group, solve(group, group.claims, criteria=racks)), oracle_prior)
 
 
 @pytest.mark.exhaustive
@@ -62,7 +61,7 @@ def test_no_assignment_costs_less_in_thousands_of_groups() -> None:
         ratio = RATIOS[number % len(RATIOS)]
         oracle = Oracle(group)
         best = oracle.best_traded(ratio.numerator, ratio.denominator)
-        found = solve(group, judge_claims(group), racks=RackPreference.trading(ratio))
+        found = solve(group, group.claims, criteria=traded(ratio))
         ours = score(group, owners_of(group, found), oracle.prior)
         assert ours.traded(ratio.numerator, ratio.denominator) == best.traded(
             ratio.numerator, ratio.denominator
@@ -78,25 +77,25 @@ class TestLimits:
     def test_a_miss_worth_less_than_all_partitions_can_add_up_to_is_racks_among_equals(self) -> None:
         for group in groups_with_racks("low", 150):
             partitions = sum(topic.partitions for topic in group.topics.values())
-            low = reached(group, RackPreference.trading(Fraction(1, partitions + 1)))
-            first = reached(group, RackPreference.AFTER_MOVEMENT)
+            low = reached(group, traded(Fraction(1, partitions + 1)))
+            first = reached(group, MOVES_THEN_RACKS)
             assert low.in_order(Order.MOVEMENT_RACKS) == first.in_order(Order.MOVEMENT_RACKS)
 
     def test_a_miss_worth_more_moves_than_there_are_members_is_racks_first(self) -> None:
         for group in groups_with_racks("high", 150):
-            high = reached(group, RackPreference.trading(len(group.members) + 1))
-            first = reached(group, RackPreference.BEFORE_MOVEMENT)
+            high = reached(group, traded(len(group.members) + 1))
+            first = reached(group, RACKS_THEN_MOVES)
             assert high.in_order(Order.RACKS_MOVEMENT) == first.in_order(Order.RACKS_MOVEMENT)
 
     def test_the_limits_themselves_are_the_two_orders(self) -> None:
-        assert RackPreference.trading(0) is RackPreference.AFTER_MOVEMENT
-        assert RackPreference.trading(math.inf) is RackPreference.BEFORE_MOVEMENT
+        assert traded(0) is MOVES_THEN_RACKS
+        assert traded(math.inf) is RACKS_THEN_MOVES
         assert RackAwareSticky(math.inf).criteria == RackAwareSticky().criteria
         assert RackAwareSticky(0).criteria == (Criterion.BALANCE, Criterion.MOVEMENT, Criterion.RACKS)
 
     def test_the_more_a_miss_is_worth_the_fewer_there_are_and_the_more_moves(self) -> None:
         for group in groups_with_racks("monotone", 60):
-            scores = [reached(group, RackPreference.trading(ratio)) for ratio in (0, *RATIOS, math.inf)]
+            scores = [reached(group, traded(ratio)) for ratio in (0, *RATIOS, math.inf)]
             misses = [one.rack_misses for one in scores]
             moves = [one.moved for one in scores]
             assert misses == sorted(misses, reverse=True)
@@ -148,9 +147,9 @@ class TestWhatItDecides:
     def test_at_one_or_less_nothing_moves_for_racks_alone(self) -> None:
         group = ring(4, missing=4)
         assert measure(group, RackAwareSticky(1).assign(group)).moved == 0
-        assert not RackAwareSticky(1).follows_racks
+        assert not RackAwareSticky(1).follows_racks()
         assert measure(group, RackAwareSticky(1.01).assign(group)).moved == 4
-        assert RackAwareSticky(1.01).follows_racks
+        assert RackAwareSticky(1.01).follows_racks()
 
     def test_what_it_settles_for_stays_though_nobody_has_moved_for_it_any_more(self) -> None:
         for number, group in enumerate(groups_with_racks("rest", 60)):
@@ -187,7 +186,7 @@ class TestWhatIsRefused:
         group = ring(4)
         composed = Composed("mine", (LevelPartitions(), RackTrade(5)))
         assert plain(composed.assign(group)) == plain(RackAwareSticky(5).assign(group))
-        assert composed.follows_racks
+        assert composed.follows_racks()
         declared = strategy_of(
             {"name": "mine", "rule": [{"kind": "balance"}, {"kind": "trade", "moves_per_miss": 5}]}, {}
         )

@@ -11,8 +11,10 @@ import pytest
 
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.strategies import (
+    Criterion,
     InvalidStrategyError,
     RebalanceProtocol,
+    Strategy,
     StrategyError,
     UnknownStrategyError,
     load_strategy,
@@ -37,11 +39,11 @@ BUILT_IN = [
 WEIGHTED = """
 from dataclasses import dataclass
 from kafka_assignors.group import Assignment
-from kafka_assignors.strategies import RebalanceProtocol
+from kafka_assignors.strategies import RebalanceProtocol, Strategy
 
 
 @dataclass(frozen=True)
-class Weighted:
+class Weighted(Strategy):
     name: str = "acme_weighted"
     version: int = 0
     protocols: tuple = (RebalanceProtocol.EAGER,)
@@ -143,14 +145,26 @@ def test_an_unknown_name_like_no_other_comes_with_all() -> None:
 
 
 @dataclass(frozen=True)
-class Wrong:
+class Wrong(Strategy):
     """A strategy with one attribute at a time spoilt."""
 
     name: object = "wrong"
     version: object = 0
-    protocols: object = (RebalanceProtocol.EAGER,)
+    protocols: object = (RebalanceProtocol.EAGER,)  # type: ignore[assignment]
+    criteria: object = None
     assign: object = len
     member_data: object = len
+
+
+class Duck:
+    """What a strategy needs, without the base class."""
+
+    name = "duck"
+    version = 0
+    protocols = (RebalanceProtocol.EAGER,)
+
+    def assign(self, group: Group) -> Assignment:
+        return assign_nothing(group)
 
 
 def assign_nothing(group: Group) -> Assignment:
@@ -161,6 +175,9 @@ async def assign_later(group: Group) -> Assignment:
     return assign_nothing(group)
 
 
+duck = Duck()
+racks_first = Wrong(criteria=(Criterion.RACKS,))
+worded = Wrong(criteria=("balance",))
 nameless = Wrong(name="")
 unversioned = Wrong(version="1")
 boolean = Wrong(version=True)
@@ -194,7 +211,13 @@ memberless = Wrong(member_data=lambda: b"")
         ("groupless", "its assign cannot be called with a group alone"),
         ("awaited", "its assign is a coroutine function, and nobody would await it"),
         ("memberless", "its member_data cannot be called with a member alone"),
-        ("assign_nothing", "it has no name, version, protocols and assign"),
+        ("assign_nothing", "it does not derive from kafka_assignors.strategies.Strategy"),
+        ("duck", "it does not derive from kafka_assignors.strategies.Strategy"),
+        (
+            "racks_first",
+            "its criteria must begin with balance and name each other one once at most, not: racks",
+        ),
+        ("worded", "its criteria are ('balance',), not a tuple of Criterion and Trade"),
     ],
 )
 def test_what_is_no_strategy_is_told_what_it_lacks(

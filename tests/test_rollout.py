@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_assignors.claims import judge_claims
 from kafka_assignors.explain import Reason, moves_of
 from kafka_assignors.explain_reduced import explain_reduced
 from kafka_assignors.facts import Announcement, Facts
@@ -22,7 +21,7 @@ from kafka_assignors.leader import check_assignment, lead
 from kafka_assignors.protocol.facts import decode_facts, encode_facts
 from kafka_assignors.strategies import CooperativeSticky, RebalanceProtocol, Rollout, load_strategy
 from kafka_assignors.strategies.composition import Composed, KeepTogether
-from kafka_assignors.strategies.contract import MemberContext
+from kafka_assignors.strategy import MemberContext
 
 COOPERATIVE = RebalanceProtocol.COOPERATIVE
 ORDERS = frozenset({"orders"})
@@ -78,7 +77,7 @@ def per_release(group: Group, assignment: Assignment) -> dict[str | None, int]:
 
 def moved(group: Group, assignment: Assignment) -> int:
     """Partitions that a live member owned, and that another one gets."""
-    prior = judge_claims(group).prior
+    prior = group.claims.prior
     return sum(
         len(set(partitions).difference(assignment.members[id].get(topic, ())))
         for id, owned in prior.items()

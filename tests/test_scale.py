@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_assignors.claims import judge_claims
+from kafka_assignors.criteria import Criteria
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.scale import PLAIN, InvalidScaleError, Scale
-from kafka_assignors.solver import RackPreference, solve
+from kafka_assignors.solver import solve
 from tests.exact_comparison import ORDERS
 from tests.exact_oracle import Oracle
 from tests.exact_score import owners_of, score
@@ -27,25 +27,25 @@ scales = st.builds(
 Plain = dict[str, dict[str, list[int]]]
 
 
-def assign(group: Group, racks: RackPreference, scale: Scale = PLAIN) -> Plain:
-    return plain(solve(group, judge_claims(group), racks=racks, scale=scale))
+def assign(group: Group, racks: Criteria, scale: Scale = PLAIN) -> Plain:
+    return plain(solve(group, group.claims, criteria=racks, scale=scale))
 
 
 class TestWhateverTheScale:
     @given(groups(), preferences, scales)
-    def test_no_assignment_is_better(self, group: Group, racks: RackPreference, scale: Scale) -> None:
+    def test_no_assignment_is_better(self, group: Group, racks: Criteria, scale: Scale) -> None:
         oracle, order = Oracle(group, scale), ORDERS[racks]
-        owners = owners_of(group, solve(group, judge_claims(group), racks=racks, scale=scale))
+        owners = owners_of(group, solve(group, group.claims, criteria=racks, scale=scale))
         assert score(group, owners, oracle.prior, scale).in_order(order) == oracle.best(order).in_order(order)
 
     @given(groups(), preferences, scales)
-    def test_assigning_again_changes_nothing(self, group: Group, racks: RackPreference, scale: Scale) -> None:
-        first = solve(group, judge_claims(group), racks=racks, scale=scale)
+    def test_assigning_again_changes_nothing(self, group: Group, racks: Criteria, scale: Scale) -> None:
+        first = solve(group, group.claims, criteria=racks, scale=scale)
         assert assign(owning(group, first), racks, scale) == plain(first)
 
     @given(groups(), preferences, scales)
     def test_any_optimal_prior_assignment_is_left_as_it_is(
-        self, group: Group, racks: RackPreference, scale: Scale
+        self, group: Group, racks: Criteria, scale: Scale
     ) -> None:
         best: Plain = {member_id: {} for member_id in group.members}
         for (topic, partition), member_id in sorted(Oracle(group, scale).best_owners(ORDERS[racks]).items()):
@@ -54,14 +54,14 @@ class TestWhateverTheScale:
 
     @given(groups(), preferences, scales, st.integers(2, 9))
     def test_only_the_ratios_of_capacities_matter(
-        self, group: Group, racks: RackPreference, scale: Scale, factor: int
+        self, group: Group, racks: Criteria, scale: Scale, factor: int
     ) -> None:
         greater = Scale({id: scale.capacity(id) * factor for id in IDS}, scale.already)
         assert assign(group, racks, greater) == assign(group, racks, scale)
 
     @given(groups(), preferences, st.integers(1, 1000))
     def test_members_of_equal_capacity_are_assigned_as_without_capacities(
-        self, group: Group, racks: RackPreference, capacity: int
+        self, group: Group, racks: Criteria, capacity: int
     ) -> None:
         assert assign(group, racks, Scale(dict.fromkeys(IDS, capacity))) == assign(group, racks)
 
@@ -71,7 +71,7 @@ def fresh(partitions: int, **capacities: int) -> dict[str, int]:
     group = Group.of(
         [Topic("orders", partitions)], [Member(name, frozenset({"orders"})) for name in capacities]
     )
-    assignment = solve(group, judge_claims(group), scale=Scale(capacities))
+    assignment = solve(group, group.claims, scale=Scale(capacities))
     return {name: assignment.load(name) for name in capacities}
 
 
@@ -86,7 +86,7 @@ class TestProportions:
     def test_what_members_have_already_counts(self) -> None:
         members = [Member(name, frozenset({"orders"})) for name in ("m1", "m2", "m3")]
         group = Group.of([Topic("orders", 6)], members)
-        assignment = solve(group, judge_claims(group), scale=Scale(already={"m1": 9, "m2": 2}))
+        assignment = solve(group, group.claims, scale=Scale(already={"m1": 9, "m2": 2}))
         assert [assignment.load(name) for name in ("m1", "m2", "m3")] == [0, 2, 4]
 
     def test_a_newcomer_of_twice_the_capacity_takes_what_is_its_own_and_nothing_else_moves(self) -> None:
@@ -96,7 +96,7 @@ class TestProportions:
             for name, has in owned.items()
         ]
         group = Group.of([Topic("orders", 12)], [*members, Member("m3", frozenset({"orders"}))])
-        assignment = solve(group, judge_claims(group), scale=Scale({"m3": 2}))
+        assignment = solve(group, group.claims, scale=Scale({"m3": 2}))
         assert [assignment.load(name) for name in ("m1", "m2", "m3")] == [3, 3, 6]
         for name, has in owned.items():
             assert set(assignment.members[name]["orders"]) <= set(has)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.assignor import Assignor
 from kafka_assignors.rebalance import MemberState, Settings
 from kafka_assignors.rebalance.error_codes import CONSEQUENCES
 from kafka_assignors.rebalance.events import (
@@ -30,7 +30,7 @@ from kafka_assignors.rebalance.join_progress import TRANSITIONS, Phase
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors.rebalance.transport import JoinGroupResponse
 from kafka_assignors.strategies import CooperativeSticky
-from kafka_assignors.strategies.contract import RebalanceProtocol
+from kafka_assignors.strategy import RebalanceProtocol
 
 REBALANCE_IN_PROGRESS, NOT_COORDINATOR, LOADING, NOT_AUTHORIZED, ID_REQUIRED = 27, 16, 14, 30, 79
 
@@ -121,7 +121,7 @@ def session_of(client: Any) -> Session:
     return Session(
         client,
         client,
-        [EagerAssignor(CooperativeSticky())],
+        [Assignor(CooperativeSticky())],
         group_id="g",
         instance_id=None,
         rack=None,

@@ -13,10 +13,10 @@ from typing import TypeVar
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_assignors.claims import judge_claims
+from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, Criteria, Trade, traded
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import lead
-from kafka_assignors.solver import RackPreference, solve
+from kafka_assignors.solver import solve
 from kafka_assignors.strategies import CooperativeSticky, RackAwareSticky, RebalanceProtocol, Strategy
 from tests.exact_comparison import ORDERS
 from tests.exact_oracle import Oracle
@@ -24,7 +24,7 @@ from tests.exact_score import owners_of, score
 
 T = TypeVar("T")
 ALL_RACKS = "xyz"
-TRADES = [RackPreference.trading(number) for number in (Fraction(1, 2), 1, Fraction(5, 2), 4)]
+TRADES = [traded(number) for number in (Fraction(1, 2), 1, Fraction(5, 2), 4)]
 preferences = st.sampled_from([*ORDERS, *TRADES])
 
 
@@ -53,8 +53,8 @@ def groups(draw: st.DrawFn) -> Group:
     return Group.of(topics, members, draw(st.none() | st.integers(1, 4)))
 
 
-def assign(group: Group, racks: RackPreference = RackPreference.AFTER_MOVEMENT) -> Assignment:
-    return solve(group, judge_claims(group), racks=racks)
+def assign(group: Group, racks: Criteria = MOVES_THEN_RACKS) -> Assignment:
+    return solve(group, group.claims, criteria=racks)
 
 
 def plain(assignment: Assignment) -> dict[str, dict[str, list[int]]]:
@@ -74,16 +74,17 @@ def owning(group: Group, assignment: Assignment, generation: int = 9) -> Group:
 class TestWhateverTheGroup:
     @given(groups(), preferences)
     def test_every_partition_goes_to_exactly_one_of_its_subscribers(
-        self, group: Group, racks: RackPreference
+        self, group: Group, racks: Criteria
     ) -> None:
         owners_of(group, assign(group, racks))  # checks it all
 
     @given(groups(), preferences)
-    def test_no_assignment_is_better(self, group: Group, racks: RackPreference) -> None:
+    def test_no_assignment_is_better(self, group: Group, racks: Criteria) -> None:
         oracle = Oracle(group)
         reached = score(group, owners_of(group, assign(group, racks)), oracle.prior)
-        if racks.trade is not None:
-            weights = {"moves": racks.trade.miss, "misses": racks.trade.move}
+        trade = next((each for each in racks if isinstance(each, Trade)), None)
+        if trade is not None:
+            weights = {"moves": trade.moves, "misses": trade.misses}
             assert reached.traded(**weights) == oracle.best_traded(**weights).traded(**weights)
         else:
             order = ORDERS[racks]
@@ -99,7 +100,7 @@ class TestWhateverTheGroup:
                 (m.id, t, p) for m in group.members.values() for t, ps in m.owned.items() for p in set(ps)
             ]
             led = lead(strategy, group, RebalanceProtocol.COOPERATIVE)
-            counting = judge_claims(group).prior
+            counting = group.claims.prior
             for member_id, topics in led.assignment.members.items():
                 for other, topic, partition in held:
                     if other != member_id and partition in topics.get(topic, ()):
@@ -112,7 +113,7 @@ class TestWhateverTheGroup:
 
     @given(groups(), preferences, st.randoms(use_true_random=False))
     def test_the_order_of_members_topics_and_claims_means_nothing(
-        self, group: Group, racks: RackPreference, rng: random.Random
+        self, group: Group, racks: Criteria, rng: random.Random
     ) -> None:
         def shuffled(items: list[T]) -> list[T]:
             return rng.sample(items, len(items))
@@ -129,13 +130,13 @@ class TestWhateverTheGroup:
         assert plain(assign(same, racks)) == plain(assign(group, racks))
 
     @given(groups(), preferences)
-    def test_assigning_again_changes_nothing(self, group: Group, racks: RackPreference) -> None:
+    def test_assigning_again_changes_nothing(self, group: Group, racks: Criteria) -> None:
         first = assign(group, racks)
         assert plain(assign(owning(group, first), racks)) == plain(first)
 
     @given(groups(), preferences, st.permutations(range(6)))
     def test_any_optimal_prior_assignment_is_left_as_it_is(
-        self, group: Group, racks: RackPreference, ranks: list[int]
+        self, group: Group, racks: Criteria, ranks: list[int]
     ) -> None:
         # Other instance ids turn the ties, so that another of the best assignments comes out.
         ranked = zip(group.members.values(), ranks, strict=False)
@@ -145,7 +146,7 @@ class TestWhateverTheGroup:
 
     @given(groups(), preferences)
     def test_restarted_static_members_get_the_same_fresh_assignment(
-        self, group: Group, racks: RackPreference
+        self, group: Group, racks: Criteria
     ) -> None:
         def started(step: int) -> Group:
             members = [
@@ -166,8 +167,8 @@ class TestWhateverTheGroup:
         # Without racks, to swap partitions within a topic class would only be movement.
         everybody_alike = {m.id: replace(m, topics=frozenset(group.topics)) for m in group.members.values()}
         alike = Group(group.topics, everybody_alike, group.generation)
-        prior = judge_claims(alike).prior
-        for member_id, now in assign(alike, RackPreference.NONE).members.items():
+        prior = alike.claims.prior
+        for member_id, now in assign(alike, FEWEST_MOVES).members.items():
             had = {(t, p) for t, ps in prior.get(member_id, {}).items() for p in ps}
             has = {(t, p) for t, ps in now.items() for p in ps}
             assert had <= has or has <= had
@@ -175,7 +176,7 @@ class TestWhateverTheGroup:
 
 FINGERPRINT = """
 import hashlib, random
-from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
+from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors.group import Group
 from tests.exact_groups import random_group
 digest = hashlib.sha256()

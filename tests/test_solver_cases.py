@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from kafka_assignors.claims import judge_claims
+from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, RACKS_THEN_MOVES, Criteria
 from kafka_assignors.group import Assignment, Group, Member, Topic
-from kafka_assignors.solver import RackPreference, solve
-from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy
-from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
+from kafka_assignors.solver import solve
 from kafka_assignors.strategies.rack_aware_sticky import RackAwareSticky
-from kafka_assignors.strategies.sticky import Sticky
+from kafka_assignors.strategies.sticky import CooperativeSticky, Sticky
+from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
 Plain = dict[str, dict[str, list[int]]]
 
@@ -23,11 +22,9 @@ def member(
     return Member(member_id, frozenset(topics.split()), rack=rack, owned=owned or {}, generation=1)
 
 
-def assign(
-    topics: Sequence[Topic], *members: Member, racks: RackPreference = RackPreference.AFTER_MOVEMENT
-) -> Plain:
+def assign(topics: Sequence[Topic], *members: Member, criteria: Criteria = MOVES_THEN_RACKS) -> Plain:
     group = Group.of(topics, members)
-    return plain(solve(group, judge_claims(group), racks=racks))
+    return plain(solve(group, group.claims, criteria=criteria))
 
 
 def plain(assignment: Assignment) -> Plain:
@@ -109,7 +106,7 @@ class TestMovement:
         group = Group.of(
             [Topic("a", 3), Topic("b", 1)], [member("m", "a b", owned), member("n", "a b", {"a": [0]})]
         )
-        assert solve(group, judge_claims(group)).members["m"]["b"] is owned["b"]
+        assert solve(group, group.claims).members["m"]["b"] is owned["b"]
 
 
 class TestRacks:
@@ -129,19 +126,19 @@ class TestRacks:
         assert assigned == {"m": {"a": [1, 3]}, "n": {"a": [0, 2]}}
 
     @pytest.mark.parametrize(
-        ("racks", "of_m"),
+        ("criteria", "of_m"),
         [
-            (RackPreference.NONE, [0, 1]),
-            (RackPreference.AFTER_MOVEMENT, [0, 1]),
-            (RackPreference.BEFORE_MOVEMENT, [2, 3]),
+            (FEWEST_MOVES, [0, 1]),
+            (MOVES_THEN_RACKS, [0, 1]),
+            (RACKS_THEN_MOVES, [2, 3]),
         ],
     )
     def test_the_order_of_wishes_decides_whether_partitions_move_into_their_rack(
-        self, racks: RackPreference, of_m: list[int]
+        self, criteria: Criteria, of_m: list[int]
     ) -> None:
         topic = in_racks("a", "y", "y", "x", "x")
         members = member("m", "a", {"a": [0, 1]}, rack="x"), member("n", "a", {"a": [2, 3]}, rack="y")
-        assert assign([topic], *members, racks=racks)["m"] == {"a": of_m}
+        assert assign([topic], *members, criteria=criteria)["m"] == {"a": of_m}
 
     def test_of_the_partitions_that_must_move_those_move_that_gain_a_rack(self) -> None:
         topic = in_racks("a", "x", "y", "x", "x")
@@ -188,7 +185,7 @@ class TestTies:
             [Topic("a", 1)],
             [Member("m", frozenset("a"), instance_id="z"), Member("y", frozenset("a"))],
         )
-        assert plain(solve(group, judge_claims(group))) == {"m": {}, "y": {"a": [0]}}
+        assert plain(solve(group, group.claims)) == {"m": {}, "y": {"a": [0]}}
 
 
 class TestStrategies:

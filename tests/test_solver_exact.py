@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from kafka_assignors.claims import Claims
+from kafka_assignors.criteria import Criteria
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.scale import PLAIN, Scale
-from kafka_assignors.solver import RackPreference
 from kafka_assignors.strategies.range import Range
 from tests import exact_comparison
 from tests.exact_comparison import Comparison, Failure, compare
@@ -86,11 +86,11 @@ def test_the_exact_solver_of_the_comparison_finds_what_trying_everything_finds()
     assert tried > 100
 
 
-def solve_by_range(group: Group, claims: Claims, *, racks: RackPreference, scale: Scale) -> Assignment:
+def solve_by_range(group: Group, claims: Claims, *, criteria: Criteria, scale: Scale) -> Assignment:
     return Range().assign(group)
 
 
-def solve_by_order(group: Group, claims: Claims, *, racks: RackPreference, scale: Scale) -> Assignment:
+def solve_by_order(group: Group, claims: Claims, *, criteria: Criteria, scale: Scale) -> Assignment:
     """Everything to the member that comes first."""
     shares: dict[str, dict[str, list[int]]] = {member_id: {} for member_id in group.members}
     for topic, partition in readers(group):
@@ -98,7 +98,7 @@ def solve_by_order(group: Group, claims: Claims, *, racks: RackPreference, scale
     return Assignment(shares)
 
 
-def solve_nothing(group: Group, claims: Claims, *, racks: RackPreference, scale: Scale) -> Assignment:
+def solve_nothing(group: Group, claims: Claims, *, criteria: Criteria, scale: Scale) -> Assignment:
     return Assignment({member_id: {} for member_id in group.members})
 
 

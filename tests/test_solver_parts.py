@@ -13,11 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from kafka_assignors.claims import judge_claims
 from kafka_assignors.group import Group, Member, Topic
 from kafka_assignors.scale import Scale
 from kafka_assignors.solver.classes import Classes, classify
-from kafka_assignors.solver.costs import RackPreference
 from kafka_assignors.solver.levels import apportion, find_levels
 from kafka_assignors.solver.network import Network
 from kafka_assignors.solver.rounds import deal
@@ -73,7 +71,7 @@ class TestDealing:
 class TestLevels:
     def classes(self, number: int) -> Classes:
         group = random_group(random.Random(f"levels/{number}"), Limits(members=20, topics=15))
-        return classify(group, judge_claims(group), RackPreference.NONE)
+        return classify(group, group.claims)
 
     @pytest.mark.parametrize("number", range(100))
     def test_they_divide_the_group_and_none_can_help_a_lower_one(self, number: int) -> None:
@@ -115,7 +113,7 @@ class TestLevelsOnScales(TestLevels):
     def classes(self, number: int) -> Classes:
         rng = random.Random(f"levels on scales/{number}")
         group = random_group(rng, Limits(members=20, topics=15))
-        return classify(group, judge_claims(group), RackPreference.NONE, random_scale(rng, group))
+        return classify(group, group.claims, random_scale(rng, group))
 
     @pytest.mark.parametrize("number", range(100))
     def test_they_divide_the_group_and_none_can_help_a_lower_one(self, number: int) -> None:
@@ -147,7 +145,7 @@ class TestApportionment:
             {name: already for name, (_, already) in zip(names, members, strict=True)},
         )
         group = Group.of([Topic("t", 1)], [Member(name, frozenset({"t"})) for name in names])
-        return classify(group, judge_claims(group), RackPreference.NONE, scale)
+        return classify(group, group.claims, scale)
 
     def test_it_is_the_method_of_sainte_lague(self) -> None:
         # Divided by 1, 3, 5 …: 53, 24, 23, 17 2/3, 10 3/5, 8 and 7 2/3 are the seven greatest.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-from kafka_assignors.claims import judge_claims
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.solver import solve
 from kafka_assignors.solver.spread import MOST_DEALT
@@ -22,7 +21,7 @@ def fresh(topics: int, partitions: int, members: int) -> Group:
 
 
 def solved(group: Group) -> Assignment:
-    return solve(group, judge_claims(group))
+    return solve(group, group.claims)
 
 
 def test_small_groups_are_nearly_always_as_even_as_can_be() -> None:

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_assignors.certificate import Certificate, prove
-from kafka_assignors.claims import judge_claims
 from kafka_assignors.facts import Facts, facts_of
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import lead
@@ -243,7 +242,7 @@ class TestWhateverTheGroup:
         group, at_least = life
         strategy = Standby(active_at_least=at_least)
         # What a standby member owned and may not keep was not anybody else's either.
-        left = strategy.problem(group, judge_claims(group)).as_group()
+        left = strategy.problem(group).as_group()
         oracle = Oracle(left)
         ours = score(left, owners_of(left, strategy.assign(group)), oracle.prior)
         order = Order.MOVEMENT_RACKS

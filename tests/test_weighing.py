@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
 from kafka_assignors.strategies import Weighted
 from kafka_assignors.weighing import lag_weights, parse_weights, patience_s, weigh
@@ -17,7 +17,7 @@ from kafka_assignors.weighing import lag_weights, parse_weights, patience_s, wei
 ORDERS = Topic("orders", 3)
 
 
-class Assignor(EagerAssignor):
+class PlainAssignor(Assignor):
     log = logging.getLogger("test-weighing")
 
 
@@ -107,7 +107,7 @@ class TestAsking:
     def test_without_an_answer_the_last_one_counts_and_the_log_says_so(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
-        assignor = Assignor(Weighted(), weights=lambda topics: {})
+        assignor = PlainAssignor(Weighted(), weights=lambda topics: {})
         consumer, other = Coordinator(), Coordinator()
         assert assignor.weigh_without_answer(consumer, [ORDERS], "it raised OSError: x") == [ORDERS]
         assert "it raised OSError: x; all weights count as unknown" in caplog.messages[-1]
@@ -124,7 +124,7 @@ class TestAsking:
             assert answered.wait(120)
             return {"orders": [len(topics)] * 3}
 
-        assignor, consumer = Assignor(Weighted(), weights=slow), Coordinator()
+        assignor, consumer = PlainAssignor(Weighted(), weights=slow), Coordinator()
         first = assignor.ask_for_weights(consumer, [ORDERS])
         assert first is not None
         assert assignor.ask_for_weights(consumer, [ORDERS]) is None
@@ -138,16 +138,16 @@ class TestAsking:
         def failing(topics: Any) -> Any:
             raise SystemExit(3)
 
-        asking = Assignor(Weighted(), weights=failing).ask_for_weights(Coordinator(), [ORDERS])
+        asking = PlainAssignor(Weighted(), weights=failing).ask_for_weights(Coordinator(), [ORDERS])
         assert asking is not None
         assert isinstance(asking.exception(30), SystemExit)
 
     @pytest.mark.parametrize("source", ["lag", 7, dict])
     def test_what_cannot_be_asked_is_refused(self, source: Any) -> None:
         with pytest.raises(TypeError, match="weights must be a function"):
-            Assignor(Weighted(), weights=source)
+            PlainAssignor(Weighted(), weights=source)
 
     @pytest.mark.parametrize("timeout", [0, -1, float("inf"), float("nan")])
     def test_a_time_that_is_none_is_refused(self, timeout: float) -> None:
         with pytest.raises(ValueError, match="weights_timeout_s must be above 0"):
-            Assignor(Weighted(), weights=lambda topics: {}, weights_timeout_s=timeout)
+            PlainAssignor(Weighted(), weights=lambda topics: {}, weights_timeout_s=timeout)

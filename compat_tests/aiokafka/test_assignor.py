@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,8 +13,6 @@ from aiokafka.protocol.metadata import MetadataResponse_v1
 
 import kafka_assignors_aiokafka as plugin
 from compat_tests.support.strategies_of_others import Reversed
-from kafka_assignors.group import Assignment, Group
-from kafka_assignors.strategies.contract import RebalanceProtocol
 from kafka_assignors_aiokafka._topics import topics_of
 
 ASSIGNORS = {
@@ -29,16 +26,6 @@ ASSIGNORS = {
     "priority": partial(plugin.PriorityAssignor, first=[["alerts"]]),
     "rollout": partial(plugin.RolloutAssignor, release="2"),
 }
-
-
-@dataclass(frozen=True)
-class CooperativeOnly:
-    name: str = "cooperative-only"
-    version: int = 1
-    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE,)
-
-    def assign(self, group: Group) -> Assignment:
-        raise AssertionError("never asked")
 
 
 def cluster() -> ClusterMetadata:
@@ -69,11 +56,6 @@ def test_an_assignor_is_what_aiokafka_takes_for_one_and_has_the_name_all_clients
 def test_what_cannot_be_is_refused_at_construction(make: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         make()
-
-
-def test_a_strategy_that_is_cooperative_only_is_refused_at_construction() -> None:
-    with pytest.raises(ValueError, match="'cooperative-only' cannot run under the eager protocol"):
-        plugin.assignor(CooperativeOnly())
 
 
 def test_outside_a_consumer_an_assignor_says_where_it_works() -> None:

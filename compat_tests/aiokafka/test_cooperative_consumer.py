@@ -15,12 +15,14 @@ from aiokafka.structs import OffsetAndMetadata
 from compat_tests.aiokafka.cooperative_consumers import Listener, consuming, of, until
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.kafka_cluster import Kafka
+from compat_tests.support.strategies_of_others import CooperativeOnly
 from kafka_assignors_aiokafka import (
     CooperativeAIOKafkaConsumer,
     CooperativeStickyAssignor,
     FencedInstanceIdError,
     RangeAssignor,
     StickyAssignor,
+    assignor,
 )
 from kafka_assignors_aiokafka.cooperative import requests
 
@@ -39,6 +41,11 @@ PROGRAM = "compat_tests.aiokafka.cooperative_member"
             {"partition_assignment_strategy": [CooperativeStickyAssignor(), CooperativeStickyAssignor()]},
             ValueError,
             "2 assignors with the name 'cooperative-sticky'",
+        ),
+        (
+            {"partition_assignment_strategy": [assignor(CooperativeOnly()), StickyAssignor()]},
+            ValueError,
+            "'test-cooperative-only' runs under the cooperative protocol alone and 'sticky' under the eager",
         ),
         ({"group_id": None}, TypeError, "group_id must be"),
         ({"client_rack": 1}, TypeError, "client_rack must be"),

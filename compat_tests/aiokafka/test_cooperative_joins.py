@@ -21,7 +21,7 @@ from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.strategies_of_others import StuckWithThree
 from kafka_assignors.group import Group
 from kafka_assignors.rebalance import Phase
-from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
+from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, assignor
 from kafka_assignors_aiokafka.cooperative.coordinator import CooperativeCoordinator
 

@@ -18,7 +18,8 @@ from compat_tests.scenarios.rack import RackScenarios
 from compat_tests.scenarios.standby import StandbyScenarios
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors_aiokafka import RangeAssignor, StickyAssignor
+from compat_tests.support.strategies_of_others import CooperativeOnly
+from kafka_assignors_aiokafka import RangeAssignor, StickyAssignor, assignor
 
 PROGRAM = "compat_tests.aiokafka.member"
 
@@ -57,6 +58,10 @@ class TestStaticMembers(StaticMemberScenarios):
         ([RangeAssignor(), StickyAssignor], r"StickyAssignor is a class"),
         ([StickyAssignor(), StickyAssignor(rack="a")], "2 assignors with the name 'sticky'"),
         ([StickyAssignor(), StickyPartitionAssignor], "2 assignors with the name 'sticky'"),
+        (
+            [StickyAssignor(), assignor(CooperativeOnly())],
+            "'test-cooperative-only' runs under .* alone.*: use CooperativeAIOKafkaConsumer",
+        ),
     ],
 )
 def test_what_a_consumer_cannot_work_with_is_refused_when_it_starts(

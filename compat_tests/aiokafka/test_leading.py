@@ -20,14 +20,14 @@ from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.strategies_of_others import Reversed, Witness
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.strategies.contract import RebalanceProtocol
+from kafka_assignors.strategy import RebalanceProtocol, Strategy
 from kafka_assignors_aiokafka import assignor
 
 PROGRAM = "compat_tests.aiokafka.member"
 
 
 @dataclass(frozen=True)
-class StuckOnce:
+class StuckOnce(Strategy):
     """`Reversed`, whose first call for a group of this size does not return before it is released."""
 
     name: str = "test-stuck-once"

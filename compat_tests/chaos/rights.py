@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import enum
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from compat_tests.support.kafka_admin import Kafka
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.kafka_admin import Kafka, KafkaError
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AclBinding
@@ -22,7 +24,7 @@ PASSWORD = "a-password"
 USERS = tuple(f"member-{number}" for number in range(100))
 
 _LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-_TIMEOUT_S = 30.0
+_ATTEMPT_S = 15.0
 
 AUTHORIZER_SETTINGS: Mapping[str, object] = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -67,9 +69,7 @@ class Rights:
             self._delete(rule)
 
     def _create(self, rules: Sequence[AclBinding]) -> None:
-        with self._kafka.admin("grant or deny rights") as admin:
-            for created in admin.create_acls(rules, request_timeout=_TIMEOUT_S).values():
-                created.result(_TIMEOUT_S)
+        self._ask("grant or deny rights", lambda admin: admin.create_acls(rules, request_timeout=_ATTEMPT_S))
 
     def _delete(self, rule: AclBinding) -> None:
         from confluent_kafka.admin import AclBindingFilter
@@ -77,9 +77,23 @@ class Rights:
         fields = ("restype", "name", "resource_pattern_type", "principal", "host", "operation")
         values: list[Any] = [getattr(rule, field) for field in fields]
         chosen = AclBindingFilter(*values, rule.permission_type)
-        with self._kafka.admin("give rights back") as admin:
-            for deleted in admin.delete_acls([chosen], request_timeout=_TIMEOUT_S).values():
-                deleted.result(_TIMEOUT_S)
+        self._ask("give rights back", lambda admin: admin.delete_acls([chosen], request_timeout=_ATTEMPT_S))
+
+    def _ask(self, what: str, request: Callable[[Any], Mapping[Any, Any]]) -> None:
+        """Send an idempotent request until a broker answers: the one asked may be restarting.
+
+        A right that is not given back would fail every later test on the cluster.
+        """
+        deadline = time.monotonic() + HANG_S
+        while True:
+            try:
+                with self._kafka.admin(what) as admin:
+                    for response in request(admin).values():
+                        response.result(_ATTEMPT_S)
+                    return
+            except KafkaError:
+                if time.monotonic() > deadline:
+                    raise
 
 
 def _rule(kind: str, principal: str, operation: str, permission: str) -> AclBinding:

@@ -28,7 +28,7 @@ from kafka_assignors.joining import JoinedMember
 from kafka_assignors.protocol import decode_assignment, encode_member
 from kafka_assignors.quality import least_moved, measure
 from kafka_assignors.strategies import Strategy, load_strategy
-from kafka_assignors.strategies.contract import MemberContext
+from kafka_assignors.strategy import MemberContext
 
 __all__ = [
     "CHANGES",

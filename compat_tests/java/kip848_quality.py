@@ -23,7 +23,6 @@ from compat_tests.corpus.build import best_of
 from compat_tests.corpus.run import OURS, markdown
 from compat_tests.corpus.scenario import Best
 from compat_tests.support.generated import rewrite
-from kafka_assignors.claims import judge_claims
 from kafka_assignors.group import Group
 from kafka_assignors.quality import Quality, measure
 from kafka_assignors.strategies import load_strategy
@@ -103,7 +102,7 @@ def main(arguments: Iterable[str] | None = None) -> int:
     for what, groups in (("all members subscribe to the same topics", alike), ("they do not", mixed)):
         by_strategy = {name: [reached(name, *group) for group in groups] for name in STRATEGIES}
         failed |= any(not one.balanced for name in OURS for one in by_strategy[name])
-        owning = sum(bool(judge_claims(group).prior) for group, _ in groups)
+        owning = sum(bool(group.claims.prior) for group, _ in groups)
         head = f"{len(groups)} groups in which {what}, {owning} of them with earlier owners:"
         texts += [head, table(by_strategy)]
     text = "\n\n".join(texts)

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from compat_tests.java.random_groups import random_group
-from kafka_assignors.claims import judge_claims
 from kafka_assignors.group import NO_GENERATION, Group, Member, Topic
 
 __all__ = ["Change", "history", "server_group"]
@@ -30,7 +29,7 @@ def server_group(seed: int) -> Group:
     group = replace(drawn, topics={name: with_id(rng, topic) for name, topic in drawn.topics.items()})
     if seed % 2:
         group = _unevenly_owned(rng, group)
-    prior = judge_claims(group).prior
+    prior = group.claims.prior
     members = [
         replace(
             member,

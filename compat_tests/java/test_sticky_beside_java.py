@@ -18,8 +18,7 @@ from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import check_assignment
 from kafka_assignors.quality import measure
 from kafka_assignors.strategies import Strategy
-from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
-from kafka_assignors.strategies.sticky import Sticky
+from kafka_assignors.strategies.sticky import CooperativeSticky, Sticky
 
 GROUPS = 1500
 

@@ -18,11 +18,13 @@ from kafka.structs import MemberState
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
+from compat_tests.support.strategies_of_others import CooperativeOnly
 from kafka_assignors_kafka_python import (
     CooperativeKafkaConsumer,
     CooperativeStickyAssignor,
     RangeAssignor,
     StickyAssignor,
+    assignor,
 )
 from kafka_assignors_kafka_python.cooperative.compat import require_inside
 
@@ -141,6 +143,11 @@ def of(group: GroupOfMembers, *numbers: int) -> set[TopicPartition]:
             {"partition_assignment_strategy": [CooperativeStickyAssignor(), CooperativeStickyAssignor()]},
             ValueError,
             "2 assignors with the name 'cooperative-sticky'",
+        ),
+        (
+            {"partition_assignment_strategy": [assignor(CooperativeOnly()), StickyAssignor()]},
+            ValueError,
+            "'test-cooperative-only' runs under the cooperative protocol alone and 'sticky' under the eager",
         ),
         ({"group_id": None}, TypeError, "group_id must be"),
         ({"client_rack": 1}, TypeError, "client_rack must be"),

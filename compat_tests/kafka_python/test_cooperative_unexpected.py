@@ -16,7 +16,7 @@ from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.rebalance import clock, session
 from kafka_assignors.strategies import CooperativeSticky
-from kafka_assignors.strategies.contract import MemberContext
+from kafka_assignors.strategy import MemberContext
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer, assignor
 from kafka_assignors_kafka_python._client.leading import Leading
 from kafka_assignors_kafka_python.cooperative import requests

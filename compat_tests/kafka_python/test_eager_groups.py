@@ -23,7 +23,8 @@ from compat_tests.scenarios.standby import StandbyScenarios
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors_kafka_python import StickyAssignor
+from compat_tests.support.strategies_of_others import CooperativeOnly
+from kafka_assignors_kafka_python import StickyAssignor, assignor
 
 PROGRAM = "compat_tests.kafka_python.member"
 COOPERATIVE = "compat_tests.kafka_python.cooperative_member"
@@ -158,6 +159,11 @@ TWINS = "two assignors with the name 'sticky'"
 WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"partition_assignment_strategy": [StickyAssignor(), StickyAssignor()]}, ValueError, TWINS),
     ({"partition_assignment_strategy": [StickyPartitionAssignor, StickyAssignor()]}, ValueError, TWINS),
+    (
+        {"partition_assignment_strategy": [StickyAssignor(), assignor(CooperativeOnly())]},
+        ValueError,
+        "'test-cooperative-only' runs under .* alone.*: use CooperativeKafkaConsumer",
+    ),
 ]
 if not MAKES_INSTANCES:
     classes = {"partition_assignment_strategy": [StickyAssignor]}

@@ -34,12 +34,16 @@ from kafka_assignors.protocol import GroupMetadataKey, OffsetCommitKey, encode_k
 from spark_validation.recording.offsets_topic import read_group_records
 
 __all__ = [
+    "TOPIC",
     "OffsetsTraffic",
     "Outcome",
+    "archive_command",
     "archive_under_kills",
     "differences",
+    "family",
     "make_offsets_topic",
     "read_archive",
+    "writes_a_batch",
 ]
 
 TOPIC = "__consumer_offsets"
@@ -146,15 +150,15 @@ def archive_under_kills(
     caught = 0
     with Processes() as processes, OffsetsTraffic(kafka.bootstrap, _partitions(kafka), seed):
         for number in range(kills):
-            archiver = processes.start(_command(kafka, archive, *_SMALL_BATCHES), log)
+            archiver = processes.start(archive_command(kafka, archive, *_SMALL_BATCHES), log)
             # Some do not get as far as their first batch: what they begin with is killed, too.
-            while number % 4 != 3 and not _writes_a_batch(archive, archiver, log):
-                archiver = processes.start(_command(kafka, archive, *_SMALL_BATCHES), log)
+            while number % 4 != 3 and not writes_a_batch(archive, archiver, log):
+                archiver = processes.start(archive_command(kafka, archive, *_SMALL_BATCHES), log)
             time.sleep(moments.uniform(0, wait_s))
             _kill_family(archiver)
             processes.stop(archiver)
             caught += any(archive.glob("_archive/staging/*/*"))
-    _finish(_command(kafka, archive, "--once"), log)
+    _finish(archive_command(kafka, archive, "--once"), log)
     expected = Counter(read_group_records(kafka.bootstrap).rows)
     missing, doubled, foreign = differences(expected, Counter(read_archive(archive)))
     return Outcome(kills, caught, _batches(archive), sum(expected.values()), missing, doubled, foreign)
@@ -189,7 +193,8 @@ def _partitions(kafka: Kafka) -> int:
     return kafka.describe_topics([TOPIC])[0].partitions
 
 
-def _command(kafka: Kafka, archive: Path, *options: str) -> list[str]:
+def archive_command(kafka: Kafka, archive: Path, *options: str) -> list[str]:
+    """The command line of an archiver; an option given here counts in the place of one of ours."""
     where = ["--bootstrap-server", kafka.bootstrap, "--to", str(archive), "--timeout", "60"]
     return [sys.executable, "-m", "kafka_assignors_cli", "archive", *where, "--master", "local[1]", *options]
 
@@ -198,7 +203,7 @@ def _batches(archive: Path) -> int:
     return max((int(file.stem) for file in archive.glob("_archive/ledger/[0-9]*.json")), default=0)
 
 
-def _writes_a_batch(archive: Path, archiver: subprocess.Popen[bytes], log: Path) -> bool:
+def writes_a_batch(archive: Path, archiver: subprocess.Popen[bytes], log: Path) -> bool:
     """Wait until this archiver has written, too; False if it has ended because Spark gave up a worker."""
     before, deadline = _batches(archive), time.monotonic() + _START_TIMEOUT_S
     while _batches(archive) == before:
@@ -214,14 +219,19 @@ def _writes_a_batch(archive: Path, archiver: subprocess.Popen[bytes], log: Path)
 
 def _kill_family(process: subprocess.Popen[bytes]) -> None:
     """SIGKILL for a process and for all that it has started, directly or not."""
-    family = [process.pid]
-    for pid in family:
-        family += _children(pid)
-    for pid in family:
+    for pid in family(process.pid):
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             continue
+
+
+def family(pid: int) -> list[int]:
+    """The ids of a process and of all that it has started, directly or not."""
+    pids = [pid]
+    for parent in pids:
+        pids += _children(parent)
+    return pids
 
 
 def _children(pid: int) -> list[int]:

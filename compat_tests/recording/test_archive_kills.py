@@ -10,8 +10,8 @@ from compat_tests.recording.archive_kills import archive_under_kills, make_offse
 from compat_tests.support.kafka_cluster import KafkaCluster
 
 
-@pytest.mark.timeout(1500)  # each kill costs a start of Spark
-@pytest.mark.parametrize("kills", [1, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.timeout(3600)  # each kill costs a start of Spark
+@pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.slow)])
 def test_an_archive_is_exact_after_kills(tmp_path: Path, kills: int) -> None:
     with KafkaCluster() as kafka:
         make_offsets_topic(kafka)

@@ -116,6 +116,25 @@ class CooperativeGroupScenarios:
             group.must_have_delivered_each_record_once(60)
             group.must_not_have_lost_anything()
 
+    def test_a_strategy_that_knows_only_the_cooperative_protocol_keeps_what_stays(self, kafka: Kafka) -> None:
+        strategies = ["compat_tests.support.strategies_of_others:CooperativeOnly"]
+        with self.group(kafka, orders=6) as group:
+            group.produce(20)
+            group.join("a", strategies)
+            group.join("b", strategies)
+            two = group.settle()
+            assert sizes(two) == [3, 3]
+            revoked_before = {name: len(group.members[name].reports("revoked")) for name in ("a", "b")}
+            group.join("c", strategies)
+            three = group.settle(after=two)
+            assert sizes(three) == [2, 2, 2]
+            for name, since in revoked_before.items():
+                assert owned(three, name) < owned(two, name)
+                assert group.reported(name, "revoked", since=since) == owned(two, name) - owned(three, name)
+            group.produce(20)
+            group.must_have_delivered_each_record_once(40)
+            group.must_not_have_lost_anything()
+
     def test_a_member_that_died_costs_the_others_nothing(self, kafka: Kafka) -> None:
         with self.group(kafka, orders=6) as group:
             for name in ("a", "b", "c"):

@@ -14,7 +14,7 @@ from compat_tests.scripted.broker import ScriptedBroker, broker_in_thread
 from compat_tests.scripted.test_leader_epochs import poll_until
 from compat_tests.scripted.users import CLIENTS, User
 from compat_tests.support.hang_limit import hang_limit
-from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import quoted
 from kafka_assignors.joining import Joined, JoinedMember
 from kafka_assignors.protocol import Subscription, encode_subscription
@@ -87,9 +87,9 @@ def test_a_leader_that_decodes_for_long_keeps_its_session_and_delivers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     began, released, ended = threading.Event(), threading.Event(), threading.Event()
-    read_members = EagerAssignor.read_members
+    read_members = Assignor.read_members
 
-    def slow(self: EagerAssignor, joined: Iterable[JoinedMember]) -> Joined:
+    def slow(self: Assignor, joined: Iterable[JoinedMember]) -> Joined:
         began.set()
         released.wait(HANG_S)
         ended.set()
@@ -108,7 +108,7 @@ def test_a_leader_that_decodes_for_long_keeps_its_session_and_delivers(
         )
         with closing(consumer):
             assert poll_until(consumer, lambda delivered: len(delivered) == 4, 60)
-            monkeypatch.setattr(EagerAssignor, "read_members", slow)
+            monkeypatch.setattr(Assignor, "read_members", slow)
             group.begin_rebalance()
             assert poll_until(consumer, lambda _: began.is_set(), 60)
             since = len(group.requests)

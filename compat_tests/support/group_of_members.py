@@ -32,7 +32,7 @@ from compat_tests.support.member_reports import MemberSpec
 from compat_tests.support.processes import Child, Processes
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import lead
-from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy
+from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
 __all__ = ["GroupOfMembers", "MemberProcess", "Settled"]
 

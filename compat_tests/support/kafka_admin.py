@@ -8,7 +8,7 @@ import contextlib
 import socket
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,19 +76,25 @@ class Kafka:
         *,
         replicas: Sequence[Sequence[int]] | None = None,
         replication_factor: int = 1,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         """Create a topic and wait until each of its partitions has a leader.
 
         Args:
             replicas: of each partition, the ids of the brokers that hold it, instead of the two counts.
+            settings: of the topic, instead of the broker's.
         """
         from confluent_kafka.cimpl import NewTopic
 
-        if replicas is None:
-            new = NewTopic(topic, num_partitions=partitions, replication_factor=replication_factor)
-        else:
-            assignment = [list(brokers) for brokers in replicas]
-            new = NewTopic(topic, num_partitions=len(assignment), replica_assignment=assignment)
+        where: dict[str, Any] = (
+            {"num_partitions": partitions, "replication_factor": replication_factor}
+            if replicas is None
+            else {
+                "num_partitions": len(replicas),
+                "replica_assignment": [list(brokers) for brokers in replicas],
+            }
+        )
+        new = NewTopic(topic, config=dict(settings or {}), **where)
         with self.admin(f"create topic {topic}") as admin:
             admin.create_topics([new], operation_timeout=_ADMIN_TIMEOUT_S)[topic].result(_ADMIN_TIMEOUT_S)
         self._wait_for_leaders(topic, new.num_partitions)

@@ -17,6 +17,7 @@ import contextlib
 import os
 import random
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -196,6 +197,12 @@ class KafkaCluster(Kafka):
             raise KafkaError(f"broker {broker} is running already")
         self._launch(found)
         self._wait_ready(time.monotonic() + HANG_S)
+
+    def lose_log(self, broker: int, topic: str, partition: int) -> None:
+        """Restart a broker without its log of a partition, as after a lost disk; it makes an empty one."""
+        self.stop(broker)
+        shutil.rmtree(self._broker(broker).folder / "data" / f"{topic}-{partition}")
+        self.start(broker)
 
     def restart(self, broker: int) -> None:
         """`stop`, then `start`."""

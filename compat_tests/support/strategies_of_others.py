@@ -13,11 +13,11 @@ from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.member_reports import STRATEGIES
 from kafka_assignors.group import Assignment, Group, Member
 from kafka_assignors.strategies import CooperativeSticky
-from kafka_assignors.strategies.contract import MemberContext, RebalanceProtocol
+from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 
 
 @dataclass(frozen=True)
-class Reversed:
+class Reversed(Strategy):
     """The partitions of each topic in turn, to the members in reverse order."""
 
     name: str = "test-reversed"
@@ -34,7 +34,7 @@ class Reversed:
 
 
 @dataclass(frozen=True)
-class NearestRack:
+class NearestRack(Strategy):
     """Everything to the first member that is in the rack of a replica; to the last of all where none is."""
 
     name: str = "test-nearest-rack"
@@ -55,7 +55,7 @@ class NearestRack:
 
 
 @dataclass(frozen=True)
-class ToldByInstance:
+class ToldByInstance(Strategy):
     """Each member sends its instance id as member data; everything goes to the one that said "pod-1"."""
 
     name: str = "test-told-by-instance"
@@ -78,7 +78,7 @@ class ToldByInstance:
 
 
 @dataclass(frozen=True)
-class Forgetful:
+class Forgetful(Strategy):
     """Leaves the last partition of every topic out, which no leader may accept."""
 
     name: str = "test-forgetful"
@@ -104,7 +104,7 @@ THINKING_S = 7.0
 
 
 @dataclass(frozen=True)
-class ThinksAsleep:
+class ThinksAsleep(Strategy):
     """`Reversed`, after a long wait once the group has three members: somebody asks a service, or a disk."""
 
     name: str = "test-thinks-asleep"
@@ -118,7 +118,7 @@ class ThinksAsleep:
 
 
 @dataclass(frozen=True)
-class ThinksHard:
+class ThinksHard(Strategy):
     """`Reversed`, after a long computation in Python once the group has three members."""
 
     name: str = "test-thinks-hard"
@@ -134,7 +134,7 @@ class ThinksHard:
 
 
 @dataclass(frozen=True)
-class Witness:
+class Witness(Strategy):
     """`Reversed`, and tells in the log which group it was asked about, as JSON."""
 
     log: ClassVar = logging.getLogger(STRATEGIES)
@@ -168,7 +168,19 @@ class Witness:
         }
 
 
-class StuckWithThree:
+@dataclass(frozen=True)
+class CooperativeOnly(Strategy):
+    """`CooperativeSticky` without the eager protocol."""
+
+    name: str = "test-cooperative-only"
+    version: int = 1
+    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE,)
+
+    def assign(self, group: Group) -> Assignment:
+        return CooperativeSticky().assign(group)
+
+
+class StuckWithThree(Strategy):
     """`CooperativeSticky`, whose first call for a group of three does not return before it is released."""
 
     name = CooperativeSticky.name

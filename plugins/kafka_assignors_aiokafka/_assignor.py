@@ -12,9 +12,9 @@ from aiokafka.cluster import ClusterMetadata
 from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
 
-from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.assignor import Assignor
 from kafka_assignors.joining import JoinedMember
-from kafka_assignors.strategies.contract import Strategy
+from kafka_assignors.strategy import Strategy
 from kafka_assignors_aiokafka._client import adopt, calling_coordinator, rack_of_consumer
 from kafka_assignors_aiokafka._topics import rejoin_if_topics_changed, topics_of, watch_topics_if_static
 
@@ -44,10 +44,10 @@ def _refuse_class(owner: type, *_: object) -> NoReturn:
     )
 
 
-class StrategyAssignor(EagerAssignor, AbstractPartitionAssignor):  # type: ignore[misc]  # aiokafka has no types
+class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[misc]  # aiokafka has no types
     """One strategy in the consumers of a process.
 
-    Everything but aiokafka's own interface is `EagerAssignor`'s.
+    Everything but aiokafka's own interface is `Assignor`'s.
     """
 
     log = logging.getLogger("kafka_assignors_aiokafka")

@@ -62,7 +62,7 @@ from typing import Any
 from aiokafka.consumer.fetcher import Fetcher
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 
-from kafka_assignors.assignor import EagerAssignor, caller_of
+from kafka_assignors.assignor import Assignor, caller_of, require_eager
 from kafka_assignors.joining import broker_assigns, optional_name
 from kafka_assignors_aiokafka._leading import lead
 
@@ -119,11 +119,12 @@ def adopt(coordinator: Any) -> None:
         return
     _require_touched(coordinator)
     _require_distinct_instances(coordinator._assignors)
+    require_eager(coordinator._assignors, "CooperativeAIOKafkaConsumer")
     stock_perform_assignment = coordinator._perform_assignment
 
     async def perform_assignment(response: Any) -> Any:
         for assignor in coordinator._assignors:
-            if isinstance(assignor, EagerAssignor) and assignor.name == response.group_protocol:
+            if isinstance(assignor, Assignor) and assignor.name == response.group_protocol:
                 return await lead(coordinator, assignor, response)
         return await stock_perform_assignment(response)
 
@@ -147,7 +148,7 @@ def _require_touched(coordinator: Any) -> None:
 def _require_distinct_instances(assignors: Iterable[Any]) -> None:
     # Of two with one name aiokafka uses one.
     for assignor in assignors:
-        if isinstance(assignor, type) and issubclass(assignor, EagerAssignor):
+        if isinstance(assignor, type) and issubclass(assignor, Assignor):
             raise TypeError(
                 f"{assignor.__name__} is a class and partition_assignment_strategy needs an instance: "
                 f"pass [{assignor.__name__}()]"
@@ -192,7 +193,7 @@ def _warn_where_the_broker_assigns(coordinator: Any) -> None:
         # Only a JoinGroup response has a leader; one with an error never names it.
         if not warned and getattr(response, "leader_id", None) == "" and response.error_code == 0:
             warned = True
-            ours = [one for one in coordinator._assignors if isinstance(one, EagerAssignor)]
+            ours = [one for one in coordinator._assignors if isinstance(one, Assignor)]
             ours[0].log.warning("%s", broker_assigns(coordinator.group_id, [one.name for one in ours]))
         return response
 

@@ -33,7 +33,7 @@ from typing import Any, TypeAlias
 
 from aiokafka.errors import KafkaError
 
-from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
 from kafka_assignors.joining import JoinedMember
 from kafka_assignors.leader import InvalidAssignmentError
@@ -49,7 +49,7 @@ Refresh: TypeAlias = Callable[[Any, Iterable[str]], Awaitable[None]]
 
 
 async def lead(
-    coordinator: Any, assignor: EagerAssignor, response: Any, refresh_topics: Refresh = refresh
+    coordinator: Any, assignor: Assignor, response: Any, refresh_topics: Refresh = refresh
 ) -> Mapping[str, bytes]:
     """The assignment of every member, given the JoinGroup response; {} if the group went on without us.
 
@@ -92,7 +92,7 @@ async def lead(
 
 
 async def _assign(
-    coordinator: Any, assignor: EagerAssignor, response: Any, refresh_topics: Refresh
+    coordinator: Any, assignor: Assignor, response: Any, refresh_topics: Refresh
 ) -> Mapping[str, bytes]:
     joined = await in_thread(coordinator, assignor.read_members, _joined_members(response))
     racks = (member.rack for member in joined.members)

@@ -17,7 +17,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
-from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
 from kafka_assignors.weighing import GivenWeights, lag_weights, parse_weights, require_base
 from kafka_assignors_aiokafka._threads import in_thread
@@ -83,7 +83,7 @@ class LagWeights:
             return {(tp.topic, tp.partition): offset for tp, offset in found.items()}
 
 
-async def weighed_topics(coordinator: Any, assignor: EagerAssignor, topics: list[Topic]) -> list[Topic]:
+async def weighed_topics(coordinator: Any, assignor: Assignor, topics: list[Topic]) -> list[Topic]:
     """The topics with the weights that the assignor's source gives in time. Fails for nothing it does."""
     patience_s = assignor.weights_patience_s(coordinator._session_timeout_ms)
     asked = _ask(coordinator, assignor, topics)
@@ -100,7 +100,7 @@ async def weighed_topics(coordinator: Any, assignor: EagerAssignor, topics: list
     return await in_thread(coordinator, assignor.weigh_by, coordinator, topics, asked, patience_s)
 
 
-def _ask(coordinator: Any, assignor: EagerAssignor, topics: list[Topic]) -> asyncio.Future[Any] | None:
+def _ask(coordinator: Any, assignor: Assignor, topics: list[Topic]) -> asyncio.Future[Any] | None:
     source: Any = assignor.weights
     if inspect.iscoroutinefunction(source) or inspect.iscoroutinefunction(type(source).__call__):
         asked: asyncio.Future[Any] = asyncio.ensure_future(

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from kafka_assignors.assignor import EagerAssignor, caller_of
+from kafka_assignors.assignor import Assignor, caller_of, require_eager
 from kafka_assignors.joining import optional_name
 from kafka_assignors.racks import RackWatch
-from kafka_assignors.strategies.contract import Strategy
+from kafka_assignors.strategy import Strategy
 from kafka_assignors_kafka_python._client import (
     calling_coordinator,
     come_back_for_this_join,
@@ -28,10 +28,10 @@ from kafka.coordinator.consumer import ConsumerCoordinator  # isort: skip
 __all__ = ["StrategyAssignor", "assignor"]
 
 
-class StrategyAssignor(EagerAssignor, AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no types
+class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no types
     """One strategy in the consumers of a process.
 
-    Everything but kafka-python's own interface is `EagerAssignor`'s. (kafka-python calls whatever is not an
+    Everything but kafka-python's own interface is `Assignor`'s. (kafka-python calls whatever is not an
     instance of its own abstract class, which is why this is one.)
     """
 
@@ -54,14 +54,16 @@ class StrategyAssignor(EagerAssignor, AbstractPartitionAssignor):  # type: ignor
     # ---- kafka-python's interface
 
     def supported_protocols(self) -> list[Any]:
-        """Eager alone: members revoke everything before they join.
+        """The protocols of kafka-python's own coordinator, which is eager with our assignors.
 
-        kafka-python 3 asks this while it constructs the consumer, so mistakes that only the consumer's
-        settings show come to light here.
+        kafka-python 3 calls this while it constructs the consumer, so settings that cannot work are refused
+        here. A `CooperativeKafkaConsumer` has checked its assignors before, and replaces the coordinator.
         """
         coordinator = caller_of(ConsumerCoordinator)
         if coordinator is not None:
             require_unique_names(coordinator)
+            if not interface.is_called_by_cooperative_consumer():
+                require_eager([self], "CooperativeKafkaConsumer")
             self._client_racks[coordinator] = optional_name("client_rack", interface.rack_of_caller())
         return interface.eager_protocols()
 
@@ -74,6 +76,7 @@ class StrategyAssignor(EagerAssignor, AbstractPartitionAssignor):  # type: ignor
             )
         coordinator = calling_coordinator()
         require_unique_names(coordinator)
+        require_eager([self], "CooperativeKafkaConsumer")
         lead_with_our_assignors(coordinator)
         come_back_for_this_join(coordinator)
         return self.subscription_of(

@@ -16,7 +16,7 @@ from typing import Any
 from kafka import KafkaAdminClient, KafkaConsumer
 from kafka.structs import TopicPartition
 
-from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
 from kafka_assignors.weighing import GivenWeights, lag_weights, parse_weights, require_base
 
@@ -82,7 +82,7 @@ def _committed(admin: Any, group_id: str) -> dict[tuple[str, int], int]:
     return {(tp.topic, tp.partition): offset.offset for tp, offset in found.items()}
 
 
-def weighed_topics(coordinator: Any, assignor: EagerAssignor, topics: list[Topic]) -> list[Topic]:
+def weighed_topics(coordinator: Any, assignor: Assignor, topics: list[Topic]) -> list[Topic]:
     """The topics with the weights that the assignor's source gives in time. Fails for nothing it does."""
     patience_s = assignor.weights_patience_s(coordinator.config["session_timeout_ms"])
     asked = assignor.ask_for_weights(coordinator, topics)

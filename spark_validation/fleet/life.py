@@ -25,8 +25,8 @@ from kafka_assignors.protocol import (
     encode_key,
     encode_member,
 )
-from kafka_assignors.strategies.contract import MemberContext, RebalanceProtocol, Strategy
 from kafka_assignors.strategies.registry import load_strategy
+from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 from spark_validation.fleet.happenings import Happening, What, happenings
 from spark_validation.fleet.profile import RACKS, Client, FleetOptions, GroupProfile, topics_of
 

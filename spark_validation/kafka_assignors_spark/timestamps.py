@@ -2,28 +2,38 @@
 
 Spark passes naive times to Python in the time zone of the process, where an hour is missing or doubled twice
 a year. So timestamps cross as microseconds since 1970, and Python's side has aware times in UTC.
+
+Kafka takes any 64-bit number of milliseconds from a producer. A time outside the years 1 to 9999, which
+neither `datetime` nor many readers of Parquet can show, becomes the first or last microsecond of these years.
 """
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
-__all__ = ["FIRST_MICROS", "LAST_MICROS", "from_micros", "to_micros"]
+__all__ = ["FIRST_MICROS", "LAST_MICROS", "from_micros", "millis_to_micros", "to_micros"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MICROSECOND = timedelta(microseconds=1)
 
-FIRST_MICROS, LAST_MICROS = -1_000, 253_370_764_800_000_000
-"""The times that a record can have here: from Kafka's -1 ms, for no time, to the year 9999.
-
-A producer may give a record any time of 64 bits in milliseconds, and `datetime` ends with that year.
-"""
+FIRST_MICROS = (datetime.min.replace(tzinfo=timezone.utc) - _EPOCH) // _MICROSECOND
+LAST_MICROS = (datetime.max.replace(tzinfo=timezone.utc) - _EPOCH) // _MICROSECOND
 
 
 def from_micros(micros: int) -> datetime:
-    """The instant, in UTC, that many microseconds after 1970 began."""
-    return _EPOCH + timedelta(microseconds=micros)
+    """The time in UTC that is this many microseconds after 1970 began, within the years 1 to 9999."""
+    return _EPOCH + timedelta(microseconds=_bounded(micros))
+
+
+def millis_to_micros(millis: int) -> int:
+    """Convert a timestamp of Kafka, milliseconds since 1970, to microseconds within the years 1 to 9999."""
+    return _bounded(millis * 1000)
 
 
 def to_micros(instant: datetime) -> int:
     """The inverse of `from_micros`, for any aware time."""
-    return (instant - _EPOCH) // timedelta(microseconds=1)
+    return (instant - _EPOCH) // _MICROSECOND
+
+
+def _bounded(micros: int) -> int:
+    return min(max(micros, FIRST_MICROS), LAST_MICROS)

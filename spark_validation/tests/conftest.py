@@ -9,7 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from compat_tests.conftest import kafka as kafka
+from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_spark.jobs.session import spark_session
+from spark_validation.tests.archived_topic import ArchivedTopic
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 
@@ -32,6 +34,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     with spark_session("local[2]", str(properties)) as session:
         session.conf.set("spark.sql.shuffle.partitions", "2")
         yield session
+
+
+@pytest.fixture
+def topic(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> Iterator[ArchivedTopic]:
+    """Deleted in the end."""
+    found = ArchivedTopic(kafka, tmp_path / "archive")
+    yield found
+    kafka.delete_topic(found.name)
 
 
 @pytest.fixture(scope="session")

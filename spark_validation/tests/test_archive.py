@@ -6,7 +6,6 @@ import json
 import shutil
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,85 +15,24 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors.protocol import OffsetCommitKey, encode_key
 from kafka_assignors_cli.app import run
 from kafka_assignors_spark.archive import (
     ArchiveError,
-    ArchiveOptions,
     ArchiveProgress,
-    ArchiveResult,
     run_archive,
 )
 from kafka_assignors_spark.archive.run import Run
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.options import ReplayError, ReplayOptions
+from spark_validation.tests.archived_topic import ArchivedTopic
 from spark_validation.tests.groups import Log, member
 
-COMMIT = encode_key(OffsetCommitKey("g", "orders", 0))
 WAIT_S = 120.0
 
 
-def history() -> Log:
-    log = Log()
-    log.generation("g", 1, member("a", gets={"orders": [0, 1]}))
-    log.generation("g", 2, member("a", gets={"orders": [0]}), member("b", gets={"orders": [1]}))
-    return log
-
-
-class Topic:
-    """A topic of the form of the offsets topic, of three partitions, and an archive to be."""
-
-    def __init__(self, kafka: Kafka, archive: Path) -> None:
-        self.kafka, self.archive, self.name = kafka, archive, f"offsets-{time.time_ns()}"
-        self.options = ArchiveOptions(
-            str(archive), kafka.bootstrap, once=True, topic=self.name, max_offsets_per_batch=20
-        )
-        self.written: list[tuple[int, bytes, bytes | None]] = []
-        self._producer = Producer({"bootstrap.servers": kafka.bootstrap, "enable.idempotence": True})
-        kafka.create_topic(self.name, partitions=3)
-
-    def write(self, records: int) -> None:
-        """So many records in each partition: a quarter of them records of a group, the rest commits."""
-        generations = [(record["key"], record["value"]) for record in history().records]
-        for number in range(records):
-            for partition in range(3):
-                key, value = generations[number // 4 % 2] if number % 4 == 0 else (COMMIT, b"")
-                assert isinstance(key, bytes)
-                self._producer.produce(self.name, value, key, partition=partition)  # type: ignore[arg-type]
-                if key != COMMIT:
-                    self.written.append((partition, key, value))  # type: ignore[arg-type]
-        self._producer.flush()
-
-    def run(self, **options: object) -> ArchiveResult:
-        seen: list[ArchiveProgress] = []
-        return run_archive(
-            replace(self.options, **options),  # type: ignore[arg-type]
-            seen.append,
-            lambda _: None,
-            threading.Event(),
-        )
-
-    def archived(self) -> list[tuple[int, bytes, bytes | None]]:
-        rows = pq.read_table(self.archive / "raw").to_pylist()
-        rows.sort(key=lambda row: (row["partition"], row["offset"]))
-        return [(row["partition"], row["key"], row["value"]) for row in rows]
-
-    def expected(self) -> list[tuple[int, bytes, bytes | None]]:
-        return sorted(self.written, key=lambda row: row[0])
-
-
-@pytest.fixture
-def topic(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> Iterator[Topic]:
-    found = Topic(kafka, tmp_path / "archive")
-    yield found
-    kafka.delete_topic(found.name)
-
-
-def test_every_group_record_is_archived_once_in_batches_of_bounded_size(topic: Topic) -> None:
+def test_every_group_record_is_archived_once_in_batches_of_bounded_size(topic: ArchivedTopic) -> None:
     topic.write(16)
     first = topic.run()
     assert topic.archived() == topic.expected()
@@ -130,7 +68,7 @@ def test_every_group_record_is_archived_once_in_batches_of_bounded_size(topic: T
     assert topic.archived() == topic.expected()
 
 
-def test_it_goes_on_until_it_is_told_to_stop(topic: Topic) -> None:
+def test_it_goes_on_until_it_is_told_to_stop(topic: ArchivedTopic) -> None:
     stop, deadline = threading.Event(), time.monotonic() + WAIT_S
 
     def on_progress(step: ArchiveProgress) -> None:
@@ -148,7 +86,7 @@ def test_it_goes_on_until_it_is_told_to_stop(topic: Topic) -> None:
 
 
 @pytest.mark.exhaustive
-def test_an_archive_is_replayed_as_it_is_with_the_topics_of_its_time(topic: Topic) -> None:
+def test_an_archive_is_replayed_as_it_is_with_the_topics_of_its_time(topic: ArchivedTopic) -> None:
     orders = f"orders-{time.time_ns()}"
     topic.kafka.create_topic(orders, partitions=2)
     log = Log()
@@ -189,7 +127,7 @@ def test_an_archive_is_replayed_as_it_is_with_the_topics_of_its_time(topic: Topi
         run_replay(options, lambda _: None)
 
 
-def test_an_archive_that_cannot_go_on_says_why(topic: Topic) -> None:
+def test_an_archive_that_cannot_go_on_says_why(topic: ArchivedTopic) -> None:
     topic.write(4)
     topic.run()
     topic.kafka.add_partitions(topic.name, 4)
@@ -206,7 +144,7 @@ def test_an_archive_that_cannot_go_on_says_why(topic: Topic) -> None:
 
 
 def test_a_worker_that_spark_gave_up_on_is_started_again(
-    topic: Topic, monkeypatch: pytest.MonkeyPatch
+    topic: ArchivedTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start, starts = Run._start, []
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from kafka_assignors import Assignment, Group
 from kafka_assignors.group import Topic
 from kafka_assignors.pauses import Consumption, PauseModel
-from kafka_assignors.strategies.contract import RebalanceProtocol
 from kafka_assignors.strategies.registry import load_strategy
+from kafka_assignors.strategy import RebalanceProtocol, Strategy
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
 from kafka_assignors_spark.folds.rebalances import Generation
 from kafka_assignors_spark.folds.replay import Replayed, replay_group
@@ -140,7 +140,7 @@ def test_without_racks_there_are_no_rack_misses_to_speak_of() -> None:
 
 def test_a_strategy_of_the_broker_pauses_what_moves_until_the_next_heartbeat() -> None:
     @dataclass(frozen=True)
-    class OfTheBroker:
+    class OfTheBroker(Strategy):
         name: str = "of-the-broker"
         version: int = 0
         protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.CONSUMER,)
@@ -193,7 +193,7 @@ def test_a_count_that_cannot_be_inferred_is_not_guessed() -> None:
 
 
 @dataclass(frozen=True)
-class Failing:
+class Failing(Strategy):
     name: str = "failing"
     version: int = 0
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
@@ -211,7 +211,7 @@ def test_a_strategy_that_raises_fails_in_that_rebalance_alone() -> None:
 
 
 @dataclass(frozen=True)
-class Restless:
+class Restless(Strategy):
     """Takes another partition from a in every round, and gives the rest to a."""
 
     name: str = "restless"

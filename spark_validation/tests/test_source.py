@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import Producer, Uuid
+from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
 from compat_tests.support.kafka_cluster import Kafka
@@ -27,6 +28,8 @@ from kafka_assignors_spark.source import (
     SourceOptions,
 )
 from kafka_assignors_spark.source.cluster import SourceError
+from kafka_assignors_spark.source.reading import RangeReport
+from kafka_assignors_spark.timestamps import LAST_MICROS, from_micros
 
 
 @pytest.mark.parametrize(
@@ -163,6 +166,24 @@ def test_groups_are_read_from_their_own_partitions_alone(kafka: Kafka, topic: st
     assert {part.partition for part in ranges} == {group_partition(group, 4) for group in wanted}
     keys = {key for part in ranges for batch in reader.read(part) for key in batch.column("key").to_pylist()}
     assert keys == {encode_key(GroupMetadataKey(group)) for group in wanted}
+
+
+def test_a_time_that_no_calendar_has_ends_no_read(kafka: Kafka) -> None:
+    name = f"times-{time.time_ns()}"
+    config = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.create_topics([NewTopic(name, 1, config=config)])[name].result()
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for timestamp_ms in (1, 2**62, 2**63 - 1):
+        producer.produce(name, b"", encode_key(GroupMetadataKey("g")), partition=0, timestamp=timestamp_ms)
+    producer.flush()
+    given = {"bootstrap.servers": kafka.bootstrap, "topic": name, "reports": "true"}
+    reader = GroupRecordsReader(SourceOptions.parse(given))
+    rows = [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
+    last = from_micros(LAST_MICROS)
+    assert [row["timestamp"] for row in rows if row["offset"] is not None] == [from_micros(1_000), last, last]
+    (report,) = (RangeReport.from_json(row["report"]) for row in rows if row["report"])
+    assert report.last_timestamp_ms == LAST_MICROS // 1_000
 
 
 def test_a_topic_that_does_not_exist_is_said_and_not_created(kafka: Kafka) -> None:

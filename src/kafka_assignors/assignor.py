@@ -1,8 +1,11 @@
-"""What the assignors of all clients have in common: a strategy, and the memory of its consumers.
+"""`Assignor`: one strategy in the consumers of a process, and what each of them was last assigned.
 
-A client's adapter adds the client's own interface on top and knows where the bytes come from; everything that
-is the same for every client is here or in `kafka_assignors.joining`. There is no I/O; findings go to the
-logger of the adapter.
+The adapter of a client adds the interface that the client calls; what is the same for every client is here
+and in `kafka_assignors.joining`. There is no I/O; findings go to the logger of the adapter.
+
+The protocols of a strategy decide which consumers it runs in: a stock consumer is eager and needs
+`RebalanceProtocol.EAGER` (`require_eager`); a cooperative consumer follows the protocol that all of its
+strategies have (`require_cooperative`).
 """
 
 from __future__ import annotations
@@ -21,9 +24,9 @@ from kafka_assignors.asking import ask_in_thread
 from kafka_assignors.group import Topic, TopicPartitions
 from kafka_assignors.joining import Joined, JoinedMember, LastAssignment
 from kafka_assignors.racks import must_follow_racks
-from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy, runs_on_broker
+from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
-__all__ = ["EagerAssignor", "caller_of", "require_cooperative"]
+__all__ = ["Assignor", "caller_of", "require_cooperative", "require_eager"]
 
 Caller = TypeVar("Caller")
 
@@ -54,16 +57,16 @@ def caller_of(kind: type[Caller]) -> Caller | None:
     return None
 
 
-class EagerAssignor:
-    """One strategy in the eager consumers of a process.
+class Assignor:
+    """One strategy in the consumers of a process.
 
-    All state is what each consumer was last assigned, kept apart by consumer and forgotten with it, so one
-    instance may serve several consumers. A consumer is known by its coordinator, whatever that is in the
-    client.
+    The state is what each consumer was last assigned and the weights that were last given for it. It is kept
+    by the consumer's coordinator object and is dropped with that object, so one instance may serve several
+    consumers.
     """
 
     log: ClassVar[Logger]
-    """Where an adapter says what was odd about the members."""
+    """The adapter's logger, which gets the findings about members, weights and assignments."""
 
     def __init__(
         self,
@@ -74,19 +77,15 @@ class EagerAssignor:
         weights: Callable[[Mapping[str, int]], Any] | None = None,
         weights_timeout_s: float = 2.0,
     ) -> None:
-        """Raises TypeError or ValueError for anything that could only fail at the first rebalance."""
-        if isinstance(strategy, EagerAssignor):
+        """Raise TypeError or ValueError for arguments that would fail at the first rebalance."""
+        if isinstance(strategy, Assignor):
             raise TypeError(f"{strategy!r} is an assignor already: pass it as it is")
         self._strategy = joining.require_strategy(strategy)
-        if runs_on_broker(strategy):
+        if strategy.runs_on_broker:
             raise ValueError(
                 f"strategy {strategy.name!r} stands for an assignor of the broker (KIP-848), which no client "
                 "runs: take a strategy that runs in the client, or a client that speaks KIP-848 and its "
                 "group.remote.assignor"
-            )
-        if RebalanceProtocol.EAGER not in strategy.protocols:
-            raise ValueError(
-                f"strategy {strategy.name!r} cannot run under the eager protocol, the only one here"
             )
         self._rack = joining.optional_name("rack", rack)
         self._instance_id = joining.optional_name("instance_id", instance_id)
@@ -218,10 +217,23 @@ class EagerAssignor:
         return answer.assignments
 
 
-def require_cooperative(assignors: Sequence[object], package: str, stock_consumer: str) -> None:
-    """TypeError or ValueError for a list of assignors that a cooperative consumer cannot work with.
+def require_eager(assignors: Iterable[object], cooperative_consumer: str) -> None:
+    """Raise ValueError if a stock consumer, which is eager, has an assignor whose strategy is not.
 
-    `package` has the assignors for its client, `stock_consumer` is what it takes the place of.
+    `cooperative_consumer` is the class that such a strategy needs. Assignors of other packages pass.
+    """
+    for one in assignors:
+        if isinstance(one, Assignor) and RebalanceProtocol.EAGER not in one.strategy.protocols:
+            raise ValueError(
+                f"strategy {one.name!r} runs under the cooperative protocol alone, and this consumer is "
+                f"eager: use {cooperative_consumer}"
+            )
+
+
+def require_cooperative(assignors: Sequence[object], package: str, stock_consumer: str) -> None:
+    """Raise TypeError or ValueError for a list of assignors that a cooperative consumer cannot run.
+
+    `package` provides the assignors for this client; `stock_consumer` is the eager class of the client.
     """
     usable = [_require_ours(one, package) for one in assignors]
     for name, count in Counter(one.name for one in usable).items():
@@ -236,12 +248,21 @@ def require_cooperative(assignors: Sequence[object], package: str, stock_consume
             f"no strategy in partition_assignment_strategy is cooperative ({names}): add "
             f"CooperativeStickyAssignor(), or use {stock_consumer}"
         )
+    # While one strategy is eager alone, the consumer follows the eager protocol with all of them.
+    eager_alone = [one.name for one in usable if RebalanceProtocol.COOPERATIVE not in one.strategy.protocols]
+    cooperative_alone = [one.name for one in usable if RebalanceProtocol.EAGER not in one.strategy.protocols]
+    if eager_alone and cooperative_alone:
+        raise ValueError(
+            f"strategy {cooperative_alone[0]!r} runs under the cooperative protocol alone and "
+            f"{eager_alone[0]!r} under the eager one alone, and a consumer follows one protocol: leave one "
+            "of them out of partition_assignment_strategy"
+        )
 
 
-def _require_ours(one: object, package: str) -> EagerAssignor:
-    if isinstance(one, EagerAssignor):
+def _require_ours(one: object, package: str) -> Assignor:
+    if isinstance(one, Assignor):
         return one
-    if isinstance(one, type) and issubclass(one, EagerAssignor):
+    if isinstance(one, type) and issubclass(one, Assignor):
         raise TypeError(
             f"{one.__name__} is a class and partition_assignment_strategy needs an instance: "
             f"pass [{one.__name__}()]"

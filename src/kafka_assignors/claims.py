@@ -25,8 +25,10 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
 from operator import lt
+from typing import TYPE_CHECKING
 
-from kafka_assignors.group import Group, Member, TopicPartitions
+if TYPE_CHECKING:  # A group has its claims judged here.
+    from kafka_assignors.group import Group, Member, TopicPartitions
 
 __all__ = ["NAMED_PARTITIONS", "Claims", "DroppedClaim", "judge_claims"]
 
@@ -74,7 +76,7 @@ class Claims:
 
 
 def judge_claims(group: Group) -> Claims:
-    """Decide which claims of the members count."""
+    """Decide which claims of the members count. `Group.claims` calls this once for each group."""
     dropped: list[DroppedClaim] = []
     considered = _consider(group, dropped)
     claimed: dict[str, list[Sequence[int]]] = {name: [] for name in group.topics}

@@ -28,10 +28,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from kafka_assignors.claims import judge_claims
+from kafka_assignors.criteria import AnyCriterion, Criterion
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.scale import PLAIN, Scale
-from kafka_assignors.strategies.contract import AnyCriterion, Criterion
 
 __all__ = ["Chain", "Explanation", "Move", "Reason", "explain", "moves_of"]
 
@@ -165,7 +164,7 @@ def _with(move: Move, reason: Reason, chain: int | None) -> Move:
 
 def moves_of(group: Group, assignment: Assignment) -> list[Move]:
     """What moved, by topic and partition. Where there was an owner, the reason is still to be found."""
-    claims = judge_claims(group)
+    claims = group.claims
     claimed = _claims_on(group, claims.unowned)
     moves = []
     owners: dict[str, dict[int, str]] = defaultdict(dict)

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from kafka_assignors.explain import Chain, Explanation, Move, Reason, explain, moves_of
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.strategies.contract import Layered, Reduced
+from kafka_assignors.strategy import Layered, Reduced
 
 __all__ = ["explain_layers", "explain_reduced"]
 

@@ -1,8 +1,9 @@
 """The values of an assignment: what a leader knows (`Group`), and what it answers (`Assignment`).
 
-A `Group` is everything a strategy may look at. The same value comes from a client that leads a group, from a
-JSON file, from a live cluster or from a row of history, so a strategy cannot tell them apart and needs no
-second version. All values are frozen; strategies take them and return new ones.
+A `Group` is everything a strategy may look at, the judged claims of its members included. The same value
+comes from a client that leads a group, from a JSON file, from a live cluster or from a row of history, so a
+strategy cannot tell them apart and needs no second version. All values are frozen; strategies take them and
+return new ones.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import re
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+from kafka_assignors.claims import Claims, judge_claims
 
 __all__ = [
     "Assignment",
@@ -126,8 +129,20 @@ class Member:
     data: bytes = b""
 
 
+class _JudgedClaims:
+    """The slot behind `Group.claims`.
+
+    It is no field of the dataclass, so it takes no part in comparison, repr, `replace`, copying and pickling:
+    each of these gives a group whose claims are judged when they are first asked for.
+    """
+
+    __slots__ = ("_claims",)
+
+    _claims: Claims
+
+
 @dataclass(frozen=True, slots=True)
-class Group:
+class Group(_JudgedClaims):
     """The input of a strategy.
 
     `topics` and `members` are keyed by name and by member id; their order means nothing. A topic that a
@@ -139,6 +154,19 @@ class Group:
     topics: Mapping[str, Topic]
     members: Mapping[str, Member]
     generation: int | None = None
+
+    @property
+    def claims(self) -> Claims:
+        """The judged claims of the members: see `kafka_assignors.claims`.
+
+        They are judged when they are first asked for, in time linear in the claims, and kept.
+        """
+        try:
+            return self._claims
+        except AttributeError:
+            claims = judge_claims(self)
+            object.__setattr__(self, "_claims", claims)  # The value that any other thread would set.
+            return claims
 
     @classmethod
     def of(cls, topics: Iterable[Topic], members: Iterable[Member], generation: int | None = None) -> Group:

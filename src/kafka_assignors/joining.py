@@ -36,12 +36,7 @@ from kafka_assignors.protocol import (
     encode_member,
 )
 from kafka_assignors.strategies.conformance import LONGEST_NAME, contract_problem, fits_kafka_string
-from kafka_assignors.strategies.contract import (
-    MemberContext,
-    RebalanceProtocol,
-    Strategy,
-    SupportsFindings,
-)
+from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 
 __all__ = [
     "MOST_MISSING_TOPICS",
@@ -161,9 +156,7 @@ def require_strategy(strategy: object) -> Strategy:
             f"kafka_assignors.strategies.load_strategy({strategy!r}) finds the one of that name"
         )
     if problem := contract_problem(strategy):
-        raise TypeError(
-            f"{strategy!r} is not a strategy: {problem} (see kafka_assignors.strategies.contract.Strategy)"
-        )
+        raise TypeError(f"{strategy!r} is not a strategy: {problem} (see kafka_assignors.strategy.Strategy)")
     return cast("Strategy", strategy)
 
 
@@ -301,7 +294,7 @@ def answer(strategy: Strategy, joined: Joined, topics: Iterable[Topic], generati
     findings = (
         *_unknown_topics(joined, group),
         *_claim_findings(led.dropped_claims),
-        *(strategy.findings(group) if isinstance(strategy, SupportsFindings) else ()),
+        *strategy.findings(group),
     )
     return Answer(assignments, joined.findings + findings)
 

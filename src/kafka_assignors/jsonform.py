@@ -47,7 +47,8 @@ from fractions import Fraction
 from typing import Any
 
 from kafka_assignors.certificate import Certificate, Improvement
-from kafka_assignors.certificate.criteria import Price, named_criterion, require_criteria
+from kafka_assignors.certificate.proof import Price
+from kafka_assignors.criteria import named_criterion, require_criteria
 from kafka_assignors.explain import Chain, Explanation
 from kafka_assignors.group import (
     MOST_WEIGHT,

@@ -25,9 +25,9 @@ from collections.abc import Collection, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from itertools import chain
 
-from kafka_assignors.claims import Claims, DroppedClaim, judge_claims
+from kafka_assignors.claims import DroppedClaim
 from kafka_assignors.group import Assignment, Group, Topic, TopicPartitions, quoted
-from kafka_assignors.strategies.contract import AssignsJudged, RebalanceProtocol, Strategy
+from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
 __all__ = ["InvalidAssignmentError", "Led", "check_assignment", "lead"]
 
@@ -57,27 +57,14 @@ def lead(strategy: Strategy, group: Group, protocol: RebalanceProtocol) -> Led:
     `protocol` is the one the group runs. Raises `InvalidAssignmentError` if the strategy's answer breaks its
     contract; whatever the strategy itself raises passes through.
     """
-    claims = judge_claims(group)
-    target = _target(strategy, group, claims)
+    target = strategy.assign(group)
     try:
         check_assignment(group, target)
     except InvalidAssignmentError as error:
         raise InvalidAssignmentError(f"strategy {strategy.name!r}: {error}") from None
-    withheld = _still_held(group, target, claims) if protocol is RebalanceProtocol.COOPERATIVE else {}
+    withheld = _still_held(group, target) if protocol is RebalanceProtocol.COOPERATIVE else {}
     assignment = _without(target, withheld) if withheld else target
-    return Led(assignment, target, withheld, claims.dropped)
-
-
-def _target(strategy: Strategy, group: Group, claims: Claims) -> Assignment:
-    if isinstance(strategy, AssignsJudged):
-        # A subclass may have changed `assign` and inherited the other: the same class must have made both.
-        assigns, assigns_judged = (
-            next((kind for kind in type(strategy).__mro__ if name in vars(kind)), None)
-            for name in ("assign", "assign_judged")
-        )
-        if assigns is assigns_judged:
-            return strategy.assign_judged(group, claims)
-    return strategy.assign(group)
+    return Led(assignment, target, withheld, group.claims.dropped)
 
 
 def check_assignment(group: Group, assignment: Assignment) -> None:
@@ -183,7 +170,7 @@ def _not_a_number(topic_name: str, assignment: Assignment) -> InvalidAssignmentE
     raise AssertionError("all of them are numbers")
 
 
-def _still_held(group: Group, target: Assignment, claims: Claims) -> dict[str, dict[str, list[int]]]:
+def _still_held(group: Group, target: Assignment) -> dict[str, dict[str, list[int]]]:
     """By member, what the target gives it while another member has not revoked it yet."""
     held_now = {member.id: member.owned for member in group.members.values() if not member.revoked}
     holders: dict[str, list[str]] = {topic_name: [] for topic_name in group.topics}
@@ -193,10 +180,11 @@ def _still_held(group: Group, target: Assignment, claims: Claims) -> dict[str, d
                 holders[topic_name].append(member_id)
     held: dict[str, set[int]] = {}
 
+    prior = group.claims.prior
     withheld: dict[str, dict[str, list[int]]] = {}
     for member_id, assigned in target.members.items():
         own = held_now.get(member_id, {})
-        counting = claims.prior.get(member_id, {}) if own else {}
+        counting = prior.get(member_id, {}) if own else {}
         for topic_name, partitions in assigned.items():
             keeps = counting.get(topic_name, ())
             if partitions is keeps or not holders[topic_name]:

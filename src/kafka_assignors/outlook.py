@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kafka_assignors.claims import judge_claims
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.leader import lead
 from kafka_assignors.quality import Quality, least_moved, measure
-from kafka_assignors.strategies.contract import Strategy
+from kafka_assignors.strategy import Strategy
 
 __all__ = ["Outlook", "Prospect", "outlook"]
 
@@ -49,7 +48,7 @@ def outlook(group: Group, strategies: Iterable[tuple[str, Strategy]]) -> Outlook
 
 
 def _owned_now(group: Group) -> dict[str, dict[str, list[int]]]:
-    prior = judge_claims(group).prior
+    prior = group.claims.prior
     return {
         member_id: {topic: list(numbers) for topic, numbers in prior.get(member_id, {}).items()}
         for member_id in group.members

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from math import sqrt
 from operator import truediv
 
-from kafka_assignors.claims import Claims, judge_claims
+from kafka_assignors.claims import Claims
+from kafka_assignors.criteria import RACKS_THEN_MOVES
 from kafka_assignors.group import Assignment, Group, TopicPartitions
 from kafka_assignors.scale import PLAIN, Scale
-from kafka_assignors.solver import RackPreference, solve
+from kafka_assignors.solver import solve
 
 __all__ = ["Quality", "RackTraffic", "least_moved", "least_rack_misses", "measure"]
 
@@ -73,8 +74,7 @@ def measure(group: Group, assignment: Assignment, *, scale: Scale = PLAIN) -> Qu
     loads = [sum(map(len, assignment.members.get(member_id, {}).values())) for member_id in group.members]
     total = sum(loads)
     mean = total / len(loads) if loads else 0.0
-    claims = judge_claims(group)
-    moved, kept = _movement(claims, assignment)
+    moved, kept = _movement(group.claims, assignment)
     return Quality(
         members=len(loads),
         partitions=total,
@@ -88,7 +88,7 @@ def measure(group: Group, assignment: Assignment, *, scale: Scale = PLAIN) -> Qu
         kept=kept,
         rack_misses=_rack_misses(group, assignment),
         max_over_share=_max_over_share(loads, [scale.capacity(member_id) for member_id in group.members]),
-        rack_traffic=_rack_traffic(group, claims, assignment),
+        rack_traffic=_rack_traffic(group, assignment),
     )
 
 
@@ -101,8 +101,7 @@ def _max_over_share(loads: Sequence[int], capacities: Sequence[int]) -> float | 
 
 def least_moved(group: Group, *, scale: Scale = PLAIN) -> int:
     """The fewest moves that any assignment with the best balance needs (racks not considered)."""
-    claims = judge_claims(group)
-    moved, _ = _movement(claims, solve(group, claims, racks=RackPreference.NONE, scale=scale))
+    moved, _ = _movement(group.claims, solve(group, group.claims, scale=scale))
     return moved
 
 
@@ -114,7 +113,7 @@ def least_rack_misses(group: Group, *, scale: Scale = PLAIN) -> int | None:
     """
     if not _racks_matter(group):
         return None
-    best = solve(group, judge_claims(group), racks=RackPreference.BEFORE_MOVEMENT, scale=scale)
+    best = solve(group, group.claims, RACKS_THEN_MOVES, scale=scale)
     return _rack_misses(group, best)
 
 
@@ -143,13 +142,13 @@ def _rack_misses(group: Group, assignment: Assignment) -> int | None:
     return sum(1 for _ in _missing(group, assignment.members)) if _racks_matter(group) else None
 
 
-def _rack_traffic(group: Group, claims: Claims, assignment: Assignment) -> RackTraffic | None:
+def _rack_traffic(group: Group, assignment: Assignment) -> RackTraffic | None:
     weights = {name: topic.weights for name, topic in group.topics.items() if topic.weights is not None}
     known = any(weight is not None for of_topic in weights.values() for weight in of_topic)
     if not known or not _racks_matter(group):
         return None
     sums, unknown = [], []
-    for holders in (claims.prior, assignment.members):
+    for holders in (group.claims.prior, assignment.members):
         found = [weights[name][p] if name in weights else None for name, p in _missing(group, holders)]
         sums.append(sum(weight for weight in found if weight is not None))
         unknown.append(found.count(None))

@@ -1,24 +1,24 @@
 """What a leader has to know of racks between two assignments.
 
-A strategy that follows racks (`FollowsRacks`) has its group rebalance when a replica moves to another rack,
-as Java's consumers do (KIP-881). Brokers tell the racks of those that are running: while one restarts, its
-replicas are still listed but their rack is not. Taken at its word, the metadata would make the group
-rebalance twice for every broker of a rolling restart. So a leader goes on believing what it was last told of
-a broker that is not there.
+A strategy that follows racks (`Strategy.follows_racks`) has its group rebalance when a replica moves to
+another rack, as Java's consumers do (KIP-881). Brokers tell the racks of those that are running: while one
+restarts, its replicas are still listed but their rack is not. If the leader took such metadata at its word,
+the group would rebalance twice for every broker of a rolling restart. So a leader keeps the last known rack
+of a broker that is not there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kafka_assignors.strategies.contract import FollowsRacks, Strategy
+from kafka_assignors.strategy import Strategy
 
 __all__ = ["RackWatch", "must_follow_racks"]
 
 
 def must_follow_racks(strategy: Strategy, racks: Iterable[str | None]) -> bool:
     """Whether members in these racks would be assigned otherwise if replicas were in others."""
-    return isinstance(strategy, FollowsRacks) and strategy.follows_racks and any(racks)
+    return strategy.follows_racks() and any(racks)
 
 
 class RackWatch:

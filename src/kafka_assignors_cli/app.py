@@ -12,15 +12,7 @@ import typer
 
 import kafka_assignors
 from kafka_assignors_cli import archive, assign, check, groups, lint, replay, strategies, validate
-from kafka_assignors_cli.console import (
-    CannotRun,
-    ExitCode,
-    PipeClosed,
-    emit,
-    flush,
-    note,
-    stdout_failed,
-)
+from kafka_assignors_cli.console import CannotRun, ExitCode, PipeClosed, emit, flush, note, stdout_failed
 
 __all__ = ["app", "run"]
 

@@ -14,6 +14,7 @@ import typer
 
 from kafka_assignors_cli.console import CannotRun, ProgressReport, emit, note
 from kafka_assignors_cli.options import (
+    CONFIG_EPILOG,
     BootstrapServer,
     ClusterOptions,
     CommandConfig,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EPILOG", "archive"]
 
-EPILOG = """Examples:
+EPILOG = f"""Examples:
 
 kafka-assignors archive --bootstrap-server broker:9092 --to archive/ --once
 
@@ -43,8 +44,7 @@ The archive keeps every record of a group that it sees, and none of the offset c
 with the topics beside them. A run continues where the last one ended, also after a kill: no record is \
 missing or duplicated. One archive is of one cluster.
 
-client.properties holds librdkafka's properties, one name=value per line: passwords have no place on a \
-command line. s3.properties is in Spark's own form: spark.jars.packages, spark.hadoop.fs.s3a.… and so on.
+{CONFIG_EPILOG} s3.properties is in Spark's own form: spark.jars.packages, spark.hadoop.fs.s3a.… and so on.
 
 Ctrl-C or SIGTERM ends it after the batch under way, a second Ctrl-C at once.
 
@@ -57,8 +57,7 @@ _LINE_INTERVAL_S = 60.0
 
 
 To = Annotated[
-    str,
-    typer.Option("--to", metavar="PATH", help="The archive: a folder or URL that Hadoop can write to."),
+    str, typer.Option("--to", metavar="PATH", help="The archive: a folder or URL that Hadoop can write to.")
 ]
 Once = Annotated[
     bool, typer.Option("--once", help="End when everything that was there at the start is archived.")

@@ -10,14 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
-from kafka_assignors.certificate import Certificate, CertificateError, check, criteria_of, prove
-from kafka_assignors.certificate.criteria import named_criterion, require_criteria
+from kafka_assignors.certificate import Certificate, CertificateError, check, prove
+from kafka_assignors.criteria import AnyCriterion, named_criterion, require_criteria
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.jsonform import parse_assignment, parse_certificate, proof_to_json
 from kafka_assignors.leader import InvalidAssignmentError
 from kafka_assignors.scale import PLAIN, Scale
 from kafka_assignors.strategies import Strategy
-from kafka_assignors.strategies.contract import AnyCriterion, scale_of
 from kafka_assignors_cli.console import CannotRun, ExitCode, ProgressReport, emit
 from kafka_assignors_cli.files import Form, open_lines, read_forms, read_groups
 from kafka_assignors_cli.options import load_named_strategy, split_names
@@ -74,7 +73,7 @@ class _Standard:
         """The criteria, and the scale on which balance is measured."""
         if self.strategy is not None:
             try:
-                return self.criteria, scale_of(self.strategy, group).among(group.members)
+                return self.criteria, self.strategy.balance_scale(group).among(group.members)
             except Exception as error:  # The strategy may be third-party code.
                 raise CannotRun(f"{self.name} raised {type(error).__name__}: {error}") from error
         if given is not None:
@@ -193,7 +192,7 @@ def _certificates(file: str | None) -> Iterator[Certificate]:
 
 def _promised(name: str) -> _Standard:
     strategy = load_named_strategy(name)
-    criteria = criteria_of(strategy)
+    criteria = strategy.criteria
     if criteria is None:
         raise CannotRun(f"--strategy {name}: it declares no criteria: say with --criteria what to judge by")
     return _Standard(criteria, strategy)

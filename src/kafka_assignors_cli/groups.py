@@ -14,10 +14,10 @@ import typer
 from kafka_assignors.livegroup import LiveGroup, as_group, hidden_topics_problem
 from kafka_assignors.outlook import Outlook, outlook
 from kafka_assignors.strategies import Strategy, strategy_names
-from kafka_assignors.strategies.contract import runs_on_broker
 from kafka_assignors_cli.console import CannotRun, ProgressReport, counted, emit, note, printable
 from kafka_assignors_cli.group_tables import describe_json, description, group_list, summary_json
 from kafka_assignors_cli.options import (
+    CONFIG_EPILOG,
     BootstrapServer,
     ClusterOptions,
     CommandConfig,
@@ -34,9 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["groups"]
 
-_CONFIG = """client.properties holds librdkafka's properties, one name=value per line: passwords have no \
-place on a command line. For example  security.protocol=SASL_SSL  sasl.mechanism=PLAIN  sasl.username=me  \
-sasl.password=…  ssl.ca.location=ca.pem
+_CONFIG = f"""{CONFIG_EPILOG} For example  security.protocol=SASL_SSL  sasl.mechanism=PLAIN  \
+sasl.username=me  sasl.password=…  ssl.ca.location=ca.pem
 """
 
 _LIST_EPILOG = f"""Examples:
@@ -88,8 +87,7 @@ Matching = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="A line of JSON for each group.")]
 Watch = Annotated[
-    bool,
-    typer.Option("--watch", "-w", help="Show it repeatedly, until Ctrl-C.", rich_help_panel="Watch"),
+    bool, typer.Option("--watch", "-w", help="Show it repeatedly, until Ctrl-C.", rich_help_panel="Watch")
 ]
 Interval = Annotated[
     float | None,
@@ -284,7 +282,7 @@ def _strategies(given: Sequence[str] | None) -> list[tuple[str, Strategy]]:
         (name, load_named_strategy(name)) for name in (split_names(given) if given else strategy_names())
     ]
     # A strategy that runs on the broker is shown only on request: no client can choose it.
-    return [(name, strategy) for name, strategy in loaded if given or not runs_on_broker(strategy)]
+    return [(name, strategy) for name, strategy in loaded if given or not strategy.runs_on_broker]
 
 
 def _outlook(live: LiveGroup, strategies: Sequence[tuple[str, Strategy]]) -> Outlook | None:

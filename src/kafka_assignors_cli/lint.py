@@ -108,8 +108,7 @@ From = Annotated[
     ),
 ]
 Ignore = Annotated[
-    list[str] | None,
-    typer.Option(metavar="RULE,…", help="Skip these rules.", rich_help_panel="Output"),
+    list[str] | None, typer.Option(metavar="RULE,…", help="Skip these rules.", rich_help_panel="Output")
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Fail on warnings, too.", rich_help_panel="Output")]
 

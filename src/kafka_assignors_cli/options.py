@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kafka_assignors_confluent import Cluster
 
 __all__ = [
+    "CONFIG_EPILOG",
     "BootstrapServer",
     "ClusterAddress",
     "ClusterOptions",
@@ -111,6 +112,12 @@ JsonFile = Annotated[
 ]
 
 # ---- a running cluster
+
+CONFIG_EPILOG = (
+    "client.properties holds librdkafka's properties, one name=value per line: passwords have no place on a "
+    "command line."
+)
+"""A paragraph about the file of `--command-config`, for the end of a command's help."""
 
 BootstrapServer = Annotated[
     str | None,

@@ -10,6 +10,7 @@ import typer
 from kafka_assignors_cli.console import CannotRun, ProgressReport, note
 from kafka_assignors_cli.files import require_writable, write_file
 from kafka_assignors_cli.options import (
+    CONFIG_EPILOG,
     MODELS,
     BootstrapServer,
     ClusterOptions,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EPILOG", "replay", "run_replay_with_progress"]
 
-EPILOG = """Examples:
+EPILOG = f"""Examples:
 
 kafka-assignors replay history/ --strategy range,cooperative-sticky --report report.html
 
@@ -47,8 +48,7 @@ A history is a directory with raw/ and topics.parquet, or any Parquet with the c
 timestamp, key and value of the topic __consumer_offsets. Brokers compact that topic, so that a live cluster \
 shows little more than the last generation of each group.
 
-client.properties holds librdkafka's properties, one name=value per line: passwords have no place on a
-command line.
+{CONFIG_EPILOG}
 """
 
 _DEFAULT_STRATEGIES = "range,roundrobin,sticky,cooperative-sticky,rack-aware-sticky"

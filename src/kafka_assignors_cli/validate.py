@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafka_assignors_cli.console import CannotRun, ExitCode, note
-from kafka_assignors_cli.files import (
-    parse_toml,
-    read_document,
-    read_file,
-    require_writable,
-    write_file,
-)
+from kafka_assignors_cli.files import parse_toml, read_document, read_file, require_writable, write_file
 from kafka_assignors_cli.options import (
     GroupIds,
     JsonFile,

@@ -16,7 +16,7 @@ from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import lead
 from kafka_assignors.rebalance.events import Membership, MembershipError, Partitions
 from kafka_assignors.strategies import CooperativeSticky
-from kafka_assignors.strategies.contract import RebalanceProtocol
+from kafka_assignors.strategy import RebalanceProtocol
 
 NOTHING: Partitions = frozenset()
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import kafka_assignors_aiokafka
 import kafka_assignors_kafka_python
 from kafka_assignors import Assignment, Group, Member, Topic
+from kafka_assignors.claims import Claims
 from kafka_assignors.leader import Led, check_assignment, lead
 from kafka_assignors.strategies import (
     Capacity,
@@ -27,7 +28,6 @@ from kafka_assignors.strategies import (
     Standby,
     Sticky,
     Strategy,
-    SupportsMemberData,
     load_strategy,
     strategy_names,
 )
@@ -42,9 +42,10 @@ else:
 
 
 @dataclass(frozen=True, slots=True)
-class AllToOne:
-    """A frozen dataclass is a strategy, ..."""
+class AllToOne(Strategy):
+    """A frozen dataclass may be a strategy, ..."""
 
+    everything: bool = True
     name: str = "all-to-one"
     version: int = 1
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
@@ -54,20 +55,10 @@ class AllToOne:
         return Assignment(shares)
 
 
-class WithProperties:
-    """... so is a class with properties, here with data of its own ..."""
+class WithMemberData(Strategy):
+    """... so may any class with a name, here with data of its own ..."""
 
-    @property
-    def name(self) -> str:
-        return "with-properties"
-
-    @property
-    def version(self) -> int:
-        return 1
-
-    @property
-    def protocols(self) -> tuple[RebalanceProtocol, ...]:
-        return (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
+    name = "with-member-data"
 
     def member_data(self, member: MemberContext) -> bytes:
         assert_type(member.topics, frozenset[str])
@@ -78,6 +69,7 @@ class WithProperties:
         return b""
 
     def assign(self, group: Group) -> Assignment:
+        assert_type(group.claims, Claims)
         return Assignment({member_id: {} for member_id in group.members})
 
 
@@ -85,11 +77,10 @@ class Derived(Sticky):
     """... and a subclass of one of ours."""
 
 
-strategies: list[Strategy] = [AllToOne(), WithProperties(), Derived()]
+strategies: list[Strategy] = [AllToOne(), WithMemberData(), Derived()]
 strategies += [Range(), RoundRobin(), Sticky(), CooperativeSticky(), RackAwareSticky(), Capacity(4)]
 strategies += [Standby(standby=True), Priority([["alerts"], [("views", [0, 1])]]), RackAwareSticky(1.5)]
 strategies += [Rollout("2", 0.1)]
-tells: SupportsMemberData = WithProperties()
 
 
 # ---- by name
@@ -143,7 +134,7 @@ assert_type(
     kafka_assignors_aiokafka.StrategyAssignor,
 )
 assert_type(
-    kafka_assignors_kafka_python.assignor(WithProperties(), rack=None, instance_id="pod-0"),
+    kafka_assignors_kafka_python.assignor(WithMemberData(), rack=None, instance_id="pod-0"),
     kafka_assignors_kafka_python.StrategyAssignor,
 )
 of_aiokafka: list[kafka_assignors_aiokafka.StrategyAssignor] = [

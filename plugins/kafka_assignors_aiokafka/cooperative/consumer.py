@@ -14,9 +14,9 @@ from aiokafka.consumer.subscription_state import SubscriptionState
 from aiokafka.errors import ConsumerStoppedError, IllegalStateError
 from aiokafka.util import wait_for
 
-from kafka_assignors.assignor import EagerAssignor, require_cooperative
+from kafka_assignors.assignor import Assignor, require_cooperative
 from kafka_assignors.joining import optional_name
-from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
+from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors_aiokafka._assignor import assignor
 from kafka_assignors_aiokafka.cooperative.compat import end_stock, require_inside, require_ours
 from kafka_assignors_aiokafka.cooperative.coordinator import CooperativeCoordinator
@@ -47,7 +47,7 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
         self,
         *topics: str,
         group_id: str,
-        partition_assignment_strategy: Sequence[EagerAssignor] | None = None,
+        partition_assignment_strategy: Sequence[Assignor] | None = None,
         client_rack: str | None = None,
         **settings: Any,
     ) -> None:

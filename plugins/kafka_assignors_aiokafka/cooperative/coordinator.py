@@ -25,7 +25,7 @@ from aiokafka.consumer.group_coordinator import UNKNOWN_OFFSET
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from aiokafka.util import wait_for
 
-from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.assignor import Assignor
 from kafka_assignors.rebalance import MemberState, Phase, Settings, clock
 from kafka_assignors.rebalance.events import (
     AboutToJoin,
@@ -44,7 +44,7 @@ from kafka_assignors.rebalance.events import (
 )
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors.rebalance.transport import JoinGroupResponse
-from kafka_assignors.strategies.contract import RebalanceProtocol
+from kafka_assignors.strategy import RebalanceProtocol
 from kafka_assignors_aiokafka._leading import lead
 from kafka_assignors_aiokafka._topics import (
     REFRESH_TIMEOUT_S,
@@ -406,7 +406,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         """A join begins: watch no topics of other members."""
         self._group_subscription = None
 
-    async def assign(self, assignor: EagerAssignor, joined: JoinGroupResponse) -> Mapping[str, bytes]:
+    async def assign(self, assignor: Assignor, joined: JoinGroupResponse) -> Mapping[str, bytes]:
         """The assignment of each member; empty if the group went on without this member."""
         return await lead(self, assignor, joined.members, self._refresh_topics)
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from kafka_assignors.assignor import EagerAssignor, caller_of
+from kafka_assignors.assignor import Assignor, caller_of
 from kafka_assignors_kafka_python._client.following import follow_racks
 from kafka_assignors_kafka_python._client.leading import Leadership
 from kafka_assignors_kafka_python._client.version import interface
@@ -54,7 +54,7 @@ def instance_id_of(coordinator: Any) -> str | None:
 
 def require_unique_names(coordinator: Any) -> None:
     """Raise ValueError if two configured assignors have one name: kafka-python would silently use one."""
-    ours = {one.name for one in interface.assignors_of(coordinator) if isinstance(one, EagerAssignor)}
+    ours = {one.name for one in interface.assignors_of(coordinator) if isinstance(one, Assignor)}
     names = interface.configured_names(coordinator)
     twins = sorted(name for name in ours if names.count(name) > 1)
     if twins:

@@ -48,6 +48,10 @@ class Interface(Protocol):
         """What `supported_protocols` of an assignor answers."""
         ...
 
+    def is_called_by_cooperative_consumer(self) -> bool:
+        """Whether the consumer that is being constructed is a `CooperativeKafkaConsumer`."""
+        ...
+
     def rack_of_caller(self) -> str | None:
         """The rack of the consumer that is being constructed, if its client has such a setting."""
         ...

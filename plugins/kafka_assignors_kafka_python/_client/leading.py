@@ -21,7 +21,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
 from kafka_assignors.joining import MOST_MISSING_TOPICS, Joined, broker_assigns, watched_topics
 from kafka_assignors_kafka_python._client.following import follow_racks
@@ -40,7 +40,7 @@ class Leading:
     metadata_timeout_s: float = 5.0
     """After this time a leader assigns what it knows of, and once more when it knows more."""
 
-    def __init__(self, coordinator: Any, assignor: EagerAssignor, joined: Joined, generation: int) -> None:
+    def __init__(self, coordinator: Any, assignor: Assignor, joined: Joined, generation: int) -> None:
         self.generation = generation
         config = coordinator.config
         # A third is what Kafka recommends, for those who have set something else.
@@ -117,7 +117,7 @@ def run_in_background(function: Callable[[], None]) -> None:
     threading.Thread(target=function, name="kafka-assignors-leader", daemon=True).start()
 
 
-def read_members(assignor: EagerAssignor, members: Any) -> Joined:
+def read_members(assignor: Assignor, members: Any) -> Joined:
     """Decode what the members of the answer to JoinGroup sent."""
     return assignor.read_members(interface.joined_members(members))
 
@@ -134,18 +134,18 @@ class Leadership:
     def notice_leader(self, leader_id: str, protocol_name: str) -> None:
         """Warn, once, in a group that has no leader: in such a one the broker assigns."""
         assignor = self._coordinator._lookup_assignor(protocol_name)
-        if leader_id or self._told_that_broker_assigns or not isinstance(assignor, EagerAssignor):
+        if leader_id or self._told_that_broker_assigns or not isinstance(assignor, Assignor):
             return
         self._told_that_broker_assigns = True
         strategies = [
-            one.name for one in interface.assignors_of(self._coordinator) if isinstance(one, EagerAssignor)
+            one.name for one in interface.assignors_of(self._coordinator) if isinstance(one, Assignor)
         ]
         assignor.log.warning("%s", broker_assigns(self._coordinator.group_id, strategies))
 
     def begin(self, protocol_name: str, members: Any, generation: int) -> Leading | None:
         """Start to lead a generation; None if the group runs it with an assignor of kafka-python."""
         assignor = self._coordinator._lookup_assignor(protocol_name)
-        if not isinstance(assignor, EagerAssignor):
+        if not isinstance(assignor, Assignor):
             return None
         joined = read_members(assignor, members)
         self._leading = Leading(self._coordinator, assignor, joined, generation)

@@ -45,6 +45,7 @@ __all__ = [
     "decoded_members",
     "eager_protocols",
     "hold_back_answers",
+    "is_called_by_cooperative_consumer",
     "joined_members",
     "keep_heartbeats",
     "partitions_of",
@@ -58,6 +59,10 @@ __all__ = [
 
 def eager_protocols() -> list[Any]:
     return []  # There is no other protocol, so they have no names, and this is not called.
+
+
+def is_called_by_cooperative_consumer() -> bool:
+    return False  # There is none for kafka-python 2.
 
 
 def rack_of_caller() -> str | None:

@@ -51,6 +51,7 @@ __all__ = [
     "decoded_members",
     "eager_protocols",
     "hold_back_answers",
+    "is_called_by_cooperative_consumer",
     "joined_members",
     "keep_heartbeats",
     "partitions_of",
@@ -65,6 +66,10 @@ __all__ = [
 
 def eager_protocols() -> list[Any]:
     return [RebalanceProtocol.EAGER]
+
+
+def is_called_by_cooperative_consumer() -> bool:
+    return getattr(caller_of(KafkaConsumer), "is_cooperative", False)
 
 
 def rack_of_caller() -> str | None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from importlib import metadata
 from operator import attrgetter
-from typing import Any
+from typing import Any, ClassVar
 
 from kafka.structs import TopicPartition
 from kafka.util import WeakMethod
 
-from kafka_assignors.assignor import EagerAssignor, require_cooperative
+from kafka_assignors.assignor import Assignor, require_cooperative
 from kafka_assignors.joining import optional_name
-from kafka_assignors.strategies.cooperative_sticky import CooperativeSticky
+from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors_kafka_python._assignor import assignor
 from kafka_assignors_kafka_python.cooperative.compat import KafkaConsumer, require_inside
 from kafka_assignors_kafka_python.cooperative.coordinator import CooperativeCoordinator
@@ -50,11 +50,14 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
     a KafkaError. See docs/kafka-python.md.
     """
 
+    is_cooperative: ClassVar = True
+    """Tells an assignor that kafka-python asks for its protocols which kind of consumer it is for."""
+
     def __init__(
         self,
         *topics: str,
         group_id: str,
-        partition_assignment_strategy: Sequence[EagerAssignor] | None = None,
+        partition_assignment_strategy: Sequence[Assignor] | None = None,
         client_rack: str | None = None,
         **settings: Any,
     ) -> None:

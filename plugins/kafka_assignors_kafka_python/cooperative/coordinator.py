@@ -35,7 +35,7 @@ from kafka.net.wakeup_notifier import (  # pyright: ignore[reportMissingImports]
 from kafka.structs import OffsetAndMetadata, TopicPartition
 from kafka.util import WeakMethod
 
-from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.assignor import Assignor
 from kafka_assignors.rebalance import MemberState, Phase, Settings, clock
 from kafka_assignors.rebalance.events import (
     AboutToJoin,
@@ -55,7 +55,7 @@ from kafka_assignors.rebalance.events import (
 )
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors.rebalance.transport import JoinGroupResponse
-from kafka_assignors.strategies.contract import RebalanceProtocol
+from kafka_assignors.strategy import RebalanceProtocol
 from kafka_assignors_kafka_python._client import watch_topics_if_static
 from kafka_assignors_kafka_python.cooperative import leading
 from kafka_assignors_kafka_python.cooperative.commits import AsyncCommits, require_offsets
@@ -382,7 +382,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         watch_topics_if_static(self, {topic for topic, _ in partitions}, racks=racks)
         self._rejoin_if_topics_changed()
 
-    async def assign(self, assignor: EagerAssignor, joined: JoinGroupResponse) -> Mapping[str, bytes]:
+    async def assign(self, assignor: Assignor, joined: JoinGroupResponse) -> Mapping[str, bytes]:
         """The assignment of each member, by a leader."""
         eager = self._session.protocol is RebalanceProtocol.EAGER
         try:

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 from kafka import errors as Errors
 from kafka.future import Future
 
-from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.assignor import Assignor
 from kafka_assignors.rebalance.transport import JoinGroupResponse
 from kafka_assignors_kafka_python._client.leading import Leading, read_members, run_in_background
 from kafka_assignors_kafka_python._client.v3 import refresh_metadata
@@ -38,7 +38,7 @@ class _Coordinator(Protocol):
 
 
 async def assign(
-    coordinator: _Coordinator, assignor: EagerAssignor, joined: JoinGroupResponse, *, eager: bool
+    coordinator: _Coordinator, assignor: Assignor, joined: JoinGroupResponse, *, eager: bool
 ) -> Mapping[str, bytes]:
     """The assignment of each member. Raises what the strategy raises."""
     decoded = await _in_background(coordinator, lambda: read_members(assignor, joined.members))

@@ -7,7 +7,9 @@ a crash leaves files only in the staging folder, which no reader opens.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
@@ -77,6 +79,26 @@ class Directory:
         self._files.mkdirs(path.getParent())
         if not self._files.rename(self._hadoop_path(source), path):
             raise OSError(f"cannot move {self.at(source)} to {self.at(target)}")
+
+    @contextlib.contextmanager
+    def lock(self, name: str) -> Iterator[bool]:
+        """Lock a file of that name for the block; the value is False if another process, or thread, holds it.
+
+        The operating system releases it when the process ends, however that happens. Hadoop has no locks, so
+        this one is on the local file system alone; elsewhere the value is always True.
+        """
+        self._files.mkdirs(self._hadoop_path(name).getParent())
+        where = self._files.resolvePath(self._hadoop_path(name).getParent()).toUri()
+        if where.getScheme() != "file":
+            yield True
+            return
+        with open(Path(str(where.getPath()), name.rpartition("/")[2]), "ab") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+            else:
+                yield True
 
     def delete(self, name: str) -> None:
         """A file, or a folder with all that is in it; nothing happens if it is not there."""

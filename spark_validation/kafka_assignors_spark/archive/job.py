@@ -50,8 +50,10 @@ def run_archive(
         for warning in warnings:
             on_warning(warning)
         on_progress(ArchiveProgress("starting Spark"))
-        with spark_session(options.master, options.spark_config) as spark:
-            archive = Archive.open(spark, options, found)
+        with (
+            spark_session(options.master, options.spark_config) as spark,
+            Archive.open(spark, options, found) as archive,
+        ):
             run = Run(archive, options, on_progress, on_warning, stop)
             run.go()
     last = archive.entry.last_timestamp_ms

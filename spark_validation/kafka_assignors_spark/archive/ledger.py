@@ -14,7 +14,7 @@ from typing import Any
 
 from kafka_assignors_spark.archive.directory import Directory
 from kafka_assignors_spark.archive.result import ArchiveError, Counts
-from kafka_assignors_spark.source import RangeReport
+from kafka_assignors_spark.source import LastRead, RangeReport
 
 __all__ = ["Ledger", "LedgerEntry"]
 
@@ -31,18 +31,23 @@ class LedgerEntry:
         next: the next offset to read, of each partition.
         counts: of all that was read.
         last_timestamp_ms: the latest of all records that were read.
+        last_read: the last record that was read of each partition, which shows later whether the log was
+            truncated.
     """
 
     batches: int
     next: Mapping[int, int]
     counts: Counts = field(default_factory=Counts)
     last_timestamp_ms: int | None = None
+    last_read: Mapping[int, LastRead] = field(default_factory=dict)
 
     def after(self, reports: Iterable[RangeReport]) -> LedgerEntry:
         """The state when the batch of these reports is written, too."""
         reports = list(reports)
-        next_ = dict(self.next)
-        for report in reports:
+        next_, last_read = dict(self.next), dict(self.last_read)
+        for report in sorted(reports, key=lambda report: report.start):
+            if report.last_read is not None:
+                last_read[report.partition] = report.last_read
             next_[report.partition] = max(next_[report.partition], report.end)
         stamps = [report.last_timestamp_ms for report in reports if report.last_timestamp_ms is not None]
         if self.last_timestamp_ms is not None:
@@ -53,6 +58,7 @@ class LedgerEntry:
             next=next_,
             counts=sum(map(_counts, reports), self.counts),
             last_timestamp_ms=max(stamps, default=None),
+            last_read=last_read,
         )
 
     def to_json(self) -> str:
@@ -65,7 +71,10 @@ class LedgerEntry:
         counts = read.pop("counts")
         kinds = {int(version): count for version, count in counts.pop("group_records").items()}
         next_ = {int(partition): offset for partition, offset in read.pop("next").items()}
-        return cls(next=next_, counts=Counts(group_records=kinds, **counts), **read)
+        last_read = {
+            int(partition): LastRead(*map(int, each)) for partition, each in read.pop("last_read").items()
+        }
+        return cls(next=next_, last_read=last_read, counts=Counts(group_records=kinds, **counts), **read)
 
 
 def _counts(report: RangeReport) -> Counts:

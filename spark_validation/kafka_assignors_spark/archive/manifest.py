@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from kafka_assignors_spark.archive.directory import Directory
 from kafka_assignors_spark.archive.result import ArchiveError
 
-__all__ = ["MANIFEST", "Manifest", "agree", "require_same"]
+__all__ = ["MANIFEST", "Manifest", "agree", "require_same", "require_whole"]
 
 MANIFEST = "archive.json"
 FORMAT = 1
@@ -77,3 +78,19 @@ def require_same(where: str, archived: Manifest, found: Manifest) -> None:
             f"{where} was begun: groups live in other partitions now, so begin another archive; this one "
             "stays readable"
         )
+
+
+def require_whole(where: str, topic: str, archived: Mapping[int, int], ends: Mapping[int, int]) -> None:
+    """`ArchiveError` if the log of a partition ends before the offset up to which it is archived.
+
+    `archived` and `ends` are next offsets by partition; `archived` is from before `ends` were asked for. New
+    records take the offsets of those that are gone, so to wait until the log is long enough would skip them.
+    """
+    for partition, end in sorted(ends.items()):
+        if end < archived[partition]:
+            raise ArchiveError(
+                f"{topic}[{partition}]: the log ends at offset {end}, and {where} has it up to "
+                f"{archived[partition]}: the log was truncated (an unclean leader election, or a broker that "
+                "lost its disk), and other records get these offsets now; begin another archive; this one "
+                "stays readable"
+            )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
@@ -17,6 +19,7 @@ from kafka_assignors_spark.source import Planner, SourceOptions
 __all__ = ["CHECKPOINT", "Archive", "source_options"]
 
 CHECKPOINT = "_archive/checkpoint"
+_LOCK = "_archive/lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +38,26 @@ class Archive:
         return self.ledger.latest
 
     @classmethod
-    def open(cls, spark: SparkSession, options: ArchiveOptions, found: Manifest) -> Archive:
-        """The archive at the path of the options; `ArchiveError` if it is of another topic, or damaged."""
+    @contextlib.contextmanager
+    def open(cls, spark: SparkSession, options: ArchiveOptions, found: Manifest) -> Iterator[Archive]:
+        """Open the archive at the path of the options, for this process alone until the block ends.
+
+        Raises `ArchiveError` if the archive is of another topic, damaged, or open in another process.
+        """
         folder = Directory(spark, options.path)
         agree(folder, found)
+        with folder.lock(_LOCK) as locked:
+            if not locked:
+                raise ArchiveError(
+                    f"{folder.path}: another archiver writes to this archive: stop it first, or give this "
+                    "one a folder of its own"
+                )
+            yield cls._opened(folder, spark, options, found)
+
+    @classmethod
+    def _opened(
+        cls, folder: Directory, spark: SparkSession, options: ArchiveOptions, found: Manifest
+    ) -> Archive:
         folder.delete(STAGING)
         ledger = Ledger(folder)
         has_checkpoint = bool(folder.names(CHECKPOINT))

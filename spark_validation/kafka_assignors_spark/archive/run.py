@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kafka_assignors_spark.archive.lag import Lag
-from kafka_assignors_spark.archive.manifest import require_same
+from kafka_assignors_spark.archive.manifest import require_same, require_whole
 from kafka_assignors_spark.archive.opening import CHECKPOINT, Archive, source_options
 from kafka_assignors_spark.archive.result import ArchiveOptions, ArchiveProgress, Counts
 from kafka_assignors_spark.archive.topic import identify
 from kafka_assignors_spark.archive.writer import BatchWriter
 from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, is_late_worker, one_line
-from kafka_assignors_spark.source import FORMAT, GroupRecordsSource, Planner, SourceOptions
+from kafka_assignors_spark.source import FORMAT, GroupRecordsSource, Planner, RangeReport, SourceOptions
 from kafka_assignors_spark.source.cluster import SourceError, live_topics
 
 __all__ = ["Run"]
@@ -33,8 +33,9 @@ _NOTING_SECONDS = 2.0
 
 _TRIGGER_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 60.0
-_MOST_LATE_WORKERS = 5
-"""Starts that may fail for want of processor time in a run that otherwise ends with its first error."""
+_MOST_LATE_WORKERS = 30
+"""Starts that may fail for want of processor time in a run that otherwise ends with its first error: with
+fifteen busy processes for each core most do, and each takes ten seconds."""
 
 _OF_THE_STREAM: tuple[type[Exception], ...] = (SourceError, *SPARK_ERRORS)
 
@@ -56,7 +57,10 @@ class Run:
         self._planner: Planner | None = None
         self._worked = False
         self._target = self._ends()
-        self._writer = BatchWriter(archive.folder, archive.ledger, archive.manifest.cluster_id)
+        self._told_log_start: dict[int, int] = {}
+        self._writer = BatchWriter(
+            archive.folder, archive.ledger, archive.manifest.cluster_id, self._tell_of_deleted
+        )
         self._next_look = self._next_catalogue = self._idle_since = 0.0
         self._told = Counts()
         self.topics_changed = 0
@@ -86,6 +90,7 @@ class Run:
                 if self._worked:
                     found = identify(self._options)
                     require_same(self._archive.folder.path, self._archive.manifest, found)
+                    self._ends()
                 self._watch(self._start())
                 self._look()
                 self._tell_of_missing()
@@ -93,15 +98,18 @@ class Run:
             except _OF_THE_STREAM as error:
                 if self._writer.failure is not None:
                     raise self._writer.failure from None
-                late_workers += is_late_worker(error)
-                may_start = is_late_worker(error) and late_workers <= _MOST_LATE_WORKERS
+                late = is_late_worker(error)
+                late_workers += late
+                may_start = late and late_workers <= _MOST_LATE_WORKERS
                 if (self._options.once or not self._worked) and not may_start:
                     raise
+                if late or self._archive.entry.batches > before:
+                    pause = 1.0
                 self._on_warning(f"{one_line(error)}; trying again in {pause:g} s")
-            pause = 1.0 if self._archive.entry.batches > before else min(2 * pause, _LONGEST_PAUSE_SECONDS)
             self._report("waiting to try again")
             if self._stop.wait(pause):
                 return
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     def _start(self) -> StreamingQuery:
         spark, options, entry = self._archive.spark, self._options, self._archive.entry
@@ -109,6 +117,7 @@ class Run:
             **source_options(options),
             "topicId": self._archive.manifest.topic_id,
             "startingOffsets": json.dumps(entry.next),
+            "lastRead": json.dumps(entry.last_read),
             "maxOffsetsPerBatch": str(options.max_offsets_per_batch),
             "batchIntervalSeconds": str(0 if options.once else options.interval_seconds),
             "reports": "true",
@@ -182,12 +191,28 @@ class Run:
         )
         self._on_warning(self.warnings[-1])
 
+    def _tell_of_deleted(self, reports: Sequence[RangeReport]) -> None:
+        """Once for each place where the log of a partition begins behind what was archived."""
+        for report in sorted(reports, key=lambda report: (report.partition, report.start)):
+            partition, log_start = report.partition, report.log_start
+            if report.start >= log_start or self._told_log_start.get(partition) == log_start:
+                continue
+            self._told_log_start[partition] = log_start
+            self.warnings.append(
+                f"{self._options.topic}[{partition}]: the log begins at offset {log_start}, and the archive "
+                f"ended at {report.start}: {log_start - report.start} offsets were deleted before they were "
+                "archived; run the archiver without --once, or more often than records are deleted"
+            )
+            self._on_warning(self.warnings[-1])
+
     def _ends(self) -> dict[int, int]:
+        next_ = self._archive.entry.next
         if self._planner is None:
             self._planner = Planner(SourceOptions.parse(source_options(self._options)))
         ends = {partition: end for partition, (_, end) in self._planner.offsets().items()}
         archive = self._archive
         require_same(archive.folder.path, archive.manifest, replace(archive.manifest, partitions=len(ends)))
+        require_whole(archive.folder.path, archive.manifest.topic, next_, ends)
         return ends
 
     def _report(self, phase: str) -> None:

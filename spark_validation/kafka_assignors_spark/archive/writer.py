@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -33,10 +33,18 @@ class BatchWriter:
     """Writes the batches of one run, one after the other.
 
     `idle` is clear while a batch is written; `failure` is the error of ours that ended the stream.
+    `on_written` is called with the reports of each batch when it is in the archive.
     """
 
-    def __init__(self, folder: Directory, ledger: Ledger, cluster_id: str) -> None:
+    def __init__(
+        self,
+        folder: Directory,
+        ledger: Ledger,
+        cluster_id: str,
+        on_written: Callable[[Sequence[RangeReport]], None] = lambda reports: None,
+    ) -> None:
         self._folder, self._ledger, self._cluster_id = folder, ledger, cluster_id
+        self._on_written = on_written
         self.idle = threading.Event()
         self.idle.set()
         self.failure: ArchiveError | None = None
@@ -64,6 +72,7 @@ class BatchWriter:
                 if any(report.group_records for report in reports):
                     self._write_files(rows, batch_name(entry.batches, reports))
                 self._ledger.append(entry.after(reports))
+                self._on_written(reports)
         finally:
             rows.unpersist()
 

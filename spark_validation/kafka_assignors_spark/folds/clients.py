@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kafka_assignors.group import Assignment, Group, Member
-from kafka_assignors.strategies.contract import Strategy
+from kafka_assignors.strategy import Strategy
 
 __all__ = ["EAGER_CLIENTS", "HABITS", "MUST_MATCH", "Habit", "assign_in_order", "client_of"]
 

@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable
 
 from kafka_assignors.group import TopicPartitions
 from kafka_assignors.pauses import Consumption
-from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy, runs_on_broker
+from kafka_assignors.strategy import RebalanceProtocol, Strategy
 from kafka_assignors_spark.folds.generations import CLASSIC
 from kafka_assignors_spark.folds.rebalances import EAGER_STRATEGIES, Rebalance
 
@@ -17,7 +17,7 @@ __all__ = ["consumptions", "partitions_of", "recorded_consumptions"]
 
 def consumptions(strategy: Strategy) -> tuple[Consumption, ...]:
     """The ways in which a group can run the strategy; the first one is replayed."""
-    if runs_on_broker(strategy):
+    if strategy.runs_on_broker:
         return (Consumption.BROKER_ASSIGNED,)
     if RebalanceProtocol.COOPERATIVE in strategy.protocols:
         return (Consumption.COOPERATIVE, Consumption.EAGER)

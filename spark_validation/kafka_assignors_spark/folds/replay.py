@@ -24,13 +24,7 @@ from kafka_assignors.group import NO_GENERATION, Assignment, Group, Member, Topi
 from kafka_assignors.leader import lead
 from kafka_assignors.pauses import Consumption, PauseModel
 from kafka_assignors.quality import Quality, least_moved, least_rack_misses, measure
-from kafka_assignors.strategies.contract import (
-    MemberContext,
-    RebalanceProtocol,
-    Strategy,
-    SupportsMemberData,
-    runs_on_broker,
-)
+from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.consumption import consumptions, partitions_of, recorded_consumptions
 from kafka_assignors_spark.folds.leader_view import leader_view
@@ -299,7 +293,7 @@ def settle(strategy: Strategy, group: Group) -> tuple[Assignment, int]:
     of the broker: KIP-848 has one target for the change, towards which every member goes on its own, without
     a second round for any member. `group` has what members own before the first.
     """
-    if runs_on_broker(strategy):
+    if strategy.runs_on_broker:
         return lead(strategy, _with_data(strategy, group), RebalanceProtocol.CONSUMER).assignment, 1
     if RebalanceProtocol.COOPERATIVE not in strategy.protocols:
         revoked = {
@@ -329,7 +323,7 @@ def _next_round(group: Group, assignment: Assignment) -> Group:
 
 def _with_data(strategy: Strategy, group: Group) -> Group:
     """The group with the member data that each member would send to a leader of this strategy."""
-    if not isinstance(strategy, SupportsMemberData):
+    if type(strategy).member_data is Strategy.member_data:
         return group
     members = {}
     for member_id, member in group.members.items():

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka_assignors.group import Assignment, Group, Member, Topic, TopicPartitions
-from kafka_assignors.strategies.contract import Strategy
+from kafka_assignors.strategy import Strategy
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.clients import HABITS, MUST_MATCH, Habit, assign_in_order, client_of
 from kafka_assignors_spark.folds.leader_view import LeaderView, leader_view

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kafka_assignors.pauses import PauseModel
-from kafka_assignors.strategies.contract import Strategy
+from kafka_assignors.strategy import Strategy
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.decode import CONFLICT
 from kafka_assignors_spark.folds.local import bytes_of, local_generations

@@ -25,6 +25,8 @@ Options (names are case-insensitive):
 | `topicId` | the id that the topic must have, or the query fails | any |
 | `groups` | a JSON array of group ids: read their partitions alone, and only their records | all groups |
 | `startingOffsets` | `earliest`, `latest`, or a JSON object of offsets by partition | `earliest` |
+| `lastRead` | the last record read before `startingOffsets`: a JSON object of `[offset + 1, leader epoch]` \
+by partition; the query fails if the log has it no longer (KIP-320) | |
 | `endingOffsets` | the same | `latest` |
 | `maxOffsetsPerTask` | cut longer ranges, so that one partition keeps several cores busy | 1000000 |
 | `timeoutSeconds` | longest wait for the brokers when planning, and for the next record in a task | 10 |
@@ -49,7 +51,7 @@ from pyspark.sql.types import StructType
 
 from kafka_assignors_spark.schemas import RAW, REPORTED
 from kafka_assignors_spark.source.batch import GroupRecordsReader
-from kafka_assignors_spark.source.options import SourceOptions
+from kafka_assignors_spark.source.options import LastRead, SourceOptions
 from kafka_assignors_spark.source.planning import OffsetRange, Planner
 from kafka_assignors_spark.source.reading import RangeReport, key_prefixes
 from kafka_assignors_spark.source.stream import GroupRecordsStreamReader
@@ -59,6 +61,7 @@ __all__ = [
     "GroupRecordsReader",
     "GroupRecordsSource",
     "GroupRecordsStreamReader",
+    "LastRead",
     "OffsetRange",
     "Planner",
     "RangeReport",

@@ -5,10 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kafka_assignors_spark.source.cluster import SourceError
 
-__all__ = ["Bound", "SourceOptions"]
+__all__ = ["Bound", "LastRead", "SourceOptions"]
+
+
+class LastRead(NamedTuple):
+    """The last record that was read of a partition: the offset behind it, and the epoch of its leader."""
+
+    offset: int
+    leader_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +47,7 @@ class SourceOptions:
     topic_id: str | None
     groups: tuple[str, ...] | None
     starting: Bound
+    last_read: Mapping[int, LastRead]
     ending: Bound
     max_offsets_per_task: int
     max_offsets_per_batch: int
@@ -63,6 +72,7 @@ class SourceOptions:
             topic_id=given.get("topicid"),
             groups=_group_names(given.get("groups")),
             starting=_bound(given, "startingOffsets", "earliest"),
+            last_read=_last_read(given.get("lastread", "{}")),
             ending=_bound(given, "endingOffsets", "latest"),
             max_offsets_per_task=int(_number(given, "maxOffsetsPerTask", 1_000_000)),
             max_offsets_per_batch=int(_number(given, "maxOffsetsPerBatch", 1_000_000)),
@@ -98,6 +108,15 @@ def _bound(given: Mapping[str, str], name: str, default: str) -> Bound:
             f"not {value!r}"
         )
     return Bound(default == "latest", offsets)
+
+
+def _last_read(value: str) -> dict[int, LastRead]:
+    try:
+        return {int(partition): LastRead(*map(int, read)) for partition, read in json.loads(value).items()}
+    except (ValueError, TypeError, AttributeError):
+        raise SourceError(
+            f"option 'lastRead' must be a JSON object of [offset, leader epoch] by partition, not {value!r}"
+        ) from None
 
 
 def _number(given: Mapping[str, str], name: str, default: float, *, zero: bool = False) -> float:

@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from kafka_assignors_confluent import silent_logger
 from kafka_assignors_spark.source.cluster import SourceError
-from kafka_assignors_spark.source.options import SourceOptions
+from kafka_assignors_spark.source.options import LastRead, SourceOptions
 from kafka_assignors_spark.source.planning import OffsetRange
-from kafka_assignors_spark.timestamps import FIRST_MICROS, LAST_MICROS
+from kafka_assignors_spark.timestamps import millis_to_micros
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -62,6 +62,8 @@ class RangeReport:
         missing: offsets without a record: compacted away or deleted, or the marker of a transaction.
         longest_gap: the most of these in a row.
         last_timestamp_ms: of the last record, offset commits among them; None without any.
+        log_start: the offset that the log began with when the range was planned.
+        last_read: of the last record, the offset behind it and its leader epoch; None without any.
     """
 
     partition: int
@@ -73,6 +75,8 @@ class RangeReport:
     missing: int
     longest_gap: int
     last_timestamp_ms: int | None
+    log_start: int = 0
+    last_read: LastRead | None = None
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -81,7 +85,8 @@ class RangeReport:
     def from_json(cls, text: str) -> RangeReport:
         fields: dict[str, Any] = json.loads(text)
         kinds = {int(version): count for version, count in fields.pop("group_records").items()}
-        return cls(group_records=kinds, **fields)
+        last_read = fields.pop("last_read")
+        return cls(group_records=kinds, last_read=last_read and LastRead(*last_read), **fields)
 
 
 def read_range(options: SourceOptions, work: OffsetRange) -> Iterator[pa.RecordBatch]:
@@ -118,6 +123,7 @@ class _Counts:
         self._offset_commits = self._without_key = self._missing = self._longest_gap = 0
         self._group_records: Counter[int] = Counter()
         self._last_timestamp_ms: int | None = None
+        self._last_read: LastRead | None = None
 
     def message(self, message: Message, key: bytes | None) -> None:
         offset = message.offset()
@@ -125,7 +131,9 @@ class _Counts:
         if offset != self._next:
             self._gap(offset)
         self._next = offset + 1
-        self._last_timestamp_ms = _micros(message) // 1_000
+        self._last_timestamp_ms = millis_to_micros(message.timestamp()[1]) // 1000
+        if (epoch := message.leader_epoch()) is not None:
+            self._last_read = LastRead(offset + 1, epoch)
         if key is None:
             self._without_key += 1
         elif key.startswith(_OFFSET_COMMITS):
@@ -149,16 +157,14 @@ class _Counts:
             missing=self._missing,
             longest_gap=self._longest_gap,
             last_timestamp_ms=self._last_timestamp_ms,
+            log_start=self._work.log_start,
+            last_read=self._last_read,
         )
 
 
-def _micros(message: Message) -> int:
-    """The record's time in microseconds: Kafka's are milliseconds since 1970 in UTC."""
-    return min(max(message.timestamp()[1] * 1_000, FIRST_MICROS), LAST_MICROS)
-
-
 def _batch(partition: int, rows: Sequence[Message], reported: bool) -> pa.RecordBatch:
-    stamps = pa.array(map(_micros, rows), pa.int64())
+    # Kafka's timestamps are milliseconds since 1970 in UTC, Spark's are microseconds.
+    stamps = pa.array([millis_to_micros(row.timestamp()[1]) for row in rows], pa.int64())
     columns = [
         pa.array([partition] * len(rows), pa.int32()),
         pa.array([row.offset() for row in rows], pa.int64()),
@@ -186,6 +192,15 @@ def _messages(options: SourceOptions, work: OffsetRange) -> Generator[Message, N
     position = max(work.start, work.log_start)
     if position >= work.end:
         return
+    last_read = options.last_read.get(work.partition)
+    start = TopicPartition(options.topic, work.partition, position)
+    begins = position == options.starting.of(work.partition, 0, 0)
+    if last_read is not None and begins and last_read.offset >= work.log_start:
+        # librdkafka asks the leader first whether its log still has that epoch up to there (KIP-320). Between
+        # it and `position` no offset had a record.
+        start = TopicPartition(
+            options.topic, work.partition, last_read.offset, leader_epoch=last_read.leader_epoch
+        )
     errors: list[str] = []
     consumer = Consumer(
         {
@@ -207,7 +222,7 @@ def _messages(options: SourceOptions, work: OffsetRange) -> Generator[Message, N
         }
     )
     try:
-        consumer.assign([TopicPartition(options.topic, work.partition, position)])
+        consumer.assign([start])
         deadline = time.monotonic() + options.timeout_seconds
         while position < work.end:
             # Never ask for more than is left, or the tail of every range waits for messages that do not
@@ -243,11 +258,19 @@ def _messages(options: SourceOptions, work: OffsetRange) -> Generator[Message, N
                         f"{where}: {error.str()}: this principal needs Read on Topic {options.topic!r}"
                     )
                 elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-                    raise SourceError(
-                        f"{where}: offset {position} is gone, "
-                        "the log was cleaned up while it was read: run again"
-                    )
+                    raise SourceError(_why_gone(where, position, start.leader_epoch is not None, error.str()))
                 else:
                     raise SourceError(f"{where}: {error.str()}")
     finally:
         consumer.close()
+
+
+def _why_gone(where: str, position: int, after_epoch: bool, reason: str) -> str:
+    """`after_epoch` says whether librdkafka was told which leader epoch the log has up to `position`."""
+    if after_epoch and "truncat" in reason.lower():
+        return (
+            f"{where}: the records before offset {position} are no longer those that were read: the log was "
+            "truncated (an unclean leader election, or a broker that lost its disk) and has grown again; "
+            "begin another archive; this one stays readable"
+        )
+    return f"{where}: offset {position} is gone, the log was cleaned up while it was read: run again"

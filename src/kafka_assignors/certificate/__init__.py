@@ -29,15 +29,9 @@ the next, so that the group is better off. Neither knows how the solver works.
 from __future__ import annotations
 
 from kafka_assignors.certificate.check import CertificateError, check
-from kafka_assignors.certificate.criteria import (
-    Certificate,
-    Improvement,
-    Step,
-    criteria_of,
-    named_criterion,
-)
+from kafka_assignors.certificate.proof import Certificate, Improvement, Step
 from kafka_assignors.certificate.prove import prove
-from kafka_assignors.strategies.contract import Criterion, Trade
+from kafka_assignors.criteria import Criterion, Trade, named_criterion
 
 __all__ = [
     "Certificate",
@@ -47,7 +41,6 @@ __all__ = [
     "Step",
     "Trade",
     "check",
-    "criteria_of",
     "named_criterion",
     "prove",
 ]

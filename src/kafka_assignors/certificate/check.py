@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from kafka_assignors.certificate.criteria import AnyCriterion, Certificate, Price, require_criteria
-from kafka_assignors.claims import judge_claims
+from kafka_assignors.certificate.proof import Certificate, Price
+from kafka_assignors.criteria import AnyCriterion, require_criteria
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.leader import check_assignment
 from kafka_assignors.scale import Scale
@@ -31,7 +31,7 @@ def check(group: Group, assignment: Assignment, certificate: Certificate) -> Non
     criteria = require_criteria(certificate.criteria)
     check_assignment(group, assignment)
     prices = _prices_in_bounds(group, assignment, certificate)
-    owners = _holders(judge_claims(group).prior)
+    owners = _holders(group.claims.prior)
     cheapest = _Cheapest(group, prices)
     for name, holders in _holders(assignment.members).items():
         topic = group.topics[name]

@@ -23,19 +23,11 @@ from collections.abc import Sequence
 from fractions import Fraction
 from math import lcm
 
-from kafka_assignors.certificate.criteria import (
-    AnyCriterion,
-    Certificate,
-    Improvement,
-    Price,
-    Step,
-    require_criteria,
-)
-from kafka_assignors.claims import judge_claims
+from kafka_assignors.certificate.proof import Certificate, Improvement, Price, Step
+from kafka_assignors.criteria import AnyCriterion, Criterion, require_criteria
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.leader import check_assignment
 from kafka_assignors.scale import PLAIN, Scale
-from kafka_assignors.strategies.contract import Criterion
 
 __all__ = ["prove"]
 
@@ -135,7 +127,7 @@ class _Edges:
         numbers = {member_id: number for number, member_id in enumerate(self.members)}
         racks = [group.members[member_id].rack or None for member_id in self.members]
         owners: dict[str, dict[int, int]] = {}
-        for member_id, by_topic in judge_claims(group).prior.items():
+        for member_id, by_topic in group.claims.prior.items():
             for name, partitions in by_topic.items():
                 owners.setdefault(name, {}).update(dict.fromkeys(partitions, numbers[member_id]))
         hubs: dict[tuple[tuple[int, ...], frozenset[str], bool], int] = {}

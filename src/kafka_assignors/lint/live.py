@@ -68,8 +68,7 @@ def _not_judged(group: LiveGroup, members: Sequence[MemberConfig], no_record: st
         ]
     left_open = [
         NotJudged(
-            "heartbeat, poll and request timeouts",
-            "a broker does not learn them; give the members' files",
+            "heartbeat, poll and request timeouts", "a broker does not learn them; give the members' files"
         )
     ]
     if group.hidden_topics:

@@ -165,10 +165,7 @@ _PASSING = (
         re.compile(rf".*-(?=[a-z]*[2-9])(?=[2-9]*[a-z]){_SAFE}{{5}}"),
         "the name of a pod of a Job or a DaemonSet",
     ),
-    (
-        re.compile(r"(.*[^0-9a-f])?[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}", re.IGNORECASE),
-        "a UUID",
-    ),
+    (re.compile(r"(.*[^0-9a-f])?[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}", re.IGNORECASE), "a UUID"),
     (re.compile(r"(?=.*[a-f])(?=.*\d)[0-9a-f]{12}"), "the name of a container"),
 )
 _PLACEHOLDER = re.compile(r"[$%]|\{\{|<.*>")

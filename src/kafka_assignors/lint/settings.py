@@ -21,7 +21,6 @@ from kafka_assignors.lint.members import (
     with_defaults,
 )
 from kafka_assignors.strategies import Strategy, StrategyError
-from kafka_assignors.strategies.contract import runs_on_broker
 
 __all__ = ["InvalidSettingError", "member_config", "strategy_use"]
 
@@ -161,7 +160,7 @@ def strategy_use(
         strategy = load(text)
     except StrategyError as error:
         raise InvalidSettingError(key, f"{error} (the client's own are written stock:NAME)") from None
-    if runs_on_broker(strategy):
+    if strategy.runs_on_broker:
         raise InvalidSettingError(
             key, f"{strategy.name} stands for an assignor of the broker (KIP-848): no client lists it"
         )

@@ -14,7 +14,6 @@ from itertools import chain, repeat
 from kafka_assignors.claims import Claims
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.loads.known import Weights
-from kafka_assignors.solver import RackPreference
 from kafka_assignors.solver.classes import Classes, classify
 
 __all__ = ["NOBODY", "Jobs", "assignment_of", "changed_hands", "jobs_of"]
@@ -68,7 +67,7 @@ class Jobs:
 
 def jobs_of(group: Group, claims: Claims, weights: Weights) -> tuple[Jobs, Classes]:
     """The group's partitions as jobs. Cost: linear in the partitions."""
-    classes = classify(group, claims, RackPreference.NONE)
+    classes = classify(group, claims)
     topics = sorted(classes.class_of_topic)
     owner_of: dict[str, list[int]] = {name: [NOBODY] * group.topics[name].partitions for name in topics}
     for number, member in enumerate(classes.members):

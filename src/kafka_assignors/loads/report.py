@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol, runtime_checkable
 
-from kafka_assignors.claims import judge_claims
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.loads.bound import crowding_bound, relax
 from kafka_assignors.loads.improving import Terms
@@ -73,7 +72,7 @@ def measure_loads(group: Group, assignment: Assignment, terms: Terms | None = No
     Cost: linear in the partitions, but for sorting them, and a maximum flow on classes and cohorts.
     """
     weights = weights_of(group)
-    jobs, classes = jobs_of(group, judge_claims(group), weights)
+    jobs, classes = jobs_of(group, group.claims, weights)
     loads = [
         sum(
             sum(map(weights.by_topic[name].__getitem__, partitions))

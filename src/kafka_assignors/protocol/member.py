@@ -25,7 +25,7 @@ from kafka_assignors.protocol.subscription import (
 from kafka_assignors.protocol.user_data import encode_user_data, in_order, read_user_data
 
 if TYPE_CHECKING:  # Strategies stand on this package: their members' data have a format.
-    from kafka_assignors.strategies.contract import MemberContext, Strategy
+    from kafka_assignors.strategy import MemberContext, Strategy
 
 __all__ = ["decode_member", "encode_member"]
 

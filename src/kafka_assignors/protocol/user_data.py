@@ -32,7 +32,7 @@ from kafka_assignors.protocol.sticky_user_data import (
 )
 
 if TYPE_CHECKING:  # Strategies stand on this package: their members' data have a format.
-    from kafka_assignors.strategies.contract import MemberContext, Strategy
+    from kafka_assignors.strategy import MemberContext, Strategy
 
 __all__ = ["encode_user_data", "read_user_data"]
 
@@ -107,10 +107,7 @@ def in_order(partitions: TopicPartitions) -> dict[str, list[int]]:
 
 
 def _ask(strategy: Strategy, context: MemberContext) -> bytes:
-    member_data = getattr(strategy, "member_data", None)
-    if member_data is None:
-        return b""
-    data: object = member_data(context)
+    data: object = strategy.member_data(context)
     if not isinstance(data, bytes):
         raise ProtocolError(
             "data", 0, f"is {type(data).__name__}, not bytes", f"member data of strategy {strategy.name!r}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from kafka_assignors.group import NO_GENERATION
-from kafka_assignors.strategies.contract import RebalanceProtocol, Strategy
+from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
 __all__ = [
     "NO_MEMBERSHIP",

@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from kafka_assignors.rebalance.events import Announce, Lose, Partitions, Revoke
-from kafka_assignors.strategies.contract import RebalanceProtocol
+from kafka_assignors.strategy import RebalanceProtocol
 
 __all__ = ["ListenerCall", "Then"]
 

@@ -107,7 +107,7 @@ from kafka_assignors.rebalance.events import (
 from kafka_assignors.rebalance.join_progress import NO_JOIN, JoinProgress, Phase
 from kafka_assignors.rebalance.lease import NEVER, NO_LEASE, Lease, Settings
 from kafka_assignors.rebalance.listener_call import ListenerCall, Then
-from kafka_assignors.strategies.contract import RebalanceProtocol
+from kafka_assignors.strategy import RebalanceProtocol
 
 __all__ = ["MemberState", "OutOfOrderError", "Step"]
 

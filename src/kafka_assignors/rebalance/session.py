@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from logging import Logger
 
-from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.assignor import Assignor
 from kafka_assignors.joining import (
     NEVER_ASSIGNED,
     LastAssignment,
@@ -58,7 +58,7 @@ from kafka_assignors.rebalance.heartbeats import HeartbeatPace
 from kafka_assignors.rebalance.join_progress import Phase
 from kafka_assignors.rebalance.session_commits import SessionCommits
 from kafka_assignors.rebalance.transport import Consumer, JoinGroupResponse, Transport
-from kafka_assignors.strategies.contract import RebalanceProtocol
+from kafka_assignors.strategy import RebalanceProtocol
 
 __all__ = ["Session"]
 
@@ -78,7 +78,7 @@ class Session:
         self,
         consumer: Consumer,
         transport: Transport,
-        assignors: Iterable[EagerAssignor],
+        assignors: Iterable[Assignor],
         *,
         group_id: str,
         instance_id: str | None,
@@ -169,7 +169,7 @@ class Session:
         self._warn_if_broker_assigns(response)
         return Joined(join.attempt, Membership(response.member_id, response.generation))
 
-    def _subscription(self, assignor: EagerAssignor, join: SendJoin, topics: frozenset[str]) -> bytes:
+    def _subscription(self, assignor: Assignor, join: SendJoin, topics: frozenset[str]) -> bytes:
         held = self.protocol is RebalanceProtocol.COOPERATIVE
         last = LastAssignment(_by_topic(join.owned), join.membership.generation) if held else self._last
         return assignor.subscription_with(last, topics, self._instance_id, self._rack, held=held)

@@ -11,7 +11,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kafka_assignors.assignor import EagerAssignor
+from kafka_assignors.assignor import Assignor
 from kafka_assignors.rebalance.error_codes import Errors
 from kafka_assignors.rebalance.events import Event, Membership, Partition, Partitions
 from kafka_assignors.rebalance.member import MemberState
@@ -170,7 +170,7 @@ class Consumer(Protocol):
         """A join begins: watch no topics of other members."""
         ...
 
-    async def assign(self, assignor: EagerAssignor, joined: JoinGroupResponse, /) -> Mapping[str, bytes]:
+    async def assign(self, assignor: Assignor, joined: JoinGroupResponse, /) -> Mapping[str, bytes]:
         """The assignment of each member, by a leader; empty if the group went on without this member."""
         ...
 

@@ -1,8 +1,8 @@
 """The exact solver: who gets which partitions, so that nothing better exists.
 
 It minimises, in this order: the sum of the squared loads, measured on a `Scale` where members differ in
-capacity; then, in the order the caller asks for, the
-partitions that change hands between live members and the partitions consumed across racks; then, as well as a
+capacity; then, in the order of the caller's `criteria`, the partitions that change hands between live members
+and the partitions consumed across racks; then, as well as a
 heuristic can, the unevenness of each topic over the members. Four steps, a file each, every one of which
 opens with its idea:
 
@@ -17,30 +17,37 @@ opens with its idea:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kafka_assignors.claims import Claims
+from kafka_assignors.criteria import FEWEST_MOVES, AnyCriterion
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.scale import PLAIN, Scale
 from kafka_assignors.solver.classes import classify
-from kafka_assignors.solver.costs import RackPreference
 from kafka_assignors.solver.flow import share_out
 from kafka_assignors.solver.levels import find_levels
 from kafka_assignors.solver.placement import place
 
-__all__ = ["RackPreference", "solve"]
+__all__ = ["solve"]
 
 
 def solve(
-    group: Group, claims: Claims, *, racks: RackPreference = RackPreference.NONE, scale: Scale = PLAIN
+    group: Group,
+    claims: Claims,
+    criteria: Sequence[AnyCriterion] = FEWEST_MOVES,
+    *,
+    scale: Scale = PLAIN,
 ) -> Assignment:
     """The best assignment of the group's partitions, given the judged claims of its members.
 
-    `scale` says by what balance measures their loads: by default each partition counts the same everywhere.
+    `criteria` have balance first. `scale` says by what balance measures their loads: by default each
+    partition counts the same everywhere.
 
     Every partition of every topic that somebody subscribes to goes to one of its subscribers. The result
     depends on the values in `group` alone, not on the order of its mappings: ties go to the lower instance id
     (else member id), topic and partition. A prior assignment that is already optimal comes back unchanged.
     """
-    classes = classify(group, claims, racks, scale)
+    classes = classify(group, claims, scale, by_racks=any(each.count(0, 1) for each in criteria))
     levels = find_levels(classes)
-    shares = share_out(classes, levels, racks)
+    shares = share_out(classes, levels, criteria)
     return place(classes, shares)

@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from kafka_assignors.claims import Claims
 from kafka_assignors.group import Group, Member, Topic, TopicPartitions
 from kafka_assignors.scale import PLAIN, Scale
-from kafka_assignors.solver.costs import RackPreference
 
 __all__ = ["Classes", "PartitionClass", "TopicClass", "classify"]
 
@@ -81,13 +80,13 @@ class Classes:
     partition_classes: Sequence[PartitionClass]
 
 
-def classify(group: Group, claims: Claims, racks: RackPreference, scale: Scale = PLAIN) -> Classes:
-    """Number the members and find what is alike.
+def classify(group: Group, claims: Claims, scale: Scale = PLAIN, *, by_racks: bool = False) -> Classes:
+    """Number the members and find what is alike; racks make a difference with `by_racks`.
 
     Cost: linear in members, subscriptions and claims; with racks, linear in partitions.
     """
     members = sorted(group.members.values(), key=lambda member: (member.instance_id or member.id, member.id))
-    member_racks = [member.rack or None if racks != RackPreference.NONE else None for member in members]
+    member_racks = [member.rack or None if by_racks else None for member in members]
     cohorts, subscriptions, capacities, already = _cohorts(group, members, scale)
     topic_classes, class_of_topic = _topic_classes(group, subscriptions)
     used_racks = frozenset(rack for rack in member_racks if rack is not None)

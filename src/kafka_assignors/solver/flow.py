@@ -21,11 +21,12 @@ are as good as any. And what `greedy` finds may be enough; otherwise the flow st
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kafka_assignors.criteria import AnyCriterion
 from kafka_assignors.solver.classes import Classes, PartitionClass
-from kafka_assignors.solver.costs import Costs, RackPreference
+from kafka_assignors.solver.costs import Costs
 from kafka_assignors.solver.greedy import Shares, deal_counts, even_wishes, fill, keep
 from kafka_assignors.solver.levels import Level
 from kafka_assignors.solver.network import UNLIMITED, Network
@@ -33,13 +34,13 @@ from kafka_assignors.solver.network import UNLIMITED, Network
 __all__ = ["Shares", "share_out"]
 
 
-def share_out(classes: Classes, levels: Sequence[Level], racks: RackPreference) -> Shares:
+def share_out(classes: Classes, levels: Sequence[Level], criteria: Iterable[AnyCriterion]) -> Shares:
     """The number of partitions of each class for every member, exactly optimal in movement and racks."""
     shares: Shares = [{} for _ in classes.partition_classes]
     by_topic_class: dict[int, list[int]] = {}
     for number, partition_class in enumerate(classes.partition_classes):
         by_topic_class.setdefault(partition_class.topic_class, []).append(number)
-    costs = Costs.of(racks, sum(topic_class.partitions for topic_class in classes.topic_classes))
+    costs = Costs.of(criteria, sum(topic_class.partitions for topic_class in classes.topic_classes))
     for level in levels:
         numbers = [number for t in level.topic_classes for number in by_topic_class[t]]
         here = [classes.partition_classes[number] for number in numbers]

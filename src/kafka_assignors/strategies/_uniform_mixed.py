@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
-from kafka_assignors.claims import Claims
 from kafka_assignors.group import Assignment, Group, Member
 from kafka_assignors.strategies._order import topics_by_subscribers
 
@@ -26,9 +25,7 @@ __all__ = ["assign_mixed"]
 _ROUNDS = 16
 
 
-def assign_mixed(
-    group: Group, claims: Claims, members: list[Member], topic_ids: Mapping[str, bytes]
-) -> Assignment:
+def assign_mixed(group: Group, members: list[Member], topic_ids: Mapping[str, bytes]) -> Assignment:
     """The target; `members` are in the order in which the broker numbers them."""
     subscribers = {
         topic.name: positions
@@ -40,6 +37,7 @@ def assign_mixed(
         readers = len(subscribers[topic])
         return -(group.topics[topic].partitions / readers), readers, _signed(topic_ids[topic])
 
+    claims = group.claims
     work = _Work([claims.prior.get(member.id, {}) for member in members])
     topics = sorted(subscribers, key=rank)
     for topic in topics:

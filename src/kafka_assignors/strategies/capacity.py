@@ -19,19 +19,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kafka_assignors.claims import Claims, judge_claims
 from kafka_assignors.facts import facts_of
-from kafka_assignors.group import Assignment, Group, quoted
+from kafka_assignors.group import Group, quoted
 from kafka_assignors.protocol.facts import MOST_CAPACITY, Facts, encode_facts
 from kafka_assignors.scale import Scale
-from kafka_assignors.solver import RackPreference, solve
-from kafka_assignors.strategies.contract import Criterion, MemberContext, RebalanceProtocol
+from kafka_assignors.strategies.sticky import ExactStrategy
+from kafka_assignors.strategy import MemberContext
 
 __all__ = ["Capacity"]
 
 
 @dataclass(frozen=True, slots=True)
-class Capacity:
+class Capacity(ExactStrategy):
     """Exactly optimal in balance beside capacities, then movement, then rack misses, under either protocol.
 
     `capacity` is what this member announces, a whole number from 1 to 10,000; None announces nothing, which
@@ -41,9 +40,6 @@ class Capacity:
     capacity: int | None = None
 
     name = "capacity"
-    version = 0
-    protocols = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
-    criteria = (Criterion.BALANCE, Criterion.MOVEMENT, Criterion.RACKS)
 
     def __post_init__(self) -> None:
         if self.capacity is None:
@@ -59,14 +55,6 @@ class Capacity:
     def balance_scale(self, group: Group) -> Scale:
         """The capacities that members announced."""
         return Scale(facts_of(group).capacities)
-
-    def assign(self, group: Group) -> Assignment:
-        """The target for the group; the leader withholds what somebody still has to give up."""
-        return self.assign_judged(group, judge_claims(group))
-
-    def assign_judged(self, group: Group, claims: Claims) -> Assignment:
-        """The same, with the claims that the leader has judged."""
-        return solve(group, claims, racks=RackPreference.AFTER_MOVEMENT, scale=self.balance_scale(group))
 
     def findings(self, group: Group) -> Sequence[str]:
         """Members whose data cannot be read, and how many count as 1 because they announce no capacity."""

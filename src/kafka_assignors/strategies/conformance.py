@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from kafka_assignors.strategies.contract import RebalanceProtocol
+from kafka_assignors.criteria import AnyCriterion, require_criteria
+from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
 __all__ = ["LONGEST_NAME", "contract_problem", "fits_kafka_string"]
 
@@ -18,6 +19,8 @@ def contract_problem(found: object) -> str | None:
 
     What it cannot know is what `assign` returns: `kafka_assignors.leader` checks that each time.
     """
+    if not isinstance(found, Strategy):
+        return "it does not derive from kafka_assignors.strategies.Strategy"
     strategy: Any = found
     missing = [name for name in ("name", "version", "protocols", "assign") if not hasattr(strategy, name)]
     if missing:
@@ -35,8 +38,16 @@ def contract_problem(found: object) -> str | None:
         return f"its protocols are {protocols!r}, not a tuple of RebalanceProtocol"
     if RebalanceProtocol.CONSUMER in protocols and len(set(protocols)) > 1:
         return "its protocols are of clients and of the broker (consumer): it can run on one side alone"
-    return _method_problem(strategy, "assign", "a group") or (
-        _method_problem(strategy, "member_data", "a member") if hasattr(strategy, "member_data") else None
+    criteria = strategy.criteria
+    if criteria is not None:
+        if not isinstance(criteria, tuple) or not all(isinstance(each, AnyCriterion) for each in criteria):
+            return f"its criteria are {criteria!r}, not a tuple of Criterion and Trade"
+        try:
+            require_criteria(criteria)
+        except ValueError as error:
+            return f"its {error}"
+    return _method_problem(strategy, "assign", "a group") or _method_problem(
+        strategy, "member_data", "a member"
     )
 
 

@@ -15,21 +15,20 @@ from dataclasses import dataclass
 
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.strategies._order import in_java_order, topics_by_subscribers
-from kafka_assignors.strategies.contract import RebalanceProtocol
 from kafka_assignors.strategies.range import ranges
+from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
 __all__ = ["Kip848Range"]
 
 
 @dataclass(frozen=True, slots=True)
-class Kip848Range:
+class Kip848Range(Strategy):
     """The broker's `range` (KIP-848): contiguous ranges of each topic, without a look at racks.
 
     Time is linear in the topics times their subscribers.
     """
 
     name = "kip848-range"
-    version = 0
     protocols = (RebalanceProtocol.CONSUMER,)
 
     def assign(self, group: Group) -> Assignment:

@@ -34,7 +34,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kafka_assignors.claims import Claims, judge_claims
 from kafka_assignors.group import NO_GENERATION, Assignment, Group, Member, Topic, TopicPartitions
 from kafka_assignors.strategies._java_hash import (
     collection_capacity,
@@ -45,13 +44,13 @@ from kafka_assignors.strategies._java_hash import (
 )
 from kafka_assignors.strategies._order import java_order
 from kafka_assignors.strategies._uniform_mixed import assign_mixed
-from kafka_assignors.strategies.contract import RebalanceProtocol
+from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
 __all__ = ["Kip848Uniform"]
 
 
 @dataclass(frozen=True, slots=True)
-class Kip848Uniform:
+class Kip848Uniform(Strategy):
     """The broker's `uniform` (KIP-848): even loads and few moves, without a look at racks.
 
     Time is linear in the partitions where all members subscribe to the same topics; else each of at most 16
@@ -61,25 +60,19 @@ class Kip848Uniform:
     java: int = 21
 
     name = "kip848-uniform"
-    version = 0
     protocols = (RebalanceProtocol.CONSUMER,)
 
     def assign(self, group: Group) -> Assignment:
         """The target of the group's next epoch."""
-        return self.assign_judged(group, judge_claims(group))
-
-    def assign_judged(self, group: Group, claims: Claims) -> Assignment:
-        """The same, with the claims that were judged already."""
         members = _in_table_order(group.members.values())
         if len({member.topics for member in members}) > 1:
             ids = {name: topic_id(topic) for name, topic in group.topics.items()}
-            return assign_mixed(group, claims, members, ids)
-        return Assignment(dict(zip(group.members, self._assign_alike(group, claims, members), strict=True)))
+            return assign_mixed(group, members, ids)
+        return Assignment(dict(zip(group.members, self._assign_alike(group, members), strict=True)))
 
-    def _assign_alike(
-        self, group: Group, claims: Claims, members: Sequence[Member]
-    ) -> Iterator[TopicPartitions]:
+    def _assign_alike(self, group: Group, members: Sequence[Member]) -> Iterator[TopicPartitions]:
         """What each member of the group gets, all of whom subscribe to the same topics."""
+        claims = group.claims
         subscription = next(iter(members)).topics if members else frozenset()
         known = subscription & group.topics.keys()
         hashes = {name: uuid_hash(topic_id(group.topics[name])) for name in known}

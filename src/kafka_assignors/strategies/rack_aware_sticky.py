@@ -17,16 +17,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
-from kafka_assignors.claims import Claims, judge_claims
+from kafka_assignors.criteria import Criteria, exact, traded
 from kafka_assignors.facts import Facts, facts_of
-from kafka_assignors.group import Assignment, Group, quoted
+from kafka_assignors.group import Group, quoted
 from kafka_assignors.protocol.facts import encode_facts
-from kafka_assignors.solver import solve
-from kafka_assignors.strategies.composition.wishes import RackTrade
-from kafka_assignors.strategies.contract import AnyCriterion, Criterion, MemberContext, RebalanceProtocol
+from kafka_assignors.strategies.sticky import ExactStrategy
+from kafka_assignors.strategy import MemberContext
 
 __all__ = ["RackAwareSticky"]
 
@@ -35,31 +34,22 @@ _NONE = "no moves_per_miss"
 
 
 @dataclass(frozen=True, slots=True)
-class RackAwareSticky:
+class RackAwareSticky(ExactStrategy):
     """Exactly optimal in balance, then rack misses, then movement, under either protocol.
 
-    `moves_per_miss` trades the latter two instead, see `RackTrade`; by default no number of moves is worth a
-    rack miss. All members of a group need the same: the leader names in its log whose is another.
+    `moves_per_miss` trades the latter two instead, see `traded`, which raises `InvalidTradeError`; by default
+    no number of moves is worth a rack miss. All members of a group need the same number: the leader's log
+    names a member with another one.
     """
 
     moves_per_miss: Fraction | float | None = None
+    criteria: Criteria = field(init=False, repr=False, compare=False)
 
     name = "rack-aware-sticky"
-    version = 0
-    protocols = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
 
     def __post_init__(self) -> None:
-        self._trade()  # refuses what is no trade
-
-    @property
-    def criteria(self) -> tuple[AnyCriterion, ...]:
-        """By what its assignments are the best."""
-        return (Criterion.BALANCE, *self._trade().criteria)
-
-    @property
-    def follows_racks(self) -> bool:
-        """Whether it moves partitions because replicas are in other racks."""
-        return self._trade().preference.moves_at_rest
+        moves_per_miss = math.inf if self.moves_per_miss is None else self.moves_per_miss
+        object.__setattr__(self, "criteria", traded(moves_per_miss))
 
     def member_data(self, member: MemberContext) -> bytes:
         """Which trade this member would make; none at all by default, as earlier releases know it."""
@@ -78,18 +68,7 @@ class RackAwareSticky:
             f"({len(others)} such members): who leads decides, so give all the same",
         ]
 
-    def assign(self, group: Group) -> Assignment:
-        """The target for the group; the leader withholds what somebody still has to give up."""
-        return self.assign_judged(group, judge_claims(group))
-
-    def assign_judged(self, group: Group, claims: Claims) -> Assignment:
-        """The same, with the claims that the leader has judged."""
-        return solve(group, claims, racks=self._trade().preference)
-
-    def _trade(self) -> RackTrade:
-        return RackTrade(math.inf if self.moves_per_miss is None else self.moves_per_miss)
-
     def _rules(self) -> str | None:
         """Equal for members that make the same trade; None for racks first."""
-        trade = self._trade().moves_per_miss
-        return None if trade == math.inf else f"moves_per_miss={trade}"
+        number = None if self.moves_per_miss is None else exact(self.moves_per_miss)
+        return None if number is None else f"moves_per_miss={number}"

@@ -30,13 +30,13 @@ from itertools import islice, pairwise
 
 from kafka_assignors.group import Assignment, Group, Topic
 from kafka_assignors.strategies._order import in_java_order, topics_by_subscribers
-from kafka_assignors.strategies.contract import RebalanceProtocol
+from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
 __all__ = ["Range", "ranges"]
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class Range(Strategy):
     """Kafka's `range`: contiguous ranges of each topic, the same in co-partitioned topics, racks respected.
 
     Balanced within each topic; over all topics the first members get the extra partition of every one. Time
@@ -44,9 +44,11 @@ class Range:
     """
 
     name = "range"
-    version = 0
     protocols = (RebalanceProtocol.EAGER,)
-    follows_racks = True
+
+    def follows_racks(self) -> bool:
+        """True: partitions go to members with a replica in their rack."""
+        return True
 
     def assign(self, group: Group) -> Assignment:
         members = in_java_order(group.members.values())

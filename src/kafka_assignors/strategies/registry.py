@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import cast
 
 from kafka_assignors.strategies.conformance import contract_problem
-from kafka_assignors.strategies.contract import Strategy
+from kafka_assignors.strategy import Strategy
 from kafka_assignors.textfile import TextFileError, read_text
 from kafka_assignors.tomltext import NoTomlReaderError, TomlError, read_toml
 
@@ -40,7 +40,7 @@ ENTRY_POINT_GROUP = "kafka_assignors.strategies"
 # By target, not by class: the classes' package imports this module.
 _BUILT_IN = {
     "capacity": "kafka_assignors.strategies.capacity:Capacity",
-    "cooperative-sticky": "kafka_assignors.strategies.cooperative_sticky:CooperativeSticky",
+    "cooperative-sticky": "kafka_assignors.strategies.sticky:CooperativeSticky",
     "kip848-range": "kafka_assignors.strategies.kip848_range:Kip848Range",
     "kip848-uniform": "kafka_assignors.strategies.kip848_uniform:Kip848Uniform",
     "priority": "kafka_assignors.strategies.priority:Priority",

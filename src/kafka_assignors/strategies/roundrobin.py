@@ -19,13 +19,13 @@ from dataclasses import dataclass
 
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.strategies._order import in_java_order, java_order, topics_by_subscribers
-from kafka_assignors.strategies.contract import RebalanceProtocol
+from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
 __all__ = ["RoundRobin"]
 
 
 @dataclass(frozen=True, slots=True)
-class RoundRobin:
+class RoundRobin(Strategy):
     """Kafka's `roundrobin`: partitions dealt one by one to the members that subscribe to their topic.
 
     Loads differ by one at most when all members subscribe to the same topics; otherwise there is no such
@@ -33,7 +33,6 @@ class RoundRobin:
     """
 
     name = "roundrobin"
-    version = 0
     protocols = (RebalanceProtocol.EAGER,)
 
     def assign(self, group: Group) -> Assignment:

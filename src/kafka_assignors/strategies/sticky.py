@@ -1,34 +1,44 @@
-"""`sticky`: balance first, then as few moves as possible, then racks; for members that revoke before they
-join.
+"""`sticky` and `cooperative-sticky`: balance first, then as few moves as possible, then racks.
 
-The name and the user data are those of Java's StickyAssignor, so the two may share a group.
+The names and the user data are those of Java's StickyAssignor and CooperativeStickyAssignor, so members of
+both kinds may share a group. As in Java, `sticky` is for members that revoke before they join, and
+`cooperative-sticky` offers both protocols, so that a rolling restart can change a group over (KIP-429).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafka_assignors.claims import Claims, judge_claims
+from kafka_assignors.criteria import MOVES_THEN_RACKS
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.solver import RackPreference, solve
-from kafka_assignors.strategies.contract import Criterion, RebalanceProtocol
+from kafka_assignors.solver import solve
+from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
-__all__ = ["Sticky"]
+__all__ = ["CooperativeSticky", "ExactStrategy", "Sticky"]
+
+
+class ExactStrategy(Strategy):
+    """A strategy whose target is the solver's: exactly the best by its `criteria`, on its `balance_scale`."""
+
+    __slots__ = ()
+
+    criteria = MOVES_THEN_RACKS
+
+    def assign(self, group: Group) -> Assignment:
+        """The target for the group; the leader withholds what must first be revoked."""
+        return solve(group, group.claims, self.criteria, scale=self.balance_scale(group))
 
 
 @dataclass(frozen=True, slots=True)
-class Sticky:
+class Sticky(ExactStrategy):
     """Exactly optimal in balance, then movement, then rack misses, under the eager protocol."""
 
     name = "sticky"
-    version = 0
     protocols = (RebalanceProtocol.EAGER,)
-    criteria = (Criterion.BALANCE, Criterion.MOVEMENT, Criterion.RACKS)
 
-    def assign(self, group: Group) -> Assignment:
-        """The target for the group."""
-        return self.assign_judged(group, judge_claims(group))
 
-    def assign_judged(self, group: Group, claims: Claims) -> Assignment:
-        """The same, with the claims that the leader has judged."""
-        return solve(group, claims, racks=RackPreference.AFTER_MOVEMENT)
+@dataclass(frozen=True, slots=True)
+class CooperativeSticky(ExactStrategy):
+    """Exactly optimal in balance, then movement, then rack misses, under the cooperative protocol."""
+
+    name = "cooperative-sticky"

@@ -14,17 +14,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from kafka_assignors.claims import Claims, judge_claims
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.loads import Terms, balance_loads
 from kafka_assignors.loads.known import weights_of
-from kafka_assignors.strategies.contract import RebalanceProtocol
+from kafka_assignors.strategy import Strategy
 
 __all__ = ["Weighted"]
 
 
 @dataclass(frozen=True, slots=True)
-class Weighted:
+class Weighted(Strategy):
     """Balanced by weight, and moving partitions only where it is worth it, under either protocol.
 
     `threshold` is what the greatest load must come down by, relative to itself, for partitions to move: from
@@ -36,8 +35,6 @@ class Weighted:
     budget: int | None = None
 
     name = "weighted"
-    version = 0
-    protocols = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
 
     def __post_init__(self) -> None:
         """Raises TypeError or ValueError for arguments that make no sense."""
@@ -69,9 +66,5 @@ class Weighted:
         ]
 
     def assign(self, group: Group) -> Assignment:
-        """The target for the group; the leader withholds what somebody still has to give up."""
-        return self.assign_judged(group, judge_claims(group))
-
-    def assign_judged(self, group: Group, claims: Claims) -> Assignment:
-        """The same, with the claims that the leader has judged."""
-        return balance_loads(group, claims, self.terms)
+        """The target for the group; the leader withholds what must first be revoked."""
+        return balance_loads(group, group.claims, self.terms)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from kafka_assignors.criteria import Criteria
 from kafka_assignors.group import Assignment
 from kafka_assignors.loads import Terms, balance_loads
 from kafka_assignors.scale import PLAIN, Scale
-from kafka_assignors.solver import RackPreference, solve
+from kafka_assignors.solver import solve
 from kafka_assignors.strategies.composition.problem import Problem
 from kafka_assignors.strategies.composition.rule import Place
 from kafka_assignors.strategies.weighted import Weighted
@@ -34,9 +35,9 @@ class LevelPartitions:
         """What is settled counts."""
         return _favouring(Scale(already=problem.loads()), problem)
 
-    def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
+    def balance(self, problem: Problem, criteria: Criteria) -> Assignment:
         """The best assignment of the problem's group."""
-        return solve(problem.group, problem.claims, racks=racks, scale=self.scale(problem))
+        return solve(problem.group, problem.claims, criteria=criteria, scale=self.scale(problem))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +56,9 @@ class LevelByCapacity:
         """What members announce, and what is settled."""
         return _favouring(Scale(problem.facts.capacities, problem.loads()), problem)
 
-    def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
+    def balance(self, problem: Problem, criteria: Criteria) -> Assignment:
         """The best assignment of the problem's group."""
-        return solve(problem.group, problem.claims, racks=racks, scale=self.scale(problem))
+        return solve(problem.group, problem.claims, criteria=criteria, scale=self.scale(problem))
 
 
 def _favouring(scale: Scale, problem: Problem) -> Scale:
@@ -94,7 +95,7 @@ class LevelByWeight:
         """Weights are no scale; by number of partitions, members are alike."""
         return PLAIN
 
-    def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
+    def balance(self, problem: Problem, criteria: Criteria) -> Assignment:
         """An assignment of the problem's group, which has nothing settled."""
         return balance_loads(problem.group, problem.claims, self._terms())
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from kafka_assignors.claims import Claims, judge_claims
+from kafka_assignors.criteria import Criteria, Criterion, follow_racks
 from kafka_assignors.facts import Announcement, Facts, facts_of
 from kafka_assignors.group import Assignment, Group, quoted
 from kafka_assignors.protocol.facts import encode_facts
@@ -31,22 +31,17 @@ from kafka_assignors.strategies.composition.wishes import (
     FewestMoves,
     FewestRackMisses,
     RackTrade,
-    criteria_of_wishes,
-    rack_preference,
 )
-from kafka_assignors.strategies.contract import (
-    AnyCriterion,
-    Criterion,
+from kafka_assignors.strategy import (
+    BOTH_PROTOCOLS,
     Layered,
     MemberContext,
     RebalanceProtocol,
     Reduced,
+    Strategy,
 )
 
-__all__ = ["BOTH_PROTOCOLS", "Composed", "RuleOrderError"]
-
-BOTH_PROTOCOLS = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
-"""Of clients, the preferred one first: a group can be brought from the one to the other (KIP-429)."""
+__all__ = ["Composed", "RuleOrderError"]
 
 _SHARED_NAMES = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -57,7 +52,7 @@ class RuleOrderError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Composed:
+class Composed(Strategy):
     """Rules in the order in which they matter, as a strategy.
 
     `name` is what members vote on: all members of a group need the same rules under the same name, and their
@@ -71,7 +66,6 @@ class Composed:
     announces: Facts | Announcement = field(default_factory=Facts)
     protocols: tuple[RebalanceProtocol, ...] = BOTH_PROTOCOLS
     supposes: tuple[Supposed, ...] = ()
-    version: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rules", tuple(self.rules))
@@ -88,10 +82,9 @@ class Composed:
                 "underscores"
             )
 
-    @property
     def follows_racks(self) -> bool:
         """Whether replicas in other racks would make another assignment the best one."""
-        return rack_preference(self._wishes()).moves_at_rest
+        return follow_racks(self._criteria())
 
     def member_data(self, member: MemberContext) -> bytes:
         """What this member announces, and a digest of its rules."""
@@ -104,16 +97,12 @@ class Composed:
 
     def assign(self, group: Group) -> Assignment:
         """The target for the group."""
-        return self.assign_judged(group, judge_claims(group))
-
-    def assign_judged(self, group: Group, claims: Claims) -> Assignment:
-        """The same, with the claims that the leader has judged."""
-        problem = self.problem(group, claims)
+        problem = self.problem(group)
         return problem.answer(self._balanced(problem))
 
     def reduced_form(self, group: Group) -> Reduced | str:
         """What the solver was given in the place of the group, and its answer, for a certificate."""
-        problem = self.problem(group, judge_claims(group))
+        problem = self.problem(group)
         balance = self._balance()
         if not balance.exact:
             return f"rule {balance.kind!r} of strategy {self.name!r} does not promise the best assignment"
@@ -134,13 +123,13 @@ class Composed:
         balance = self._balance()
         if not isinstance(balance, BalanceInLayers):
             return None
-        problem = self.problem(group, judge_claims(group))
-        layers = tuple(balance.layers(problem, rack_preference(self._wishes())))
+        problem = self.problem(group)
+        layers = tuple(balance.layers(problem, self._criteria()))
         return Layered(problem.as_group(), layers, self._criteria(), self._kept(), problem.stands_for)
 
-    def problem(self, group: Group, claims: Claims) -> Problem:
+    def problem(self, group: Group) -> Problem:
         """What the restrictions leave to be balanced."""
-        problem = Problem(group, claims, with_supposed(group, facts_of(group), self.supposes))
+        problem = Problem(group, group.claims, with_supposed(group, facts_of(group), self.supposes))
         for rule in self.rules:
             if isinstance(rule, Restriction):
                 problem = rule.restrict(problem)
@@ -148,7 +137,7 @@ class Composed:
 
     def findings(self, group: Group) -> Sequence[str]:
         """What the members' facts and the rules have to say about the group."""
-        problem = self.problem(group, judge_claims(group))
+        problem = self.problem(group)
         own = self.digest()
         others = sorted(
             member_id
@@ -167,19 +156,18 @@ class Composed:
         return [*problem.facts.findings, *differing, *problem.findings, *remarks]
 
     def _balanced(self, problem: Problem) -> Assignment:
-        return self._balance().balance(problem, rack_preference(self._wishes()))
+        return self._balance().balance(problem, self._criteria())
 
     def _balance(self) -> Balance:
         return next(rule for rule in self.rules if isinstance(rule, Balance))
 
-    def _criteria(self) -> tuple[AnyCriterion, ...]:
-        return (Criterion.BALANCE, *criteria_of_wishes(self._wishes()))
+    def _criteria(self) -> Criteria:
+        """What the problem's assignment is the best by: balance, the wishes in their order, then movement."""
+        wished = [criterion for wish in self.rules if isinstance(wish, Wish) for criterion in wish.criteria]
+        return tuple(dict.fromkeys((Criterion.BALANCE, *wished, Criterion.MOVEMENT)))
 
     def _kept(self) -> tuple[str, ...]:
         return tuple(rule.kind for rule in self.rules if isinstance(rule, Restriction))
-
-    def _wishes(self) -> list[Wish]:
-        return [rule for rule in self.rules if isinstance(rule, Wish)]
 
 
 def require_order(rules: Sequence[Rule]) -> None:

@@ -40,7 +40,7 @@ from typing import Any
 from kafka_assignors.facts import Facts
 from kafka_assignors.protocol.facts import WHOLE_SHARE, InvalidFactError
 from kafka_assignors.strategies.composition.balances import LevelByCapacity, LevelByWeight, LevelPartitions
-from kafka_assignors.strategies.composition.composed import BOTH_PROTOCOLS, Composed, RuleOrderError
+from kafka_assignors.strategies.composition.composed import Composed, RuleOrderError
 from kafka_assignors.strategies.composition.leaving import Draining
 from kafka_assignors.strategies.composition.priorities import LevelByPriority
 from kafka_assignors.strategies.composition.rollout import ShareByRelease
@@ -49,7 +49,7 @@ from kafka_assignors.strategies.composition.standby import StandbyLast
 from kafka_assignors.strategies.composition.supposed import Supposed
 from kafka_assignors.strategies.composition.together import KeepTogether
 from kafka_assignors.strategies.composition.wishes import FewestMoves, FewestRackMisses, RackTrade
-from kafka_assignors.strategies.contract import RebalanceProtocol
+from kafka_assignors.strategy import BOTH_PROTOCOLS, RebalanceProtocol
 
 __all__ = ["FORMAT", "DeclarationError", "RuleKind", "strategy_of"]
 

@@ -30,8 +30,8 @@ from dataclasses import dataclass, replace
 from heapq import heapify, heapreplace
 
 from kafka_assignors.claims import Claims
+from kafka_assignors.criteria import FEWEST_MOVES
 from kafka_assignors.group import Group, Member, TopicPartitions
-from kafka_assignors.solver import RackPreference
 from kafka_assignors.solver.classes import classify
 from kafka_assignors.solver.levels import find_levels
 from kafka_assignors.strategies._order import topics_by_subscribers
@@ -131,7 +131,7 @@ def _mixed(problem: Problem, releases: Releases) -> _Mixed:
 def _caps(problem: Problem, mixed: _Mixed) -> dict[str, int]:
     """The most that each member may keep, by its id."""
     nobody_owns = Claims({}, (), {name: range(t.partitions) for name, t in mixed.final.topics.items()})
-    classes = classify(mixed.final, nobody_owns, RackPreference.NONE)
+    classes = classify(mixed.final, nobody_owns)
     most = {
         number: max(level.loads.values()) + (level.extra > 0)
         for level in find_levels(classes)
@@ -169,7 +169,7 @@ def _first_of_each(owned: TopicPartitions, most: int) -> TopicPartitions:
 
 def _above(held: Problem, caps: Mapping[str, int]) -> set[str]:
     """The members that would have more than their cap, because of what stays where it is."""
-    placed = LevelPartitions().balance(held, RackPreference.NONE)
+    placed = LevelPartitions().balance(held, FEWEST_MOVES)
     settled = held.loads()
     return {
         member_id

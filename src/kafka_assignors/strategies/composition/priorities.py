@@ -21,12 +21,13 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
 from kafka_assignors.claims import Claims
+from kafka_assignors.criteria import Criteria
 from kafka_assignors.group import Assignment, Group, TopicPartitions
 from kafka_assignors.scale import Scale
-from kafka_assignors.solver import RackPreference, solve
+from kafka_assignors.solver import solve
 from kafka_assignors.strategies.composition.problem import Piece, Problem, Unit, piece_name
 from kafka_assignors.strategies.composition.rule import Place, about_missing
-from kafka_assignors.strategies.contract import Layer
+from kafka_assignors.strategy import Layer
 
 __all__ = ["LevelByPriority"]
 
@@ -71,21 +72,21 @@ class LevelByPriority:
         """What is settled counts; within a class, what the classes before it gave as well."""
         return Scale(already=problem.loads())
 
-    def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
+    def balance(self, problem: Problem, criteria: Criteria) -> Assignment:
         """The assignment of the problem's group, class by class."""
         parts, classes = self._by_class(problem)
         shares: dict[str, dict[str, Sequence[int]]] = {member_id: {} for member_id in parts.group.members}
-        for _, solved, _ in _one_by_one(parts, classes, problem.loads(), racks):
+        for _, solved, _ in _one_by_one(parts, classes, problem.loads(), criteria):
             for member_id, share in solved.members.items():
                 shares[member_id].update(share)
         return parts.answer(Assignment(shares))
 
-    def layers(self, problem: Problem, racks: RackPreference) -> list[Layer]:
+    def layers(self, problem: Problem, criteria: Criteria) -> list[Layer]:
         """The same, each class by itself, in the problem's topics; without classes one of no name."""
         parts, classes = self._by_class(problem)
         return [
             Layer(self._called(number), parts.answer(solved), scale.among(problem.group.members))
-            for number, solved, scale in _one_by_one(parts, classes, problem.loads(), racks)
+            for number, solved, scale in _one_by_one(parts, classes, problem.loads(), criteria)
         ]
 
     def remarks(self, group: Group) -> list[str]:
@@ -164,7 +165,7 @@ class _Classes:
 
 
 def _one_by_one(
-    parts: Problem, classes: Sequence[Iterable[str]], settled: Mapping[str, int], racks: RackPreference
+    parts: Problem, classes: Sequence[Iterable[str]], settled: Mapping[str, int], criteria: Criteria
 ) -> Iterator[tuple[int, Assignment, Scale]]:
     """The number of each class in which there is something, its assignment, and what was there before."""
     already = dict(settled)
@@ -172,7 +173,7 @@ def _one_by_one(
         if names:
             group, claims = _only(parts, names)
             scale = Scale(already=dict(already))
-            solved = solve(group, claims, racks=racks, scale=scale)
+            solved = solve(group, claims, criteria=criteria, scale=scale)
             yield number, solved, scale
             for member_id in solved.members:
                 already[member_id] = already.get(member_id, 0) + solved.load(member_id)

@@ -16,11 +16,11 @@ import enum
 from collections.abc import Sequence
 from typing import ClassVar, Protocol, runtime_checkable
 
+from kafka_assignors.criteria import Criteria
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.scale import Scale
-from kafka_assignors.solver import RackPreference
 from kafka_assignors.strategies.composition.problem import Problem
-from kafka_assignors.strategies.contract import AnyCriterion, Layer
+from kafka_assignors.strategy import Layer
 
 __all__ = ["Balance", "BalanceInLayers", "Place", "Remarks", "Restriction", "Rule", "Wish", "about_missing"]
 
@@ -61,7 +61,7 @@ class Balance(Rule, Protocol):
         """By what the loads of the members are measured."""
         ...
 
-    def balance(self, problem: Problem, racks: RackPreference) -> Assignment:
+    def balance(self, problem: Problem, criteria: Criteria) -> Assignment:
         """An assignment of the problem's group."""
         ...
 
@@ -70,7 +70,7 @@ class Balance(Rule, Protocol):
 class BalanceInLayers(Balance, Protocol):
     """A balance of one part of the partitions after the other, each the best there is, given those before."""
 
-    def layers(self, problem: Problem, racks: RackPreference) -> Sequence[Layer]:
+    def layers(self, problem: Problem, criteria: Criteria) -> Sequence[Layer]:
         """What `balance` is made of."""
         ...
 
@@ -89,7 +89,7 @@ class Wish(Rule, Protocol):
     """What decides between balanced assignments."""
 
     @property
-    def criterion(self) -> AnyCriterion: ...
+    def criteria(self) -> Criteria: ...
 
 
 def about_missing(names: Sequence[str], has: str, what: str) -> list[str]:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from kafka_assignors.solver import RackPreference
-from kafka_assignors.solver.costs import exact
-from kafka_assignors.strategies.composition.rule import Place, Wish
-from kafka_assignors.strategies.contract import AnyCriterion, Criterion, Trade
+from kafka_assignors.criteria import Criteria, Criterion, exact, traded
+from kafka_assignors.strategies.composition.rule import Place
 
-__all__ = ["FewestMoves", "FewestRackMisses", "RackTrade", "criteria_of_wishes", "rack_preference"]
+__all__ = ["FewestMoves", "FewestRackMisses", "RackTrade"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +19,7 @@ class FewestMoves:
 
     kind: ClassVar[str] = "movement"
     place: ClassVar[Place] = Place.WISH
-    criterion: ClassVar[Criterion] = Criterion.MOVEMENT
+    criteria: ClassVar[Criteria] = (Criterion.MOVEMENT,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +28,7 @@ class FewestRackMisses:
 
     kind: ClassVar[str] = "racks"
     place: ClassVar[Place] = Place.WISH
-    criterion: ClassVar[Criterion] = Criterion.RACKS
+    criteria: ClassVar[Criteria] = (Criterion.RACKS,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,46 +51,6 @@ class RackTrade:
         object.__setattr__(self, "moves_per_miss", math.inf if number is None else number)
 
     @property
-    def preference(self) -> RackPreference:
-        """What the solver is asked for."""
-        return RackPreference.trading(self.moves_per_miss)
-
-    @property
-    def criteria(self) -> tuple[AnyCriterion, ...]:
-        """What is to be as little as possible after balance, the greater wish first."""
-        preference = self.preference
-        if preference.trade is not None:
-            trade = Trade(moves=preference.trade.miss, misses=preference.trade.move)
-            return trade, Criterion.MOVEMENT
-        if preference == RackPreference.BEFORE_MOVEMENT:
-            return Criterion.RACKS, Criterion.MOVEMENT
-        return Criterion.MOVEMENT, Criterion.RACKS
-
-    @property
-    def criterion(self) -> AnyCriterion:
-        """The greater of its wishes."""
-        return self.criteria[0]
-
-
-def criteria_of_wishes(wishes: Sequence[Wish]) -> tuple[AnyCriterion, ...]:
-    """What is to be as little as possible after balance by these wishes, and movement last in any case."""
-    criteria: list[AnyCriterion] = []
-    for wish in wishes:
-        criteria += wish.criteria if isinstance(wish, RackTrade) else (wish.criterion,)
-    return tuple(dict.fromkeys((*criteria, Criterion.MOVEMENT)))
-
-
-def rack_preference(wishes: Sequence[Wish]) -> RackPreference:
-    """What these wishes, in their order, come to for the solver.
-
-    It always moves as little as the rest allows, so that two leaders do not undo each other's work.
-    """
-    for wish in wishes:
-        if isinstance(wish, RackTrade):
-            return wish.preference
-        if wish.criterion is Criterion.RACKS:
-            return RackPreference.BEFORE_MOVEMENT
-        if wish.criterion is Criterion.MOVEMENT:
-            break
-    racks = any(wish.criterion is Criterion.RACKS for wish in wishes)
-    return RackPreference.AFTER_MOVEMENT if racks else RackPreference.NONE
+    def criteria(self) -> Criteria:
+        """The criteria after balance."""
+        return traded(self.moves_per_miss)[1:]

@@ -1,0 +1,47 @@
+"""Groups on a real broker whose ids, and the client ids of whose members, are hostile names."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from compat_tests.hostile.raw_member import RawMember
+from compat_tests.support.hang_limit import HANG_S
+from kafka_assignors.protocol import Subscription, encode_subscription
+from tests.hostile_names import NAMES
+
+__all__ = ["GROUP_IDS", "hostile_groups"]
+
+GROUP_IDS = {
+    **NAMES,
+    "quotes": 'it\'s "quoted" `here` $(touch /tmp/executed)',
+    "a folder of a table": "group=a/b",
+    "a date folder": "../raw/date=2026-03-01",
+    "longer than a file name": "n" * 300,
+    "longest": "n" * 32_000,
+}
+"""By what is in them."""
+
+_SESSION_TIMEOUT_MS = 60_000
+
+
+@contextlib.contextmanager
+def hostile_groups(bootstrap: str, topic: str) -> Iterator[None]:
+    """A group of one member for each of `GROUP_IDS`, which reads `topic`; all are stable in the block."""
+    metadata = encode_subscription(Subscription(1, (topic,)))
+    with contextlib.ExitStack() as stack:
+        members = [
+            stack.enter_context(
+                RawMember(
+                    bootstrap,
+                    group,
+                    metadata=metadata,
+                    client_id=group,
+                    session_timeout_ms=_SESSION_TIMEOUT_MS,
+                )
+            )
+            for group in GROUP_IDS.values()
+        ]
+        for member in members:
+            member.wait_until_assigned(HANG_S)
+        yield

@@ -1,0 +1,96 @@
+"""A topic of the form of the offsets topic, which a test fills, changes and archives."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from confluent_kafka import Producer, TopicPartition
+
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.kafka_cluster import Kafka
+from kafka_assignors.protocol import OffsetCommitKey, encode_key
+from kafka_assignors_spark.archive import ArchiveOptions, ArchiveProgress, ArchiveResult, run_archive
+from spark_validation.tests.groups import Log, member
+
+__all__ = ["ArchivedTopic"]
+
+COMMIT = encode_key(OffsetCommitKey("g", "orders", 0))
+
+
+def history() -> Log:
+    log = Log()
+    log.generation("g", 1, member("a", gets={"orders": [0, 1]}))
+    log.generation("g", 2, member("a", gets={"orders": [0]}), member("b", gets={"orders": [1]}))
+    return log
+
+
+class ArchivedTopic:
+    """A topic of the form of the offsets topic, of three partitions, and an archive to be."""
+
+    def __init__(self, kafka: Kafka, archive: Path) -> None:
+        self.kafka, self.archive, self.name = kafka, archive, f"offsets-{time.time_ns()}"
+        self.options = ArchiveOptions(
+            str(archive), kafka.bootstrap, once=True, topic=self.name, max_offsets_per_batch=20
+        )
+        self.written: list[tuple[int, bytes, bytes | None]] = []
+        self.create()
+
+    def create(self) -> None:
+        kafka_takes_every_time = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+        self.kafka.create_topic(self.name, partitions=3, settings=kafka_takes_every_time)
+        # Its sequence numbers are of one topic id.
+        self._producer = Producer({"bootstrap.servers": self.kafka.bootstrap, "enable.idempotence": True})
+
+    def delete_records(self, partition: int, before: int) -> None:
+        """Let the log of a partition begin at the offset `before`."""
+        with self.kafka.admin(f"delete records of {self.name}") as admin:
+            for future in admin.delete_records([TopicPartition(self.name, partition, before)]).values():
+                future.result(HANG_S)
+
+    def write_history(self, timestamps_ms: Sequence[int]) -> None:
+        """A record of a group at each of these times, in partition 0."""
+        records = itertools.cycle(history().records)
+        for timestamp_ms, record in zip(timestamps_ms, records, strict=False):
+            self._producer.produce(
+                self.name,
+                record["value"],
+                record["key"],
+                partition=0,
+                timestamp=timestamp_ms,  # type: ignore[arg-type]
+            )
+        assert self._producer.flush(HANG_S) == 0
+
+    def write(self, records: int) -> None:
+        """So many records in each partition: a quarter of them records of a group, the rest commits."""
+        generations = [(record["key"], record["value"]) for record in history().records]
+        for number in range(records):
+            for partition in range(3):
+                key, value = generations[number // 4 % 2] if number % 4 == 0 else (COMMIT, b"")
+                assert isinstance(key, bytes)
+                self._producer.produce(self.name, value, key, partition=partition)  # type: ignore[arg-type]
+                if key != COMMIT:
+                    self.written.append((partition, key, value))  # type: ignore[arg-type]
+        assert self._producer.flush(HANG_S) == 0
+
+    def run(self, **options: object) -> ArchiveResult:
+        seen: list[ArchiveProgress] = []
+        return run_archive(
+            replace(self.options, **options),  # type: ignore[arg-type]
+            seen.append,
+            lambda _: None,
+            threading.Event(),
+        )
+
+    def archived(self) -> list[tuple[int, bytes, bytes | None]]:
+        rows = pq.read_table(self.archive / "raw").to_pylist()
+        rows.sort(key=lambda row: (row["partition"], row["offset"]))
+        return [(row["partition"], row["key"], row["value"]) for row in rows]
+
+    def expected(self) -> list[tuple[int, bytes, bytes | None]]:
+        return sorted(self.written, key=lambda row: row[0])

@@ -1,0 +1,144 @@
+"""A topic that is deleted, cut or badly timed under its archive: losses are told, and nothing is mixed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from compat_tests.support.kafka_cluster import KafkaCluster
+from kafka_assignors_spark.archive import ArchiveError, ArchiveProgress, run_archive
+from kafka_assignors_spark.job import run_replay
+from kafka_assignors_spark.options import ReplayOptions
+from spark_validation.tests.archived_topic import ArchivedTopic
+
+DAY_MS = 86_400_000
+YEAR_10000_MS = 253_402_300_800_000
+BEFORE_YEAR_1_MS = -62_135_596_800_001
+LEAST, MOST = -(2**63) + 1, 2**63 - 1
+
+
+def test_a_topic_that_is_made_anew_while_it_is_archived_ends_the_archiver(topic: ArchivedTopic) -> None:
+    anew = threading.Event()
+
+    def on_progress(step: ArchiveProgress) -> None:
+        if step.counts.records == 3 and not anew.is_set():
+            anew.set()
+            topic.kafka.delete_topic(topic.name)
+            topic.create()
+            topic.write(16)
+
+    topic.write(4)
+    before = topic.expected()
+    options = replace(topic.options, once=False, interval_seconds=0.1)
+    with pytest.raises(ArchiveError, match=r"created anew since .*; this one stays readable"):
+        run_archive(options, on_progress, lambda _: None, threading.Event())
+    assert topic.archived() == before
+
+
+def test_records_deleted_before_they_are_archived_are_named_and_the_others_archived(
+    topic: ArchivedTopic,
+) -> None:
+    topic.write(8)
+    # Below the archived offset: nothing is lost.
+    topic.run()
+    topic.delete_records(1, before=4)
+    # Above it, over more than one batch.
+    topic.write(40)
+    topic.delete_records(2, before=40)
+    found = topic.run()
+    assert [warning for warning in found.warnings if "the log begins at" in warning] == [
+        f"{topic.name}[2]: the log begins at offset 40, and the archive ended at 8: 32 offsets were deleted "
+        "before they were archived; run the archiver without --once, or more often than records are deleted"
+    ]
+    assert (found.counts.missing, found.complete) == (32, True)
+    assert found.batches > 2
+    kept = [row for row in topic.expected() if row[0] != 2]
+    second = [row for row in topic.expected() if row[0] == 2]
+    assert topic.archived() == kept + second[:2] + second[10:]
+
+
+@pytest.fixture(scope="module")
+def own_kafka() -> Iterator[KafkaCluster]:
+    with KafkaCluster() as cluster:
+        yield cluster
+
+
+@pytest.mark.exhaustive
+class TestTruncatedLog:
+    """One broker of our own, which loses the log of a partition."""
+
+    @pytest.fixture
+    def lost(self, spark: SparkSession, own_kafka: KafkaCluster, tmp_path: Path) -> ArchivedTopic:
+        topic = ArchivedTopic(own_kafka, tmp_path / "archive")
+        topic.write(8)
+        topic.run()
+        own_kafka.lose_log(1, topic.name, 2)
+        return topic
+
+    def test_a_log_that_is_shorter_than_its_archive_ends_the_archiver(self, lost: ArchivedTopic) -> None:
+        before = lost.expected()
+        lost.write(4)
+        message = (
+            rf"{lost.name}\[2\]: the log ends at offset 4, and .* has it up to 8: the log was truncated "
+            r".* begin another archive; this one stays readable"
+        )
+        for once in (True, False):
+            with pytest.raises(ArchiveError, match=message):
+                lost.run(once=once)
+        assert lost.archived() == before
+
+    def test_a_log_that_has_grown_again_is_not_taken_for_the_old_one(self, lost: ArchivedTopic) -> None:
+        before = lost.expected()
+        lost.write(12)
+        message = rf"{lost.name}\[2\]: the records before offset 8 are no longer those that were read"
+        with pytest.raises(ArchiveError, match=message):
+            lost.run()
+        assert lost.archived() == before
+
+    def test_a_broker_that_was_restarted_with_its_log_is_no_loss(
+        self, spark: SparkSession, own_kafka: KafkaCluster, tmp_path: Path
+    ) -> None:
+        topic = ArchivedTopic(own_kafka, tmp_path / "archive")
+        for _ in range(2):
+            topic.write(8)
+            topic.run()
+            own_kafka.restart(1)
+        assert topic.run().complete
+        assert topic.archived() == topic.expected()
+
+
+@pytest.mark.parametrize(
+    ("stamps_ms", "dates"),
+    [
+        ([1, 5 * DAY_MS], {"1970-01-01", "1970-01-06"}),
+        ([20_000 * DAY_MS, 10_000 * DAY_MS], {"2024-10-04", "1997-05-19"}),
+        ([-DAY_MS, -2], {"1969-12-31"}),
+        ([YEAR_10000_MS - 1, YEAR_10000_MS], {"9999-12-31"}),
+        ([BEFORE_YEAR_1_MS, LEAST], {"0001-01-01"}),
+        ([MOST, LEAST, MOST, 1], {"9999-12-31", "0001-01-01", "1970-01-01"}),
+    ],
+    ids=["1970", "back", "before 1970", "9999", "before year 1", "to and fro"],
+)
+def test_every_time_that_a_producer_may_give_is_archived_and_replayed(
+    topic: ArchivedTopic, stamps_ms: list[int], dates: set[str]
+) -> None:
+    topic.write_history(stamps_ms)
+    found = topic.run()
+    assert (found.complete, found.counts.records) == (True, len(stamps_ms))
+    assert {file.parent.name for file in topic.archive.glob("raw/*/*.parquet")} == {
+        f"date={d}" for d in dates
+    }
+    rows = pq.read_table(topic.archive / "raw").to_pylist()
+    assert sorted(row["offset"] for row in rows) == list(range(len(stamps_ms)))
+    for source in (
+        {"path": str(topic.archive)},
+        {"bootstrap_servers": topic.kafka.bootstrap, "topic": topic.name},
+    ):
+        options = ReplayOptions(strategies=("range",), **source)  # type: ignore[arg-type]
+        assert run_replay(options, lambda _: None).history.records == len(stamps_ms)

@@ -1,0 +1,192 @@
+"""Parquet of any origin as a history: the rows are right, or one line names the file and the column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from kafka_assignors_spark.job import run_replay
+from kafka_assignors_spark.jobs import history, metrics
+from kafka_assignors_spark.jobs.read import catalogue_of, recorded_records
+from kafka_assignors_spark.options import ReplayError, ReplayOptions
+from kafka_assignors_spark.result import ReplayResult
+from kafka_assignors_spark.timestamps import LAST_MICROS, from_micros
+from spark_validation.tests.groups import RAW_SCHEMA, START, TOPICS_SCHEMA, Log, member, write_history
+
+ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]}
+
+
+def table(change: Callable[[list[dict[str, Any]]], object] = lambda rows: None) -> pa.Table:
+    """Three generations of a group, with rows that `change` has changed."""
+    log = Log()
+    log.generation("g", 1, member("a", gets=ALL))
+    log.generation("g", 2, member("a", gets=LOW), member("b", gets=HIGH))
+    log.generation("g", 3, member("a", gets=ALL))
+    rows: list[dict[str, Any]] = [dict(row) for row in log.records]
+    change(rows)
+    return pa.Table.from_pylist(rows, RAW_SCHEMA)
+
+
+def with_column(name: str, values: Any, kind: Any = None) -> pa.Table:
+    whole = table()
+    array = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values, kind)
+    return whole.set_column(whole.schema.names.index(name), name, array)
+
+
+def retyped(name: str, kind: Any) -> pa.Table:
+    return with_column(name, table()[name].cast(kind))
+
+
+def replay(folder: Path, raw: pa.Table) -> ReplayResult:
+    pq.write_table(raw, folder / "raw.parquet")
+    return run_replay(
+        ReplayOptions(path=str(folder), strategies=("sticky",), sample_groups=1), lambda _: None
+    )
+
+
+SAME: dict[str, pa.Table] = {
+    "64-bit partitions": retyped("partition", pa.int64()),
+    "32-bit offsets": retyped("offset", pa.int32()),
+    "milliseconds": retyped("timestamp", pa.timestamp("ms", "UTC")),
+    "another zone": retyped("timestamp", pa.timestamp("us", "Asia/Kathmandu")),
+    "large binaries": retyped("key", pa.large_binary()),
+    "other columns": table().append_column("headers", pa.array([[{"a": 1}]] * 3)),
+    "an empty cluster": table().append_column("cluster_id", pa.nulls(3, pa.string())),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_equal_values_of_other_types_are_the_same_records(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    def read(raw: pa.Table, folder: str) -> list[str]:
+        (tmp_path / folder).mkdir()
+        pq.write_table(raw, tmp_path / folder / "raw.parquet")
+        return sorted(map(str, recorded_records(spark, str(tmp_path / folder)).collect()))
+
+    assert read(SAME[name], "other") == read(table(), "plain")
+
+
+REFUSED: dict[str, tuple[pa.Table, str]] = {
+    "a text key": (with_column("key", ["x"] * 3), "column key has type string, and should have binary"),
+    "a text value": (with_column("value", ["x"] * 3), "column value has type string, and should have binary"),
+    "numbers for times": (
+        with_column("timestamp", [1, 2, 3], pa.int64()),
+        "column timestamp has type bigint, and should have timestamp",
+    ),
+    "nanoseconds": (retyped("timestamp", pa.timestamp("ns", "UTC")), "timestamp"),
+    "a text for times": (with_column("timestamp", ["x"] * 3), "column timestamp has type string"),
+    "dates": (retyped("timestamp", pa.date32()), "column timestamp has type date"),
+    "a text partition": (with_column("partition", ["0"] * 3), "column partition has type string"),
+    "fractions for offsets": (with_column("offset", [0.0, 1.0, 2.0]), "column offset has type double"),
+    "no values": (table().drop_columns(["value"]), "column value is missing"),
+    "other columns alone": (
+        pa.table({"x": [1]}),
+        "column partition, offset, timestamp, key, value is missing",
+    ),
+    "a cluster that is a map": (
+        table().append_column("cluster_id", pa.array([[("a", 1)]] * 3, pa.map_(pa.string(), pa.int32()))),
+        "column cluster_id has type map<string,int>",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_columns_of_other_types_are_refused_by_name(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    raw, said = REFUSED[name]
+    pq.write_table(raw, tmp_path / "raw.parquet")
+    with pytest.raises(ReplayError) as error:
+        recorded_records(spark, str(tmp_path))
+    assert said in str(error.value)
+    assert f"{tmp_path}/raw.parquet: " in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "kind"),
+    [
+        ("partition", [0, -1, 0], pa.int32()),
+        ("partition", [0, None, 0], pa.int32()),
+        ("partition", [0, 2**40, 0], pa.int64()),
+        ("offset", [0, -1, 2], pa.int64()),
+        ("offset", [0, None, 2], pa.int64()),
+        ("timestamp", [0, None, 2], pa.timestamp("us", "UTC")),
+    ],
+)
+def test_a_record_without_a_place_is_refused(tmp_path: Path, column: str, values: Any, kind: Any) -> None:
+    with pytest.raises(
+        ReplayError, match=f"column {column} is null, negative or too large in 1 records; give"
+    ):
+        replay(tmp_path, with_column(column, values, kind))
+
+
+def test_a_time_beyond_the_year_9999_is_the_end_of_that_year(tmp_path: Path) -> None:
+    forged = pa.array([0, -(2**62), 2**62], pa.int64()).cast(pa.timestamp("us", "UTC"))
+    result = replay(tmp_path, with_column("timestamp", forged))
+    (group,) = result.groups
+    assert (group.rebalances, group.replayed_rebalances, group.clock_jumps) == (3, 3, 1)
+    assert group.last_timestamp == from_micros(LAST_MICROS) == datetime.max.replace(tzinfo=timezone.utc)
+
+
+def test_values_of_many_mebibytes_are_read_or_named(spark: SparkSession, tmp_path: Path) -> None:
+    def grow(rows: list[dict[str, Any]]) -> None:
+        rows[1]["value"] += bytes(32 << 20)
+        rows.append({**rows[0], "offset": 3, "value": bytes(32 << 20)})
+        rows.append({**rows[0], "offset": 4, "key": b"\0\2" + bytes(8 << 20)})
+        rows.append({**rows[0], "offset": 5, "key": b"\xff" * (8 << 20)})
+
+    pq.write_table(table(grow), tmp_path / "raw.parquet")
+    events = history.decode(history.unique(recorded_records(spark, str(tmp_path)))).cache()
+    counts = metrics.record_counts(events).collect()[0]
+    assert (counts["records"], counts["generations"], counts["undecodable"]) == (6, 3, 1)
+    assert counts["other_records"] == 1
+
+
+@pytest.mark.parametrize("damage", ["text", "cut", "text beside"])
+def test_a_file_that_is_not_parquet_is_named(tmp_path: Path, damage: str) -> None:
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    pq.write_table(table(), raw / "a.parquet")
+    whole = (raw / "a.parquet").read_bytes()
+    name = "notes.txt" if damage == "text beside" else "a.parquet"
+    (raw / name).write_bytes(whole[: len(whole) // 2] if damage == "cut" else b"some text of a user")
+    with pytest.raises(ReplayError, match=f"{raw}/{name}"):
+        run_replay(ReplayOptions(path=str(tmp_path), strategies=("sticky",)), lambda _: None)
+
+
+def test_a_folder_or_file_without_anything_says_what_to_give(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "raw.parquet").touch()
+    (tmp_path / "topics.parquet").mkdir()
+    for path in (tmp_path, tmp_path / "topics.parquet", tmp_path / "raw.parquet"):
+        with pytest.raises(ReplayError, match="there is no Parquet here; give a history directory"):
+            recorded_records(spark, str(path))
+
+
+TOPIC = {"topic": "orders", "topic_id": None, "from": START, "partitions": 4, "replica_racks": None}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"topic": None}, "column topic is null in a row"),
+        ({"partitions": None}, "column partitions of topic 'orders' is null"),
+        ({"partitions": -4}, "topic 'orders' has a negative partition count"),
+        ({"partitions": 2**31 - 1}, "column partitions of topic 'orders' is 2147483647; give"),
+        ({"replica_racks": [["a"]]}, "topic 'orders' has 4 partitions but replica racks for 1"),
+    ],
+)
+def test_a_topic_that_no_cluster_has_is_refused(
+    spark: SparkSession, tmp_path: Path, change: dict[str, Any], said: str
+) -> None:
+    path = write_history(tmp_path, Log())
+    pq.write_table(pa.Table.from_pylist([{**TOPIC, **change}], TOPICS_SCHEMA), tmp_path / "topics.parquet")
+    with pytest.raises(ReplayError) as error:
+        catalogue_of(spark, ReplayOptions(path=path), ())
+    assert f"{path}/topics.parquet: {said}" in str(error.value)

@@ -1,0 +1,81 @@
+"""Archive and replay of the groups' own topic: groups with hostile ids, and one broker of three down."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from compat_tests.hostile.groups import GROUP_IDS, hostile_groups
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.kafka_cluster import KafkaCluster
+from kafka_assignors.protocol import GroupMetadataKey, decode_key
+from kafka_assignors_cli.app import run
+from tests.hostile_names import assert_harmless
+
+pytestmark = pytest.mark.exhaustive
+
+GROUPS = set(GROUP_IDS.values())
+
+
+@pytest.fixture(scope="module")
+def cluster(spark: SparkSession) -> Iterator[KafkaCluster]:
+    """Three brokers, of which the third has the only replica of a topic, and groups that are gone again."""
+    with KafkaCluster(brokers=3, settings={"group.max.session.timeout.ms": 120_000}) as cluster:
+        cluster.create_topic("orders", replicas=[[3], [1, 3]])
+        with hostile_groups(cluster.bootstrap, "orders"):
+            pass
+        yield cluster
+
+
+def archived_groups(archive: Path) -> set[str]:
+    keys = (decode_key(key) for key in pq.read_table(archive / "raw")["key"].to_pylist())
+    return {key.group for key in keys if isinstance(key, GroupMetadataKey)}
+
+
+def assert_replayed(report: Path) -> None:
+    groups = json.loads(report.read_text(encoding="utf-8"))["groups"]
+    assert {group["group"] for group in groups} == GROUPS
+
+
+def test_groups_with_hostile_ids_are_archived_and_replayed(
+    cluster: KafkaCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive, report = tmp_path / "archive", tmp_path / "report.json"
+    where = ["--bootstrap-server", cluster.bootstrap, "--timeout", "60"]
+    assert run(["archive", *where, "--to", str(archive), "--once"]) == 0
+    assert archived_groups(archive) == GROUPS
+    assert {entry.name for entry in tmp_path.iterdir()} == {"archive"}
+    assert {entry.name for entry in archive.iterdir()} == {"archive.json", "_archive", "raw", "topics"}
+    assert all(entry.name.startswith("date=20") for entry in (archive / "raw").iterdir())
+    for source in ([str(archive)], where):
+        assert run(["replay", *source, "--strategy", "range", "--json", str(report)]) == 0
+        assert_replayed(report)
+    said = capsys.readouterr()
+    assert_harmless(said.out + said.err)
+
+
+def test_with_one_broker_down_all_groups_are_archived_and_replayed(
+    cluster: KafkaCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive, report = tmp_path / "archive", tmp_path / "report.json"
+    where = ["--bootstrap-server", cluster.bootstrap, "--timeout", "60"]
+    cluster.kill(3)
+    deadline = time.monotonic() + HANG_S
+    for command in (
+        ["archive", *where, "--to", str(archive), "--once"],
+        ["replay", *where, "--strategy", "range", "--json", str(report)],
+    ):
+        # Until the other two brokers lead what the third led.
+        while (code := run(command)) != 0:
+            said = capsys.readouterr().err
+            assert code == 2
+            assert "Traceback" not in said
+            assert time.monotonic() < deadline, said
+    assert archived_groups(archive) == GROUPS
+    assert_replayed(report)

@@ -1,0 +1,168 @@
+"""By which criteria an assignment is the best, and in which order: one tuple for strategy, solver and proof.
+
+A strategy declares its criteria, the first of which matters most. The solver minimises by them, a certificate
+proves by them, `check` and `explain` read them. Balance comes first. After it come movement and racks, either
+in an order, so that no number of the lesser outweighs a single unit of the greater, or traded: one rack miss
+is worth so many moves (`traded`).
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+__all__ = [
+    "FEWEST_MOVES",
+    "MOST_IN_TRADE",
+    "MOVES_THEN_RACKS",
+    "RACKS_THEN_MOVES",
+    "AnyCriterion",
+    "Criteria",
+    "Criterion",
+    "InvalidTradeError",
+    "Trade",
+    "exact",
+    "follow_racks",
+    "named_criterion",
+    "require_criteria",
+    "traded",
+]
+
+MOST_IN_TRADE = 10_000
+"""The greatest numerator and denominator of a trade. Costs along a path of members stay far below 2^62."""
+
+_TRADE = re.compile(r"trade=([1-9][0-9]{0,4})(?:/([1-9][0-9]{0,4}))?")
+
+
+class InvalidTradeError(ValueError):
+    """The number of moves per rack miss is not usable: the message says which numbers are."""
+
+
+class Criterion(enum.Enum):
+    """A quantity that the best assignment has the least of."""
+
+    BALANCE = "balance"
+    """The sum of the squared loads, a load being the number of partitions of a member.
+
+    Where the strategy has a scale (`Strategy.balance_scale`) each square is divided by the capacity of the
+    member.
+    """
+
+    MOVEMENT = "movement"
+    """Partitions whose owner, by the judged claims, is in the group, and that go to another member."""
+
+    RACKS = "racks"
+    """Partitions consumed by a member in whose rack none of their replicas is (KIP-881).
+
+    A member without a rack matches every partition, and a partition without known racks every member.
+    """
+
+    def count(self, moves: int, misses: int) -> int:
+        """The value of the criterion for this many moves and rack misses."""
+        return {Criterion.MOVEMENT: moves, Criterion.RACKS: misses}.get(self, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Trade:
+    """A criterion made of two: rack misses and movement, of which `misses` weigh as much as `moves`.
+
+    So a miss counts `moves`, a move counts `misses`, and the sum is minimised. Both are positive and have no
+    common divisor. `value` is the text form, as `Criterion.value` is: `trade=3`, `trade=3/2`.
+    """
+
+    moves: int
+    misses: int
+
+    @property
+    def value(self) -> str:
+        return f"trade={Fraction(self.moves, self.misses)}"
+
+    def count(self, moves: int, misses: int) -> int:
+        """The value of the criterion for this many moves and rack misses."""
+        return self.misses * moves + self.moves * misses
+
+
+AnyCriterion = Criterion | Trade
+"""Every kind of criterion."""
+
+Criteria = tuple[AnyCriterion, ...]
+"""Criteria of a strategy, the one that matters most first."""
+
+FEWEST_MOVES: Criteria = (Criterion.BALANCE, Criterion.MOVEMENT)
+MOVES_THEN_RACKS: Criteria = (Criterion.BALANCE, Criterion.MOVEMENT, Criterion.RACKS)
+RACKS_THEN_MOVES: Criteria = (Criterion.BALANCE, Criterion.RACKS, Criterion.MOVEMENT)
+
+
+def traded(moves_per_miss: Fraction | float) -> Criteria:
+    """The criteria if, after balance, one rack miss is worth this many moves.
+
+    At 0, racks decide only between assignments that move as few; at infinity, movement decides only between
+    those with as few misses. Between the two their weighted sum is minimised, and of assignments with the
+    same sum the one that moves the fewest is better: a group at rest then has no equal, and stays at rest.
+
+    A float is taken as the decimal number that it is written as. Raises `InvalidTradeError` for anything but
+    a number from 0 on whose ratio has numbers up to `MOST_IN_TRADE`.
+    """
+    number = exact(moves_per_miss)
+    if number is None:
+        return RACKS_THEN_MOVES
+    if not number:
+        return MOVES_THEN_RACKS
+    trade = Trade(moves=number.numerator, misses=number.denominator)
+    return Criterion.BALANCE, trade, Criterion.MOVEMENT
+
+
+def follow_racks(criteria: Iterable[AnyCriterion]) -> bool:
+    """Whether members of a group at rest pass partitions on because replicas have moved.
+
+    A partition that moves saves one miss at most, so a miss has to count more than a move.
+    """
+    counts = [(each.count(0, 1), each.count(1, 0)) for each in criteria]
+    return [miss for miss, _ in counts] > [move for _, move in counts]
+
+
+def exact(moves_per_miss: Fraction | float) -> Fraction | None:
+    """The number as a fraction; None for infinity. Raises `InvalidTradeError`."""
+    if isinstance(moves_per_miss, bool) or not isinstance(moves_per_miss, (int, float, Fraction)):
+        raise InvalidTradeError(f"moves per rack miss are a number, not {moves_per_miss!r:.100}")
+    if isinstance(moves_per_miss, float) and math.isinf(moves_per_miss) and moves_per_miss > 0:
+        return None
+    if not moves_per_miss >= 0:
+        raise InvalidTradeError(f"moves per rack miss are 0 or more, not {moves_per_miss!r:.100}")
+    # 0.1 means a tenth, and not the binary fraction next to it.
+    number = Fraction(repr(moves_per_miss)) if isinstance(moves_per_miss, float) else Fraction(moves_per_miss)
+    if max(number.numerator, number.denominator) > MOST_IN_TRADE:
+        raise InvalidTradeError(
+            f"moves per rack miss are a ratio of numbers up to {MOST_IN_TRADE}, not {moves_per_miss!r:.100}: "
+            "for racks first, whatever moves, give infinity"
+        )
+    return number
+
+
+def named_criterion(name: object) -> AnyCriterion:
+    """The criterion of this text form: `balance`, `movement`, `racks`, or `trade=3/2`; else ValueError."""
+    if isinstance(name, str) and (match := _TRADE.fullmatch(name)):
+        moves_per_miss = Fraction(int(match[1]), int(match[2] or 1))
+        return Trade(moves=moves_per_miss.numerator, misses=moves_per_miss.denominator)
+    try:
+        return Criterion(name)
+    except ValueError:
+        known = ", ".join(criterion.value for criterion in Criterion)
+        raise ValueError(
+            f"{name!r:.100} is no criterion: they are {known}, and trade=3/2 or the like"
+        ) from None
+
+
+def require_criteria(criteria: Sequence[AnyCriterion]) -> Criteria:
+    """The criteria themselves; ValueError unless balance comes first and none comes twice."""
+    criteria = tuple(criteria)
+    if criteria[:1] != (Criterion.BALANCE,) or len(set(criteria)) < len(criteria):
+        named = ", ".join(criterion.value for criterion in criteria)
+        raise ValueError(
+            f"criteria must begin with balance and name each other one once at most, not: {named}"
+        )
+    return criteria

@@ -1,0 +1,196 @@
+"""`Strategy`: the base class of everything that can divide the partitions of a group.
+
+A strategy has a name and an `assign` method; every other method is a hook with a default. It is asked for the
+*target*: who should own what once the group has settled. `kafka_assignors.leader` withholds partitions that
+must first be revoked, and checks what a strategy returns before any member sees it.
+"""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kafka_assignors.criteria import Criteria, follow_racks
+from kafka_assignors.group import NO_GENERATION, Assignment, Group, TopicPartitions
+from kafka_assignors.scale import PLAIN, Scale
+
+__all__ = [
+    "BOTH_PROTOCOLS",
+    "Layer",
+    "Layered",
+    "MemberContext",
+    "RebalanceProtocol",
+    "Reduced",
+    "StandsFor",
+    "Strategy",
+]
+
+
+class RebalanceProtocol(enum.Enum):
+    """How partitions pass from one member to another: by the members (KIP-429) or by the broker (KIP-848)."""
+
+    EAGER = "eager"
+    """Every member revokes everything before it joins."""
+
+    COOPERATIVE = "cooperative"
+    """Members keep what they own while they join, and revoke only what moves."""
+
+    CONSUMER = "consumer"
+    """The broker assigns (KIP-848, `group.protocol=consumer`), and no client runs a strategy.
+
+    A change of the group is one epoch with one target, and no member joins again for it. Each member moves
+    towards the target by its heartbeats: it gives up what the broker takes from it, and gets a partition as
+    soon as the earlier owner has given it up. Partitions that stay are not revoked, and there is no second
+    round.
+    """
+
+
+BOTH_PROTOCOLS = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
+"""Both protocols of clients, the preferred one first: a rolling restart can change a group over (KIP-429)."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberContext:
+    """What a member knows about itself before it joins: the input of `Strategy.member_data`.
+
+    `owned` are the partitions it owns, or owned before an eager rebalance took them; `generation` is the
+    generation in which it owned them, -1 for a newcomer.
+    """
+
+    topics: frozenset[str]
+    owned: TopicPartitions = field(default_factory=dict)
+    generation: int = NO_GENERATION
+    instance_id: str | None = None
+    rack: str | None = None
+
+
+StandsFor = Mapping[str, Sequence[tuple[tuple[str, int], ...]]]
+"""For each topic of a strategy's making, what each of its partitions stands for in the group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """A group that a strategy assigns in the place of the real one, and its assignment.
+
+    `group` is the real group under the strategy's rules about who may have what; some of its topics are made
+    by the strategy, and an assignment of it stands for one of the real group. `assignment` is the best one by
+    `criteria`, with loads measured on `scale`. `kept` names the rules. `stands_for` gives, for each topic
+    that the strategy made, the partitions of the real group that each of its partitions stands for, as
+    (topic, partition); None if the strategy does not say. `plain_scale` is `scale` without the small
+    preferences by which rules decide between members of equal balance; None if there are none.
+    """
+
+    group: Group
+    assignment: Assignment
+    criteria: Criteria
+    scale: Scale
+    kept: tuple[str, ...]
+    stands_for: StandsFor | None = None
+    plain_scale: Scale | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """Partitions that a strategy balances by themselves, on top of the layers before.
+
+    `name` describes them to a reader. `assignment` has these partitions alone. `scale.already` has what the
+    layers before this one gave to each member.
+    """
+
+    name: str | None
+    assignment: Assignment
+    scale: Scale
+
+
+@dataclass(frozen=True, slots=True)
+class Layered:
+    """The parts of a group that a strategy balances one after the other.
+
+    `group`, `kept` and `stands_for` are as in `Reduced`. The assignments of the `layers`, in their order,
+    make up one of `group`. Each is the best by `criteria`, given those before.
+    """
+
+    group: Group
+    layers: tuple[Layer, ...]
+    criteria: Criteria
+    kept: tuple[str, ...]
+    stands_for: StandsFor | None = None
+
+
+class Strategy(ABC):
+    """A way to divide partitions among the members of a group.
+
+    A strategy of your own derives from this class, sets `name`, and defines `assign`. `assign` depends on its
+    argument alone: no clock, no randomness, no memory of earlier calls, no order of members or topics. Two
+    leaders that disagree move partitions back and forth.
+
+    Attributes:
+        name: the name that members vote on. All members that share a name must understand each other's
+            bytes, so a strategy of your own takes a name of its own.
+        version: the version of its subscription format.
+        protocols: the protocols it can run under, the preferred one first. A strategy with `CONSUMER` stands
+            for an assignor of the broker and has no other protocol; every client refuses it.
+        criteria: what its assignments are the best by, balance first; None if it does not promise that. A
+            promise is checked: `assign --certify` proves each assignment, or shows a better one.
+    """
+
+    __slots__ = ()
+
+    name: str
+    version: int = 0
+    protocols: tuple[RebalanceProtocol, ...] = BOTH_PROTOCOLS
+    criteria: Criteria | None = None
+
+    @abstractmethod
+    def assign(self, group: Group) -> Assignment:
+        """The target for the group: every partition of every topic that a member subscribes to.
+
+        `group.claims` are the judged claims of the members: who owned what.
+        """
+
+    def member_data(self, member: MemberContext) -> bytes:
+        """At most 64 KiB that a member tells the leader about itself; they arrive as `Member.data`."""
+        return b""
+
+    def findings(self, group: Group) -> Sequence[str]:
+        """Sentences for the leader's log about a group: at most one for each member, which it names.
+
+        For example member data that do not decode, wishes that contradict each other, or settings that name
+        nothing of the group.
+        """
+        return ()
+
+    def follows_racks(self) -> bool:
+        """Whether the target changes when replicas move to other racks.
+
+        If so, the leader joins again when they move and a member has a rack. Otherwise the next rebalance is
+        soon enough.
+        """
+        return self.criteria is not None and follow_racks(self.criteria)
+
+    def balance_scale(self, group: Group) -> Scale:
+        """What the first of the `criteria`, balance, measures the loads of the group's members by."""
+        return PLAIN
+
+    def reduced_form(self, group: Group) -> Reduced | str | None:
+        """The group that the strategy assigns in the place of this one, with its best assignment.
+
+        None if the strategy assigns the group itself; a sentence that says why, if it reduces the group but
+        promises nothing. `assign --certify` proves the assignment of the reduced group, and shows both; that
+        the reduced group is the right one is not proved.
+        """
+        return None
+
+    def layered_form(self, group: Group) -> Layered | None:
+        """The parts of the group that the strategy balances one after the other; None if it has no parts.
+
+        `assign --explain` says for each part why its partitions moved.
+        """
+        return None
+
+    @property
+    def runs_on_broker(self) -> bool:
+        """Whether this stands for an assignor of the broker (KIP-848), which no client can run."""
+        return RebalanceProtocol.CONSUMER in self.protocols
