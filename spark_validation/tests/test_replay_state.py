@@ -109,9 +109,9 @@ def changed(change: Callable[[dict[str, Any]], object]) -> bytes:
         (changed(lambda state: state["shares"].insert(0, {"orders": ["0"]})), "shares: there is a str"),
         (changed(lambda state: state["shares"].insert(0, {"orders": [2**63]})), "a number of 64 bits"),
         (changed(lambda state: state["state"].pop()), "there are 1 values in place of 2"),
-        (changed(lambda state: state["state"].__setitem__(0, None)), "folder: there is a NoneType"),
-        (changed(lambda state: state["state"][0][1].__setitem__(2, True)), "folder.last.generation: "),
-        (changed(lambda state: state["state"][0][1].__setitem__(4, 10**18)), "folder.last.timestamp: "),
+        (changed(lambda state: state["state"].__setitem__(0, None)), "rebalances: there is a NoneType"),
+        (changed(lambda state: state["state"][0][1].__setitem__(2, True)), "rebalances.last.generation: "),
+        (changed(lambda state: state["state"][0][1].__setitem__(4, 10**18)), "rebalances.last.timestamp: "),
     ],
 )
 def test_a_text_that_is_no_state_is_refused(text: bytes, said: str) -> None:

@@ -150,19 +150,21 @@ def _read(hint: Any, value: Any, shares: list[TopicPartitions]) -> Any:
     if value is None and optional:
         return None
     if hint == TopicPartitions:
-        if not 0 <= _integer(value) < len(shares):
-            raise _MisfitError(f"there is no share {value}")
-        return shares[value]
-    if is_dataclass(hint) and isinstance(hint, type):
+        place = _integer(value)
+        if not 0 <= place < len(shares):
+            raise _MisfitError(f"there is no share {place}")
+        return shares[place]
+    if isinstance(hint, type) and is_dataclass(hint):
         return _read_dataclass(hint, _typed(list, value), shares)
     if generic in (dict, Mapping):
         return {name: _read(of[1], each, shares) for name, each in _typed(dict, value).items()}
     if generic is list:
         return [_read(of[0], each, shares) for each in _typed(list, value)]
     if generic is tuple:
-        if of[-1] is not Ellipsis and len(_typed(list, value)) != len(of):
-            raise _MisfitError(f"there are {len(value)} values in place of {len(of)}")
-        return tuple(_read(of[0], each, shares) for each in _typed(list, value))
+        values: list[Any] = _typed(list, value)
+        if of[-1] is not Ellipsis and len(values) != len(of):
+            raise _MisfitError(f"there are {len(values)} values in place of {len(of)}")
+        return tuple(_read(of[0], each, shares) for each in values)
     if hint is datetime:
         try:
             return from_micros(_integer(value))

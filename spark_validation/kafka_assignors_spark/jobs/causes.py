@@ -22,7 +22,7 @@ __all__ = ["causes_of", "churn_by_day", "churn_of"]
 def causes_of(steps: DataFrame, catalogue: Catalogue) -> DataFrame:
     """The causes of each generation in `history.steps`, as `schemas.CAUSES`."""
 
-    class Finder:
+    class CauseRows:
         """Spark makes one for every group, and hands it the group's generations in order."""
 
         def __init__(self) -> None:
@@ -34,7 +34,7 @@ def causes_of(steps: DataFrame, catalogue: Catalogue) -> DataFrame:
             yield (*place, [cause.value for cause in found])
 
     rows = steps.select("partition", *COLUMNS)
-    return apply_to_groups(rows, ("group",), ("partition", "offset"), Finder, CAUSES)
+    return apply_to_groups(rows, ("group",), ("partition", "offset"), CauseRows, CAUSES)
 
 
 def churn_by_day(causes: DataFrame) -> DataFrame:

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_assignors_spark.archive.directory import Directory
-from kafka_assignors_spark.jobs.replay import CHUNK
+from kafka_assignors_spark.jobs.replay import CHUNK, FILE
 from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, one_line
 from kafka_assignors_spark.options import RECORDED, ReplayError
 
@@ -86,7 +86,7 @@ class Checkpoint:
             self._folder.write(marker, json.dumps(sums))
         elif self._json(marker, _MOST_MORE) != sums:
             raise self._refused(name, "these are not the rows that were written")
-        return kept
+        return kept.withColumn(FILE, F.input_file_name())
 
     def _sums(self, name: str, kept: DataFrame) -> dict[str, int]:
         """The number of rows and a digest of them. The computation reads the whole slice, so it finds every

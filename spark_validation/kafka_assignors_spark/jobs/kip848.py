@@ -51,7 +51,7 @@ def fold(
     cache it.
     """
 
-    class Folder:
+    class Kip848Rows:
         """Spark makes one for every group, and hands it the group's records in order."""
 
         def __init__(self) -> None:
@@ -84,7 +84,7 @@ def fold(
     of_kip848 = F.broadcast(events.where(F.col("kind") == RecordKind.KIP848.value).select("group").distinct())
     classic = events.select(*_OF_EVENTS).join(of_kip848, "group", "left_anti")
     folded = apply_to_groups(
-        events.join(of_kip848, "group", "left_semi"), ("group",), ("partition", "offset"), Folder, FOLDED
+        events.join(of_kip848, "group", "left_semi"), ("group",), ("partition", "offset"), Kip848Rows, FOLDED
     )
     rows = classic.unionByName(keep(folded), allowMissingColumns=True)
     return rows.join(F.broadcast(_torn(events)), "group", "left").select(
@@ -145,7 +145,7 @@ def current(events: DataFrame, catalogue: Catalogue) -> DataFrame:
     """The progress of members of KIP-848 groups towards their target: one row for each record, as
     `schemas.CURRENT`."""
 
-    class Reader:
+    class CurrentRows:
         """Spark makes one per task, and hands it one record after the other."""
 
         def eval(self, row: Any) -> Iterator[tuple[Any, ...]]:
@@ -172,7 +172,7 @@ def current(events: DataFrame, catalogue: Catalogue) -> DataFrame:
     progress = events.where(
         (F.col("kind") == RecordKind.KIP848.value) & (F.substring("key", 1, 2) == F.lit(about))
     )
-    return apply_to_rows(progress, Reader, CURRENT)
+    return apply_to_rows(progress, CurrentRows, CURRENT)
 
 
 def _by_name(

@@ -28,7 +28,7 @@ from kafka_assignors_spark.jobs.per_group import apply_to_groups
 from kafka_assignors_spark.options import Mode
 from kafka_assignors_spark.schemas import REPLAYED
 
-__all__ = ["CHUNK", "ReplayPart", "parts_of", "replay", "replay_chunk", "without_states"]
+__all__ = ["CHUNK", "FILE", "ReplayPart", "parts_of", "replay", "replay_chunk", "without_states"]
 
 CHUNK = StructType([*REPLAYED.fields]).add("part", IntegerType()).add("state", BinaryType())
 """A row of `schemas.REPLAYED` with a null `state`; or only the state in which a group and part were left."""
@@ -37,6 +37,10 @@ _NO_ROW = (None,) * (len(REPLAYED.fields) - 1)
 
 
 _REMEDY = "remove the checkpoint and start again"
+
+
+FILE = "file"
+"""The column with the file of a state, in the rows of a store that keeps files: errors name it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,7 @@ def replay(
 
 def without_states(chunks: DataFrame) -> DataFrame:
     """The replayed rows, without the states."""
-    return chunks.where(F.col("state").isNull()).drop("part", "state")
+    return chunks.where(F.col("state").isNull()).drop("part", "state", FILE)
 
 
 def replay_chunk(
@@ -138,7 +142,7 @@ def replay_chunk(
             for replayed in self._replay.finish():
                 yield (*replayed.row(), self._part, None)
 
-    nothing = (F.lit(None).cast("binary").alias("state"), F.lit(None).cast("string").alias("file"))
+    nothing = (F.lit(None).cast("binary").alias("state"), F.lit(None).cast("string").alias(FILE))
     rows = chunks.select("partition", *COLUMNS, "part", "last", *nothing)
     if states is not None:
         # No record has a negative offset, so that a state comes first.
@@ -146,7 +150,7 @@ def replay_chunk(
             "group",
             "part",
             "state",
-            F.input_file_name().alias("file"),
+            (F.col(FILE) if FILE in states.columns else F.lit(None).cast("string")).alias(FILE),
             F.lit(-1).alias("partition"),
             F.lit(False).alias("last"),
         )
