@@ -246,15 +246,22 @@ class Scene(Play):
         options = {name: self.resolve(value) for name, value in call.options.items()}
 
         def make() -> Any:
+            looks_up = call.method == "commit_async" and self.consumer._coordinator.coordinator_unknown()
             attribute = getattr(self.consumer, call.method)
             returned = attribute(*arguments, **options) if callable(attribute) else attribute
-            return self._awaited(returned) if isinstance(returned, Future) else returned
+            return self._awaited(returned, looks_up=looks_up) if isinstance(returned, Future) else returned
 
         return self.outcome(make, only_type=call.only_type, here=here, ends=call.method in self.ending)
 
-    def _awaited(self, future: Any) -> str:
+    def _awaited(self, future: Any, *, looks_up: bool) -> str:
+        """The outcome of a commit. If it looks the coordinator up, its future is that of the lookup alone."""
+
+        def has_ended() -> bool:
+            completed = self.consumer._coordinator.completed_offset_commits
+            return bool(future.is_done and (future.exception or completed or not looks_up))
+
         deadline = time.monotonic() + self.stage.patience_s
-        while not future.is_done and time.monotonic() < deadline:
+        while not has_ended() and time.monotonic() < deadline:
             time.sleep(0.005)
         return self._said(future.exception or future.value) if future.is_done else "a future that waits"
 
