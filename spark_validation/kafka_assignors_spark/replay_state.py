@@ -89,12 +89,17 @@ def _shape(hint: Any) -> tuple[Any, Any, tuple[Any, ...], bool]:
     return hint, get_origin(hint), get_args(hint), optional
 
 
+def _has_fields(hint: Any) -> bool:
+    """Whether a type is a dataclass."""
+    return is_dataclass(hint)
+
+
 def _layout(kind: Any) -> dict[str, list[str]]:
     """The names of the fields of every dataclass in `kind`."""
     hint, _, of, _ = _shape(kind)
     within = of
     found = {}
-    if is_dataclass(hint) and isinstance(hint, type):
+    if _has_fields(hint):
         found[hint.__name__] = [name for name, _ in _hints(hint)]
         within = tuple(each for _, each in _hints(hint))
     for each in within:
@@ -119,7 +124,7 @@ class _Shares:
         hint, generic, of, _ = _shape(hint)
         if hint == TopicPartitions:
             return self._place(value)
-        if is_dataclass(hint) and isinstance(hint, type):
+        if _has_fields(hint):
             return [self.write(each, getattr(value, name)) for name, each in _hints(hint)]
         if generic in (dict, Mapping):
             return {name: self.write(of[1], each) for name, each in value.items()}
@@ -150,19 +155,21 @@ def _read(hint: Any, value: Any, shares: list[TopicPartitions]) -> Any:
     if value is None and optional:
         return None
     if hint == TopicPartitions:
-        if not 0 <= _integer(value) < len(shares):
-            raise _MisfitError(f"there is no share {value}")
-        return shares[value]
-    if is_dataclass(hint) and isinstance(hint, type):
+        place = _integer(value)
+        if not 0 <= place < len(shares):
+            raise _MisfitError(f"there is no share {place}")
+        return shares[place]
+    if _has_fields(hint):
         return _read_dataclass(hint, _typed(list, value), shares)
     if generic in (dict, Mapping):
         return {name: _read(of[1], each, shares) for name, each in _typed(dict, value).items()}
     if generic is list:
         return [_read(of[0], each, shares) for each in _typed(list, value)]
     if generic is tuple:
-        if of[-1] is not Ellipsis and len(_typed(list, value)) != len(of):
-            raise _MisfitError(f"there are {len(value)} values in place of {len(of)}")
-        return tuple(_read(of[0], each, shares) for each in _typed(list, value))
+        values = _typed(list, value)
+        if of[-1] is not Ellipsis and len(values) != len(of):
+            raise _MisfitError(f"there are {len(values)} values in place of {len(of)}")
+        return tuple(_read(of[0], each, shares) for each in values)
     if hint is datetime:
         try:
             return from_micros(_integer(value))
