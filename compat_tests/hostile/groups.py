@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from compat_tests.hostile.raw_member import RawMember
 from compat_tests.support.hang_limit import HANG_S
-from compat_tests.support.kafka_admin import Kafka
 from kafka_assignors.protocol import Subscription, encode_subscription
 from tests.hostile_names import NAMES
 
@@ -24,22 +23,17 @@ GROUP_IDS = {
 """By what is in them."""
 
 _SESSION_TIMEOUT_MS = 60_000
-_ENOUGH_FOR_EACH_PARTITION = 12
-"""Groups, of the groups' own topic."""
 
 
 @contextlib.contextmanager
-def hostile_groups(kafka: Kafka, topic: str) -> Iterator[None]:
+def hostile_groups(bootstrap: str, topic: str) -> Iterator[None]:
     """A group of one member for each of `GROUP_IDS`, which reads `topic`; all are stable in the block."""
-    for number in range(_ENOUGH_FOR_EACH_PARTITION):
-        # This waits until a broker coordinates the group, which on a young cluster takes a while.
-        kafka.delete_group(f"first-{number}")
     metadata = encode_subscription(Subscription(1, (topic,)))
     with contextlib.ExitStack() as stack:
         members = [
             stack.enter_context(
                 RawMember(
-                    kafka.bootstrap,
+                    bootstrap,
                     group,
                     metadata=metadata,
                     client_id=group,

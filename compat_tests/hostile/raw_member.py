@@ -31,11 +31,13 @@ _FIND_COORDINATOR, _JOIN_GROUP, _HEARTBEAT, _LEAVE_GROUP, _SYNC_GROUP = (
 )
 
 _COORDINATOR_NOT_AVAILABLE, _NOT_COORDINATOR, _COORDINATOR_LOADING = 15, 16, 14
+_COORDINATOR_ERRORS = _COORDINATOR_NOT_AVAILABLE, _NOT_COORDINATOR, _COORDINATOR_LOADING
 _ILLEGAL_GENERATION, _UNKNOWN_MEMBER, _REBALANCE_IN_PROGRESS = 22, 25, 27
 _MEMBER_ID_REQUIRED = 79
 
 _HEARTBEAT_INTERVAL_S = 0.2
 _COORDINATOR_ATTEMPTS = 100
+_COORDINATOR_PAUSE_S = 0.1
 _JOIN_ATTEMPTS = 50
 
 
@@ -198,18 +200,28 @@ class RawMember:
         raise self.error or TimeoutError(f"{self._client_id} was not assigned anything in {timeout_s:.0f} s")
 
     def _run(self) -> None:
-        try:
-            connection = self._coordinator()
-            with contextlib.closing(connection):
-                for _ in range(_JOIN_ATTEMPTS):
-                    if self._stop.is_set() or not self._join(connection):
-                        break
-                    self._stay(connection)
-                self._leave(connection)
-        except (OSError, RawMemberError) as error:
-            with self._changed:
-                self.error = error
-                self._changed.notify_all()
+        deadline = time.monotonic() + HANG_S
+        while True:
+            try:
+                self._live()
+                return
+            except (OSError, RawMemberError) as error:
+                # On a young cluster a broker may be named as coordinator before it is one.
+                again = isinstance(error, RawMemberError) and error.code in _COORDINATOR_ERRORS
+                if not again or self._stop.wait(_COORDINATOR_PAUSE_S) or time.monotonic() > deadline:
+                    with self._changed:
+                        self.error = error
+                        self._changed.notify_all()
+                    return
+
+    def _live(self) -> None:
+        connection = self._coordinator()
+        with contextlib.closing(connection):
+            for _ in range(_JOIN_ATTEMPTS):
+                if self._stop.is_set() or not self._join(connection):
+                    break
+                self._stay(connection)
+            self._leave(connection)
 
     def _coordinator(self) -> RawConnection:
         for _ in range(_COORDINATOR_ATTEMPTS):
@@ -220,9 +232,9 @@ class RawMember:
                 host, port = response.text(), response.int32()
             if code == 0:
                 return RawConnection(host or "", port, self._client_id)
-            if code not in (_COORDINATOR_NOT_AVAILABLE, _NOT_COORDINATOR, _COORDINATOR_LOADING):
+            if code not in _COORDINATOR_ERRORS:
                 raise RawMemberError("FindCoordinator", code)
-            time.sleep(0.1)
+            time.sleep(_COORDINATOR_PAUSE_S)
         raise RawMemberError("FindCoordinator", _COORDINATOR_NOT_AVAILABLE)
 
     def _join(self, connection: RawConnection) -> bool:

@@ -17,7 +17,7 @@ from tests.hostile_names import assert_harmless
 def bootstrap() -> Iterator[str]:
     with KafkaCluster(settings={"group.max.session.timeout.ms": 120_000}) as cluster:
         cluster.create_topic("orders", 3)
-        with hostile_groups(cluster, "orders"):
+        with hostile_groups(cluster.bootstrap, "orders"):
             yield cluster.bootstrap
 
 

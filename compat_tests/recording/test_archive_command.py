@@ -81,12 +81,12 @@ class Run:
 def secured() -> Iterator[SecuredCluster]:
     with SecuredCluster() as secured:
         make_offsets_topic(secured.cluster)
-        with OffsetsTraffic(secured.cluster.bootstrap, 3, seed=1) as traffic:
-            traffic.write(RECORDS)
-        secured.cluster.delete_group(GROUP)  # which waits until a broker coordinates the group
         metadata = encode_subscription(Subscription(1, ("orders",)))
         with RawMember(secured.cluster.bootstrap, GROUP, metadata=metadata, client_id="a") as member:
             member.wait_until_assigned(HANG_S)
+        # Only then: a broker does not load a partition with values that it cannot decode.
+        with OffsetsTraffic(secured.cluster.bootstrap, 3, seed=1) as traffic:
+            traffic.write(RECORDS)
         yield secured
 
 
