@@ -270,7 +270,7 @@ def _groups_not_found(listed: Sequence[str], found: Sequence[LiveGroup]) -> list
     if not missing:
         return []
     return [
-        f"{_counted(len(missing), 'group')} listed, and not found when described: {missing[0]!r}"
+        f"{counted(len(missing), 'group')} listed, and not found when described: {missing[0]!r}"
         f"{'' if len(missing) == 1 else ' and others'}; deleted meanwhile, or an id with a zero byte, where "
         "librdkafka cuts it"
     ]
