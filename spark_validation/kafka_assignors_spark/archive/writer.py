@@ -19,14 +19,13 @@ from pyspark.sql import functions as F
 from kafka_assignors_spark.archive.directory import STAGING, Directory
 from kafka_assignors_spark.archive.ledger import Ledger, LedgerEntry
 from kafka_assignors_spark.archive.result import ArchiveError
+from kafka_assignors_spark.jobs.metrics import day
 from kafka_assignors_spark.schemas import ARCHIVED
 from kafka_assignors_spark.source import RangeReport
 
 __all__ = ["RAW_FOLDER", "BatchWriter", "remove_files_of"]
 
 RAW_FOLDER = "raw"
-
-_MICROS_A_DAY = 86_400_000_000
 
 
 class BatchWriter:
@@ -92,11 +91,10 @@ class BatchWriter:
     def _records(self, rows: DataFrame) -> DataFrame:
         # In UTC, regardless of the session's time zone, and before 1970 too: a record without a timestamp has
         # -1 ms.
-        date = F.date_from_unix_date(F.floor(F.unix_micros("timestamp") / _MICROS_A_DAY).cast("int"))
         return (
             rows.where(F.col("report").isNull())
             .withColumn("cluster_id", F.lit(self._cluster_id))
-            .withColumn("date", date)
+            .withColumn("date", day())
             .select(*ARCHIVED.names)
             .repartition(1)
             .sortWithinPartitions("date", "partition", "offset")
