@@ -12,7 +12,9 @@ __all__ = ["SPARK_ERRORS", "is_late_worker", "one_line"]
 SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException, Py4JError)
 """Everything that a call into Spark raises: an error of Spark that PySpark knows, or any of the JVM."""
 
-_OURS = re.compile(r"SourceError: (.+)")
+_OURS = re.compile(r"(?:SourceError|BatchError): (.+)")
+"""What our code raises inside Spark's workers and callbacks comes back as text in an error of Spark."""
+
 _OF_PYTHON = re.compile(r"^[\w.]*(?:Error|Exception): .+", re.MULTILINE)
 _OF_JAVA = re.compile(r"^(?:Caused by|): (?:[\w.$]+: )?(.+)", re.MULTILINE)
 """Of a Java stack trace in an error of py4j: the exception itself, then each cause, the last one deepest."""
