@@ -9,9 +9,10 @@ again.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -20,12 +21,17 @@ from kafka_assignors_spark.archive.directory import STAGING, Directory
 from kafka_assignors_spark.archive.ledger import Ledger, LedgerEntry
 from kafka_assignors_spark.archive.result import ArchiveError
 from kafka_assignors_spark.jobs.metrics import day
+from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, is_late_worker, one_line
 from kafka_assignors_spark.schemas import ARCHIVED
 from kafka_assignors_spark.source import RangeReport
 
 __all__ = ["RAW_FOLDER", "BatchWriter", "remove_files_of"]
 
 RAW_FOLDER = "raw"
+
+
+class BatchError(RuntimeError):
+    """A batch cannot be written: one line that says where and why. A later attempt may succeed."""
 
 
 class BatchWriter:
@@ -68,9 +74,10 @@ class BatchWriter:
             entry = self._ledger.latest
             assert entry is not None  # an archive begins with one
             if _is_new(entry, reports):
-                if any(report.group_records for report in reports):
-                    self._write_files(rows, batch_name(entry.batches, reports))
-                self._ledger.append(entry.after(reports))
+                with _batch_errors(self._folder.path):
+                    if any(report.group_records for report in reports):
+                        self._write_files(rows, batch_name(entry.batches, reports))
+                    self._ledger.append(entry.after(reports))
                 self._on_written(reports)
         finally:
             rows.unpersist()
@@ -99,6 +106,20 @@ class BatchWriter:
             .repartition(1)
             .sortWithinPartitions("date", "partition", "offset")
         )
+
+
+@contextlib.contextmanager
+def _batch_errors(path: str) -> Iterator[None]:
+    """Put the cause into the text of an error: Spark passes on nothing else of an error in a callback."""
+    try:
+        yield
+    except SPARK_ERRORS as error:
+        if is_late_worker(error):
+            raise
+        raise BatchError(
+            f"{path}: a batch cannot be written: {one_line(error)}; what is archived stays, and the next "
+            "attempt goes on there"
+        ) from None
 
 
 def batch_name(number: int, reports: Iterable[RangeReport]) -> str:

@@ -18,7 +18,9 @@ JVM_ENDED = (
     "spark.executor.memory on a cluster) in the file of --spark-config"
 )
 
-_OURS = re.compile(r"(?:SourceError|StateError): (.+)")
+_OURS = re.compile(r"(?:SourceError|StateError|BatchError): (.+)")
+"""An error of ours in a worker or a callback of Spark comes back as text in an error of Spark."""
+
 _OF_PYTHON = re.compile(r"^[\w.]*(?:Error|Exception): .+", re.MULTILINE)
 _OF_JAVA = re.compile(r"^(?:Caused by|): (?:[\w.$]+: )?(.+)", re.MULTILINE)
 """Of a Java stack trace in an error of py4j: the exception itself, then each cause, the last one deepest."""
