@@ -27,7 +27,7 @@ GROUPS = set(GROUP_IDS.values())
 def cluster(spark: SparkSession) -> Iterator[KafkaCluster]:
     """Three brokers, of which the third has the only replica of a topic, and groups that are gone again."""
     with KafkaCluster(brokers=3, settings={"group.max.session.timeout.ms": 120_000}) as cluster:
-        cluster.create_topic("orders", replicas=[[3], [1, 3]])
+        cluster.create_topic("orders", replicas=[[3], [1]])
         with hostile_groups(cluster.bootstrap, "orders"):
             pass
         yield cluster
