@@ -255,7 +255,8 @@ class Cluster:
                 request_timeout=connection.timeout_s,
             )
             for asked, result in connection.gather(futures).items():
-                if hasattr(result, "offset"):
+                # The client answers with a negative offset for a partition whose leader has just gone.
+                if hasattr(result, "offset") and result.offset >= 0:
                     ends.setdefault(asked.topic, {})[asked.partition] = result.offset
             done += len(batch)
         return ends

@@ -103,7 +103,11 @@ class Planner:
             request_timeout=connection.timeout_s,
         )
         what = f"cannot read the offsets of topic {topic!r}"
-        return {
-            asked.partition: connection.result(what, future, f"Describe on Topic {topic!r}").offset
-            for asked, future in futures.items()
-        }
+        offsets: dict[int, int] = {}
+        for asked, future in futures.items():
+            offset = connection.result(what, future, f"Describe on Topic {topic!r}").offset
+            if offset < 0:
+                # The client's answer for a partition whose leader has just gone; it is no error to it.
+                raise SourceError(f"{what}: {topic}[{asked.partition}] has no leader that answers; try again")
+            offsets[asked.partition] = offset
+        return offsets
