@@ -18,7 +18,7 @@ from kafka_assignors.protocol import GroupMetadataKey, decode_key
 from kafka_assignors_cli.app import run
 from tests.hostile_names import assert_harmless
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = [pytest.mark.exhaustive, pytest.mark.slow]
 
 GROUPS = set(GROUP_IDS.values())
 
@@ -51,8 +51,10 @@ def test_groups_with_hostile_ids_are_archived_and_replayed(
     assert run(["archive", *where, "--to", str(archive), "--once"]) == 0
     assert archived_groups(archive) == GROUPS
     assert {entry.name for entry in tmp_path.iterdir()} == {"archive"}
-    assert {entry.name for entry in archive.iterdir()} == {"archive.json", "_archive", "raw", "topics"}
-    assert all(entry.name.startswith("date=20") for entry in (archive / "raw").iterdir())
+    # Hadoop adds hidden files of checksums.
+    entries = {entry.name for entry in archive.iterdir() if not entry.name.startswith(".")}
+    assert entries == {"archive.json", "_archive", "raw", "topics"}
+    assert {entry.name[:7] for entry in (archive / "raw").iterdir()} == {"date=20"}
     for source in ([str(archive)], where):
         assert run(["replay", *source, "--strategy", "range", "--json", str(report)]) == 0
         assert_replayed(report)
