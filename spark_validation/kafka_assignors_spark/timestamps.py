@@ -21,19 +21,15 @@ LAST_MICROS = (datetime.max.replace(microsecond=999_000, tzinfo=timezone.utc) - 
 
 
 def from_micros(micros: int) -> datetime:
-    """The time in UTC that is this many microseconds after 1970 began, within the years 1 to 9999."""
-    return _EPOCH + timedelta(microseconds=_bounded(micros))
+    """The time in UTC that many microseconds after 1970 began; OverflowError outside the years 1 to 9999."""
+    return _EPOCH + timedelta(microseconds=micros)
 
 
 def millis_to_micros(millis: int) -> int:
     """Convert a timestamp of Kafka, milliseconds since 1970, to microseconds within the years 1 to 9999."""
-    return _bounded(millis * 1000)
+    return min(max(millis * 1000, FIRST_MICROS), LAST_MICROS)
 
 
 def to_micros(instant: datetime) -> int:
     """The inverse of `from_micros`, for any aware time."""
     return (instant - _EPOCH) // _MICROSECOND
-
-
-def _bounded(micros: int) -> int:
-    return min(max(micros, FIRST_MICROS), LAST_MICROS)

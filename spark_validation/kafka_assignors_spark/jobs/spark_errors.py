@@ -25,6 +25,9 @@ _OF_PYTHON = re.compile(r"^[\w.]*(?:Error|Exception): .+", re.MULTILINE)
 _OF_JAVA = re.compile(r"^(?:Caused by|): (?:[\w.$]+: )?(.+)", re.MULTILINE)
 """Of a Java stack trace in an error of py4j: the exception itself, then each cause, the last one deepest."""
 
+_NO_ANSWER = re.compile(r"An error occurred while calling \S+")
+"""The whole text of py4j's error for a call that the JVM did not answer, because it ended."""
+
 _FILE = re.compile(r"Encountered error while reading file (\S+)\. ")
 
 
@@ -42,7 +45,7 @@ def one_line(error: Exception) -> str:
         text = str(error)
     except SPARK_ERRORS:  # The text of a Java exception is asked of the JVM.
         return JVM_ENDED
-    if isinstance(error, (Py4JNetworkError, ConnectionError)):
+    if isinstance(error, (Py4JNetworkError, ConnectionError)) or _NO_ANSWER.fullmatch(text):
         return JVM_ENDED
     cause = _cause(error, text)
     file = _FILE.search(text)
