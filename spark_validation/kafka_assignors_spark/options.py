@@ -9,10 +9,19 @@ from dataclasses import dataclass, field
 from kafka_assignors.pauses import PauseModel
 from kafka_assignors_spark.folds.faults import FaultRules
 
-__all__ = ["RECORDED", "Mode", "Progress", "ReplayError", "ReplayOptions"]
+__all__ = ["MANIFEST", "RAW_NAMES", "RECORDED", "TOPICS_NAMES", "WHOLE_GROUPS", "Mode", "Progress", "ReplayError", "ReplayOptions"]
 
 RECORDED = "recorded"
 """The strategy name that stands for what production did."""
+
+MANIFEST = "archive.json"
+"""The file that says whose records the directory of an archive holds."""
+
+RAW_NAMES, TOPICS_NAMES = ("raw", "raw.parquet"), ("topics", "topics.parquet")
+"""The names that the records, and the catalogue, may have in the directory of a history."""
+
+WHOLE_GROUPS = ("generations", "causes", "replayed", "faults")
+"""The tables of which a group has all its rows in one file or a few."""
 
 
 class ReplayError(Exception):

@@ -1,0 +1,151 @@
+"""What runs a replay: an engine brings records to `folds.group`, and carries away what comes of them.
+
+There are two. Spark takes a history of any size, on a cluster too; the local engine runs the same functions
+in this process and a few workers, with pyarrow alone. What they replay, and every figure, is the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from kafka_assignors_spark.folds.group import FoldWork, SortedRecord
+from kafka_assignors_spark.options import ReplayError, ReplayOptions
+from kafka_assignors_spark.result import TableFile
+
+__all__ = ["ENGINES", "LOCAL_BYTES", "Choice", "Engine", "Limits", "Survey", "choose_engine", "open_engine"]
+
+ENGINES = ("spark", "local")
+
+LOCAL_BYTES = 256 << 20
+"""The local engine is chosen for a history of at most so many bytes of Parquet on a disk of this machine."""
+
+OnTasks = Callable[[int, int], None]
+"""Is told how many tasks are done, and how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much is replayed at a time, in bytes of records: of one group, and of all of them."""
+
+    chunk_bytes: int = 64 << 20
+    slice_bytes: int = 512 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What has to be known of all records before one is folded; `folds.group.FoldWork` has the meaning of
+    `giants`, `torn` and `collided`. `digest` is equal for the same records in any order.
+
+    `misplaced` counts the records whose column of that name is null, negative or too large.
+    """
+
+    slices: int = 1
+    giants: Mapping[bytes | None, int] = field(default_factory=dict)
+    torn: frozenset[bytes | None] = frozenset()
+    collided: frozenset[tuple[int, int]] = frozenset()
+    misplaced: Mapping[str, int] = field(default_factory=dict)
+    digest: str = ""
+
+
+class Engine(Protocol):
+    """One replay on one history, in the order of these methods."""
+
+    def survey(self, limits: Limits) -> Survey:
+        """Look at all records once."""
+        ...
+
+    def named_topics(self) -> Iterable[str]:
+        """The topics that members subscribe to."""
+        ...
+
+    def catalogue_rows(self) -> tuple[str, list[dict[str, Any]]] | None:
+        """The path and the rows of the catalogue beside the records, times in microseconds, if there is one."""
+        ...
+
+    def begin(self, work: FoldWork, describes: Mapping[str, Any]) -> None:
+        """Take the work, of which a checkpoint `describes` all that a result depends on."""
+        ...
+
+    def run_slice(self, number: int, on_tasks: OnTasks) -> Iterator[tuple[str, bytes]]:
+        """Fold a slice of the records: the sums of groups, and the name of the place that has them."""
+        ...
+
+    def details(self, groups: Iterable[bytes]) -> dict[bytes, list[bytes]]:
+        """The details of these groups, in the order of their chunks."""
+        ...
+
+    def records_of(self, groups: Iterable[str]) -> list[SortedRecord]:
+        """The sorted records of a few groups."""
+        ...
+
+    def write_tables(self, folder: str) -> tuple[TableFile, ...]:
+        """Write the tables of all slices, and say which files hold the rows of which group."""
+        ...
+
+    def count_commits(self) -> int:
+        """How many records of the history are offset commits."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An engine, and why it is taken."""
+
+    name: str
+    why: str
+
+
+def choose_engine(options: ReplayOptions, wanted: str | None) -> Choice:
+    """The engine that the user wants, or else the one that fits the history."""
+    if wanted is not None:
+        return Choice(wanted, "as asked for")
+    if importlib.util.find_spec("pyspark") is None:
+        return Choice("local", "PySpark is not installed")
+    if options.master is not None or options.spark_config is not None:
+        return Choice("spark", "Spark's master or its properties are given")
+    if _has_session():
+        return Choice("spark", "this process has a Spark session")
+    if options.checkpoint is not None:
+        return Choice("spark", "a checkpoint is given")
+    if options.path is None:
+        return Choice("spark", "the history is that of a live cluster")
+    if "://" in options.path:
+        return Choice("spark", "the history is at a URL")
+    size = _bytes_of(Path(options.path))
+    mib, most = max(1, size >> 20), LOCAL_BYTES >> 20
+    if size <= LOCAL_BYTES:
+        return Choice("local", f"the history has {mib} MiB, and up to {most} MiB need no Spark")
+    return Choice("spark", f"the history has {mib} MiB, more than {most} MiB")
+
+
+def _has_session() -> bool:
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() is not None
+
+
+def _bytes_of(path: Path) -> int:
+    files = path.rglob("*.parquet") if path.is_dir() else (path,)
+    return sum(file.stat().st_size for file in files if file.is_file())
+
+
+@contextlib.contextmanager
+def open_engine(name: str, options: ReplayOptions, on_tasks: OnTasks) -> Iterator[Engine]:
+    """The engine of this name for the time of the block; `on_tasks` hears of the tasks that run."""
+    if name == "local":
+        from kafka_assignors_spark.local.engine import LocalEngine
+
+        with LocalEngine.opened(options) as local:
+            yield local
+    elif name == "spark":
+        from kafka_assignors_spark.jobs.engine import SparkEngine
+
+        with SparkEngine.opened(options, on_tasks) as spark:
+            yield spark
+    else:
+        raise ReplayError(f"there is no engine {name!r}: known are {', '.join(ENGINES)}")
