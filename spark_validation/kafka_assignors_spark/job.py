@@ -102,7 +102,7 @@ def run_replay(
         )
         phases.begin()
         opened.begin(work, _description(options, survey, catalogue, limits))
-        everything = _fold(opened, survey, phases)
+        everything = _fold(opened, survey, work, phases)
         undecodable = undecodable_of(everything)
         _require_records(opened, options, everything)
         _require_decodable(options, everything, undecodable)
@@ -133,19 +133,14 @@ def run_replay(
     return replace(result, seconds=time.monotonic() - started)
 
 
-def _fold(engine: Engine, survey: Survey, phases: _Phases) -> list[GroupSums]:
+def _fold(engine: Engine, survey: Survey, work: FoldWork, phases: _Phases) -> list[GroupSums]:
     """The sums of all groups, in their order, and before them of the records that name none."""
     by_group: dict[str | None, GroupSums] = {}
     nameless: list[GroupSums] = []
     for number in range(survey.slices):
         phases.detail(f"slice {number + 1} of {survey.slices}" if survey.slices > 1 else "")
         for place, text in engine.run_slice(number, phases.tasks):
-            try:
-                sums = read_state(GroupSums, text)
-            except StateError as error:
-                raise ReplayError(
-                    f"{place}: sums of a group do not read: {error}; remove the checkpoint and start again"
-                ) from None
+            sums = _read_sums(place, text, work)
             if sums.group is None:
                 nameless.append(sums)
             elif sums.group not in by_group:
@@ -155,6 +150,20 @@ def _fold(engine: Engine, survey: Survey, phases: _Phases) -> list[GroupSums]:
     # Of keys that name no group there may be several kinds, in no certain order.
     nameless.sort(key=lambda sums: sums.undecodable[:1])
     return [*nameless, *(sums for _, sums in sorted((name or "", sums) for name, sums in by_group.items()))]
+
+
+def _read_sums(place: str, text: bytes, work: FoldWork) -> GroupSums:
+    """The sums that a fold wrote; they may lie in a file that another program has changed."""
+    try:
+        sums = read_state(GroupSums, text)
+        names = {(mode.value, name) for mode in work.modes for name in (RECORDED, *work.strategies)}
+        if strange := sums.figures.keys() - names:
+            raise StateError(f"{' and '.join(min(strange))} are not of this replay")
+    except StateError as error:
+        raise ReplayError(
+            f"{place}: sums of a group do not read: {error}; remove the checkpoint and start again"
+        ) from None
+    return sums
 
 
 def _catalogue(engine: Engine, options: ReplayOptions) -> tuple[Catalogue, tuple[str, ...]]:
@@ -348,7 +357,10 @@ def _details(engine: Engine, groups: Sequence[str], most: int) -> Iterator[Detai
     names = {group.encode("utf-8", "surrogatepass"): group for group in groups}
     found = engine.details(names)
     for key, group in names.items():
-        yield read_detail(group, found.get(key, ()), most)
+        try:
+            yield read_detail(group, found.get(key, ()), most)
+        except StateError as error:
+            raise ReplayError(str(error)) from None
 
 
 def _timeline(

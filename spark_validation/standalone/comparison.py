@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.options import ReplayOptions
-from kafka_assignors_spark.result import TABLES
+from kafka_assignors_spark.schemas import TABLES
 from spark_validation.standalone.cluster import StandaloneCluster
 from spark_validation.standalone.wheel import bare_python, py_files
 

@@ -24,7 +24,8 @@ from kafka_assignors_spark.folds.faults import FaultKind
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.options import RECORDED, Mode, Progress, ReplayError, ReplayOptions
 from kafka_assignors_spark.policy import RuleOutcome, judge, read_policy, read_report
-from kafka_assignors_spark.result import TABLES, OwnershipSpan, ReplayResult, to_json
+from kafka_assignors_spark.result import OwnershipSpan, ReplayResult, to_json
+from kafka_assignors_spark.schemas import TABLES
 from kafka_assignors_spark.timestamps import from_micros
 from spark_validation.tests.groups import RAW_SCHEMA, START, Log, member, write_history
 

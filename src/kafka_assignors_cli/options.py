@@ -30,6 +30,7 @@ __all__ = [
     "ClusterAddress",
     "ClusterOptions",
     "CommandConfig",
+    "EngineName",
     "GroupIds",
     "JsonFile",
     "JsonOutput",
@@ -230,6 +231,17 @@ def require_admin_extra() -> Iterator[None]:
 
 _SPARK_EXTRA = {"pyspark", "pyarrow", "confluent_kafka", "plotly", "jinja2"}
 
+EngineName = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="spark|local",
+        help="What runs the replay. local needs neither Spark nor Java: this process and a few workers read a "
+        "history from a disk. Both give the same figures.",
+        show_default="local where PySpark is not installed or the history is small, otherwise spark",
+    ),
+]
+
 Master = Annotated[
     str | None,
     typer.Option(metavar="URL", help="Spark's master.", show_default="local[*]", rich_help_panel=_SPARK),
@@ -264,13 +276,15 @@ def spark_properties(file: Path | None) -> str | None:
 
 @contextlib.contextmanager
 def require_spark_extra(command: str) -> Iterator[None]:
-    """Turn a failed import of a package of the extra `spark` into `CannotRun`, which tells the remedy."""
+    """Turn a failed import of a package of the extra `spark` (or of `replay`, which is a part of it) into
+    `CannotRun`, which tells the remedy."""
     try:
         yield
     except ModuleNotFoundError as error:
         if _package(error) not in _SPARK_EXTRA:
             raise
-        raise CannotRun(f'{command} needs {error.name}: pip install "kafka-assignors[spark]"') from None
+        extra = "spark" if _package(error) in ("pyspark", "confluent_kafka") else "replay"
+        raise CannotRun(f'{command} needs {error.name}: pip install "kafka-assignors[cli,{extra}]"') from None
 
 
 def _package(error: ModuleNotFoundError) -> str:

@@ -11,6 +11,7 @@ import typer
 from kafka_assignors_cli.console import CannotRun, ExitCode, note
 from kafka_assignors_cli.files import parse_toml, read_document, read_file, require_writable, write_file
 from kafka_assignors_cli.options import (
+    EngineName,
     GroupIds,
     JsonFile,
     Master,
@@ -71,6 +72,7 @@ def validate(
     pause: PauseParameters = None,
     json_file: JsonFile = None,
     master: Master = None,
+    engine: EngineName = None,
 ) -> int:
     """Check the replay of a history against a policy: may this strategy go to production?"""
     # The modules of the replay are imported on demand: other commands start faster without them.
@@ -101,7 +103,7 @@ def validate(
             master=master,
             pauses=parse_parameters("--pause", pause, ReplayOptions().pauses),
         )
-        report = read_report(to_json(run_replay_with_progress(options, "validate")))
+        report = read_report(to_json(run_replay_with_progress(options, "validate", engine)))
     judgement = judge(rules, report)
     print_judgement(judgement, report)
     if json_file is not None:

@@ -59,6 +59,9 @@ STATE_PLACE = -1
 """The partition and offset of a row that has the state of a group: no record has a negative offset, so that a
 state comes first."""
 
+_MOST_DETAIL_BYTES = 256 << 20
+"""Of JSON: a compressed text may say that it is longer than the memory."""
+
 _REMEDY = "remove the checkpoint and start again"
 
 
@@ -356,11 +359,21 @@ class Detail:
 
 
 def read_detail(group: str, texts: Iterable[bytes], most: int) -> Detail:
-    """The details of a group from its parts and chunks, in order; `most` rows of each series at most."""
+    """The details of a group from its parts and chunks, in order; `most` rows of each series at most.
+
+    `StateError` if a text is none.
+    """
+    try:
+        return _read_detail(group, texts, most)
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError, zlib.error) as error:
+        raise StateError(f"the details of group {quoted(group)} do not read: {error}; {_REMEDY}") from None
+
+
+def _read_detail(group: str, texts: Iterable[bytes], most: int) -> Detail:
     rows: dict[tuple[str, str], list[tuple[Any, ...]]] = {}
     spans: list[OwnershipSpan] = []
     for text in texts:
-        timeline, owned = json.loads(zlib.decompress(text))
+        timeline, owned = json.loads(zlib.decompressobj().decompress(text, _MOST_DETAIL_BYTES))
         for mode, strategy, values in timeline:
             rows.setdefault((mode, strategy), []).extend(values)
         for *place, begin, end in owned:
