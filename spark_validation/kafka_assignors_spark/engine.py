@@ -64,7 +64,8 @@ class Engine(Protocol):
         ...
 
     def catalogue_rows(self) -> tuple[str, list[dict[str, Any]]] | None:
-        """The path and the rows of the catalogue beside the records, times in microseconds, if there is one."""
+        """The path and the rows of the catalogue beside the records, if there is one; times in
+        microseconds."""
         ...
 
     def begin(self, work: FoldWork, describes: Mapping[str, Any]) -> None:

@@ -6,10 +6,9 @@ tables that come back. Every error is a `ReplayError` of one line.
 
 from __future__ import annotations
 
-import contextlib
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -372,10 +371,7 @@ def _timeline(
     series = len(options.modes) * (1 + len(options.strategies))
     most = max(1, _TIMELINE_ROWS // max(1, series * len(plotted)))
     return tuple(
-        row
-        for detail in _details(engine, plotted, most)
-        for rows in detail.timeline.values()
-        for row in rows
+        row for detail in _details(engine, plotted, most) for rows in detail.timeline.values() for row in rows
     )
 
 

@@ -9,7 +9,17 @@ from dataclasses import dataclass, field
 from kafka_assignors.pauses import PauseModel
 from kafka_assignors_spark.folds.faults import FaultRules
 
-__all__ = ["MANIFEST", "RAW_NAMES", "RECORDED", "TOPICS_NAMES", "WHOLE_GROUPS", "Mode", "Progress", "ReplayError", "ReplayOptions"]
+__all__ = [
+    "MANIFEST",
+    "RAW_NAMES",
+    "RECORDED",
+    "TOPICS_NAMES",
+    "WHOLE_GROUPS",
+    "Mode",
+    "Progress",
+    "ReplayError",
+    "ReplayOptions",
+]
 
 RECORDED = "recorded"
 """The strategy name that stands for what production did."""

@@ -34,6 +34,7 @@ __all__ = [
     "to_json",
 ]
 
+
 @dataclass(frozen=True, slots=True)
 class UndecodableRecord:
     """A record of the topic that could not be read: its position, its group if that is known, and the

@@ -1,4 +1,4 @@
-"""The check of the machinery: what an engine's processes found of a few groups equals what this process finds.
+"""The check of the machinery: what an engine found of a few groups equals what this process finds.
 
 The check draws a few groups, has the engine collect their records, and folds them here, in one piece. Every
 difference is a defect, and an error.
@@ -51,7 +51,9 @@ def check_sample(
     here = replace(work, giants={}, tables=False)
     rows = 0
     for output in fold_groups(engine.records_of(groups), here):
-        assert output.sums is not None and output.detail is not None and output.group is not None
+        assert output.sums is not None
+        assert output.detail is not None
+        assert output.group is not None
         sums = read_state(GroupSums, output.sums)
         group = sums.group or ""
         most = sums.facts.replayable
@@ -95,7 +97,7 @@ def _compare(group: str, here: dict[tuple[str, ...], Any], there: dict[tuple[str
             if one.get(name) != other.get(name)
         )
     raise ReplayError(
-        f"the engine and this process replay group {group!r} differently, in {len(differing)} places; first "
-        f"in {', '.join(place)}: {what}. Do all processes have the same version of kafka-assignors and of the "
-        "strategies, and do these depend on nothing but the group?"
+        f"the engine and this process replay group {group!r} differently, in {len(differing)} places; the "
+        f"first is {', '.join(place)}: {what}. Do all processes have the same version of kafka-assignors "
+        "and of the strategies, and do these depend on nothing but the group?"
     )

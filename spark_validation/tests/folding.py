@@ -25,6 +25,7 @@ class Folded:
 
     tables: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {name: [] for name in TABLES})
     sums: dict[str | None, GroupSums] = field(default_factory=dict)
+    all_sums: list[GroupSums] = field(default_factory=list)  # those of records that name no group, too
 
     def rows(self, table: str, **wanted: object) -> list[dict[str, Any]]:
         """The rows with these values, in the order of offsets."""
@@ -84,6 +85,7 @@ def collect(outputs: Iterable[Output]) -> Folded:
         if output.sums is not None:
             sums = read_state(GroupSums, output.sums)
             found.sums[sums.group] = sums
+            found.all_sums.append(sums)
     return found
 
 

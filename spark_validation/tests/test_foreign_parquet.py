@@ -171,7 +171,7 @@ def test_values_of_many_mebibytes_are_read_or_named() -> None:
         rows.append({**rows[0], "offset": 5, "key": b"\0\2" + bytes(many)})
         rows.append({**rows[0], "offset": 6, "key": b"\xff" * many})
 
-    found = fold(table(grow).to_pylist()).sums.values()
+    found = fold(table(grow).to_pylist()).all_sums
     assert sum(sums.records.records for sums in found) == 7
     assert sum(sums.records.generations for sums in found) == 3
     assert sum(sums.records.other_records for sums in found) == 1
@@ -196,8 +196,8 @@ def test_a_file_that_does_not_read_is_named(engine: str, tmp_path: Path, damage:
     )
     if damage == "another type beside":
         pq.write_table(retyped("partition", pa.string()), raw / name)
+    options = ReplayOptions(path=str(tmp_path), strategies=("sticky",))
     with pytest.raises(ReplayError, match=f"{raw}/{name}"):
-        options = ReplayOptions(path=str(tmp_path), strategies=("sticky",))
         run_replay(options, lambda _: None, engine=engine)
 
 

@@ -74,11 +74,14 @@ def test_the_text_is_json_that_names_its_fields_and_has_equal_partitions_once() 
 
 def takes(text: bytes) -> bool:
     """Whether a replay takes a text for a state, and can go on from it without an error then."""
+    said = ""
     try:
         replay = new(text)
     except StateError as error:
-        assert "\n" not in str(error)
-        assert len(str(error)) < 300
+        said = str(error)
+    if said:
+        assert "\n" not in said
+        assert len(said) < 300
         return False
     rows(replay, *HISTORY[6:])
     list(replay.finish())

@@ -236,8 +236,8 @@ EngineName = Annotated[
     typer.Option(
         "--engine",
         metavar="spark|local",
-        help="What runs the replay. local needs neither Spark nor Java: this process and a few workers read a "
-        "history from a disk. Both give the same figures.",
+        help="What runs the replay. local needs neither Spark nor Java: this process and a few workers read "
+        "a history from a disk. Both give the same figures.",
         show_default="local where PySpark is not installed or the history is small, otherwise spark",
     ),
 ]

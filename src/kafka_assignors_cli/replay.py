@@ -170,9 +170,7 @@ def _modes(given: list[str] | None) -> tuple[Mode, ...]:
     return tuple(map(Mode, modes))
 
 
-def run_replay_with_progress(
-    options: ReplayOptions, command: str, engine: str | None = None
-) -> ReplayResult:
+def run_replay_with_progress(options: ReplayOptions, command: str, engine: str | None = None) -> ReplayResult:
     """Run a replay with progress on stderr. `command` is the command that the user ran, for errors."""
     with require_spark_extra(command):
         from kafka_assignors_spark.engine import ENGINES

@@ -39,7 +39,9 @@ class CatalogueLog:
         self._files = [name for name in folder.names(TOPICS_FOLDER) if name.endswith(".parquet")]
         self._known: dict[str, CatalogueEntry] = {}
         if self._files:
-            rows = with_micros(spark.read.schema(spark_schema(TOPICS)).parquet(folder.at(TOPICS_FOLDER))).collect()
+            rows = with_micros(
+                spark.read.schema(spark_schema(TOPICS)).parquet(folder.at(TOPICS_FOLDER))
+            ).collect()
             read = [CatalogueEntry.from_row(row.asDict()) for row in rows]
             for entry in sorted(read, key=lambda entry: (entry.since is not None, entry.since)):
                 self._known[entry.topic.name] = entry

@@ -153,7 +153,7 @@ class Output(NamedTuple):
 
 
 def fold_groups(records: Iterable[SortedRecord], work: FoldWork, chunk: int = 0) -> Iterator[Output]:
-    """Fold sorted records, group by group and part by part. `chunk` is the number of this chunk of each giant.
+    """Fold sorted records, group by group and part by part. `chunk` is the number of this chunk of giants.
 
     `StateError` if a state among them is none.
     """
@@ -250,12 +250,18 @@ class _GroupFold:
             for fault in self._state.faults.finish():
                 self._add_fault(fault)
             spans = [
-                (*(getattr(span, each.name) for each in fields(span)[:-2]), to_micros(span.begin), to_micros(span.end))
+                (
+                    *(getattr(span, each.name) for each in fields(span)[:-2]),
+                    to_micros(span.begin),
+                    to_micros(span.end),
+                )
                 for span in self._state.ownership.finish()
             ]
         for name, rows in self._state.daily.tables(self._state.sums.group).items():
             self._table(name, rows)
-        return Output(*self.key, None, write_state(self._state.sums), self._detail(spans), self._take_tables())
+        return Output(
+            *self.key, None, write_state(self._state.sums), self._detail(spans), self._take_tables()
+        )
 
     def _fold(self, record: Record) -> None:
         event = decode_record(record.key, record.value)
@@ -343,7 +349,9 @@ class _GroupFold:
 # What a report may draw of a group
 
 _OF_TIMELINE = [each.name for each in fields(TimelineRow)]
-_MEASURES = [name for name in _OF_TIMELINE if name not in ("group", "strategy", "mode", "timestamp", "second_round")]
+_MEASURES = [
+    name for name in _OF_TIMELINE if name not in ("group", "strategy", "mode", "timestamp", "second_round")
+]
 
 
 def _timeline_values(row: Replayed) -> tuple[Any, ...]:
@@ -392,7 +400,9 @@ def _read_detail(group: str, texts: Iterable[bytes], most: int) -> Detail:
 
     return Detail(
         {
-            (mode, strategy): [row(mode, strategy, each) for each in sorted(values, key=lambda each: each[0])[-most:]]
+            (mode, strategy): [
+                row(mode, strategy, each) for each in sorted(values, key=lambda each: each[0])[-most:]
+            ]
             for (mode, strategy), values in sorted(rows.items())
         },
         tuple(spans),

@@ -24,7 +24,12 @@ from typing import NamedTuple
 from kafka_assignors_spark.folds.generations import CLASSIC, CONSUMER, TORN, FoldedGeneration
 from kafka_assignors_spark.folds.kip848 import EpochFold
 from kafka_assignors_spark.folds.rebalances import Generation
-from kafka_assignors_spark.folds.records import CONSUMER_PROTOCOL_TYPE, DecodedRecord, MemberRecord, RecordKind
+from kafka_assignors_spark.folds.records import (
+    CONSUMER_PROTOCOL_TYPE,
+    DecodedRecord,
+    MemberRecord,
+    RecordKind,
+)
 from kafka_assignors_spark.timestamps import from_micros
 
 __all__ = ["CONFLICT", "LifeFold", "Record", "RecordedGeneration"]
@@ -116,7 +121,9 @@ class LifeFold:
         starts = previous is None or (not self.torn and (number < previous or not same_type))
         self.incarnation += starts
         same_life = not (starts or self.torn)
-        skipped = 0 if not same_life or previous is None else min(max(number - previous - 1, 0), _MOST_SKIPPED)
+        skipped = (
+            0 if not same_life or previous is None else min(max(number - previous - 1, 0), _MOST_SKIPPED)
+        )
         classic = type_ == CLASSIC
         generation = Generation(
             group=event.group or "",

@@ -79,7 +79,7 @@ class OwnershipFold:
         for place, member in now.items():
             if place not in self.held:
                 self.held[place] = _Held(member, record.timestamp, self.number)
-        while self.ended and self.ended[0].number <= self._first:
+        while self.ended and self.ended[0].number < self._first:
             self.ended.popleft()
 
     def finish(self) -> list[Span]:
@@ -88,6 +88,8 @@ class OwnershipFold:
             self._end(self.times[-1], {})
         spans = []
         for each in self.ended:
+            if each.number == self._first > each.held.number:
+                continue  # it ended where the records that count begin
             begin = self.times[0] if each.held.number < self._first else each.held.since
             # After a clock was set back, a span may end before it began.
             end = max(begin, each.end)

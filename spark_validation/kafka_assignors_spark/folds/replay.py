@@ -32,7 +32,7 @@ from kafka_assignors_spark.folds.rebalances import Generation, Rebalance, Rebala
 from kafka_assignors_spark.options import RECORDED, Mode
 from kafka_assignors_spark.timestamps import to_micros
 
-__all__ = ["GroupReplay", "Replayed", "ReplayState", "replay_group"]
+__all__ = ["GroupReplay", "ReplayState", "Replayed", "replay_group"]
 
 _DEFAULT_PAUSES = PauseModel()
 
@@ -175,9 +175,7 @@ class GroupReplay:
         if problem:
             if self._recorded:
                 yield from (row(RECORDED, mode, _Led(problem=problem)) for mode in self._modes)
-            self.state.own = dict.fromkeys(
-                self._strategies, _Prior(rebalance.recorded, rebalance.generation)
-            )
+            self.state.own = dict.fromkeys(self._strategies, _Prior(rebalance.recorded, rebalance.generation))
             return
         one_step = _OneStep(self, rebalance, view.topics)
         for mode in self._modes:
@@ -218,7 +216,9 @@ class GroupReplay:
             return _Led(problem=f"{type(error).__name__}: {error}")
         least = least_moved(group) if least is None else least
         quality = measure(group, settled)
-        return self._measured(group, prior, settled, quality, least, least_misses, rounds, consumptions(strategy))
+        return self._measured(
+            group, prior, settled, quality, least, least_misses, rounds, consumptions(strategy)
+        )
 
     def _measured(
         self,

@@ -83,7 +83,8 @@ def verdicts_of(groups: Iterable[GroupSums]) -> tuple[Verdict, ...]:
 def group_summary(sums: GroupSums) -> GroupSummary:
     """Of a group with at least one generation."""
     facts, judged = sums.facts, sums.judged
-    assert facts.first_timestamp is not None and facts.last_timestamp is not None
+    assert facts.first_timestamp is not None
+    assert facts.last_timestamp is not None
     not_replayed = dict(judged.not_replayed)
     if not judged.rebalances and facts.protocol_type not in (CONSUMER_PROTOCOL_TYPE, None, ""):
         reason = f"members of protocol type {facts.protocol_type!r} are no consumers"
@@ -174,9 +175,7 @@ def culprits_of(groups: Iterable[GroupSums]) -> tuple[Culprit, ...]:
                 *((name is not None, name or "") for name in item[0][1:]),
             ),
         )
-        found += (
-            _culprit(sums.group or "", *item) for item in ranked[:_MOST_CULPRITS]
-        )
+        found += (_culprit(sums.group or "", *item) for item in ranked[:_MOST_CULPRITS])
     return tuple(found)
 
 

@@ -27,7 +27,7 @@ from kafka_assignors_spark.folds.group import (
     in_order,
 )
 from kafka_assignors_spark.folds.records import topics_named
-from kafka_assignors_spark.jobs.arrow_frames import apply_to_batches, with_micros
+from kafka_assignors_spark.jobs.arrow_frames import apply_to_batches
 from kafka_assignors_spark.jobs.checkpoint import FILE, Checkpoint, InMemorySlices, SliceStore
 from kafka_assignors_spark.jobs.read import live_records, recorded_catalogue, recorded_records
 from kafka_assignors_spark.jobs.session import spark_session, task_progress
@@ -133,9 +133,7 @@ class SparkEngine:
         )
         return found.where("differ").select("partition", "offset")
 
-    def _chunks(
-        self, giants: Sequence[bytes], limits: Limits
-    ) -> dict[bytes | None, list[tuple[int, int]]]:
+    def _chunks(self, giants: Sequence[bytes], limits: Limits) -> dict[bytes | None, list[tuple[int, int]]]:
         """Where the chunks of each giant begin, but for the first."""
         if not giants:
             return {}
@@ -179,7 +177,9 @@ class SparkEngine:
         size = self._bytes // self._slices
         tasks = min(max(cores, size // _TASK_BYTES), _MOST_TASKS_A_CORE * cores)
         rows = self._slice(number).repartition(tasks, "g", "part").sortWithinPartitions(*_SORTED)
-        folded = apply_to_batches(rows, _fold_batches(self._work, number), OUTPUT if self._work.tables else OUTPUT_OF_SUMS)
+        folded = apply_to_batches(
+            rows, _fold_batches(self._work, number), OUTPUT if self._work.tables else OUTPUT_OF_SUMS
+        )
         kept = self._store.keep(number, folded)
         self._done.append(kept)
         for row in kept.where(F.col("sums").isNotNull()).select(FILE, "sums").collect():
@@ -343,12 +343,16 @@ def _batches_of(output: Output, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     found: list[tuple[int, dict[str, pa.Array]]] = []
     for name, rows in output.tables.items():
         batch = record_batch(rows, TABLES[name])
-        found.append((len(rows), {name: pa.StructArray.from_arrays(batch.columns, fields=list(TABLES[name]))}))
+        found.append(
+            (len(rows), {name: pa.StructArray.from_arrays(batch.columns, fields=list(TABLES[name]))})
+        )
     if output.state is not None or output.sums is not None:
         values = {"state": output.state, "sums": output.sums, "detail": output.detail}
         found.append((1, {name: pa.array([value], pa.binary()) for name, value in values.items()}))
     for rows, columns in found:
         columns["g"] = pa.array([output.group] * rows, pa.binary())
         columns["part"] = pa.array([output.part] * rows, pa.int32())
-        arrays = [columns[each.name] if each.name in columns else pa.nulls(rows, each.type) for each in schema]
+        arrays = [
+            columns[each.name] if each.name in columns else pa.nulls(rows, each.type) for each in schema
+        ]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)

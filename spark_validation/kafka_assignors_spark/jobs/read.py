@@ -30,6 +30,7 @@ from kafka_assignors_spark.timestamps import FIRST_MICROS, LAST_MICROS
 
 __all__ = ["live_records", "recorded_catalogue", "recorded_records"]
 
+
 def recorded_records(spark: SparkSession, path: str) -> DataFrame:
     """The raw records under `path`: a history directory, or Parquet itself. `ReplayError` if neither."""
     for name in RAW_NAMES:

@@ -9,7 +9,6 @@ import zlib
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import IO, Any
 
 from kafka_assignors_spark.engine import Limits, OnTasks, Survey
@@ -44,7 +43,11 @@ class LocalEngine:
             raise ReplayError("a checkpoint is kept by Spark: give --engine spark")
         self._options = options
         self._place, self._files = record_files(options.path)
-        self._wanted = None if options.groups is None else {name.encode("utf-8", "surrogatepass") for name in options.groups}
+        self._wanted = (
+            None
+            if options.groups is None
+            else {name.encode("utf-8", "surrogatepass") for name in options.groups}
+        )
         self._commits = 0
         self._slices = 1
         self._bounds: dict[bytes | None, list[Place]] = {}
@@ -133,9 +136,8 @@ class LocalEngine:
     def run_slice(self, number: int, on_tasks: OnTasks) -> Iterator[tuple[str, bytes]]:
         tasks = self._tasks(self._slice(number))
         on_tasks(0, len(tasks))
-        done = 0
-        for _, outputs in fold_tasks(self._work, tasks, number, os.cpu_count() or 1):
-            done += 1
+        folded = fold_tasks(self._work, tasks, number, os.cpu_count() or 1)
+        for done, (_, outputs) in enumerate(folded, start=1):
             on_tasks(done, len(tasks))
             for output in outputs:
                 self._keep(output)

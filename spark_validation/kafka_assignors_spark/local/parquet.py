@@ -87,9 +87,11 @@ def _files(place: Path) -> list[Path]:
     if place.is_file():
         return [place]
     found = (file for file in place.rglob("*") if file.is_file())
-    return sorted(
-        file for file in found if not any(part[0] in "._" for part in file.relative_to(place).parts)
-    ) if any(place.rglob("*.parquet")) else []
+    return (
+        sorted(file for file in found if not any(part[0] in "._" for part in file.relative_to(place).parts))
+        if any(place.rglob("*.parquet"))
+        else []
+    )
 
 
 def _opened(file: Path) -> pq.ParquetFile:
