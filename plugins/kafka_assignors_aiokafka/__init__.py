@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from kafka_assignors.releases import installed_release
+from kafka_assignors.client_versions import installed_release
 from kafka_assignors.strategies.capacity import Capacity
 from kafka_assignors.strategies.priority import Priority
 from kafka_assignors.strategies.rack_aware_sticky import RackAwareSticky

@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 import pytest
 
-from kafka_assignors.releases import installed_release
+from kafka_assignors.client_versions import installed_release
 
 
 def test_the_distribution_says_which_release_is_installed() -> None:
