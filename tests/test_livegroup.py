@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kafka_assignors.compare_strategies import compare_strategies
 from kafka_assignors.group import Topic
 from kafka_assignors.livegroup import LiveGroup, LiveMember, UnsettledGroupError, as_group
-from kafka_assignors.outlook import outlook
 from kafka_assignors.protocol import Subscription, encode_subscription
 from kafka_assignors.strategies import Range, Sticky
 
@@ -69,14 +69,16 @@ def test_lag_counts_partitions_with_a_commit_and_an_end() -> None:
     assert group().lag is None
 
 
-def test_the_outlook_measures_now_and_each_strategy() -> None:
-    found = outlook(as_group(group(member("a", 0, 1, 2, 3), member("b"))), [("s", Sticky()), ("r", Range())])
+def test_the_comparison_measures_now_and_each_strategy() -> None:
+    found = compare_strategies(
+        as_group(group(member("a", 0, 1, 2, 3), member("b"))), [("s", Sticky()), ("r", Range())]
+    )
     assert (found.now.max_load, found.now.min_load, found.now.moved) == (4, 0, 0)
     assert found.least_moved == 2
-    assert [prospect.strategy for prospect in found.prospects] == ["s", "r"]
-    for prospect in found.prospects:
-        assert prospect.quality is not None
-        assert prospect.quality.moved == 2
+    assert [result.strategy for result in found.results] == ["s", "r"]
+    for result in found.results:
+        assert result.quality is not None
+        assert result.quality.moved == 2
 
 
 def test_a_strategy_that_raises_has_a_problem_and_no_quality() -> None:
@@ -84,5 +86,5 @@ def test_a_strategy_that_raises_has_a_problem_and_no_quality() -> None:
         def assign(self, group: object) -> object:  # type: ignore[override]
             raise KeyError("orders")
 
-    (prospect,) = outlook(as_group(group(member("a", 0))), [("broken", Broken())]).prospects
-    assert (prospect.quality, prospect.problem) == (None, "KeyError: 'orders'")
+    (result,) = compare_strategies(as_group(group(member("a", 0))), [("broken", Broken())]).results
+    assert (result.quality, result.problem) == (None, "KeyError: 'orders'")

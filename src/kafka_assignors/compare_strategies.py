@@ -10,11 +10,11 @@ from kafka_assignors.leader import lead
 from kafka_assignors.quality import Quality, least_moved, measure
 from kafka_assignors.strategy import Strategy
 
-__all__ = ["Outlook", "Prospect", "outlook"]
+__all__ = ["StrategyComparison", "StrategyResult", "compare_strategies"]
 
 
 @dataclass(frozen=True, slots=True)
-class Prospect:
+class StrategyResult:
     """What a strategy would do: `quality` of its assignment, or the `problem` that it has instead."""
 
     strategy: str
@@ -23,7 +23,7 @@ class Prospect:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class StrategyComparison:
     """The group now, and under each strategy.
 
     `now` measures what the members own: no partition moved, and those without an owner are not counted.
@@ -32,18 +32,18 @@ class Outlook:
 
     now: Quality
     least_moved: int
-    prospects: tuple[Prospect, ...]
+    results: tuple[StrategyResult, ...]
 
 
-def outlook(group: Group, strategies: Iterable[tuple[str, Strategy]]) -> Outlook:
+def compare_strategies(group: Group, strategies: Iterable[tuple[str, Strategy]]) -> StrategyComparison:
     """What these strategies, by the names they were asked for, would do with `group` right now.
 
     A strategy may be anybody's code: one that raises, or breaks its contract, has a problem and no quality.
     """
-    return Outlook(
+    return StrategyComparison(
         now=measure(group, Assignment(_owned_now(group))),
         least_moved=least_moved(group),
-        prospects=tuple(_prospect(group, name, strategy) for name, strategy in strategies),
+        results=tuple(_result(group, name, strategy) for name, strategy in strategies),
     )
 
 
@@ -55,9 +55,9 @@ def _owned_now(group: Group) -> dict[str, dict[str, list[int]]]:
     }
 
 
-def _prospect(group: Group, name: str, strategy: Strategy) -> Prospect:
+def _result(group: Group, name: str, strategy: Strategy) -> StrategyResult:
     try:
         led = lead(strategy, group, strategy.protocols[0])
-        return Prospect(name, measure(group, led.target))
+        return StrategyResult(name, measure(group, led.target))
     except Exception as error:
-        return Prospect(name, None, f"{type(error).__name__}: {error}")
+        return StrategyResult(name, None, f"{type(error).__name__}: {error}")
