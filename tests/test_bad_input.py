@@ -16,12 +16,12 @@ import pytest
 
 from kafka_assignors.claims import NAMED_PARTITIONS
 from kafka_assignors.group import Group, InvalidGroupError, Member, Topic
+from kafka_assignors.group_json import group_to_json
 from kafka_assignors.joining import Answer, JoinedMember, answer, read_members
-from kafka_assignors.jsonform import group_to_json
 from kafka_assignors.leader import lead
 from kafka_assignors.protocol import Subscription, decode_assignment, encode_subscription
 from kafka_assignors.strategies import CooperativeSticky, Strategy, load_strategy
-from kafka_assignors.weighing import weigh
+from kafka_assignors.weights import weigh
 from kafka_assignors_cli import main
 
 STRATEGIES = [

@@ -18,7 +18,7 @@ from kafka_assignors.explain import moves_of
 from kafka_assignors.explain_reduced import explain_reduced
 from kafka_assignors.facts import Facts, facts_of
 from kafka_assignors.group import Assignment, Group, InvalidGroupError, Member, Topic
-from kafka_assignors.jsonform import assignment_to_json
+from kafka_assignors.group_json import assignment_to_json
 from kafka_assignors.leader import check_assignment, lead
 from kafka_assignors.protocol.facts import decode_facts, encode_facts
 from kafka_assignors.strategies import (

@@ -19,12 +19,13 @@ from types import FrameType
 from typing import Any, ClassVar, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
-from kafka_assignors import joining, weighing
+from kafka_assignors import joining
 from kafka_assignors.asking import ask_in_thread
 from kafka_assignors.group import Topic, TopicPartitions
 from kafka_assignors.joining import Joined, JoinedMember, LastAssignment
 from kafka_assignors.racks import must_follow_racks
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
+from kafka_assignors.weights import patience_s, require_source, weigh
 
 __all__ = ["Assignor", "caller_of", "require_cooperative", "require_eager"]
 
@@ -89,7 +90,7 @@ class Assignor:
             )
         self._rack = joining.optional_name("rack", rack)
         self._instance_id = joining.optional_name("instance_id", instance_id)
-        weighing.require_source(weights, weights_timeout_s)
+        require_source(weights, weights_timeout_s)
         self._weights, self._weights_timeout_s = weights, weights_timeout_s
         self._last: WeakKeyDictionary[object, LastAssignment] = WeakKeyDictionary()
         self._last_weights: WeakKeyDictionary[object, object] = WeakKeyDictionary()
@@ -163,7 +164,7 @@ class Assignor:
 
     def weights_patience_s(self, session_timeout_ms: float) -> float:
         """How long a leader with such a session waits for them."""
-        return weighing.patience_s(self._weights_timeout_s, session_timeout_ms / 1000)
+        return patience_s(self._weights_timeout_s, session_timeout_ms / 1000)
 
     def ask_for_weights(self, coordinator: object, topics: Sequence[Topic]) -> Future[object] | None:
         """Ask the source in a thread; None if it has not answered the last question yet."""
@@ -177,7 +178,7 @@ class Assignor:
 
     def weigh(self, coordinator: object, topics: Sequence[Topic], given: object) -> list[Topic]:
         """The topics with the weights that the source gave."""
-        weighed, findings = weighing.weigh(topics, given)
+        weighed, findings = weigh(topics, given)
         for finding in findings:
             self.log.warning("%s: %s", self.name, finding)
         self._last_weights[coordinator] = given
@@ -207,7 +208,7 @@ class Assignor:
         last = self._last_weights.get(coordinator)
         instead = "all weights count as unknown" if last is None else "those it gave last are used"
         self.log.warning("%s: no weights from %r: %s; %s", self.name, self._weights, why, instead)
-        return list(topics) if last is None else weighing.weigh(topics, last)[0]
+        return list(topics) if last is None else weigh(topics, last)[0]
 
     def answer(self, joined: Joined, topics: Iterable[Topic], generation: int | None) -> Mapping[str, bytes]:
         """The bytes of every member's assignment, as the leader of `generation` (None if unknown)."""

@@ -17,7 +17,7 @@ from kafka_assignors.criteria import AnyCriterion
 from kafka_assignors.explain import Explanation, explain
 from kafka_assignors.explain_reduced import explain_layers, explain_reduced
 from kafka_assignors.group import Assignment, Group, InvalidGroupError
-from kafka_assignors.jsonform import (
+from kafka_assignors.group_json import (
     assignment_to_json,
     explanation_to_json,
     group_to_json,

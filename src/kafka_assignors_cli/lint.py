@@ -34,7 +34,7 @@ from kafka_assignors.lint import (
     member_config,
     strategy_use,
 )
-from kafka_assignors.livegroup import CLASSIC, LiveGroup
+from kafka_assignors.live_group import CLASSIC, LiveGroup
 from kafka_assignors.protocol import GroupMetadata
 from kafka_assignors.strategies import Strategy, StrategyError
 from kafka_assignors_cli.console import CannotRun, ExitCode, emit, emit_renderable, indented, printable

@@ -6,7 +6,7 @@ import pytest
 
 from kafka_assignors.compare_strategies import compare_strategies
 from kafka_assignors.group import Topic
-from kafka_assignors.livegroup import LiveGroup, LiveMember, UnsettledGroupError, as_group
+from kafka_assignors.live_group import LiveGroup, LiveMember, UnsettledGroupError, as_group
 from kafka_assignors.protocol import Subscription, encode_subscription
 from kafka_assignors.strategies import Range, Sticky
 

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.pause.model import resume_s, second_rounds, sheets
 from benchmarks.pause.results import Results
 from benchmarks.pause.tables import markdown
-from kafka_assignors.pauses import Consumption, PauseModel
+from kafka_assignors.pause_model import Consumption, PauseModel
 
 ROOT = Path(__file__).parents[1]
 RUNS = [Results.read(ROOT / "benchmarks" / "pause" / "results" / f"{size}.json") for size in (60, 600)]

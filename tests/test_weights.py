@@ -12,13 +12,13 @@ import pytest
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
 from kafka_assignors.strategies import Weighted
-from kafka_assignors.weighing import lag_weights, parse_weights, patience_s, weigh
+from kafka_assignors.weights import lag_weights, parse_weights, patience_s, weigh
 
 ORDERS = Topic("orders", 3)
 
 
 class PlainAssignor(Assignor):
-    log = logging.getLogger("test-weighing")
+    log = logging.getLogger("test-weights")
 
 
 class Coordinator:

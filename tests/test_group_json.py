@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_assignors.group import Assignment, Group, InvalidGroupError, Member, Topic
-from kafka_assignors.jsonform import InvalidFieldError, assignment_to_json, group_to_json, parse_group
+from kafka_assignors.group_json import InvalidFieldError, assignment_to_json, group_to_json, parse_group
 
 FULL: dict[str, Any] = {
     "format": 1,
