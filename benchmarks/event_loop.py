@@ -31,8 +31,8 @@ from typing import TypeVar
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
 from kafka_assignors.joining import NEVER_ASSIGNED, JoinedMember, LastAssignment, subscription_bytes
-from kafka_assignors.protocol import decode_assignment
 from kafka_assignors.strategies import load_strategy
+from kafka_assignors.wire import decode_assignment
 
 PARTITIONS_PER_TOPIC = 100
 FIGURES = (

@@ -19,9 +19,9 @@ from kafka_assignors.group import Group, InvalidGroupError, Member, Topic
 from kafka_assignors.group_json import group_to_json
 from kafka_assignors.joining import Answer, JoinedMember, answer, read_members
 from kafka_assignors.leader import lead
-from kafka_assignors.protocol import Subscription, decode_assignment, encode_subscription
 from kafka_assignors.strategies import CooperativeSticky, Strategy, load_strategy
 from kafka_assignors.weights import weigh
+from kafka_assignors.wire import Subscription, decode_assignment, encode_subscription
 from kafka_assignors_cli import main
 
 STRATEGIES = [

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from kafka_assignors.wire.facts import MOST_CAPACITY, decode_facts, encode_facts
 
 from kafka_assignors.certificate import Certificate, check, prove
 from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, Criterion
@@ -27,8 +28,6 @@ from kafka_assignors.joining import (
     read_members,
     subscription_bytes,
 )
-from kafka_assignors.protocol import decode_assignment
-from kafka_assignors.protocol.facts import MOST_CAPACITY, decode_facts, encode_facts
 from kafka_assignors.quality import least_moved, measure
 from kafka_assignors.scale import Scale
 from kafka_assignors.solver import solve
@@ -41,6 +40,7 @@ from kafka_assignors.strategies.composition import (
     LevelByCapacity,
 )
 from kafka_assignors.strategy import RebalanceProtocol, Reduced
+from kafka_assignors.wire import decode_assignment
 from kafka_assignors_cli import main
 from tests.exact_groups import random_group
 from tests.exact_scales import random_scale

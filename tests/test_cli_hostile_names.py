@@ -11,8 +11,8 @@ import pytest
 from kafka_assignors.compare_strategies import compare_strategies
 from kafka_assignors.lint import LintFinding, LintReport, NotJudged, Severity
 from kafka_assignors.live_group import Coordinator, LiveGroup, LiveMember, as_group
-from kafka_assignors.protocol import Subscription
 from kafka_assignors.strategies import Sticky
+from kafka_assignors.wire import Subscription
 from kafka_assignors_cli import main
 from kafka_assignors_cli.group_tables import description, group_list
 from kafka_assignors_cli.lint import report_renderables

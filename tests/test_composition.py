@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kafka_assignors.wire.facts import decode_facts, encode_facts
 
 from kafka_assignors.certificate import Certificate, prove
 from kafka_assignors.explain import moves_of
@@ -20,7 +21,6 @@ from kafka_assignors.facts import Facts, facts_of
 from kafka_assignors.group import Assignment, Group, InvalidGroupError, Member, Topic
 from kafka_assignors.group_json import assignment_to_json
 from kafka_assignors.leader import check_assignment, lead
-from kafka_assignors.protocol.facts import decode_facts, encode_facts
 from kafka_assignors.strategies import (
     CooperativeSticky,
     CoPartitioned,

@@ -22,7 +22,10 @@ from kafka_assignors.joining import (
     subscription_bytes,
 )
 from kafka_assignors.leader import InvalidAssignmentError
-from kafka_assignors.protocol import (
+from kafka_assignors.strategies.range import Range
+from kafka_assignors.strategies.sticky import CooperativeSticky, Sticky
+from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
+from kafka_assignors.wire import (
     ConsumerAssignment,
     ProtocolError,
     Subscription,
@@ -31,9 +34,6 @@ from kafka_assignors.protocol import (
     encode_assignment,
     encode_subscription,
 )
-from kafka_assignors.strategies.range import Range
-from kafka_assignors.strategies.sticky import CooperativeSticky, Sticky
-from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 
 STRATEGIES: list[Strategy] = [Range(), Sticky(), CooperativeSticky()]
 ORDERS = Topic("orders", 4)

@@ -25,10 +25,10 @@ from compat_tests.java.random_groups import features, misread_by_java, random_gr
 from kafka_assignors import joining
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.joining import JoinedMember
-from kafka_assignors.protocol import decode_assignment, encode_member
 from kafka_assignors.quality import least_moved, measure
 from kafka_assignors.strategies import Strategy, load_strategy
 from kafka_assignors.strategy import MemberContext
+from kafka_assignors.wire import decode_assignment, encode_member
 
 __all__ = [
     "CHANGES",

@@ -17,7 +17,7 @@ from compat_tests.support.hang_limit import hang_limit
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import quoted
 from kafka_assignors.joining import Joined, JoinedMember
-from kafka_assignors.protocol import Subscription, encode_subscription
+from kafka_assignors.wire import Subscription, encode_subscription
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
 HANG_S = 20.0

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kafka_assignors.group import Group, quoted
-from kafka_assignors.protocol.errors import ProtocolError
-from kafka_assignors.protocol.facts import Facts, decode_facts
+from kafka_assignors.wire.errors import ProtocolError
+from kafka_assignors.wire.facts import Facts, decode_facts
 
 __all__ = ["Announcement", "Facts", "GroupFacts", "facts_of"]
 

@@ -26,7 +26,9 @@ from typing import Any, cast
 from kafka_assignors.claims import DroppedClaim
 from kafka_assignors.group import NO_GENERATION, Group, Member, Topic, TopicPartitions, is_topic_name, quoted
 from kafka_assignors.leader import lead
-from kafka_assignors.protocol import (
+from kafka_assignors.strategies.conformance import LONGEST_NAME, contract_problem, fits_kafka_string
+from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
+from kafka_assignors.wire import (
     ConsumerAssignment,
     Names,
     ProtocolError,
@@ -35,8 +37,6 @@ from kafka_assignors.protocol import (
     encode_assignment,
     encode_member,
 )
-from kafka_assignors.strategies.conformance import LONGEST_NAME, contract_problem, fits_kafka_string
-from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 
 __all__ = [
     "MOST_MISSING_TOPICS",

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kafka_assignors.group import NO_GENERATION, Group, Member, Topic, TopicPartitions
-from kafka_assignors.protocol import ProtocolError, Subscription, decode_member, decode_subscription
+from kafka_assignors.wire import ProtocolError, Subscription, decode_member, decode_subscription
 
 __all__ = [
     "CLASSIC",

@@ -16,8 +16,8 @@ import base64
 import struct
 from collections.abc import Iterator
 
-from kafka_assignors.protocol.errors import FieldPath
-from kafka_assignors.protocol.names import Names
+from kafka_assignors.wire.errors import FieldPath
+from kafka_assignors.wire.names import Names
 
 __all__ = ["Reader"]
 

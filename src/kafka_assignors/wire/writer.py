@@ -12,8 +12,8 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from kafka_assignors.protocol.errors import FieldPath, ProtocolError
-from kafka_assignors.protocol.names import Names
+from kafka_assignors.wire.errors import FieldPath, ProtocolError
+from kafka_assignors.wire.names import Names
 
 __all__ = ["Writer"]
 

@@ -13,16 +13,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka_assignors.group import NO_GENERATION, Member, TopicPartitions, quoted
-from kafka_assignors.protocol.errors import ProtocolError
-from kafka_assignors.protocol.names import Names
-from kafka_assignors.protocol.reader import Reader
-from kafka_assignors.protocol.subscription import (
+from kafka_assignors.wire.errors import ProtocolError
+from kafka_assignors.wire.names import Names
+from kafka_assignors.wire.reader import Reader
+from kafka_assignors.wire.subscription import (
     NEWEST_VERSION,
     Subscription,
     encode_subscription,
     read_subscription,
 )
-from kafka_assignors.protocol.user_data import encode_user_data, in_order, read_user_data
+from kafka_assignors.wire.user_data import encode_user_data, in_order, read_user_data
 
 if TYPE_CHECKING:  # Strategies stand on this package: their members' data have a format.
     from kafka_assignors.strategy import MemberContext, Strategy

@@ -16,15 +16,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka_assignors.group import NO_GENERATION, TopicPartitions
-from kafka_assignors.protocol.errors import ProtocolError
-from kafka_assignors.protocol.member_data import (
+from kafka_assignors.wire.errors import ProtocolError
+from kafka_assignors.wire.member_data import (
     MemberData,
     encode_member_data,
     member_data_follow,
     read_member_data,
 )
-from kafka_assignors.protocol.reader import Reader
-from kafka_assignors.protocol.sticky_user_data import (
+from kafka_assignors.wire.reader import Reader
+from kafka_assignors.wire.sticky_user_data import (
     encode_cooperative_sticky_user_data,
     encode_sticky_user_data,
     read_cooperative_sticky_user_data,

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kafka_assignors.protocol import (
+from kafka_assignors.wire import (
     AssignedPartitions,
     ClassicMember,
     ClassicProtocol,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafka_assignors.group import TopicPartitions
-from kafka_assignors.protocol.reader import Reader
-from kafka_assignors.protocol.writer import Writer
+from kafka_assignors.wire.reader import Reader
+from kafka_assignors.wire.writer import Writer
 
 __all__ = ["read_topic_partitions", "write_topic_partitions"]
 

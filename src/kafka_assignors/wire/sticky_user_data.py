@@ -25,11 +25,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafka_assignors.group import NO_GENERATION, TopicPartitions
-from kafka_assignors.protocol.errors import ProtocolError
-from kafka_assignors.protocol.member_data import member_data_follow
-from kafka_assignors.protocol.reader import Reader
-from kafka_assignors.protocol.topic_partitions import read_topic_partitions, write_topic_partitions
-from kafka_assignors.protocol.writer import Writer
+from kafka_assignors.wire.errors import ProtocolError
+from kafka_assignors.wire.member_data import member_data_follow
+from kafka_assignors.wire.reader import Reader
+from kafka_assignors.wire.topic_partitions import read_topic_partitions, write_topic_partitions
+from kafka_assignors.wire.writer import Writer
 
 __all__ = [
     "encode_cooperative_sticky_user_data",

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafka_assignors.group import TopicPartitions
-from kafka_assignors.protocol.names import Names
-from kafka_assignors.protocol.reader import Reader
-from kafka_assignors.protocol.topic_partitions import read_topic_partitions, write_topic_partitions
-from kafka_assignors.protocol.writer import Writer
+from kafka_assignors.wire.names import Names
+from kafka_assignors.wire.reader import Reader
+from kafka_assignors.wire.topic_partitions import read_topic_partitions, write_topic_partitions
+from kafka_assignors.wire.writer import Writer
 
 __all__ = ["ConsumerAssignment", "decode_assignment", "encode_assignment"]
 

@@ -10,8 +10,15 @@ Bytes that do not follow their schema raise `ProtocolError`, which says which fi
 and how. The formats are described byte by byte in docs/wire-format.md.
 """
 
-from kafka_assignors.protocol.assignment import ConsumerAssignment, decode_assignment, encode_assignment
-from kafka_assignors.protocol.consumer_group import (
+from kafka_assignors.wire.assignment import ConsumerAssignment, decode_assignment, encode_assignment
+from kafka_assignors.wire.errors import ProtocolError
+from kafka_assignors.wire.group_metadata import (
+    GroupMember,
+    GroupMetadata,
+    decode_group_metadata,
+    encode_group_metadata,
+)
+from kafka_assignors.wire.kip848_records import (
     LEFT_TO_RETURN,
     AssignedPartitions,
     ClassicMember,
@@ -29,16 +36,9 @@ from kafka_assignors.protocol.consumer_group import (
     decode_consumer_group_value,
     encode_consumer_group_value,
 )
-from kafka_assignors.protocol.errors import ProtocolError
-from kafka_assignors.protocol.group_metadata import (
-    GroupMember,
-    GroupMetadata,
-    decode_group_metadata,
-    encode_group_metadata,
-)
-from kafka_assignors.protocol.member import decode_member, encode_member
-from kafka_assignors.protocol.names import Names
-from kafka_assignors.protocol.record_keys import (
+from kafka_assignors.wire.member import decode_member, encode_member
+from kafka_assignors.wire.names import Names
+from kafka_assignors.wire.record_keys import (
     ConsumerGroupKey,
     ConsumerGroupRecord,
     GroupMetadataKey,
@@ -49,8 +49,8 @@ from kafka_assignors.protocol.record_keys import (
     encode_key,
     group_partition,
 )
-from kafka_assignors.protocol.subscription import Subscription, decode_subscription, encode_subscription
-from kafka_assignors.protocol.user_data import encode_user_data
+from kafka_assignors.wire.subscription import Subscription, decode_subscription, encode_subscription
+from kafka_assignors.wire.user_data import encode_user_data
 
 __all__ = [
     "LEFT_TO_RETURN",

@@ -16,9 +16,9 @@ import enum
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from kafka_assignors.protocol.reader import Reader
-from kafka_assignors.protocol.record_keys import ConsumerGroupRecord
-from kafka_assignors.protocol.writer import Writer
+from kafka_assignors.wire.reader import Reader
+from kafka_assignors.wire.record_keys import ConsumerGroupRecord
+from kafka_assignors.wire.writer import Writer
 
 __all__ = [
     "LEFT_TO_RETURN",

@@ -12,8 +12,8 @@ import enum
 import struct
 from dataclasses import dataclass
 
-from kafka_assignors.protocol.reader import Reader
-from kafka_assignors.protocol.writer import Writer
+from kafka_assignors.wire.reader import Reader
+from kafka_assignors.wire.writer import Writer
 
 __all__ = [
     "ConsumerGroupKey",

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import pytest
 
 from kafka_assignors.group import Assignment, Group, Member
-from kafka_assignors.protocol import (
+from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
+from kafka_assignors.wire import (
     ProtocolError,
     Subscription,
     decode_member,
@@ -14,7 +15,6 @@ from kafka_assignors.protocol import (
     encode_subscription,
     encode_user_data,
 )
-from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 
 STATEFUL = ["sticky", "cooperative-sticky", "of-our-own"]
 CONTEXT = MemberContext(frozenset({"orders", "audit"}), {"orders": [3, 1], "gone": []}, 7, "pod-0", "r1")

@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.protocol import (
+from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
+from kafka_assignors.wire import (
     AssignedPartitions,
     ClassicMember,
     ClassicProtocol,
@@ -50,7 +51,6 @@ from kafka_assignors.protocol import (
     encode_subscription,
     encode_user_data,
 )
-from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """A loaded machine is no finding."""

@@ -25,8 +25,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from kafka_assignors.protocol.reader import Reader
-from kafka_assignors.protocol.writer import Writer
+from kafka_assignors.wire.reader import Reader
+from kafka_assignors.wire.writer import Writer
 
 __all__ = [
     "LONGEST_RELEASE",

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import pytest
 
 from kafka_assignors.group import Assignment, Group, Member
-from kafka_assignors.protocol import (
+from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
+from kafka_assignors.wire import (
     ProtocolError,
     Subscription,
     decode_member,
     encode_subscription,
     encode_user_data,
 )
-from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 
 EVERY_NAME = ["sticky", "cooperative-sticky", "range", "roundrobin", "of-our-own"]
 ORDERS = frozenset({"orders"})

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_assignors.protocol import (
+from kafka_assignors.wire import (
     ConsumerAssignment,
     ProtocolError,
     Subscription,

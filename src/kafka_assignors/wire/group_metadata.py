@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafka_assignors.protocol.reader import Reader
-from kafka_assignors.protocol.writer import Writer
+from kafka_assignors.wire.reader import Reader
+from kafka_assignors.wire.writer import Writer
 
 __all__ = ["GroupMember", "GroupMetadata", "decode_group_metadata", "encode_group_metadata"]
 

@@ -21,9 +21,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kafka_assignors.group import NO_GENERATION, TopicPartitions
-from kafka_assignors.protocol.reader import Reader
-from kafka_assignors.protocol.topic_partitions import read_topic_partitions, write_topic_partitions
-from kafka_assignors.protocol.writer import Writer
+from kafka_assignors.wire.reader import Reader
+from kafka_assignors.wire.topic_partitions import read_topic_partitions, write_topic_partitions
+from kafka_assignors.wire.writer import Writer
 
 __all__ = ["MAX_DATA_BYTES", "MemberData", "encode_member_data", "member_data_follow", "read_member_data"]
 
