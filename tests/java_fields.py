@@ -10,11 +10,6 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kafka_assignors.wire.sticky_user_data import (
-    encode_cooperative_sticky_user_data,
-    encode_sticky_user_data,
-)
-
 from kafka_assignors.wire import (
     ConsumerAssignment,
     ConsumerGroupKey,
@@ -36,6 +31,10 @@ from kafka_assignors.wire import (
     encode_group_metadata,
     encode_key,
     encode_subscription,
+)
+from kafka_assignors.wire.user_data import (
+    encode_cooperative_sticky_user_data,
+    encode_sticky_user_data,
 )
 from tests.java_group_fields import consumer_group_fields, consumer_group_value
 

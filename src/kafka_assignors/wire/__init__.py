@@ -36,7 +36,6 @@ from kafka_assignors.wire.kip848_records import (
     decode_consumer_group_value,
     encode_consumer_group_value,
 )
-from kafka_assignors.wire.member import decode_member, encode_member
 from kafka_assignors.wire.names import Names
 from kafka_assignors.wire.record_keys import (
     ConsumerGroupKey,
@@ -49,7 +48,13 @@ from kafka_assignors.wire.record_keys import (
     encode_key,
     group_partition,
 )
-from kafka_assignors.wire.subscription import Subscription, decode_subscription, encode_subscription
+from kafka_assignors.wire.subscription import (
+    Subscription,
+    decode_member,
+    decode_subscription,
+    encode_member,
+    encode_subscription,
+)
 from kafka_assignors.wire.user_data import encode_user_data
 
 __all__ = [

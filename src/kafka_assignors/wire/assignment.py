@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from kafka_assignors.group import TopicPartitions
 from kafka_assignors.wire.names import Names
-from kafka_assignors.wire.reader import Reader
-from kafka_assignors.wire.topic_partitions import read_topic_partitions, write_topic_partitions
-from kafka_assignors.wire.writer import Writer
+from kafka_assignors.wire.reader import Reader, read_topic_partitions
+from kafka_assignors.wire.writer import Writer, write_topic_partitions
 
 __all__ = ["ConsumerAssignment", "decode_assignment", "encode_assignment"]
 

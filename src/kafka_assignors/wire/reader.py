@@ -1,4 +1,4 @@
-"""Reads Kafka's primitive types out of bytes that nobody vouches for.
+"""Reads Kafka's primitive types out of untrusted bytes.
 
 Every method takes the name of the field it reads, and either returns a value or raises `ProtocolError` with
 the path of that field, the byte and the problem. Nothing is allocated on the strength of a length alone: an
@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import base64
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kafka_assignors.wire.errors import FieldPath
 from kafka_assignors.wire.names import Names
 
-__all__ = ["Reader"]
+__all__ = ["Reader", "read_topic_partitions"]
 
 _int8 = struct.Struct(">b").unpack_from
 _int16 = struct.Struct(">h").unpack_from
@@ -363,3 +363,24 @@ def _size(count: int) -> str:
 
 def _left(count: int) -> str:
     return "nothing is left" if count == 0 else f"{_size(count)} {'is' if count == 1 else 'are'} left"
+
+
+def read_topic_partitions(reader: Reader, field: str) -> dict[str, Sequence[int]]:
+    """Partition numbers by topic: the array that subscription, assignment and user data share.
+
+    Numbers of a topic that appears more than once are joined, in order.
+    """
+    at_once = reader.int32s_by_name()
+    if at_once is not None:
+        return dict(at_once)
+    partitions: dict[str, Sequence[int]] = {}
+    joined: dict[str, list[int]] = {}
+    for _ in reader.items(field, _SMALLEST_NAMED_INT32S_BYTES):
+        topic = reader.string("topic")
+        numbers = reader.int32s("partitions")
+        if topic not in partitions:
+            partitions[topic] = numbers
+        else:
+            joined.setdefault(topic, list(partitions[topic])).extend(numbers)
+    partitions.update((topic, tuple(numbers)) for topic, numbers in joined.items())
+    return partitions

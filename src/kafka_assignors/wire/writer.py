@@ -12,10 +12,11 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from kafka_assignors.group import TopicPartitions
 from kafka_assignors.wire.errors import FieldPath, ProtocolError
 from kafka_assignors.wire.names import Names
 
-__all__ = ["Writer"]
+__all__ = ["Writer", "write_topic_partitions"]
 
 T = TypeVar("T")
 
@@ -194,3 +195,13 @@ class Writer(FieldPath):
     def no_tagged_fields(self) -> None:
         """The end of a struct of a flexible version in which no tagged field is set."""
         self.uvarint(0)
+
+
+def write_topic_partitions(writer: Writer, field: str, partitions: TopicPartitions) -> None:
+    """Topics in ascending order, so that equal values give equal bytes; partitions in their own order."""
+    in_order = sorted(partitions)
+    if writer.int32s_by_name(in_order, partitions):
+        return
+    for topic in writer.items(field, in_order):
+        writer.string("topic", topic)
+        writer.int32s("partitions", partitions[topic])
