@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from kafka_assignors.wire.facts import MOST_CAPACITY, decode_facts, encode_facts
 
 from kafka_assignors.certificate import Certificate, check, prove
 from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, Criterion
 from kafka_assignors.explain import Reason, explain
-from kafka_assignors.facts import Facts
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.joining import (
     NEVER_ASSIGNED,
@@ -28,6 +26,7 @@ from kafka_assignors.joining import (
     read_members,
     subscription_bytes,
 )
+from kafka_assignors.member_facts import MOST_CAPACITY, Facts, decode_facts, encode_facts
 from kafka_assignors.quality import least_moved, measure
 from kafka_assignors.scale import Scale
 from kafka_assignors.solver import solve

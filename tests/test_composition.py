@@ -12,15 +12,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_assignors.wire.facts import decode_facts, encode_facts
 
 from kafka_assignors.certificate import Certificate, prove
 from kafka_assignors.explain import moves_of
 from kafka_assignors.explain_reduced import explain_reduced
-from kafka_assignors.facts import Facts, facts_of
 from kafka_assignors.group import Assignment, Group, InvalidGroupError, Member, Topic
 from kafka_assignors.group_json import assignment_to_json
 from kafka_assignors.leader import check_assignment, lead
+from kafka_assignors.member_facts import Facts, decode_facts, encode_facts, facts_of
 from kafka_assignors.strategies import (
     CooperativeSticky,
     CoPartitioned,

@@ -13,12 +13,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_assignors.wire.facts import encode_facts
 
 from kafka_assignors.explain import Explanation, Reason
 from kafka_assignors.explain_reduced import explain_layers
-from kafka_assignors.facts import Facts
 from kafka_assignors.group import Assignment, Group, Member, Topic
+from kafka_assignors.member_facts import Facts, encode_facts
 from kafka_assignors.scale import Scale
 from kafka_assignors.strategies import CooperativeSticky, Priority
 from kafka_assignors.strategies.composition import (
@@ -433,9 +432,9 @@ class TestWhateverTheGroup:
 FINGERPRINT = """
 import hashlib, random
 from dataclasses import replace
-from kafka_assignors.facts import Facts
+from kafka_assignors.member_facts import Facts
 from kafka_assignors.group import Group
-from kafka_assignors.wire.facts import encode_facts
+from kafka_assignors.member_facts import encode_facts
 from kafka_assignors.strategies import Priority, RackAwareSticky, Standby
 from tests.exact_groups import random_group
 digest = hashlib.sha256()

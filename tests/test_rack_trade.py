@@ -7,12 +7,11 @@ import random
 from fractions import Fraction
 
 import pytest
-from kafka_assignors.wire.facts import encode_facts
 
 from kafka_assignors.certificate import Certificate, prove
 from kafka_assignors.criteria import MOVES_THEN_RACKS, RACKS_THEN_MOVES, Criteria, InvalidTradeError, traded
-from kafka_assignors.facts import Facts
 from kafka_assignors.group import Assignment, Group, Member, Topic
+from kafka_assignors.member_facts import Facts, encode_facts
 from kafka_assignors.quality import measure
 from kafka_assignors.solver import solve
 from kafka_assignors.strategies import Criterion, MemberContext, RackAwareSticky, Reduced, Trade

@@ -9,12 +9,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_assignors.wire.facts import encode_facts
 
 from kafka_assignors.certificate import Certificate, prove
-from kafka_assignors.facts import Facts, facts_of
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import lead
+from kafka_assignors.member_facts import Facts, encode_facts, facts_of
 from kafka_assignors.strategies import RebalanceProtocol, Reduced, Standby
 from kafka_assignors.strategies.composition import (
     Composed,

@@ -19,12 +19,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kafka_assignors.facts import facts_of
 from kafka_assignors.group import Group, quoted
+from kafka_assignors.member_facts import MOST_CAPACITY, Facts, encode_facts, facts_of
 from kafka_assignors.scale import Scale
 from kafka_assignors.strategies.sticky import ExactStrategy
 from kafka_assignors.strategy import MemberContext
-from kafka_assignors.wire.facts import MOST_CAPACITY, Facts, encode_facts
 
 __all__ = ["Capacity"]
 

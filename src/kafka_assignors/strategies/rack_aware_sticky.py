@@ -21,11 +21,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from kafka_assignors.criteria import Criteria, exact, traded
-from kafka_assignors.facts import Facts, facts_of
 from kafka_assignors.group import Group, quoted
+from kafka_assignors.member_facts import Facts, encode_facts, facts_of
 from kafka_assignors.strategies.sticky import ExactStrategy
 from kafka_assignors.strategy import MemberContext
-from kafka_assignors.wire.facts import encode_facts
 
 __all__ = ["RackAwareSticky"]
 

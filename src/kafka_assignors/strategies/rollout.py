@@ -12,13 +12,12 @@ The name is our own: no other client has it. It is one name for both protocols, 
 
 from __future__ import annotations
 
-from kafka_assignors.facts import Announcement, Facts
+from kafka_assignors.member_facts import WHOLE_SHARE, Announcement, Facts
 from kafka_assignors.strategies.composition.balances import LevelPartitions
 from kafka_assignors.strategies.composition.composed import Composed
 from kafka_assignors.strategies.composition.leaving import Draining
 from kafka_assignors.strategies.composition.rollout import ShareByRelease
 from kafka_assignors.strategies.composition.wishes import FewestMoves, FewestRackMisses
-from kafka_assignors.wire.facts import WHOLE_SHARE
 
 __all__ = ["Rollout"]
 

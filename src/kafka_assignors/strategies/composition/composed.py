@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from kafka_assignors.criteria import Criteria, Criterion, follow_racks
-from kafka_assignors.facts import Announcement, Facts, facts_of
 from kafka_assignors.group import Assignment, Group, quoted
+from kafka_assignors.member_facts import Announcement, Facts, encode_facts, facts_of
 from kafka_assignors.strategies.composition.balances import LevelByWeight, LevelPartitions
 from kafka_assignors.strategies.composition.problem import Problem
 from kafka_assignors.strategies.composition.rollout import ShareByRelease
@@ -39,7 +39,6 @@ from kafka_assignors.strategy import (
     Reduced,
     Strategy,
 )
-from kafka_assignors.wire.facts import encode_facts
 
 __all__ = ["Composed", "RuleOrderError"]
 

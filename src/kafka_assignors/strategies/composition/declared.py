@@ -37,7 +37,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_assignors.facts import Facts
+from kafka_assignors.member_facts import WHOLE_SHARE, Facts, InvalidFactError
 from kafka_assignors.strategies.composition.balances import LevelByCapacity, LevelByWeight, LevelPartitions
 from kafka_assignors.strategies.composition.composed import Composed, RuleOrderError
 from kafka_assignors.strategies.composition.leaving import Draining
@@ -49,7 +49,6 @@ from kafka_assignors.strategies.composition.supposed import Supposed
 from kafka_assignors.strategies.composition.together import KeepTogether
 from kafka_assignors.strategies.composition.wishes import FewestMoves, FewestRackMisses, RackTrade
 from kafka_assignors.strategy import BOTH_PROTOCOLS, RebalanceProtocol
-from kafka_assignors.wire.facts import WHOLE_SHARE, InvalidFactError
 
 __all__ = ["FORMAT", "DeclarationError", "RuleKind", "strategy_of"]
 

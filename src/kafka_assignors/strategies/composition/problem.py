@@ -18,8 +18,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from kafka_assignors.claims import Claims
-from kafka_assignors.facts import GroupFacts
 from kafka_assignors.group import NO_GENERATION, Assignment, Group, Member, Topic, TopicPartitions
+from kafka_assignors.member_facts import GroupFacts
 
 __all__ = ["Piece", "Problem", "Unit", "piece_name"]
 

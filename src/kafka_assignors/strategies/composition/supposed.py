@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from kafka_assignors.facts import Facts, GroupFacts
 from kafka_assignors.group import Group
+from kafka_assignors.member_facts import Facts, GroupFacts
 
 __all__ = ["Supposed", "with_supposed"]
 

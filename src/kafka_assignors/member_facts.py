@@ -1,7 +1,7 @@
-"""Facts: what a member announces of itself, in the bytes of a strategy's member data.
+"""What members announce of themselves: the values, and their bytes in a strategy's member data.
 
-One format for all strategies of ours that ask their members for something, so that a member says the same to
-each of them and one that is put together from several (see `kafka_assignors.strategies.composition`) needs no
+All strategies of this package that ask their members for facts share one format. A member so announces the
+same to each of them, and a strategy composed of rules (`kafka_assignors.strategies.composition`) needs no
 format of its own:
 
     version   int16            1
@@ -16,15 +16,19 @@ format of its own:
 | 4   | standby    | boolean                                                                      |
 | 5   | rules      | compact string, 1 to 64 bytes: a digest of the rules that the member runs    |
 
-A later version may only add fields. What this code does not know it skips, so members of several versions may
-share a group; what it knows must be as the table says.
+A later version may only add fields. This code skips tags that it does not know, so members of several
+versions may share a group; known fields must be as the table says. The bytes come from other processes. A
+member whose bytes do not decode counts as one that announced nothing, and a finding names it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
+from kafka_assignors.group import Group, quoted
+from kafka_assignors.wire.errors import ProtocolError
 from kafka_assignors.wire.reader import Reader
 from kafka_assignors.wire.writer import Writer
 
@@ -32,10 +36,13 @@ __all__ = [
     "LONGEST_RELEASE",
     "MOST_CAPACITY",
     "WHOLE_SHARE",
+    "Announcement",
     "Facts",
+    "GroupFacts",
     "InvalidFactError",
     "decode_facts",
     "encode_facts",
+    "facts_of",
 ]
 
 LONGEST_RELEASE = 255
@@ -48,7 +55,7 @@ LONGEST_RULES = 64
 """Bytes of UTF-8 of a digest of rules."""
 
 WHOLE_SHARE = 10_000
-"""The share of a release that asks for everything."""
+"""The share of a release that asks for all partitions."""
 
 _SUBJECT = "facts"
 _VERSION = 1
@@ -57,12 +64,12 @@ _RELEASE, _SHARE, _DRAINING, _CAPACITY, _STANDBY, _RULES = range(6)
 
 
 class InvalidFactError(ValueError):
-    """A fact that no member can announce; the message says what would do."""
+    """A fact that no member can announce; the message says which values are valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a member announces of itself; a member that says nothing is `Facts()`.
+    """What a member announces of itself; a member that announces nothing is `Facts()`.
 
     `release` is the version of the application that runs on it, and `share` what part of the partitions that
     release asks for, in ten-thousandths. `draining`: it is about to leave. `capacity` is how much it can
@@ -93,20 +100,21 @@ class Facts:
 
 
 def encode_facts(facts: Facts) -> bytes:
-    """The bytes of `facts`; none at all for a member that says nothing."""
+    """The bytes of `facts`; none at all for a member that announces nothing."""
     fields: dict[int, bytes] = {}
-    if facts.release is not None:
-        fields[_RELEASE] = _bytes_of(lambda writer: writer.compact_string("release", facts.release or ""))
-    if facts.share is not None:
-        fields[_SHARE] = _bytes_of(lambda writer: writer.uvarint(facts.share or 0))
-    if facts.draining:
-        fields[_DRAINING] = _TRUE
-    if facts.capacity is not None:
-        fields[_CAPACITY] = _bytes_of(lambda writer: writer.uvarint(facts.capacity or 0))
-    if facts.standby:
-        fields[_STANDBY] = _TRUE
-    if facts.rules is not None:
-        fields[_RULES] = _bytes_of(lambda writer: writer.compact_string("rules", facts.rules or ""))
+    for tag, field, text in ((_RELEASE, "release", facts.release), (_RULES, "rules", facts.rules)):
+        if text is not None:
+            value = Writer(_SUBJECT)
+            value.compact_string(field, text)
+            fields[tag] = value.getvalue()
+    for tag, number in ((_SHARE, facts.share), (_CAPACITY, facts.capacity)):
+        if number is not None:
+            value = Writer(_SUBJECT)
+            value.uvarint(number)
+            fields[tag] = value.getvalue()
+    for tag, flag in ((_DRAINING, facts.draining), (_STANDBY, facts.standby)):
+        if flag:
+            fields[tag] = _TRUE
     if not fields:
         return b""
     writer = Writer(_SUBJECT)
@@ -156,14 +164,59 @@ def _with_field(facts: Facts, tag: int, reader: Reader) -> Facts:
     return facts
 
 
-def _bytes_of(write: Callable[[Writer], None]) -> bytes:
-    writer = Writer(_SUBJECT)
-    write(writer)
-    return writer.getvalue()
-
-
 def _utf8(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:  # half a surrogate pair
         return b""
+
+
+class Announcement:
+    """The facts of a member that change while it runs; the strategy reads them at each join.
+
+    Any thread may change them, a signal handler as well.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+
+    def __repr__(self) -> str:
+        return f"Announcement({self._facts!r})"
+
+    @property
+    def facts(self) -> Facts:
+        """The facts that the member announces at its next join."""
+        return self._facts
+
+    def change(self, **facts: Any) -> None:
+        """Replace the named facts from the next join on. Raises `InvalidFactError`."""
+        self._facts = replace(self._facts, **facts)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFacts:
+    """The facts of every member by its id, and a sentence for each member whose data do not decode."""
+
+    members: Mapping[str, Facts]
+    findings: tuple[str, ...]
+
+    @property
+    def capacities(self) -> dict[str, int]:
+        """The capacity of each member that announced one."""
+        return {id: facts.capacity for id, facts in self.members.items() if facts.capacity is not None}
+
+
+def facts_of(group: Group) -> GroupFacts:
+    """What the members of the group announced; never fails because of one of them."""
+    members: dict[str, Facts] = {}
+    findings: list[str] = []
+    for member_id in sorted(group.members):
+        try:
+            members[member_id] = decode_facts(group.members[member_id].data)
+        except ProtocolError as error:
+            members[member_id] = Facts()
+            findings.append(
+                f"member {quoted(member_id)} counts as one that announced nothing, its data do not decode: "
+                f"{error}"
+            )
+    return GroupFacts(members, tuple(findings))

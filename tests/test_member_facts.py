@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_assignors.wire.facts import Facts, InvalidFactError, decode_facts, encode_facts
 
-from kafka_assignors.facts import facts_of
 from kafka_assignors.group import Group, Member
+from kafka_assignors.member_facts import Facts, InvalidFactError, decode_facts, encode_facts, facts_of
 from kafka_assignors.wire import ProtocolError
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60)
