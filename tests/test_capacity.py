@@ -17,15 +17,8 @@ from kafka_assignors.certificate import Certificate, check, prove
 from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, Criterion
 from kafka_assignors.explain import Reason, explain
 from kafka_assignors.group import Assignment, Group, Member, Topic
-from kafka_assignors.joining import (
-    NEVER_ASSIGNED,
-    Answer,
-    JoinedMember,
-    LastAssignment,
-    answer,
-    read_members,
-    subscription_bytes,
-)
+from kafka_assignors.leader_bytes import EncodedAssignments, JoinedMember, encode_assignments, read_members
+from kafka_assignors.member_bytes import NEVER_ASSIGNED, LastAssignment, subscription_bytes
 from kafka_assignors.member_facts import MOST_CAPACITY, Facts, decode_facts, encode_facts
 from kafka_assignors.quality import least_moved, measure
 from kafka_assignors.scale import Scale
@@ -144,8 +137,10 @@ class TestARollingUpgrade:
         data = subscription_bytes(Capacity(capacity), ["orders"], last, held=last is not NEVER_ASSIGNED)
         return JoinedMember(name, None, data)
 
-    def led(self, *joined: JoinedMember, generation: int) -> tuple[Answer, dict[str, list[int]]]:
-        answered = answer(Capacity(), read_members(Capacity(), joined), [Topic("orders", 12)], generation)
+    def led(self, *joined: JoinedMember, generation: int) -> tuple[EncodedAssignments, dict[str, list[int]]]:
+        answered = encode_assignments(
+            Capacity(), read_members(Capacity(), joined), [Topic("orders", 12)], generation
+        )
         given = {
             name: list(decode_assignment(data).partitions.get("orders", ()))
             for name, data in answered.assignments.items()

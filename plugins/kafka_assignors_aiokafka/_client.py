@@ -62,8 +62,8 @@ from typing import Any
 from aiokafka.consumer.fetcher import Fetcher
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 
-from kafka_assignors.assignor import Assignor, caller_of, require_eager
-from kafka_assignors.joining import broker_assigns, optional_name
+from kafka_assignors.assignor import Assignor, caller_of, optional_name, require_eager
+from kafka_assignors.member_bytes import broker_assigns
 from kafka_assignors_aiokafka._leading import lead
 
 __all__ = [

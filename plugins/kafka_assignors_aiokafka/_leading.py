@@ -35,8 +35,8 @@ from aiokafka.errors import KafkaError
 
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
-from kafka_assignors.joining import JoinedMember
 from kafka_assignors.leader import InvalidAssignmentError
+from kafka_assignors.leader_bytes import JoinedMember
 from kafka_assignors_aiokafka._threads import in_thread
 from kafka_assignors_aiokafka._topics import assign_by_what_is_known, follow_racks, known_topics, refresh
 from kafka_assignors_aiokafka._weights import weighed_topics
@@ -106,7 +106,7 @@ async def _assign(
 
     def answer() -> Mapping[str, bytes]:
         try:
-            return assignor.answer(
+            return assignor.encode_assignments(
                 joined, known(joined.topics) if topics is None else topics, response.generation_id
             )
         except InvalidAssignmentError:

@@ -20,7 +20,7 @@ from functools import partial
 from logging import Logger
 
 from kafka_assignors.assignor import Assignor
-from kafka_assignors.joining import (
+from kafka_assignors.member_bytes import (
     NEVER_ASSIGNED,
     LastAssignment,
     OwnAssignment,

@@ -8,20 +8,17 @@ from dataclasses import dataclass
 
 import pytest
 
+from kafka_assignors.assignor import optional_name, require_strategy
 from kafka_assignors.group import Assignment, Group, Topic, TopicPartitions
-from kafka_assignors.joining import (
+from kafka_assignors.leader import InvalidAssignmentError
+from kafka_assignors.leader_bytes import JoinedMember, encode_assignments, read_members
+from kafka_assignors.member_bytes import (
     NEVER_ASSIGNED,
-    JoinedMember,
     LastAssignment,
     OwnAssignment,
-    answer,
-    optional_name,
     read_assignment,
-    read_members,
-    require_strategy,
     subscription_bytes,
 )
-from kafka_assignors.leader import InvalidAssignmentError
 from kafka_assignors.strategies.range import Range
 from kafka_assignors.strategies.sticky import CooperativeSticky, Sticky
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
@@ -61,7 +58,9 @@ def joined(strategy: Strategy, member_id: str, last: LastAssignment = NEVER_ASSI
 def assigned(
     strategy: Strategy, *members: JoinedMember, generation: int = 9
 ) -> dict[str, dict[str, list[int]]]:
-    assignments = answer(strategy, read_members(strategy, members), [ORDERS], generation).assignments
+    assignments = encode_assignments(
+        strategy, read_members(strategy, members), [ORDERS], generation
+    ).assignments
     return {
         member_id: {topic: list(ps) for topic, ps in decode_assignment(data).partitions.items()}
         for member_id, data in assignments.items()
@@ -129,14 +128,14 @@ def test_of_a_member_with_more_topics_than_a_group_can_have_only_those_of_others
 def test_topics_without_metadata_are_one_finding() -> None:
     data = encode_subscription(Subscription(version=0, topics=("orders", "gone", "hidden")))
     group = read_members(Range(), [JoinedMember("m", None, data)])
-    (finding,) = answer(Range(), group, [ORDERS], 1).findings
+    (finding,) = encode_assignments(Range(), group, [ORDERS], 1).findings
     assert finding.startswith("2 subscribed topics get no consumer, the first being 'gone'")
 
 
 def test_a_claim_of_a_generation_that_has_not_been_is_found_and_named() -> None:
     liar = joined(Sticky(), "liar", LastAssignment({"orders": [0, 1, 2, 3]}, 2**31 - 1))
     owner = joined(Sticky(), "owner", LastAssignment({"orders": [0, 1]}, 8))
-    findings = answer(Sticky(), read_members(Sticky(), [liar, owner]), [ORDERS], 9).findings
+    findings = encode_assignments(Sticky(), read_members(Sticky(), [liar, owner]), [ORDERS], 9).findings
     assert len(findings) == 1
     assert "'liar' claims 4 partitions of 'orders'" in findings[0]
     assert assigned(Sticky(), liar, owner)["owner"] == {"orders": [0, 1]}
@@ -147,7 +146,9 @@ def test_a_member_that_claims_many_topics_is_one_finding() -> None:
     claims = {name: [0] for name in names}
     subscription = Subscription(version=3, topics=("orders",), owned=claims, generation=2**31 - 1)
     liar = JoinedMember("liar", None, encode_subscription(subscription))
-    findings = answer(CooperativeSticky(), read_members(CooperativeSticky(), [liar]), [ORDERS], 9).findings
+    findings = encode_assignments(
+        CooperativeSticky(), read_members(CooperativeSticky(), [liar]), [ORDERS], 9
+    ).findings
     assert len(findings) == 1
     assert "'liar' claims 1000 partitions of 'topic-0' and 999 other topics" in findings[0]
 
@@ -158,7 +159,7 @@ def test_a_member_that_lost_its_session_loses_to_the_one_that_was_given_its_part
     after = assigned(Sticky(), back, since)
     assert [len(share["orders"]) for share in after.values()] == [2, 2]
     # Both claimed 0 and 1; only the later claim is one, so which two move is for the strategy to choose.
-    findings = answer(Sticky(), read_members(Sticky(), [back, since]), [ORDERS], 9).findings
+    findings = encode_assignments(Sticky(), read_members(Sticky(), [back, since]), [ORDERS], 9).findings
     assert [finding for finding in findings if "'back' claims 2" in finding] == list(findings)
 
 
@@ -184,11 +185,11 @@ def test_what_an_eager_member_had_is_handed_over_at_once() -> None:
 def test_an_invalid_answer_names_the_strategy_and_what_is_wrong() -> None:
     group = read_members(Told(), [joined(Told(), "m")])
     with pytest.raises(InvalidAssignmentError, match="'told': left 4 of the 4 partitions of 'orders'"):
-        answer(Told(), group, [ORDERS], 1)
+        encode_assignments(Told(), group, [ORDERS], 1)
 
 
 def test_assignments_are_written_so_that_the_oldest_client_reads_them() -> None:
-    data = answer(
+    data = encode_assignments(
         Range(), read_members(Range(), [joined(Range(), "m")]), [Topic("orders", 1)], 1
     ).assignments["m"]
     assert data == struct.pack(">hih6siii", 0, 1, 6, b"orders", 1, 0, 0)
@@ -306,7 +307,7 @@ def test_long_names_are_cut_in_findings() -> None:
         JoinedMember(long + "1", None, illegal),
         JoinedMember(long + "2", None, legal_but_unknown),
     ]
-    led = answer(Range(), read_members(Range(), members), [], 1)
+    led = encode_assignments(Range(), read_members(Range(), members), [], 1)
     findings = (*led.findings, *own({long: [0]}, leader=long).findings)
     assert len(findings) == 4
     assert max(map(len, findings)) < 1000
