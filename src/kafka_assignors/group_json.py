@@ -59,7 +59,7 @@ from kafka_assignors.group import (
     Member,
     Topic,
 )
-from kafka_assignors.loads import LoadReport
+from kafka_assignors.makespan import LoadReport
 from kafka_assignors.scale import InvalidScaleError, Scale
 
 __all__ = [

@@ -25,7 +25,7 @@ from kafka_assignors.group_json import (
     proof_to_json,
 )
 from kafka_assignors.leader import InvalidAssignmentError, lead
-from kafka_assignors.loads import is_weighed, measure_loads, terms_of
+from kafka_assignors.makespan import is_weighed, measure_loads, terms_of
 from kafka_assignors.quality import measure
 from kafka_assignors.scale import Scale
 from kafka_assignors.strategies import (

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from kafka_assignors.criteria import Criteria
 from kafka_assignors.group import Assignment
-from kafka_assignors.loads import Terms, balance_loads
+from kafka_assignors.makespan import Terms, balance_loads
 from kafka_assignors.scale import PLAIN, Scale
 from kafka_assignors.solver import solve
 from kafka_assignors.strategies.composition.problem import Problem

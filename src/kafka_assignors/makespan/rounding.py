@@ -23,8 +23,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from kafka_assignors.loads.dealing import deal
-from kafka_assignors.loads.jobs import NOBODY, Jobs
+from kafka_assignors.makespan.initial import deal
+from kafka_assignors.makespan.jobs import NO_OWNER, Jobs
 
 __all__ = ["round_shares"]
 
@@ -113,7 +113,7 @@ def round_shares(jobs: Jobs, shares: Sequence[dict[int, int]]) -> list[int]:
     for number, row in in_row.items():
         for cohort, of_cohort in _cut(row, jobs.weights, pieces[number]):
             cohort_jobs.setdefault(cohort, []).extend(of_cohort)
-    loads, holders = list(jobs.base), [NOBODY] * len(jobs.weights)
+    loads, holders = list(jobs.base), [NO_OWNER] * len(jobs.weights)
     for cohort, of_cohort in sorted(cohort_jobs.items()):
         deal(_within(jobs, cohort), loads, holders, of_cohort)
     return holders

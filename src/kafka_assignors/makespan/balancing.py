@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from kafka_assignors.claims import Claims
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.loads.bound import crowding_bound, relax
-from kafka_assignors.loads.dealing import deal
-from kafka_assignors.loads.improving import Terms, improved, searched
-from kafka_assignors.loads.jobs import NOBODY, Jobs, assignment_of, changed_hands, jobs_of
-from kafka_assignors.loads.known import weights_of
-from kafka_assignors.loads.rounding import round_shares
+from kafka_assignors.makespan.balance import Terms, improved, searched
+from kafka_assignors.makespan.default_weights import weights_of
+from kafka_assignors.makespan.initial import deal
+from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, assignment_of, changed_hands, jobs_of
+from kafka_assignors.makespan.lower_bound import crowding_bound, relax
+from kafka_assignors.makespan.rounding import round_shares
 
 __all__ = ["balance_loads", "fresh_holders"]
 
@@ -25,8 +25,8 @@ def balance_loads(group: Group, claims: Claims, terms: Terms) -> Assignment:
     `report` says within which factor of the optimum its greatest load is.
     """
     jobs, classes = jobs_of(group, claims, weights_of(group))
-    holders = [NOBODY] * len(jobs.weights)
-    left = terms.without(jobs.owners.count(NOBODY))
+    holders = [NO_OWNER] * len(jobs.weights)
+    left = terms.without(jobs.owners.count(NO_OWNER))
     heavy, numbers = jobs.with_weight_alone()
     if numbers:
         fresh, bound = fresh_holders(heavy)
@@ -38,7 +38,7 @@ def balance_loads(group: Group, claims: Claims, terms: Terms) -> Assignment:
         held = []
     light, numbers = jobs.by_count(held)
     if numbers:
-        loads, fresh = list(light.base), [NOBODY] * len(numbers)
+        loads, fresh = list(light.base), [NO_OWNER] * len(numbers)
         deal(light, loads, fresh, range(len(numbers)))
         held = improved(light, fresh, 0, left)
         for number, holder in zip(numbers, held, strict=True):
@@ -48,7 +48,7 @@ def balance_loads(group: Group, claims: Claims, terms: Terms) -> Assignment:
 
 def fresh_holders(jobs: Jobs) -> tuple[list[int], int]:
     """An assignment that looks at no owner, and a lower bound of the greatest load."""
-    loads, holders = list(jobs.base), [NOBODY] * len(jobs.weights)
+    loads, holders = list(jobs.base), [NO_OWNER] * len(jobs.weights)
     deal(jobs, loads, holders, range(len(holders)))
     relaxed = relax(jobs)
     bound = max(relaxed.load, crowding_bound(jobs.weights, sum(map(len, jobs.cohorts))))

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
-from kafka_assignors.loads.placing import Placing
+from kafka_assignors.makespan.placing import Placing
 
-__all__ = ["Step", "fill_idle", "relieve", "take_back"]
+__all__ = ["SearchStep", "fill_idle", "relieve", "take_back"]
 
 _LOOKED_AT = 16
 """Emptier members that a step chooses from."""
@@ -34,14 +34,14 @@ Job: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SearchStep:
     """Jobs that go from member to member, as (job, giver, taker), and the greatest load before."""
 
     moves: tuple[tuple[int, int, int], ...]
     greatest_before: int
 
 
-def relieve(placing: Placing, members: Sequence[int], enough: int) -> Iterator[Step]:
+def relieve(placing: Placing, members: Sequence[int], enough: int) -> Iterator[SearchStep]:
     """Carry out the steps among these members, one at a time, until nobody has more than `enough`.
 
     `placing` must not be changed between two of them.
@@ -61,7 +61,7 @@ def relieve(placing: Placing, members: Sequence[int], enough: int) -> Iterator[S
             placing.move(job, taker)
         for member in {giver for _, giver, _ in moves} | {taker for _, _, taker in moves}:
             insort(by_load, (loads[member], member))
-        yield Step(moves, greatest)
+        yield SearchStep(moves, greatest)
 
 
 def fill_idle(placing: Placing, members: Sequence[int], fair: int, budget: int | None) -> None:
@@ -87,7 +87,7 @@ def fill_idle(placing: Placing, members: Sequence[int], fair: int, budget: int |
             heappush(givers, (-loads[giver], giver))
 
 
-def take_back(placing: Placing, step: Step) -> None:
+def take_back(placing: Placing, step: SearchStep) -> None:
     """Undo the last step."""
     for job, giver, _ in step.moves:
         placing.move(job, giver)

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 
-from kafka_assignors.loads.jobs import Jobs
+from kafka_assignors.makespan.jobs import Jobs
 from kafka_assignors.solver.distribution import Distribution
 
 __all__ = ["Relaxation", "crowding_bound", "relax"]

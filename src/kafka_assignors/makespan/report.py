@@ -15,10 +15,10 @@ from fractions import Fraction
 from typing import Protocol, runtime_checkable
 
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.loads.bound import crowding_bound, relax
-from kafka_assignors.loads.improving import Terms
-from kafka_assignors.loads.jobs import NOBODY, changed_hands, jobs_of
-from kafka_assignors.loads.known import weights_of
+from kafka_assignors.makespan.balance import Terms
+from kafka_assignors.makespan.default_weights import weights_of
+from kafka_assignors.makespan.jobs import NO_OWNER, changed_hands, jobs_of
+from kafka_assignors.makespan.lower_bound import crowding_bound, relax
 
 __all__ = ["LoadReport", "is_weighed", "measure_loads", "terms_of"]
 
@@ -87,11 +87,11 @@ def measure_loads(group: Group, assignment: Assignment, terms: Terms | None = No
         for partition in partitions
     }
     holders = [
-        holder_of.get((name, partition), NOBODY)
+        holder_of.get((name, partition), NO_OWNER)
         for name in sorted(classes.class_of_topic)
         for partition in range(group.topics[name].partitions)
     ]
-    placed = jobs.owners.count(NOBODY)
+    placed = jobs.owners.count(NO_OWNER)
     members = sum(map(len, jobs.cohorts))
     return LoadReport(
         makespan=max(loads, default=0),

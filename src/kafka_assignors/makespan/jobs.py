@@ -13,12 +13,12 @@ from itertools import chain, repeat
 
 from kafka_assignors.claims import Claims
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.loads.known import Weights
+from kafka_assignors.makespan.default_weights import Weights
 from kafka_assignors.solver.classes import Classes, classify
 
-__all__ = ["NOBODY", "Jobs", "assignment_of", "changed_hands", "jobs_of"]
+__all__ = ["NO_OWNER", "Jobs", "assignment_of", "changed_hands", "jobs_of"]
 
-NOBODY = -1
+NO_OWNER = -1
 """The owner of a partition that no member in the group owned."""
 
 
@@ -27,7 +27,7 @@ class Jobs:
     """What is to be placed, and who may have it.
 
     `weights`, `class_of` and `owners` have an entry for each job: its weight, its topic class, and the member
-    that owned it or `NOBODY`. `cohorts` are the members of each cohort, `cohort_of` has the cohort of each
+    that owned it or `NO_OWNER`. `cohorts` are the members of each cohort, `cohort_of` has the cohort of each
     member (-1 for one that can get nothing), and `takers` the cohorts that may have each class. `base` is
     what each member has to bear besides.
     """
@@ -69,7 +69,7 @@ def jobs_of(group: Group, claims: Claims, weights: Weights) -> tuple[Jobs, Class
     """The group's partitions as jobs. Cost: linear in the partitions."""
     classes = classify(group, claims)
     topics = sorted(classes.class_of_topic)
-    owner_of: dict[str, list[int]] = {name: [NOBODY] * group.topics[name].partitions for name in topics}
+    owner_of: dict[str, list[int]] = {name: [NO_OWNER] * group.topics[name].partitions for name in topics}
     for number, member in enumerate(classes.members):
         for name, partitions in claims.prior.get(member.id, {}).items():
             owners = owner_of[name]
@@ -99,7 +99,7 @@ def jobs_of(group: Group, claims: Claims, weights: Weights) -> tuple[Jobs, Class
 
 def changed_hands(jobs: Jobs, holders: Sequence[int]) -> int:
     """How many jobs are not with the member that owned them, though it is in the group."""
-    return sum(owner not in (NOBODY, holder) for owner, holder in zip(jobs.owners, holders, strict=True))
+    return sum(owner not in (NO_OWNER, holder) for owner, holder in zip(jobs.owners, holders, strict=True))
 
 
 def assignment_of(group: Group, classes: Classes, holders: Sequence[int]) -> Assignment:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from heapq import heapify, heapreplace
 
-from kafka_assignors.loads.jobs import Jobs
+from kafka_assignors.makespan.jobs import Jobs
 
 __all__ = ["deal"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 
-from kafka_assignors.loads.jobs import NOBODY, Jobs, changed_hands
+from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, changed_hands
 
 __all__ = ["Placing"]
 
@@ -48,7 +48,7 @@ class Placing:
         self.loads[giver] -= weight
         self.loads[taker] += weight
         self.holders[job] = taker
-        if owner != NOBODY:
+        if owner != NO_OWNER:
             self.changed_hands += (taker != owner) - (giver != owner)
 
     def has_any(self, member: int) -> bool:

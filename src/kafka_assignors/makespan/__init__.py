@@ -15,8 +15,8 @@ one is proved beforehand, and one is reported for each assignment. A file for ea
 
 from __future__ import annotations
 
-from kafka_assignors.loads.balancing import balance_loads
-from kafka_assignors.loads.improving import Terms
-from kafka_assignors.loads.report import LoadReport, is_weighed, measure_loads, terms_of
+from kafka_assignors.makespan.balance import Terms
+from kafka_assignors.makespan.balancing import balance_loads
+from kafka_assignors.makespan.report import LoadReport, is_weighed, measure_loads, terms_of
 
 __all__ = ["LoadReport", "Terms", "balance_loads", "is_weighed", "measure_loads", "terms_of"]

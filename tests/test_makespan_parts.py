@@ -1,4 +1,4 @@
-"""The parts of `kafka_assignors.loads`: each does what its module says."""
+"""The parts of `kafka_assignors.makespan`: each does what its module says."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_assignors.group import Group
-from kafka_assignors.loads.bound import crowding_bound, relax
-from kafka_assignors.loads.dealing import deal
-from kafka_assignors.loads.improving import Terms, improved
-from kafka_assignors.loads.jobs import NOBODY, Jobs, jobs_of
-from kafka_assignors.loads.known import weights_of
-from kafka_assignors.loads.placing import Placing
-from kafka_assignors.loads.rounding import round_shares
-from kafka_assignors.loads.search import relieve, take_back
+from kafka_assignors.makespan.balance import Terms, improved
+from kafka_assignors.makespan.default_weights import weights_of
+from kafka_assignors.makespan.initial import deal
+from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, jobs_of
+from kafka_assignors.makespan.local_search import relieve, take_back
+from kafka_assignors.makespan.lower_bound import crowding_bound, relax
+from kafka_assignors.makespan.placing import Placing
+from kafka_assignors.makespan.rounding import round_shares
 from tests.weighed_groups import least_makespan, weighed, weighed_groups
 
 
@@ -67,7 +67,7 @@ class TestFresh:
 
     def test_dealing_gives_the_heaviest_first(self) -> None:
         jobs = heavy_jobs(weighed({"t": [3, 3, 2, 2, 2]}, {"a": ["t"], "b": ["t"]}))
-        loads, holders = [0, 0], [NOBODY] * 5
+        loads, holders = [0, 0], [NO_OWNER] * 5
         deal(jobs, loads, holders, range(5))
         assert (loads, holders) == ([7, 5], [0, 1, 0, 1, 0])
 
@@ -76,7 +76,7 @@ class TestSearch:
     @given(weighed_groups(most_partitions=6))
     def test_every_step_lowers_the_loads_and_can_be_taken_back(self, group: Group) -> None:
         jobs = heavy_jobs(group)
-        loads, holders = list(jobs.base), [NOBODY] * len(jobs.weights)
+        loads, holders = list(jobs.base), [NO_OWNER] * len(jobs.weights)
         for job, weight in enumerate(jobs.weights):  # All on the first that may have it.
             holders[job] = min(readers(jobs, job))
             loads[holders[job]] += weight

@@ -30,10 +30,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from kafka_assignors.loads.dealing import deal
-from kafka_assignors.loads.jobs import NOBODY, Jobs
-from kafka_assignors.loads.placing import Placing
-from kafka_assignors.loads.search import Step, fill_idle, relieve, take_back
+from kafka_assignors.makespan.initial import deal
+from kafka_assignors.makespan.jobs import NO_OWNER, Jobs
+from kafka_assignors.makespan.local_search import SearchStep, fill_idle, relieve, take_back
+from kafka_assignors.makespan.placing import Placing
 
 __all__ = ["Terms", "improved", "searched"]
 
@@ -93,12 +93,12 @@ def improved(jobs: Jobs, fresh: Sequence[int], bound: int, terms: Terms) -> list
 
 def _beginning(jobs: Jobs, fresh: Sequence[int]) -> list[int]:
     """What members own, and what nobody owns with whoever has least."""
-    if all(owner == NOBODY for owner in jobs.owners):
+    if all(owner == NO_OWNER for owner in jobs.owners):
         return list(fresh)
     loads, holders = list(jobs.base), list(jobs.owners)
     free: list[int] = []
     for job, owner in enumerate(holders):
-        if owner == NOBODY:
+        if owner == NO_OWNER:
             free.append(job)
         else:
             loads[owner] += jobs.weights[job]
@@ -140,7 +140,7 @@ def _relieve_layers(placing: Placing, members: Sequence[int], bound: int, fair: 
     return False
 
 
-def _take_all_back(placing: Placing, steps: Sequence[Step]) -> None:
+def _take_all_back(placing: Placing, steps: Sequence[SearchStep]) -> None:
     for step in reversed(steps):
         take_back(placing, step)
 
@@ -160,7 +160,7 @@ def _adapted(jobs: Jobs, fresh: Sequence[int], fresh_load: int, terms: Terms) ->
     """The fresh assignment, its bundles with those who have most of them, and then what may stay put back."""
     place_of = _places(jobs, fresh)
     adapted = Placing(jobs, [place_of[bundle] for bundle in fresh])
-    gone = [job for job, owner in enumerate(jobs.owners) if owner not in (NOBODY, adapted.holders[job])]
+    gone = [job for job, owner in enumerate(jobs.owners) if owner not in (NO_OWNER, adapted.holders[job])]
     for job in sorted(gone, key=lambda job: (jobs.weights[job], job)):
         owner = jobs.owners[job]
         # Putting it back must not make it worth starting over once more.
@@ -175,7 +175,7 @@ def _places(jobs: Jobs, fresh: Sequence[int]) -> dict[int, int]:
         return {member: member for cohort in jobs.cohorts for member in cohort}
     common = Counter(zip(fresh, jobs.owners, strict=True))
     places: dict[int, int] = {}
-    taken = {NOBODY}
+    taken = {NO_OWNER}
     for (bundle, member), _ in sorted(common.items(), key=lambda item: (-item[1], item[0])):
         if bundle in places or member in taken or jobs.cohort_of[bundle] != jobs.cohort_of[member]:
             continue
