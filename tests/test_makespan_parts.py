@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 from kafka_assignors.group import Group
 from kafka_assignors.makespan.balance import Terms, improved
 from kafka_assignors.makespan.default_weights import weights_of
-from kafka_assignors.makespan.initial import deal
+from kafka_assignors.makespan.initial import deal, round_shares
 from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, jobs_of
-from kafka_assignors.makespan.local_search import relieve, take_back
+from kafka_assignors.makespan.local_search import Placing, relieve, take_back
 from kafka_assignors.makespan.lower_bound import crowding_bound, relax
-from kafka_assignors.makespan.placing import Placing
-from kafka_assignors.makespan.rounding import round_shares
 from tests.weighed_groups import least_makespan, weighed, weighed_groups
 
 

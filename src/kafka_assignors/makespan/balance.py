@@ -1,9 +1,13 @@
-"""What moves, and what is not worth it.
+"""The assignment with a greatest load within a proved factor of the least possible one, and few moves.
 
-A rebalance begins with what members own; what nobody owns is dealt to whoever has least. From there on a
-partition moves only for a gain, but for one case: a member that has nothing is given something by those above
-their fair share, or a newcomer would wait for ever in a large group. Then members above their fair share are
-looked at in layers, the fullest first:
+`balance_loads` places the partitions with a weight first. Then it places those of weight zero, by their
+number, beside the number of the others that each member has: a weight says nothing about where they should
+be, but each costs a little, and no member should have thousands of them.
+
+A rebalance begins with the partitions that members own; partitions without an owner go to the members with
+the least load. From there on a partition moves only for a gain. There is one exception: members above their
+fair share give something to a member that has no partition, or a newcomer would wait for ever in a large
+group. Then members above their fair share are looked at in layers, the fullest first:
 
 1. **Search** among the members of the layer, to the end, how far their greatest load can be brought down.
 2. If that is by no more than the threshold, nothing moves here. Else the steps are taken until going on to
@@ -12,15 +16,14 @@ looked at in layers, the fullest first:
    one partition that is heavier than its share does not keep the second fullest from being relieved.
 
 For the first layer there is another way: a **fresh** assignment that looks at no owner, and is within a
-proved factor of the optimum. It is taken where it is better than what the search has left by more than the
+proved factor of the optimum. It is taken if it is better than the result of the search by more than the
 threshold, with its bundles given to the members that have most of them already. So the greatest load is never
 above that of the fresh assignment by more than the threshold.
 
-All of that is done again until nothing moves. What comes out is an assignment in which it would not move
-anything, whoever does it next, as long as the weights are the same.
+All of that is repeated until nothing moves. Applied to its own result it moves nothing, on any member, as
+long as the weights are the same.
 
-With a **budget** a part of the steps is taken, the first ones, which relieve the fullest most. Then no factor
-is promised.
+With a **budget** only the first steps are taken, which relieve the fullest most. Then no factor is promised.
 """
 
 from __future__ import annotations
@@ -30,12 +33,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from kafka_assignors.makespan.initial import deal
-from kafka_assignors.makespan.jobs import NO_OWNER, Jobs
-from kafka_assignors.makespan.local_search import SearchStep, fill_idle, relieve, take_back
-from kafka_assignors.makespan.placing import Placing
+from kafka_assignors.claims import Claims
+from kafka_assignors.group import Assignment, Group
+from kafka_assignors.makespan.default_weights import weights_of
+from kafka_assignors.makespan.initial import deal, round_shares
+from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, assignment_of, changed_hands, jobs_of
+from kafka_assignors.makespan.local_search import Placing, SearchStep, fill_idle, relieve, take_back
+from kafka_assignors.makespan.lower_bound import crowding_bound, relax
 
-__all__ = ["Terms", "improved", "searched"]
+__all__ = ["Terms", "balance_loads", "fresh_holders", "improved", "searched"]
 
 _FINE = 256
 """The search is content with a load that is above a bound by one part in so many."""
@@ -64,6 +70,44 @@ class Terms:
         """Whether coming down to this load is a gain above the threshold."""
         whole, gained = self.threshold.denominator, self.threshold.numerator
         return load * whole < before * (whole - gained)
+
+
+def balance_loads(group: Group, claims: Claims, terms: Terms) -> Assignment:
+    """The assignment, given the judged claims of the members.
+
+    `report` says within which factor of the optimum its greatest load is.
+    """
+    jobs, classes = jobs_of(group, claims, weights_of(group))
+    holders = [NO_OWNER] * len(jobs.weights)
+    left = terms.without(jobs.owners.count(NO_OWNER))
+    heavy, numbers = jobs.with_weight_alone()
+    if numbers:
+        fresh, bound = fresh_holders(heavy)
+        held = improved(heavy, fresh, bound, left)
+        for number, holder in zip(numbers, held, strict=True):
+            holders[number] = holder
+        left = left.without(changed_hands(heavy, held))
+    else:
+        held = []
+    light, numbers = jobs.by_count(held)
+    if numbers:
+        loads, fresh = list(light.base), [NO_OWNER] * len(numbers)
+        deal(light, loads, fresh, range(len(numbers)))
+        held = improved(light, fresh, 0, left)
+        for number, holder in zip(numbers, held, strict=True):
+            holders[number] = holder
+    return assignment_of(group, classes, holders)
+
+
+def fresh_holders(jobs: Jobs) -> tuple[list[int], int]:
+    """An assignment that looks at no owner, and a lower bound of the greatest load."""
+    loads, holders = list(jobs.base), [NO_OWNER] * len(jobs.weights)
+    deal(jobs, loads, holders, range(len(holders)))
+    relaxed = relax(jobs)
+    bound = max(relaxed.load, crowding_bound(jobs.weights, sum(map(len, jobs.cohorts))))
+    if max(loads) > relaxed.load + max(jobs.weights):
+        holders = round_shares(jobs, relaxed.shares)
+    return searched(jobs, holders, bound), bound
 
 
 def improved(jobs: Jobs, fresh: Sequence[int], bound: int, terms: Terms) -> list[int]:

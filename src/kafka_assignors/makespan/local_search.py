@@ -1,11 +1,11 @@
-"""Local search: relieve whoever has most, step by step, for as long as a step helps.
+"""Local search: relieve the fullest member, step by step, for as long as a step helps.
 
 A step takes the fullest member and gives one of its jobs to an emptier one; if no job helps, two members
-exchange a job for a lighter one. Of all such steps the one counts that leaves the fuller of the two with the
-least; a job of half their distance would level them out, so for each class only the two jobs next to that are
-looked at, and only the `_LOOKED_AT` emptiest members that may have any. A step makes its fuller member's
-load less and no load as great as that was: the loads, greatest first, fall in lexicographic order, so the
-search ends, and it depends on the assignment alone.
+exchange a job for a lighter one. The search takes the step that leaves the fuller of the two with the least.
+A job of half their distance would level them out, so for each class a step looks at the two jobs next to that
+weight only, and at the `_LOOKED_AT` emptiest members that may have any. A step makes its fuller member's load
+less and no load as great as that was: the loads, greatest first, fall in lexicographic order, so the search
+ends, and it depends on the assignment alone.
 
 It ends when the fullest member can neither give nor exchange. That need not be the optimum: no step passes a
 job on through a third member.
@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
-from kafka_assignors.makespan.placing import Placing
+from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, changed_hands
 
-__all__ = ["SearchStep", "fill_idle", "relieve", "take_back"]
+__all__ = ["Placing", "SearchStep", "fill_idle", "relieve", "take_back"]
 
 _LOOKED_AT = 16
 """Emptier members that a step chooses from."""
@@ -31,6 +31,56 @@ _STEPS_PER_JOB = 3
 
 Job: TypeAlias = tuple[int, int]
 """A weight and a number."""
+
+
+class Placing:
+    """An assignment that can be changed.
+
+    Attributes:
+        loads: what each member has to bear.
+        holders: who has each job.
+        held: by member and class, its jobs as (weight, job), ascending; no class without a job.
+        changed_hands: how many jobs are not with the member that owned them, though it is in the group.
+    """
+
+    def __init__(self, jobs: Jobs, holders: Sequence[int]) -> None:
+        self.jobs = jobs
+        self._may_have = [frozenset(cohorts) for cohorts in jobs.takers]
+        self.holders = list(holders)
+        self.loads = list(jobs.base)
+        self.held: list[dict[int, list[tuple[int, int]]]] = [{} for _ in jobs.base]
+        self.changed_hands = changed_hands(jobs, holders)
+        for job, (holder, weight, number) in enumerate(
+            zip(self.holders, jobs.weights, jobs.class_of, strict=True)
+        ):
+            self.loads[holder] += weight
+            self.held[holder].setdefault(number, []).append((weight, job))
+        for classes in self.held:
+            for of_class in classes.values():
+                of_class.sort()
+
+    def move(self, job: int, taker: int) -> None:
+        """Give a job to another member. Cost: logarithmic, but for the shifting of a list."""
+        jobs, giver = self.jobs, self.holders[job]
+        weight, number, owner = jobs.weights[job], jobs.class_of[job], jobs.owners[job]
+        given = self.held[giver]
+        del given[number][bisect_left(given[number], (weight, job))]
+        if not given[number]:
+            del given[number]
+        insort(self.held[taker].setdefault(number, []), (weight, job))
+        self.loads[giver] -= weight
+        self.loads[taker] += weight
+        self.holders[job] = taker
+        if owner != NO_OWNER:
+            self.changed_hands += (taker != owner) - (giver != owner)
+
+    def has_any(self, member: int) -> bool:
+        """Whether the member has any job, or something to bear besides."""
+        return bool(self.held[member] or self.jobs.base[member])
+
+    def may_have(self, member: int, number: int) -> bool:
+        """Whether the member subscribes to the class."""
+        return self.jobs.cohort_of[member] in self._may_have[number]
 
 
 @dataclass(frozen=True, slots=True)
