@@ -24,7 +24,7 @@ from kafka_assignors.quality import least_moved, measure
 from kafka_assignors.scale import Scale
 from kafka_assignors.solver import solve
 from kafka_assignors.strategies import Capacity, CooperativeSticky, MemberContext, load_strategy
-from kafka_assignors.strategies.composition import (
+from kafka_assignors.strategies.rules import (
     Composed,
     FewestMoves,
     FewestRackMisses,

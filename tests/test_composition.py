@@ -30,7 +30,7 @@ from kafka_assignors.strategies import (
     StrategyError,
     load_strategy,
 )
-from kafka_assignors.strategies.composition import (
+from kafka_assignors.strategies.rules import (
     Composed,
     FewestMoves,
     FewestRackMisses,
@@ -42,7 +42,7 @@ from kafka_assignors.strategies.composition import (
     RuleOrderError,
     ShareByRelease,
 )
-from kafka_assignors.strategies.composition.declared import DeclarationError, strategy_of
+from kafka_assignors.strategies.toml_strategy import DeclarationError, strategy_of
 
 NAMES = ("a", "b", "c", "d")
 RACKS = ("r1", "r2")

@@ -20,7 +20,7 @@ from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.member_facts import Facts, encode_facts
 from kafka_assignors.scale import Scale
 from kafka_assignors.strategies import CooperativeSticky, Priority
-from kafka_assignors.strategies.composition import (
+from kafka_assignors.strategies.rules import (
     Composed,
     FewestMoves,
     FewestRackMisses,
@@ -28,7 +28,7 @@ from kafka_assignors.strategies.composition import (
     LevelByPriority,
     StandbyLast,
 )
-from kafka_assignors.strategies.composition.declared import DeclarationError, strategy_of
+from kafka_assignors.strategies.toml_strategy import DeclarationError, strategy_of
 from kafka_assignors_cli.explain_text import sentences
 from tests.exact_groups import random_group
 from tests.exact_oracle import Oracle

@@ -15,7 +15,7 @@ from kafka_assignors.member_facts import Facts, encode_facts
 from kafka_assignors.quality import measure
 from kafka_assignors.solver import solve
 from kafka_assignors.strategies import Criterion, MemberContext, RackAwareSticky, Reduced, Trade
-from kafka_assignors.strategies.composition import (
+from kafka_assignors.strategies.rules import (
     Composed,
     FewestMoves,
     FewestRackMisses,
@@ -24,7 +24,7 @@ from kafka_assignors.strategies.composition import (
     RuleOrderError,
     StandbyLast,
 )
-from kafka_assignors.strategies.composition.declared import DeclarationError, strategy_of
+from kafka_assignors.strategies.toml_strategy import DeclarationError, strategy_of
 from tests.exact_groups import Limits, random_group
 from tests.exact_oracle import Oracle
 from tests.exact_score import Order, Score, owners_of, score

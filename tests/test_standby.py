@@ -15,14 +15,14 @@ from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import lead
 from kafka_assignors.member_facts import Facts, encode_facts, facts_of
 from kafka_assignors.strategies import RebalanceProtocol, Reduced, Standby
-from kafka_assignors.strategies.composition import (
+from kafka_assignors.strategies.rules import (
     Composed,
     FewestMoves,
     KeepTogether,
     LevelPartitions,
     StandbyLast,
 )
-from kafka_assignors.strategies.composition.declared import strategy_of
+from kafka_assignors.strategies.toml_strategy import strategy_of
 from tests.exact_groups import random_group
 from tests.exact_oracle import Oracle
 from tests.exact_score import Order, owners_of, score

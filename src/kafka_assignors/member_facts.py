@@ -1,7 +1,7 @@
 """What members announce of themselves: the values, and their bytes in a strategy's member data.
 
 All strategies of this package that ask their members for facts share one format. A member so announces the
-same to each of them, and a strategy composed of rules (`kafka_assignors.strategies.composition`) needs no
+same to each of them, and a strategy composed of rules (`kafka_assignors.strategies.rules`) needs no
 format of its own:
 
     version   int16            1

@@ -3,7 +3,7 @@
 from kafka_assignors.criteria import Criterion, Trade
 from kafka_assignors.strategies.capacity import Capacity
 from kafka_assignors.strategies.co_partitioned import CoPartitioned
-from kafka_assignors.strategies.composition.composed import Composed
+from kafka_assignors.strategies.composed import Composed
 from kafka_assignors.strategies.kip848_range import Kip848Range
 from kafka_assignors.strategies.kip848_uniform import Kip848Uniform
 from kafka_assignors.strategies.priority import Priority

@@ -1,17 +1,17 @@
 """`co-partitioned`: same-numbered partitions of some topics stay on one member; sticky and balanced.
 
 For processes that join streams by key, as Kafka Streams and Faust do: partition 7 of `orders` and of
-`payments` hold the same customers, so one member has to have both. See `composition.together`.
+`payments` hold the same customers, so one member has to have both. See `rules.co_partitioned`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kafka_assignors.strategies.composition.balances import LevelPartitions
-from kafka_assignors.strategies.composition.composed import Composed
-from kafka_assignors.strategies.composition.together import KeepTogether
-from kafka_assignors.strategies.composition.wishes import FewestMoves, FewestRackMisses
+from kafka_assignors.strategies.composed import Composed
+from kafka_assignors.strategies.rules.balance import LevelPartitions
+from kafka_assignors.strategies.rules.co_partitioned import KeepTogether
+from kafka_assignors.strategies.rules.tie_breakers import FewestMoves, FewestRackMisses
 
 __all__ = ["CoPartitioned"]
 

@@ -6,7 +6,7 @@ A strategy is found in four ways:
 - one of an installed package, by the name under which it is registered in the entry-point group
   `kafka_assignors.strategies`;
 - any other as `module:attribute`, for example `my_package.strategies:Weighted`;
-- one that a file declares, by the file's path, which ends in `.toml` (see `composition.declared`).
+- one that a file declares, by the file's path, which ends in `.toml` (see `toml_strategy`).
 
 Whatever is found is held against the contract here, once, so that whoever runs it need not doubt it.
 """
@@ -116,7 +116,7 @@ def load_strategy(spec: str) -> Strategy:
 
 def _declared(path: str) -> Strategy:
     # Not at the top: composed strategies stand on the package that imports this module.
-    from kafka_assignors.strategies.composition.declared import DeclarationError, strategy_of
+    from kafka_assignors.strategies.toml_strategy import DeclarationError, strategy_of
 
     try:
         return strategy_of(read_toml(read_text(Path(path))), os.environ)

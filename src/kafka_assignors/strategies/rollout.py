@@ -3,7 +3,7 @@
 What clients have balances at every step of a deployment. The pods of a new release get an even part of
 everything, or, where a client prefers not to move, nothing until the old ones go; a canary cannot be told how
 much it should get. Here members announce their release, and what follows from that are rules (see
-`kafka_assignors.strategies.composition`): who drains has nothing; a release with a share has that share;
+`kafka_assignors.strategies.rules`): who drains has nothing; a release with a share has that share;
 where releases without one are mixed nothing moves that need not; and all that is left is balanced as
 `cooperative-sticky` does, which is also what happens in a group of one release.
 
@@ -13,11 +13,11 @@ The name is our own: no other client has it. It is one name for both protocols, 
 from __future__ import annotations
 
 from kafka_assignors.member_facts import WHOLE_SHARE, Announcement, Facts
-from kafka_assignors.strategies.composition.balances import LevelPartitions
-from kafka_assignors.strategies.composition.composed import Composed
-from kafka_assignors.strategies.composition.leaving import Draining
-from kafka_assignors.strategies.composition.rollout import ShareByRelease
-from kafka_assignors.strategies.composition.wishes import FewestMoves, FewestRackMisses
+from kafka_assignors.strategies.composed import Composed
+from kafka_assignors.strategies.rules.balance import LevelPartitions
+from kafka_assignors.strategies.rules.draining import Draining
+from kafka_assignors.strategies.rules.rollout import ShareByRelease
+from kafka_assignors.strategies.rules.tie_breakers import FewestMoves, FewestRackMisses
 
 __all__ = ["Rollout"]
 

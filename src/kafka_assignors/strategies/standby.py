@@ -6,7 +6,7 @@ The name is our own, as are the bytes that members announce `standby` with.
 from __future__ import annotations
 
 from kafka_assignors.member_facts import Facts
-from kafka_assignors.strategies.composition import (
+from kafka_assignors.strategies.rules import (
     Composed,
     FewestMoves,
     FewestRackMisses,

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from kafka_assignors.group import Group, quoted
-from kafka_assignors.strategies.composition.problem import Piece, Problem, Unit, piece_name
-from kafka_assignors.strategies.composition.rule import Place, about_missing
+from kafka_assignors.strategies.rules.base import Place, about_missing
+from kafka_assignors.strategies.rules.problem import Piece, Problem, Unit, piece_name
 
 __all__ = ["KeepTogether"]
 

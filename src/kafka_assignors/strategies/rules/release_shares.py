@@ -13,9 +13,9 @@ from heapq import heapify, heappop, heapreplace
 
 from kafka_assignors.group import Topic
 from kafka_assignors.strategies._order import topics_by_subscribers
-from kafka_assignors.strategies.composition.problem import Piece, Problem, Unit, piece_name
-from kafka_assignors.strategies.composition.quotas import WHOLE, TopicShares, round_shares, scaled
-from kafka_assignors.strategies.composition.releases import Releases, named
+from kafka_assignors.strategies.rules.problem import Piece, Problem, Unit, piece_name
+from kafka_assignors.strategies.rules.quotas import WHOLE, TopicShares, round_shares, scaled
+from kafka_assignors.strategies.rules.releases import Releases, named
 
 __all__ = ["divide"]
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from kafka_assignors.criteria import Criteria, Criterion, exact, traded
-from kafka_assignors.strategies.composition.rule import Place
+from kafka_assignors.strategies.rules.base import Place
 
 __all__ = ["FewestMoves", "FewestRackMisses", "RackTrade"]
 

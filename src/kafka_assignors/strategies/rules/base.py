@@ -19,7 +19,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 from kafka_assignors.criteria import Criteria
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.scale import Scale
-from kafka_assignors.strategies.composition.problem import Problem
+from kafka_assignors.strategies.rules.problem import Problem
 from kafka_assignors.strategy import Layer
 
 __all__ = ["Balance", "BalanceInLayers", "Place", "Remarks", "Restriction", "Rule", "Wish", "about_missing"]

@@ -25,8 +25,8 @@ from kafka_assignors.criteria import Criteria
 from kafka_assignors.group import Assignment, Group, TopicPartitions
 from kafka_assignors.scale import Scale
 from kafka_assignors.solver import solve
-from kafka_assignors.strategies.composition.problem import Piece, Problem, Unit, piece_name
-from kafka_assignors.strategies.composition.rule import Place, about_missing
+from kafka_assignors.strategies.rules.base import Place, about_missing
+from kafka_assignors.strategies.rules.problem import Piece, Problem, Unit, piece_name
 from kafka_assignors.strategy import Layer
 
 __all__ = ["LevelByPriority"]

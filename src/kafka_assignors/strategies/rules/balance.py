@@ -10,8 +10,8 @@ from kafka_assignors.group import Assignment
 from kafka_assignors.makespan import Terms, balance_loads
 from kafka_assignors.scale import PLAIN, Scale
 from kafka_assignors.solver import solve
-from kafka_assignors.strategies.composition.problem import Problem
-from kafka_assignors.strategies.composition.rule import Place
+from kafka_assignors.strategies.rules.base import Place
+from kafka_assignors.strategies.rules.problem import Problem
 from kafka_assignors.strategies.weighted import Weighted
 
 __all__ = ["LevelByCapacity", "LevelByWeight", "LevelPartitions"]

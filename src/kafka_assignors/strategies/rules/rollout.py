@@ -12,11 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kafka_assignors.strategies.composition.dividing import divide
-from kafka_assignors.strategies.composition.holding import hold
-from kafka_assignors.strategies.composition.problem import Problem
-from kafka_assignors.strategies.composition.releases import releases_of
-from kafka_assignors.strategies.composition.rule import Place
+from kafka_assignors.strategies.rules.base import Place
+from kafka_assignors.strategies.rules.hold import hold
+from kafka_assignors.strategies.rules.problem import Problem
+from kafka_assignors.strategies.rules.release_shares import divide
+from kafka_assignors.strategies.rules.releases import releases_of
 
 __all__ = ["ShareByRelease"]
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from kafka_assignors.group import Member, quoted
-from kafka_assignors.strategies.composition.problem import Problem
-from kafka_assignors.strategies.composition.rule import Place
+from kafka_assignors.strategies.rules.base import Place
+from kafka_assignors.strategies.rules.problem import Problem
 
 __all__ = ["StandbyLast"]
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kafka_assignors.strategies.composition.problem import Problem
+from kafka_assignors.strategies.rules.problem import Problem
 
 __all__ = ["MOST_SHARING", "Release", "Releases", "named", "release_order", "releases_of"]
 

@@ -11,10 +11,9 @@ from itertools import pairwise
 from kafka_assignors.criteria import Criteria, Criterion, follow_racks
 from kafka_assignors.group import Assignment, Group, quoted
 from kafka_assignors.member_facts import Announcement, Facts, encode_facts, facts_of
-from kafka_assignors.strategies.composition.balances import LevelByWeight, LevelPartitions
-from kafka_assignors.strategies.composition.problem import Problem
-from kafka_assignors.strategies.composition.rollout import ShareByRelease
-from kafka_assignors.strategies.composition.rule import (
+from kafka_assignors.strategies.rules.assumed_facts import Supposed, with_supposed
+from kafka_assignors.strategies.rules.balance import LevelByWeight, LevelPartitions
+from kafka_assignors.strategies.rules.base import (
     Balance,
     BalanceInLayers,
     Place,
@@ -23,10 +22,11 @@ from kafka_assignors.strategies.composition.rule import (
     Rule,
     Wish,
 )
-from kafka_assignors.strategies.composition.standby import StandbyLast
-from kafka_assignors.strategies.composition.supposed import Supposed, with_supposed
-from kafka_assignors.strategies.composition.together import KeepTogether
-from kafka_assignors.strategies.composition.wishes import (
+from kafka_assignors.strategies.rules.co_partitioned import KeepTogether
+from kafka_assignors.strategies.rules.problem import Problem
+from kafka_assignors.strategies.rules.rollout import ShareByRelease
+from kafka_assignors.strategies.rules.standby import StandbyLast
+from kafka_assignors.strategies.rules.tie_breakers import (
     FewestMoves,
     FewestRackMisses,
     RackTrade,

@@ -35,9 +35,9 @@ from kafka_assignors.group import Group, Member, TopicPartitions
 from kafka_assignors.solver.classes import classify
 from kafka_assignors.solver.levels import find_levels
 from kafka_assignors.strategies._order import topics_by_subscribers
-from kafka_assignors.strategies.composition.balances import LevelPartitions
-from kafka_assignors.strategies.composition.problem import Problem
-from kafka_assignors.strategies.composition.releases import Release, Releases, named, release_order
+from kafka_assignors.strategies.rules.balance import LevelPartitions
+from kafka_assignors.strategies.rules.problem import Problem
+from kafka_assignors.strategies.rules.releases import Release, Releases, named, release_order
 
 __all__ = ["hold"]
 
