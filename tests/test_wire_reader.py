@@ -5,10 +5,10 @@ import struct
 import tracemalloc
 
 import pytest
-from kafka_assignors.wire.reader import Reader
-from kafka_assignors.wire.writer import Writer
 
 from kafka_assignors.wire import ProtocolError, decode_subscription
+from kafka_assignors.wire.reader import Reader
+from kafka_assignors.wire.writer import Writer
 
 
 def reader(data: bytes) -> Reader:

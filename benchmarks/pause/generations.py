@@ -6,6 +6,8 @@ import struct
 import time
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.wire.group_metadata import decode_group_metadata
 from kafka_assignors.wire.record_keys import (
     ConsumerGroupKey,
@@ -14,8 +16,6 @@ from kafka_assignors.wire.record_keys import (
     decode_key,
     group_partition,
 )
-
-from compat_tests.support.kafka_cluster import Kafka
 
 __all__ = ["GenerationReader"]
 

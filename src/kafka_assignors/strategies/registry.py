@@ -39,12 +39,12 @@ ENTRY_POINT_GROUP = "kafka_assignors.strategies"
 
 # By target, not by class: the classes' package imports this module.
 _BUILT_IN = {
-    "capacity": "kafka_assignors.strategies.capacity:Capacity",
+    "capacity": "kafka_assignors.strategies.sticky:Capacity",
     "cooperative-sticky": "kafka_assignors.strategies.sticky:CooperativeSticky",
-    "kip848-range": "kafka_assignors.strategies.kip848_range:Kip848Range",
-    "kip848-uniform": "kafka_assignors.strategies.kip848_uniform:Kip848Uniform",
+    "kip848-range": "kafka_assignors.strategies.kip848:Kip848Range",
+    "kip848-uniform": "kafka_assignors.strategies.kip848:Kip848Uniform",
     "priority": "kafka_assignors.strategies.priority:Priority",
-    "rack-aware-sticky": "kafka_assignors.strategies.rack_aware_sticky:RackAwareSticky",
+    "rack-aware-sticky": "kafka_assignors.strategies.sticky:RackAwareSticky",
     "range": "kafka_assignors.strategies.range:Range",
     "rollout": "kafka_assignors.strategies.rollout:Rollout",
     "roundrobin": "kafka_assignors.strategies.roundrobin:RoundRobin",

@@ -34,7 +34,7 @@ from kafka_assignors.criteria import FEWEST_MOVES
 from kafka_assignors.group import Group, Member, TopicPartitions
 from kafka_assignors.solver.classes import classify
 from kafka_assignors.solver.levels import find_levels
-from kafka_assignors.strategies._order import topics_by_subscribers
+from kafka_assignors.strategies.java_order import topics_by_subscribers
 from kafka_assignors.strategies.rules.balance import LevelPartitions
 from kafka_assignors.strategies.rules.problem import Problem
 from kafka_assignors.strategies.rules.releases import Release, Releases, named, release_order

@@ -8,7 +8,7 @@ from math import ceil, floor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_assignors.strategies.rules.quotas import WHOLE, TopicShares, round_shares, scaled
+from kafka_assignors.strategies.rules.release_shares import WHOLE, TopicShares, round_shares, scaled
 
 
 @st.composite
