@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_assignors.certificate import Certificate, prove
-from kafka_assignors.explain import moves_of
-from kafka_assignors.explain_reduced import explain_reduced
+from kafka_assignors.explain import explain_reduced, moves_of
 from kafka_assignors.group import Assignment, Group, InvalidGroupError, Member, Topic
 from kafka_assignors.group_json import assignment_to_json
 from kafka_assignors.leader import check_assignment, lead

@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_assignors.explain import Explanation, Reason
-from kafka_assignors.explain_reduced import explain_layers
+from kafka_assignors.explain import Explanation, Reason, explain_layers
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.member_facts import Facts, encode_facts
 from kafka_assignors.scale import Scale

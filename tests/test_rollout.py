@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_assignors.explain import Reason, moves_of
-from kafka_assignors.explain_reduced import explain_reduced
+from kafka_assignors.explain import Reason, explain_reduced, moves_of
 from kafka_assignors.group import Assignment, Group, Member, Topic, TopicPartitions
 from kafka_assignors.leader import check_assignment, lead
 from kafka_assignors.member_facts import Announcement, Facts, decode_facts, encode_facts

@@ -14,8 +14,7 @@ import typer
 
 from kafka_assignors.certificate import prove
 from kafka_assignors.criteria import AnyCriterion
-from kafka_assignors.explain import Explanation, explain
-from kafka_assignors.explain_reduced import explain_layers, explain_reduced
+from kafka_assignors.explain import Explanation, explain, explain_layers, explain_reduced
 from kafka_assignors.group import Assignment, Group, InvalidGroupError
 from kafka_assignors.group_json import (
     assignment_to_json,

@@ -37,7 +37,7 @@ from kafka_assignors.solver.levels import find_levels
 from kafka_assignors.strategies.java_order import topics_by_subscribers
 from kafka_assignors.strategies.rules.balance import LevelPartitions
 from kafka_assignors.strategies.rules.problem import Problem
-from kafka_assignors.strategies.rules.releases import Release, Releases, named, release_order
+from kafka_assignors.strategies.rules.release_shares import Release, Releases, named, release_order
 
 __all__ = ["hold"]
 

@@ -13,6 +13,10 @@ all pass partitions on to those that got too little, one topic at a time, along 
 by the cheapest chain: successive shortest paths, as in the solver, on a network whose nodes are releases
 alone. Of all roundings with these totals the result is one that moves the fewest partitions between releases.
 
+**Who asks** (`releases_of`). A release is any text, and no order is known between two of them: one side's
+promotion is the other's rollback. Members that announce none are a release of their own. A member that may
+not have any partition, such as one that drains, does not count.
+
 **Which ones** (`divide`). The members without a share form one part together, which gets what the shares
 leave of each topic. A part gets partitions in this order: those that its members own; then those without an
 owner; then, one by one, those of the members with the greatest load.
@@ -20,6 +24,7 @@ owner; then, one by one, those of the members with the greatest load.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
@@ -27,9 +32,96 @@ from heapq import heapify, heappop, heapreplace
 from kafka_assignors.group import Topic
 from kafka_assignors.strategies.java_order import topics_by_subscribers
 from kafka_assignors.strategies.rules.problem import Piece, Problem, Unit, piece_name
-from kafka_assignors.strategies.rules.releases import Releases, named
 
-__all__ = ["WHOLE", "TopicShares", "divide", "round_shares", "scaled"]
+__all__ = [
+    "MOST_SHARING",
+    "WHOLE",
+    "Release",
+    "Releases",
+    "TopicShares",
+    "divide",
+    "named",
+    "release_order",
+    "releases_of",
+    "round_shares",
+    "scaled",
+]
+
+MOST_SHARING = 16
+"""How many releases can have shares at a time. No deployment has as many, and the work grows with them."""
+
+Release = str | None
+"""What members announce; None where they announce none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Releases:
+    """The release of every member that may have something, by its id, and the shares of those that have one.
+
+    Shares are in ten-thousandths. `findings` are for the leader's log.
+    """
+
+    of_member: Mapping[str, Release]
+    shares: Mapping[Release, int]
+    findings: tuple[str, ...]
+
+
+def named(release: Release) -> str:
+    """A release, as a sentence has it."""
+    return "the members without a release" if release is None else f"release {release!r:.80}"
+
+
+def releases_of(problem: Problem) -> Releases:
+    """What the members of the problem announce, put together."""
+    with_partitions = frozenset(name for name, topic in problem.group.topics.items() if topic.partitions)
+    announced: dict[Release, Counter[int | None]] = {}
+    of_member: dict[str, Release] = {}
+    for member_id in sorted(problem.group.members):
+        if with_partitions.isdisjoint(problem.group.members[member_id].topics):
+            continue
+        facts = problem.facts.members[member_id]
+        of_member[member_id] = facts.release
+        announced.setdefault(facts.release, Counter())[facts.share] += 1
+
+    shares: dict[Release, int] = {}
+    findings: list[str] = []
+    differing: list[Release] = []
+    for release in sorted(announced, key=release_order):
+        share = min(announced[release], key=lambda share: (-announced[release][share], _rank(share)))
+        if len(announced[release]) > 1:
+            differing.append(release)
+        if share is not None:
+            shares[release] = share
+    if differing:
+        first = differing[0]
+        findings.append(
+            f"the members of {named(first)} announce different shares, and what most of them say counts: "
+            f"{_share_text(shares.get(first))} ({len(differing)} such releases)"
+        )
+    if len(shares) > MOST_SHARING:
+        by_members = sorted(shares, key=lambda release: (-announced[release].total(), release_order(release)))
+        findings.append(
+            f"{len(shares)} releases announce shares: those of the {MOST_SHARING} with most members count, "
+            "the others are treated as without a share"
+        )
+        counting = set(by_members[:MOST_SHARING])
+        shares = {release: share for release, share in shares.items() if release in counting}
+    return Releases(of_member, shares, tuple(findings))
+
+
+def release_order(release: Release) -> tuple[bool, str]:
+    """A sort key; it decides ties and means nothing."""
+    return release is not None, release or ""
+
+
+def _rank(share: int | None) -> int:
+    """Of shares that are announced equally often the lowest counts, and a share before none."""
+    return 1 << 62 if share is None else share
+
+
+def _share_text(share: int | None) -> str:
+    return "no share" if share is None else f"{share / 100:g} %"
+
 
 _Held = Mapping[str, Sequence[tuple[str, Sequence[int]]]]
 """By topic, who owned which partitions."""

@@ -1,10 +1,9 @@
 """`rollout`: releases get their shares, and rolling deployments move each partition once.
 
-Members announce the release of the application that they run, and may announce what share of every topic it
-should have: a canary of a tenth has a tenth, at once, and goes on having it whatever the number of its
-members. What the shares leave is for the members of all other releases. Among those a deployment may be under
-way, which is when several of them are in the group; then partitions stay until their member leaves.
-`dividing` does the former, `holding` the latter.
+Members announce the release of the application that they run, and may announce the share of every topic that
+the release should have: a canary of a tenth has a tenth, at once, and keeps it for any number of members
+(`release_shares`). The rest of each topic is for the members of all other releases. While several of those
+are in the group a deployment may be under way; then partitions stay until their member leaves (`hold`).
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ from typing import ClassVar
 from kafka_assignors.strategies.rules.base import Place
 from kafka_assignors.strategies.rules.hold import hold
 from kafka_assignors.strategies.rules.problem import Problem
-from kafka_assignors.strategies.rules.release_shares import divide
-from kafka_assignors.strategies.rules.releases import releases_of
+from kafka_assignors.strategies.rules.release_shares import divide, releases_of
 
 __all__ = ["ShareByRelease"]
 
