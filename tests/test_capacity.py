@@ -24,13 +24,8 @@ from kafka_assignors.quality import least_moved, measure
 from kafka_assignors.scale import Scale
 from kafka_assignors.solver import solve
 from kafka_assignors.strategies import Capacity, CooperativeSticky, MemberContext, load_strategy
-from kafka_assignors.strategies.rules import (
-    Composed,
-    FewestMoves,
-    FewestRackMisses,
-    KeepTogether,
-    LevelByCapacity,
-)
+from kafka_assignors.strategies.composed import Composed
+from kafka_assignors.strategies.rules import FewestMoves, FewestRackMisses, KeepTogether, LevelByCapacity
 from kafka_assignors.strategy import RebalanceProtocol, Reduced
 from kafka_assignors.wire import decode_assignment
 from kafka_assignors_cli import main

@@ -29,8 +29,8 @@ from kafka_assignors.strategies import (
     StrategyError,
     load_strategy,
 )
+from kafka_assignors.strategies.composed import Composed, RuleOrderError
 from kafka_assignors.strategies.rules import (
-    Composed,
     FewestMoves,
     FewestRackMisses,
     KeepTogether,
@@ -38,7 +38,6 @@ from kafka_assignors.strategies.rules import (
     LevelPartitions,
     Piece,
     Problem,
-    RuleOrderError,
     ShareByRelease,
 )
 from kafka_assignors.strategies.toml_strategy import DeclarationError, strategy_of

@@ -19,8 +19,8 @@ from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.member_facts import Facts, encode_facts
 from kafka_assignors.scale import Scale
 from kafka_assignors.strategies import CooperativeSticky, Priority
+from kafka_assignors.strategies.composed import Composed
 from kafka_assignors.strategies.rules import (
-    Composed,
     FewestMoves,
     FewestRackMisses,
     KeepTogether,

@@ -15,13 +15,12 @@ from kafka_assignors.member_facts import Facts, encode_facts
 from kafka_assignors.quality import measure
 from kafka_assignors.solver import solve
 from kafka_assignors.strategies import Criterion, MemberContext, RackAwareSticky, Reduced, Trade
+from kafka_assignors.strategies.composed import Composed, RuleOrderError
 from kafka_assignors.strategies.rules import (
-    Composed,
     FewestMoves,
     FewestRackMisses,
     LevelPartitions,
     RackTrade,
-    RuleOrderError,
     StandbyLast,
 )
 from kafka_assignors.strategies.toml_strategy import DeclarationError, strategy_of

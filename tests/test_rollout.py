@@ -18,7 +18,8 @@ from kafka_assignors.group import Assignment, Group, Member, Topic, TopicPartiti
 from kafka_assignors.leader import check_assignment, lead
 from kafka_assignors.member_facts import Announcement, Facts, decode_facts, encode_facts
 from kafka_assignors.strategies import CooperativeSticky, RebalanceProtocol, Rollout, load_strategy
-from kafka_assignors.strategies.rules import Composed, KeepTogether
+from kafka_assignors.strategies.composed import Composed
+from kafka_assignors.strategies.rules import KeepTogether
 from kafka_assignors.strategy import MemberContext
 
 COOPERATIVE = RebalanceProtocol.COOPERATIVE

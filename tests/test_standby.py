@@ -15,13 +15,8 @@ from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import lead
 from kafka_assignors.member_facts import Facts, encode_facts, facts_of
 from kafka_assignors.strategies import RebalanceProtocol, Reduced, Standby
-from kafka_assignors.strategies.rules import (
-    Composed,
-    FewestMoves,
-    KeepTogether,
-    LevelPartitions,
-    StandbyLast,
-)
+from kafka_assignors.strategies.composed import Composed
+from kafka_assignors.strategies.rules import FewestMoves, KeepTogether, LevelPartitions, StandbyLast
 from kafka_assignors.strategies.toml_strategy import strategy_of
 from tests.exact_groups import random_group
 from tests.exact_oracle import Oracle

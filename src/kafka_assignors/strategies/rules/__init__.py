@@ -1,6 +1,5 @@
-"""Strategies that are put together from rules."""
+"""The rules that a strategy can be composed of (`kafka_assignors.strategies.composed`)."""
 
-from kafka_assignors.strategies.composed import Composed, RuleOrderError
 from kafka_assignors.strategies.rules.balance import LevelByCapacity, LevelByWeight, LevelPartitions
 from kafka_assignors.strategies.rules.base import Balance, Place, Restriction, Rule, Wish
 from kafka_assignors.strategies.rules.co_partitioned import KeepTogether
@@ -13,7 +12,6 @@ from kafka_assignors.strategies.rules.tie_breakers import FewestMoves, FewestRac
 
 __all__ = [
     "Balance",
-    "Composed",
     "Draining",
     "FewestMoves",
     "FewestRackMisses",
@@ -28,7 +26,6 @@ __all__ = [
     "RackTrade",
     "Restriction",
     "Rule",
-    "RuleOrderError",
     "ShareByRelease",
     "StandbyLast",
     "Wish",
