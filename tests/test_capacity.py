@@ -229,8 +229,8 @@ class TestARule:
         ]
         group = Group.of([Topic("a", 4), Topic("b", 4)], members)
         composed = Composed("mine", self.RULES)
-        problem = composed.problem(group).settle({"m1": {"a": [0, 1]}})
-        assignment = problem.answer(LevelByCapacity().balance(problem, FEWEST_MOVES))
+        problem = composed.problem(group).fix({"m1": {"a": [0, 1]}})
+        assignment = problem.in_original_group(LevelByCapacity().balance(problem, FEWEST_MOVES))
         assert loads(group, assignment) == {"m1": 2, "m2": 6}
 
     def test_goes_with_topics_that_stay_together(self) -> None:

@@ -278,7 +278,7 @@ class TestProblem:
             for part, chosen in (("low", units[:cut]), ("high", units[cut:]))
             if chosen
         ]
-        problem = problem.recast([name], pieces).settle(
+        problem = problem.replace_topics([name], pieces).fix(
             {min(readers): {f"{name}/high": [0]}} if cut < len(units) else {}
         )
         claims = problem.as_group().claims
@@ -286,11 +286,11 @@ class TestProblem:
         assert {name: [*free] for name, free in claims.unowned.items()} == {
             name: [*free] for name, free in problem.claims.unowned.items()
         }
-        assignment = problem.answer(CooperativeSticky().assign(problem.as_group()))
+        assignment = problem.in_original_group(CooperativeSticky().assign(problem.as_group()))
         check_assignment(group, assignment)
         if cut < len(units):
             assert cut in assignment.members[min(readers)][name]
-            assert problem.loads()[min(readers)] == 1
+            assert problem.fixed_loads[min(readers)] == 1
 
     def test_a_unit_is_near_a_rack_that_is_near_all_of_it_and_weighs_what_all_of_it_weighs(self) -> None:
         group = Group.of(
@@ -302,7 +302,9 @@ class TestProblem:
         )
         units = [(("a", 0), ("b", 0)), (("a", 1), ("b", 1))]
         made = (
-            self.problem(group).recast("ab", [Piece("a/both", units, frozenset("m"))]).group.topics["a/both"]
+            self.problem(group)
+            .replace_topics("ab", [Piece("a/both", units, frozenset("m"))])
+            .group.topics["a/both"]
         )
         assert made.replica_racks == (frozenset({"r2"}), frozenset({"r1"}))
         assert made.weights == (12, None)

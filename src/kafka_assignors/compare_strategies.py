@@ -57,7 +57,7 @@ def _owned_now(group: Group) -> dict[str, dict[str, list[int]]]:
 
 def _result(group: Group, name: str, strategy: Strategy) -> StrategyResult:
     try:
-        led = lead(strategy, group, strategy.protocols[0])
-        return StrategyResult(name, measure(group, led.target))
+        result = lead(strategy, group, strategy.protocols[0])
+        return StrategyResult(name, measure(group, result.target))
     except Exception as error:
         return StrategyResult(name, None, f"{type(error).__name__}: {error}")

@@ -194,15 +194,15 @@ def encode_assignments(
     Raises `InvalidAssignmentError` for an assignment that breaks the strategy's contract.
     """
     group = Group.of(topics, members.members, generation)
-    led = lead(strategy, group, _protocol_of(strategy))
+    result = lead(strategy, group, _protocol_of(strategy))
     names = Names()
     assignments = {
         member_id: encode_assignment(ConsumerAssignment(_ASSIGNMENT_VERSION, partitions, b""), names=names)
-        for member_id, partitions in led.assignment.members.items()
+        for member_id, partitions in result.assignment.members.items()
     }
     findings = (
         *_unknown_topics(members, group),
-        *_claim_findings(led.dropped_claims),
+        *_claim_findings(result.dropped_claims),
         *strategy.findings(group),
     )
     return EncodedAssignments(assignments, members.findings + findings)

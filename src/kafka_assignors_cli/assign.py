@@ -169,22 +169,22 @@ def _answer(request: _Request, group: Group, where: str) -> tuple[dict[str, Any]
     strategy = request.strategy
     explanation = None
     try:
-        led = lead(strategy, group, request.protocol)
+        result = lead(strategy, group, request.protocol)
         scale = strategy.balance_scale(group)
         answer: dict[str, Any] = {
-            "assignment": assignment_to_json(led.target),
-            "quality": dataclasses.asdict(measure(group, led.target, scale=scale)),
+            "assignment": assignment_to_json(result.target),
+            "quality": dataclasses.asdict(measure(group, result.target, scale=scale)),
         }
         if is_weighed(strategy, group):
-            answer["loads"] = loads_to_json(measure_loads(group, led.target, terms_of(strategy)))
+            answer["loads"] = loads_to_json(measure_loads(group, result.target, terms_of(strategy)))
         if findings := strategy.findings(group):
             answer["findings"] = list(findings)
         if request.certify and (reduced := strategy.reduced_form(group)) is not None:
             answer["reduced"] = _proof_of_reduced(reduced)
         elif request.certify and request.criteria is not None:
-            answer.update(proof_to_json(prove(group, led.target, request.criteria, scale=scale)))
+            answer.update(proof_to_json(prove(group, result.target, request.criteria, scale=scale)))
         if request.explain:
-            explanation = _explained(strategy, group, led.target, request.criteria, scale)
+            explanation = _explained(strategy, group, result.target, request.criteria, scale)
             answer["explanation"] = explanation_to_json(explanation)
         if request.time:
             answer["assign_ns"] = _assign_ns(strategy, group)
@@ -200,10 +200,10 @@ def _answer(request: _Request, group: Group, where: str) -> tuple[dict[str, Any]
     if request.protocol is RebalanceProtocol.COOPERATIVE:
         answer["withheld"] = {
             member: {topic: list(partitions) for topic, partitions in sorted(topics.items())}
-            for member, topics in sorted(led.withheld.items())
+            for member, topics in sorted(result.withheld.items())
         }
-    if led.dropped_claims:
-        answer["dropped_claims"] = [dataclasses.asdict(claim) for claim in led.dropped_claims]
+    if result.dropped_claims:
+        answer["dropped_claims"] = [dataclasses.asdict(claim) for claim in result.dropped_claims]
     return answer, explanation
 
 

@@ -97,7 +97,7 @@ class Composed(Strategy):
     def assign(self, group: Group) -> Assignment:
         """The target for the group."""
         problem = self.problem(group)
-        return problem.answer(self._balanced(problem))
+        return problem.in_original_group(self._balanced(problem))
 
     def reduced_form(self, group: Group) -> Reduced | str:
         """What the solver was given in the place of the group, and its answer, for a certificate."""

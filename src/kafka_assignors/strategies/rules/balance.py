@@ -33,7 +33,7 @@ class LevelPartitions:
 
     def scale(self, problem: Problem) -> Scale:
         """What is settled counts."""
-        return _favouring(Scale(already=problem.loads()), problem)
+        return _favouring(Scale(already=problem.fixed_loads), problem)
 
     def balance(self, problem: Problem, criteria: Criteria) -> Assignment:
         """The best assignment of the problem's group."""
@@ -54,7 +54,7 @@ class LevelByCapacity:
 
     def scale(self, problem: Problem) -> Scale:
         """What members announce, and what is settled."""
-        return _favouring(Scale(problem.facts.capacities, problem.loads()), problem)
+        return _favouring(Scale(problem.facts.capacities, problem.fixed_loads), problem)
 
     def balance(self, problem: Problem, criteria: Criteria) -> Assignment:
         """The best assignment of the problem's group."""

@@ -74,18 +74,20 @@ def _as_tasks(problem: Problem, together: Iterable[str]) -> Problem:
     listed = ", ".join(map(repr, names))
     of_all = set[str].intersection(*(readers[name] for name in names))
     if not of_all:
-        return problem.says(f"topics {listed} do not stay together, for no member subscribes to all of them")
+        return problem.with_findings(
+            f"topics {listed} do not stay together, for no member subscribes to all of them"
+        )
     if others := set().union(*(readers[name] for name in names)) - of_all:
-        problem = problem.says(
+        problem = problem.with_findings(
             f"member {quoted(min(others))} subscribes to some of the topics {listed} only, which stay "
             f"together, and gets nothing of them ({len(others)} such members)"
         )
     counts = {name: problem.group.topics[name].partitions for name in names}
     if len(set(counts.values())) > 1:
         shown = ", ".join(f"{name!r} {counts[name]}" for name in names)
-        problem = problem.says(f"topics that stay together differ in partitions: {shown}")
+        problem = problem.with_findings(f"topics that stay together differ in partitions: {shown}")
     units: list[Unit] = [
         tuple((name, number) for name in names if number < counts[name])
         for number in range(max(counts.values()))
     ]
-    return problem.recast(names, [Piece(piece_name(names[0], "together"), units, of_all)])
+    return problem.replace_topics(names, [Piece(piece_name(names[0], "together"), units, of_all)])

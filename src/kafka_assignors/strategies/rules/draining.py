@@ -37,7 +37,7 @@ class Draining:
         taken_over = frozenset[str]().union(*{members[member_id].topics for member_id in staying})
         left_alone = set[str]().union(*{members[member_id].topics for member_id in leaving}) - taken_over
         if abandoned := sorted(name for name in left_alone if name in problem.group.topics):
-            problem = problem.says(
+            problem = problem.with_findings(
                 f"all subscribers of {abandoned[0]!r} drain ({len(abandoned)} such topics): they keep it "
                 "until somebody else subscribes to it"
             )

@@ -62,7 +62,7 @@ def hold(problem: Problem, releases: Releases) -> Problem:
     caps = _caps(problem, mixed)
     members = problem.group.members
     holding = [member for member in members.values() if not mixed.topics.isdisjoint(member.topics)]
-    problem = problem.says(_on_holding(mixed, releases, max(caps[member.id] for member in holding)))
+    problem = problem.with_findings(_on_holding(mixed, releases, max(caps[member.id] for member in holding)))
     one_subscription = len({member.topics for member in holding}) == 1
     nothing_else = all(
         name in mixed.topics or not topic.partitions
@@ -71,7 +71,7 @@ def hold(problem: Problem, releases: Releases) -> Problem:
     )
     loose: set[str] = set()
     for _ in range(_ATTEMPTS):
-        held = problem.settle(_kept(problem, mixed.topics, caps, loose))
+        held = problem.fix(_kept(problem, mixed.topics, caps, loose))
         if nothing_else and not loose:
             held = _favouring(held, [member.id for member in holding])
         # Where subscriptions are equal, what is free fits in below the cap at those who stand lowest.
@@ -90,7 +90,7 @@ def _favouring(held: Problem, members: Iterable[str]) -> Problem:
     pod, and move again with that. Favour counts before movement, so it is for groups in which everything that
     is not settled is free: any other partition would follow whoever is favoured, in each rebalance another.
     """
-    settled = held.loads()
+    settled = held.fixed_loads
     keeps = {member_id: settled.get(member_id, 0) for member_id in members}
     least = min(keeps.values())
     if least == max(keeps.values()):
@@ -170,7 +170,7 @@ def _first_of_each(owned: TopicPartitions, most: int) -> TopicPartitions:
 def _above(held: Problem, caps: Mapping[str, int]) -> set[str]:
     """The members that would have more than their cap, because of what stays where it is."""
     placed = LevelPartitions().balance(held, FEWEST_MOVES)
-    settled = held.loads()
+    settled = held.fixed_loads
     return {
         member_id
         for member_id, cap in caps.items()

@@ -70,23 +70,23 @@ class LevelByPriority:
 
     def scale(self, problem: Problem) -> Scale:
         """What is settled counts; within a class, what the classes before it gave as well."""
-        return Scale(already=problem.loads())
+        return Scale(already=problem.fixed_loads)
 
     def balance(self, problem: Problem, criteria: Criteria) -> Assignment:
         """The assignment of the problem's group, class by class."""
         parts, classes = self._by_class(problem)
         shares: dict[str, dict[str, Sequence[int]]] = {member_id: {} for member_id in parts.group.members}
-        for _, solved, _ in _one_by_one(parts, classes, problem.loads(), criteria):
+        for _, solved, _ in _one_by_one(parts, classes, problem.fixed_loads, criteria):
             for member_id, share in solved.members.items():
                 shares[member_id].update(share)
-        return parts.answer(Assignment(shares))
+        return parts.in_original_group(Assignment(shares))
 
     def layers(self, problem: Problem, criteria: Criteria) -> list[Layer]:
         """The same, each class by itself, in the problem's topics; without classes one of no name."""
         parts, classes = self._by_class(problem)
         return [
-            Layer(self._called(number), parts.answer(solved), scale.among(problem.group.members))
-            for number, solved, scale in _one_by_one(parts, classes, problem.loads(), criteria)
+            Layer(self._called(number), parts.in_original_group(solved), scale.among(problem.group.members))
+            for number, solved, scale in _one_by_one(parts, classes, problem.fixed_loads, criteria)
         ]
 
     def remarks(self, group: Group) -> list[str]:
@@ -129,7 +129,7 @@ class LevelByPriority:
                 topics[number].append(piece.name)
         # What is recast here is translated back here: to the problem's topics, whatever those stand for.
         parts = Problem(problem.group, problem.claims, problem.facts)
-        return (parts.recast(split, pieces) if split else parts), topics
+        return (parts.replace_topics(split, pieces) if split else parts), topics
 
 
 class _Classes:

@@ -1,14 +1,14 @@
-"""What is left to decide of a group: the value that rules hand on to each other.
+"""`Problem`: the undecided part of a group, the value that rules hand on to each other.
 
 A rule that restricts who may have what does not solve anything. It turns the group into another group in
 which the exact solver, or any other way of balancing, can only find assignments that keep the rule:
 
 - members lose topics from their subscriptions (`without`);
 - topics become others, whose partitions stand for partitions of the group: a few of a topic, or one of each
-  of several topics that must stay together (`recast`);
-- partitions are decided already, and count as loads that are there (`settle`).
+  of several topics that must stay together (`replace_topics`);
+- partitions have their member already, and count as loads that are there (`fix`).
 
-`answer` translates an assignment of what was left back into one of the group.
+`in_original_group` translates an assignment of the reduced group back into one of the original group.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A group as the rules so far have left it, and what they have to say about it.
+    """A group as the rules applied so far have left it, and their findings about it.
 
-    `stands_for` gives, for every topic that a rule made, what each of its partitions stands for in the group
-    itself. `settled` are partitions of the group that are decided, and `settled_loads` what they count in
-    balance, where several that stay together count as one. `favoured` are the ids of members that get what
-    could, by balance, as well go to others. `findings` are for the leader's log.
+    `stands_for` gives, for every topic that a rule made, the partitions of the original group that each of
+    its partitions stands for. `fixed` are partitions of the original group whose member is decided, and
+    `fixed_loads` counts them by member, where several that stay together count as one. `favoured` are the ids
+    of members that win where balance leaves a choice. `findings` are for the leader's log.
     """
 
     group: Group
     claims: Claims
     facts: GroupFacts
     stands_for: Mapping[str, Sequence[Unit]] = field(default_factory=dict)
-    settled: Mapping[str, TopicPartitions] = field(default_factory=dict)
-    settled_loads: Mapping[str, int] = field(default_factory=dict)
+    fixed: Mapping[str, TopicPartitions] = field(default_factory=dict)
+    fixed_loads: Mapping[str, int] = field(default_factory=dict)
     favoured: Set[str] = frozenset()
     findings: tuple[str, ...] = ()
 
@@ -75,7 +75,7 @@ class Problem:
             for partition in owned.get(topic, ())
         }
 
-    def says(self, *findings: str) -> Problem:
+    def with_findings(self, *findings: str) -> Problem:
         """The same with something more for the log."""
         return replace(self, findings=(*self.findings, *findings))
 
@@ -108,7 +108,7 @@ class Problem:
         }
         return self._with(self.group.topics, members, prior, freed, self.stands_for)
 
-    def recast(self, topics: Collection[str], pieces: Iterable[Piece]) -> Problem:
+    def replace_topics(self, topics: Collection[str], pieces: Iterable[Piece]) -> Problem:
         """The same with these topics replaced by pieces, which hold each of their partitions once.
 
         A unit was owned by the member that owned most of its partitions, of those that may have it.
@@ -142,15 +142,15 @@ class Problem:
         untouched = {name: topic for name, topic in self.group.topics.items() if name not in gone}
         return self._with({**untouched, **made}, members, prior, made.keys(), stands_for)
 
-    def settle(self, kept: Mapping[str, TopicPartitions]) -> Problem:
+    def fix(self, kept: Mapping[str, TopicPartitions]) -> Problem:
         """The same with some partitions of the problem decided, by member id: they are out of it."""
         taken: dict[str, set[int]] = {}
         for by_topic in kept.values():
             for name, partitions in by_topic.items():
                 taken.setdefault(name, set()).update(partitions)
-        settled = {
-            member_id: _merged([self.settled.get(member_id, {}), self._of_group(kept.get(member_id, {}))])
-            for member_id in self.settled.keys() | kept.keys()
+        fixed = {
+            member_id: _merged([self.fixed.get(member_id, {}), self._of_group(kept.get(member_id, {}))])
+            for member_id in self.fixed.keys() | kept.keys()
         }
         pieces = []
         for name in sorted(taken):
@@ -158,10 +158,10 @@ class Problem:
             units: list[Unit] = [((name, partition),) for partition in left]
             if units:
                 pieces.append(Piece(piece_name(name, "left"), units, frozenset(self.readers(name))))
-        loads = Counter(self.settled_loads)
+        loads = Counter(self.fixed_loads)
         for member_id, by_topic in kept.items():
             loads[member_id] += sum(map(len, by_topic.values()))
-        return replace(self.recast(taken.keys(), pieces), settled=settled, settled_loads=loads)
+        return replace(self.replace_topics(taken.keys(), pieces), fixed=fixed, fixed_loads=loads)
 
     def as_group(self) -> Group:
         """The group that is left, whose members claim what the judged claims leave them: for who looks at it
@@ -174,17 +174,13 @@ class Problem:
         }
         return Group(self.group.topics, members)
 
-    def loads(self) -> Mapping[str, int]:
-        """How many partitions are settled at each member that has any, those that stay together being one."""
-        return self.settled_loads
-
-    def answer(self, assignment: Assignment) -> Assignment:
+    def in_original_group(self, assignment: Assignment) -> Assignment:
         """The assignment of the group that this assignment of what is left of it stands for."""
-        if not self.stands_for and not self.settled:
+        if not self.stands_for and not self.fixed:
             return assignment
         return Assignment(
             {
-                member_id: _merged([self.settled.get(member_id, {}), self._of_group(held)])
+                member_id: _merged([self.fixed.get(member_id, {}), self._of_group(held)])
                 for member_id, held in assignment.members.items()
             }
         )

@@ -160,7 +160,7 @@ def divide(problem: Problem, releases: Releases) -> Problem:
             if partitions:
                 units: list[Unit] = [((name, partition),) for partition in sorted(partitions)]
                 pieces.append(Piece(piece_name(name, f"part {number}"), units, one.readers[number]))
-    return problem.recast([one.topic.name for one in divided], pieces).says(*findings)
+    return problem.replace_topics([one.topic.name for one in divided], pieces).with_findings(*findings)
 
 
 def _to_divide(

@@ -33,4 +33,4 @@ class ShareByRelease:
     def restrict(self, problem: Problem) -> Problem:
         """The same in pieces, each of one release with a share or of all without, and partly settled."""
         releases = releases_of(problem)
-        return hold(divide(problem.says(*releases.findings), releases), releases)
+        return hold(divide(problem.with_findings(*releases.findings), releases), releases)

@@ -53,7 +53,7 @@ class StandbyLast:
         taken_over = self._taken_over(problem, standing_by, active)
         for member in standing_by:
             if topics := taken_over[member.id]:
-                problem = problem.says(
+                problem = problem.with_findings(
                     f"standby member {quoted(member.id)} takes over {_named(problem, topics)}, to which "
                     f"fewer than {self.active_at_least} active members subscribe"
                 )
@@ -63,7 +63,7 @@ class StandbyLast:
         self, problem: Problem, standing_by: list[Member], active: Counter[str]
     ) -> dict[str, set[str]]:
         """The topics that each standby member takes part in, by its id."""
-        loads = dict(problem.loads())
+        loads = dict(problem.fixed_loads)
         owned: dict[str, Counter[str]] = {}
         for member in standing_by:
             prior = problem.claims.prior.get(member.id, {})
