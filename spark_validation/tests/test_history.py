@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafka_assignors.protocol import OffsetCommitKey, encode_key
+from kafka_assignors.wire import OffsetCommitKey, encode_key
 from kafka_assignors_spark.folds.records import RecordKind, decode_record
 from kafka_assignors_spark.source_keys import group_of
 from kafka_assignors_spark.timestamps import to_micros

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafka_assignors.protocol import ConsumerGroupRecord, MemberState
+from kafka_assignors.wire import ConsumerGroupRecord, MemberState
 from kafka_assignors_spark.folds.records import topics_named
 from spark_validation.tests.folding import Folded, fold, raw_rows
 from spark_validation.tests.groups import Log, member, new_member, topic_id

@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kafka_assignors.group import TopicPartitions
-from kafka_assignors.protocol import (
+from kafka_assignors.wire import (
     ConsumerGroupKey,
     ConsumerGroupMember,
     ConsumerGroupValue,

@@ -10,8 +10,7 @@ from dataclasses import astuple, dataclass, field, fields
 from datetime import date, datetime
 from typing import Any
 
-from kafka_assignors.protocol import AssignedPartitions, CurrentAssignment
-from kafka_assignors.protocol.record_keys import ConsumerGroupRecord
+from kafka_assignors.wire import AssignedPartitions, ConsumerGroupRecord, CurrentAssignment
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.causes import Cause
 from kafka_assignors_spark.folds.clients import client_of
