@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -178,34 +178,24 @@ def test_a_checkpoint_needs_a_history() -> None:
 # The check of a sample
 
 
-Found = dict[str, GroupSums]
+Folded = tuple[LocalEngine, FoldWork, dict[str, GroupSums]]
 
 
-def folded(path: str) -> tuple[LocalEngine, FoldWork, Found]:
-    """An engine that has folded a history, the work, and what it found of each group."""
-    options = ReplayOptions(path=path, strategies=NAMES)
-    context = LocalEngine.opened(options)
-    engine = context.__enter__()
-    records = engine.records_of([name.decode() for name in _groups(path)])
-    work = work_on(records, ORDERS, strategies=NAMES)
-    engine.survey(Limits())
-    engine.begin(work, {})
-    sums = [read_state(GroupSums, each) for _, each in engine.run_slice(0, lambda done, total: None)]
-    return engine, work, {each.group or "": each for each in sums}
+@pytest.fixture
+def folded(tmp_path: Path) -> Iterator[Folded]:
+    """An engine that has folded groups of either protocol, and one that changed it twice; the work, and what
+    it found of each group."""
+    options = ReplayOptions(path=write_history(tmp_path, story()), strategies=NAMES)
+    with LocalEngine.opened(options) as engine:
+        work = work_on(engine.records_of(["g", "again", "old"]), ORDERS, strategies=NAMES)
+        engine.survey(Limits())
+        engine.begin(work, {})
+        sums = [read_state(GroupSums, each) for _, each in engine.run_slice(0, lambda done, total: None)]
+        yield engine, work, {each.group or "": each for each in sums}
 
 
-def _groups(path: str) -> set[bytes]:
-    return {b"g", b"again", b"old"}
-
-
-@pytest.fixture(scope="module")
-def both_path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Groups of either protocol, and one that changed it twice."""
-    return write_history(tmp_path_factory.mktemp("both"), story())
-
-
-def test_a_sample_is_the_same_for_the_same_seed_and_has_no_large_group(both_path: str) -> None:
-    _, _, found = folded(both_path)
+def test_a_sample_is_the_same_for_the_same_seed_and_has_no_large_group(folded: Folded) -> None:
+    _, _, found = folded
     assert sorted(draw(found.values(), 9, 0)) == ["again", "g", "old"]
     assert draw(found.values(), 2, 0) == draw(found.values(), 2, 0)
     assert len({draw(found.values(), 1, seed) for seed in range(20)}) > 1
@@ -213,8 +203,8 @@ def test_a_sample_is_the_same_for_the_same_seed_and_has_no_large_group(both_path
     assert "g" not in draw(found.values(), 9, 0)
 
 
-def test_a_sample_of_groups_of_either_protocol_is_folded_here_too(both_path: str) -> None:
-    engine, work, found = folded(both_path)
+def test_a_sample_of_groups_of_either_protocol_is_folded_here_too(folded: Folded) -> None:
+    engine, work, found = folded
     groups = draw(found.values(), 3, 0)
     rows = sum(sums.rows for sums in found.values())
     assert check_sample(engine, work, found.values(), groups) == SampleCheck(groups, rows)
@@ -241,22 +231,22 @@ def _another_cause(sums: GroupSums) -> None:
         (_another_cause, "the causes: join is"),
     ],
 )
-def test_a_difference_is_an_error(both_path: str, plant: Callable[[GroupSums], None], said: str) -> None:
-    engine, work, found = folded(both_path)
+def test_a_difference_is_an_error(folded: Folded, plant: Callable[[GroupSums], None], said: str) -> None:
+    engine, work, found = folded
     plant(found["again"])
     with pytest.raises(ReplayError, match=f"group 'again' differently, .*{said}"):
         check_sample(engine, work, found.values(), ("again",))
 
 
-def test_details_that_differ_are_an_error(both_path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine, work, found = folded(both_path)
+def test_details_that_differ_are_an_error(folded: Folded, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, work, found = folded
     monkeypatch.setattr(engine, "details", lambda groups: {})
     with pytest.raises(ReplayError, match=r"group 'again' differently, .* rebalance 0: nothing there"):
         check_sample(engine, work, found.values(), ("again",))
 
 
-def test_sums_are_the_same_after_their_way_between_processes(both_path: str) -> None:
-    engine, work, found = folded(both_path)
+def test_sums_are_the_same_after_their_way_between_processes(folded: Folded) -> None:
+    engine, work, found = folded
     for output in fold_groups(engine.records_of(found), replace(work, tables=False)):
         assert output.sums is not None
         assert write_state(read_state(GroupSums, output.sums)) == output.sums

@@ -245,18 +245,11 @@ class _GroupFold:
             return Output(*self.key, state, None, self._detail(()), self._take_tables())
         for row in self._replay.finish():
             self._add_row(row)
-        spans: list[Any] = []
+        spans: Sequence[OwnershipSpan] = ()
         if self._part.facts:
             for fault in self._state.faults.finish():
                 self._add_fault(fault)
-            spans = [
-                (
-                    *(getattr(span, each.name) for each in fields(span)[:-2]),
-                    to_micros(span.begin),
-                    to_micros(span.end),
-                )
-                for span in self._state.ownership.finish()
-            ]
+            spans = self._state.ownership.finish()
         for name, rows in self._state.daily.tables(self._state.sums.group).items():
             self._table(name, rows)
         return Output(
@@ -340,10 +333,14 @@ class _GroupFold:
         taken, self._tables, self._table_rows = self._tables, {}, 0
         return {name: rows for name, rows in taken.items() if rows}
 
-    def _detail(self, spans: Sequence[Any]) -> bytes:
+    def _detail(self, spans: Sequence[OwnershipSpan]) -> bytes:
         timeline = [[*series, list(rows)] for series, rows in self._timeline.items()]
         self._timeline = {}
-        return zlib.compress(json.dumps([timeline, spans]).encode(), 1)
+        owned = [
+            (span.topic, span.partition, span.member, to_micros(span.begin), to_micros(span.end))
+            for span in spans
+        ]
+        return zlib.compress(json.dumps([timeline, owned]).encode(), 1)
 
 
 # What a report may draw of a group
@@ -384,8 +381,8 @@ def _read_detail(group: str, texts: Iterable[bytes], most: int) -> Detail:
         timeline, owned = json.loads(zlib.decompressobj().decompress(text, _MOST_DETAIL_BYTES))
         for mode, strategy, values in timeline:
             rows.setdefault((mode, strategy), []).extend(values)
-        for *place, begin, end in owned:
-            spans.append(OwnershipSpan(*place, from_micros(begin), from_micros(end)))
+        for topic, partition, member, begin, end in owned:
+            spans.append(OwnershipSpan(group, topic, partition, member, from_micros(begin), from_micros(end)))
 
     def row(mode: str, strategy: str, values: Sequence[Any]) -> TimelineRow:
         _, micros, *measures, rounds = values

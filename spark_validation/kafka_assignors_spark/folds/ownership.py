@@ -15,24 +15,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from kafka_assignors_spark.folds.rebalances import Generation
+from kafka_assignors_spark.result import OwnershipSpan
 
-__all__ = ["MOST_PARTITIONS", "OwnershipFold", "Span"]
+__all__ = ["MOST_PARTITIONS", "OwnershipFold"]
 
 MOST_PARTITIONS = 120
 MOST_GENERATIONS = 200
 _MOST_SPANS = 2_000
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """`member` owned the partition from `begin` to `end`."""
-
-    group: str
-    topic: str
-    partition: int
-    member: str
-    begin: datetime
-    end: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +71,7 @@ class OwnershipFold:
         while self.ended and self.ended[0].number < self._first:
             self.ended.popleft()
 
-    def finish(self) -> list[Span]:
+    def finish(self) -> list[OwnershipSpan]:
         """The spans, those that ended last if they are too many, in the order of partitions and time."""
         if self.times:
             self._end(self.times[-1], {})
@@ -93,7 +82,7 @@ class OwnershipFold:
             begin = self.times[0] if each.held.number < self._first else each.held.since
             # After a clock was set back, a span may end before it began.
             end = max(begin, each.end)
-            spans.append(Span(self.group, each.topic, each.partition, each.held.member, begin, end))
+            spans.append(OwnershipSpan(self.group, each.topic, each.partition, each.held.member, begin, end))
         spans.sort(key=lambda span: (span.topic, span.partition))
         spans.sort(key=lambda span: span.end, reverse=True)
         return sorted(spans[:_MOST_SPANS], key=lambda span: (span.topic, span.partition, span.begin))

@@ -170,7 +170,7 @@ class GroupReplay:
         def row(strategy: str, mode: Mode, led: _Led) -> Replayed:
             place = (rebalance.group, rebalance.offset, rebalance.generation, rebalance.timestamp)
             what = (strategy, mode.value, rebalance.generations, len(rebalance.members))
-            return Replayed(*place, *what, *led.measures, view.inferred, led.problem)
+            return Replayed._make((*place, *what, *led.measures, view.inferred, led.problem))
 
         if problem:
             if self._recorded:

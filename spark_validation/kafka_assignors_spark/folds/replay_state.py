@@ -29,7 +29,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime
 from operator import index
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from kafka_assignors.group import TopicPartitions
 from kafka_assignors_spark.timestamps import from_micros, to_micros
@@ -61,7 +61,7 @@ def write_state(state: object, given: Iterable[object] = ()) -> bytes:
     kinds = tuple(map(type, given))
     shares = _Shares(kinds)
     written = shares.write(type(state), state)
-    head = json.dumps({"format": FORMAT, "layout": _layout(type(state), kinds)})
+    head = json.dumps({"format": FORMAT, "layout": _layout(cast(Any, type(state)), kinds)})
     # The shares are texts already.
     return f'{head[:-1]}, "shares": [{", ".join(shares.texts)}], "state": {json.dumps(written)}}}'.encode()
 
@@ -76,7 +76,7 @@ def read_state(kind: type[_State], text: bytes, given: Iterable[object] = ()) ->
         raise StateError(f"it is not the JSON of a state: {problem}") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise StateError(f"it is not a state of format {FORMAT}")
-    if document.get("layout") != _layout(kind, tuple(by_kind)):
+    if document.get("layout") != _layout(cast(Any, kind), tuple(by_kind)):
         raise StateError("another version of kafka-assignors wrote it, whose states have other fields")
     if document.keys() != {"format", "layout", "shares", "state"} or type(document["shares"]) is not list:
         raise StateError("it has other parts than the four of a state")
@@ -112,7 +112,7 @@ def _is_dataclass(hint: Any) -> bool:
 
 
 @functools.cache
-def _layout(kind: Any, given: tuple[type, ...]) -> dict[str, list[str]]:
+def _layout(kind: Any, given: tuple[Any, ...]) -> dict[str, list[str]]:
     """The names of the fields of every dataclass in `kind`."""
     hint, _, of, _ = _shape(kind)
     within = of

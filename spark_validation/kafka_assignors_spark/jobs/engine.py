@@ -349,10 +349,10 @@ def _batches_of(output: Output, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     if output.state is not None or output.sums is not None:
         values = {"state": output.state, "sums": output.sums, "detail": output.detail}
         found.append((1, {name: pa.array([value], pa.binary()) for name, value in values.items()}))
-    for rows, columns in found:
-        columns["g"] = pa.array([output.group] * rows, pa.binary())
-        columns["part"] = pa.array([output.part] * rows, pa.int32())
+    for count, columns in found:
+        columns["g"] = pa.array([output.group] * count, pa.binary())
+        columns["part"] = pa.array([output.part] * count, pa.int32())
         arrays = [
-            columns[each.name] if each.name in columns else pa.nulls(rows, each.type) for each in schema
+            columns[each.name] if each.name in columns else pa.nulls(count, each.type) for each in schema
         ]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -113,7 +113,8 @@ class LocalEngine:
                 size = len(record.value or b"") + _RECORD_BYTES
                 places[record.group].append(((record.partition, record.offset), size))
         for group, sized in places.items():
-            before, bounds = 0, []
+            before = 0
+            bounds: list[Place] = []
             for place, size in sorted(sized):
                 if before >= limits.chunk_bytes * (len(bounds) + 1) and (not bounds or place > bounds[-1]):
                     bounds.append(place)
@@ -213,11 +214,11 @@ class LocalEngine:
                 groups.append((size, [record]))
         groups.sort(key=lambda each: each[0], reverse=True)
         most = min(_TASK_BYTES, sum(size for size, _ in groups) // (4 * (os.cpu_count() or 1)))
-        tasks: list[list[SortedRecord]] = []
+        tasks: list[Task] = []
         room = 0
         for size, of_group in groups:
             if tasks and size <= room:
-                tasks[-1] += of_group
+                tasks[-1] = [*tasks[-1], *of_group]
                 room -= size
             else:
                 tasks.append(of_group)
