@@ -6,7 +6,9 @@ tables that come back. Every error is a `ReplayError` of one line.
 
 from __future__ import annotations
 
+import contextlib
 import platform
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
@@ -23,6 +25,7 @@ from kafka_assignors_spark.engine import Choice, Engine, Limits, Survey, choose_
 from kafka_assignors_spark.folds.group import Detail, FoldWork, read_detail
 from kafka_assignors_spark.folds.ownership import MOST_PARTITIONS
 from kafka_assignors_spark.folds.replay_state import StateError, read_state
+from kafka_assignors_spark.folds.strategy_guard import StrategyGuard, ended_in
 from kafka_assignors_spark.folds.sums import GroupSums
 from kafka_assignors_spark.folds.verdicts import (
     churn_of,
@@ -83,7 +86,11 @@ def run_replay(
     on_choice(choice)
     phases = _Phases(on_progress)
     phases.begin()
-    with open_engine(choice.name, options, phases.tasks) as opened:
+    with (
+        tempfile.TemporaryDirectory(prefix="kafka-assignors-") as notes,
+        _ended_strategies(notes),
+        open_engine(choice.name, options, phases.tasks) as opened,
+    ):
         phases.begin()
         survey = opened.survey(limits)
         _require_places(survey, options)
@@ -98,6 +105,7 @@ def run_replay(
             torn=survey.torn,
             collided=survey.collided,
             tables=options.tables is not None,
+            guard=StrategyGuard(options.strategy_timeout_s, notes),
         )
         phases.begin()
         opened.begin(work, _description(options, survey, catalogue, limits))
@@ -130,6 +138,17 @@ def run_replay(
             seconds=0.0,
         )
     return replace(result, seconds=time.monotonic() - started)
+
+
+@contextlib.contextmanager
+def _ended_strategies(notes: str) -> Iterator[None]:
+    """An error of the block names the strategies that ran in processes which ended."""
+    try:
+        yield
+    except ReplayError as error:
+        if (strategies := ended_in(notes)) is None:
+            raise
+        raise ReplayError(f"a process ended while it ran {strategies} ({error})") from error
 
 
 def _fold(engine: Engine, survey: Survey, work: FoldWork, phases: _Phases) -> list[GroupSums]:
@@ -209,6 +228,7 @@ def _description(
         "pauses": asdict(options.pauses),
         "faults": asdict(options.fault_rules),
         "tables": options.tables is not None,
+        "strategy_timeout_s": options.strategy_timeout_s,
         "limits": [limits.chunk_bytes, limits.slice_bytes],
     }
 

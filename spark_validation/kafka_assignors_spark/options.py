@@ -68,6 +68,8 @@ class ReplayOptions:
 
     `pauses` are the parameters of the model of pauses, `fault_rules` the thresholds for the clients that make
     groups rebalance. `tables` is a folder that the tables are written into as Parquet.
+
+    `strategy_timeout_s` is the time that a strategy may take for one rebalance; with more it has failed.
     """
 
     path: str | None = None
@@ -93,6 +95,7 @@ class ReplayOptions:
     pauses: PauseModel = field(default_factory=PauseModel)
     fault_rules: FaultRules = field(default_factory=FaultRules)
     tables: str | None = None
+    strategy_timeout_s: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)

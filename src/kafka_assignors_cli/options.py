@@ -37,6 +37,7 @@ __all__ = [
     "Master",
     "PauseParameters",
     "SparkConfig",
+    "StrategyTimeout",
     "StrictDecoding",
     "Timeout",
     "add_current_directory",
@@ -252,6 +253,16 @@ SparkConfig = Annotated[
         metavar="FILE",
         help="Properties of Spark, as for spark-submit --properties-file: jars, credentials and so on.",
         rich_help_panel=_SPARK,
+    ),
+]
+StrategyTimeout = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS",
+        min=0.001,
+        help="The longest time that a strategy may take for one rebalance; after it, the strategy has failed "
+        "there.",
+        rich_help_panel=MODELS,
     ),
 ]
 StrictDecoding = Annotated[bool, typer.Option("--strict", help="Fail if a record does not decode.")]

@@ -21,6 +21,7 @@ from kafka_assignors_cli.options import (
     Master,
     PauseParameters,
     SparkConfig,
+    StrategyTimeout,
     StrictDecoding,
     Timeout,
     load_named_strategy,
@@ -123,6 +124,7 @@ def replay(
     spark_config: SparkConfig = None,
     checkpoint: Checkpoint = None,
     engine: EngineName = None,
+    strategy_timeout: StrategyTimeout = 60.0,
 ) -> None:
     """Replay the recorded rebalances of consumer groups under other strategies."""
     if (history is None) == (bootstrap_server is None):
@@ -155,6 +157,7 @@ def replay(
         pauses=parse_parameters("--pause", pause, default.pauses),
         fault_rules=parse_parameters("--fault", fault, default.fault_rules),
         tables=tables,
+        strategy_timeout_s=strategy_timeout,
     )
     _show(run_replay_with_progress(options, "replay", engine), html, json_file)
 

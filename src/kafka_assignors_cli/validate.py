@@ -16,6 +16,7 @@ from kafka_assignors_cli.options import (
     JsonFile,
     Master,
     PauseParameters,
+    StrategyTimeout,
     StrictDecoding,
     add_current_directory,
     parse_parameters,
@@ -73,6 +74,7 @@ def validate(
     json_file: JsonFile = None,
     master: Master = None,
     engine: EngineName = None,
+    strategy_timeout: StrategyTimeout = 60.0,
 ) -> int:
     """Check the replay of a history against a policy: may this strategy go to production?"""
     # The modules of the replay are imported on demand: other commands start faster without them.
@@ -102,6 +104,7 @@ def validate(
             strict=strict,
             master=master,
             pauses=parse_parameters("--pause", pause, ReplayOptions().pauses),
+            strategy_timeout_s=strategy_timeout,
         )
         report = read_report(to_json(run_replay_with_progress(options, "validate", engine)))
     judgement = judge(rules, report)

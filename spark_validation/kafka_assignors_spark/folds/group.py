@@ -33,6 +33,7 @@ from kafka_assignors_spark.folds.ownership import OwnershipFold
 from kafka_assignors_spark.folds.records import RecordKind, decode_record
 from kafka_assignors_spark.folds.replay import GroupReplay, Replayed, ReplayState
 from kafka_assignors_spark.folds.replay_state import StateError, read_state, write_state
+from kafka_assignors_spark.folds.strategy_guard import StrategyGuard
 from kafka_assignors_spark.folds.sums import GroupSums
 from kafka_assignors_spark.folds.truth import CHECKED_STRATEGIES, check_generation
 from kafka_assignors_spark.options import Mode
@@ -99,6 +100,7 @@ class FoldWork:
     torn: frozenset[bytes | None] = frozenset()
     collided: frozenset[tuple[int, int]] = frozenset()
     tables: bool = False
+    guard: StrategyGuard = field(default_factory=StrategyGuard)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -211,7 +213,13 @@ class _GroupFold:
         work, part = self._work, self._part
         strategies = {name: work.loaded[name] for name in part.strategies}
         self._replay = GroupReplay(
-            work.catalogue, strategies, work.modes, work.pauses, recorded=part.facts, state=state.replay
+            work.catalogue,
+            strategies,
+            work.modes,
+            work.pauses,
+            work.guard,
+            recorded=part.facts,
+            state=state.replay,
         )
 
     def restore(self, text: bytes) -> None:

@@ -29,12 +29,14 @@ from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.consumption import consumptions, partitions_of, recorded_consumptions
 from kafka_assignors_spark.folds.leader_view import leader_view
 from kafka_assignors_spark.folds.rebalances import Generation, Rebalance, RebalanceFold, Replacement
+from kafka_assignors_spark.folds.strategy_guard import StrategyGuard, StrategyTimeout, failure_text
 from kafka_assignors_spark.options import RECORDED, Mode
 from kafka_assignors_spark.timestamps import to_micros
 
 __all__ = ["GroupReplay", "ReplayState", "Replayed", "replay_group"]
 
 _DEFAULT_PAUSES = PauseModel()
+_UNGUARDED = StrategyGuard()
 
 _NOT_MEASURED = (None,) * 15
 
@@ -83,9 +85,10 @@ def replay_group(
     strategies: Mapping[str, Strategy],
     modes: Iterable[Mode] = tuple(Mode),
     pauses: PauseModel = _DEFAULT_PAUSES,
+    guard: StrategyGuard = _UNGUARDED,
 ) -> Iterator[Replayed]:
     """Replay one group from its records in order. `strategies` by the name under which they are reported."""
-    group = GroupReplay(catalogue, strategies, modes, pauses)
+    group = GroupReplay(catalogue, strategies, modes, pauses, guard)
     for record in records:
         yield from group.feed(record)
     yield from group.finish()
@@ -102,10 +105,12 @@ class _Prior:
 @dataclass(slots=True)
 class ReplayState:
     """All that the replay of a group remembers; `own` has each strategy's own last assignment
-    (steady-state)."""
+    (steady-state), `too_slow` the offset of the rebalance at which a strategy exceeded its time: it is not
+    run again in the group, which may have thousands of rebalances."""
 
     rebalances: RebalanceFold = field(default_factory=RebalanceFold)
     own: dict[str, _Prior] = field(default_factory=dict)
+    too_slow: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +136,7 @@ class GroupReplay:
         strategies: Mapping[str, Strategy],
         modes: Iterable[Mode],
         pauses: PauseModel = _DEFAULT_PAUSES,
+        guard: StrategyGuard = _UNGUARDED,
         *,
         recorded: bool = True,
         state: ReplayState | None = None,
@@ -139,6 +145,7 @@ class GroupReplay:
         self._strategies = strategies
         self._modes = tuple(modes)
         self._pauses = pauses
+        self._guard = guard
         self._recorded = recorded
         self.state = state or ReplayState()
 
@@ -195,7 +202,7 @@ class GroupReplay:
             led = one_step.led(name)
         else:
             group = _group(rebalance, topics, had)
-            led = self._led(self._strategies[name], group, had, one_step.least_rack_misses, None)
+            led = self._led(name, rebalance, group, had, one_step.least_rack_misses, None)
         self.state.own[name] = (
             had if led.settled is None else _Prior(led.settled.members, rebalance.generation)
         )
@@ -203,17 +210,25 @@ class GroupReplay:
 
     def _led(
         self,
-        strategy: Strategy,
+        name: str,
+        rebalance: Rebalance,
         group: Group,
         prior: _Prior,
         least_misses: int | None,
         least: int | None,
     ) -> _Led:
         """The group under the strategy, or how the strategy failed."""
+        if name in self.state.too_slow:
+            return _Led(problem=f"not run: it exceeded its time at offset {self.state.too_slow[name]}")
+        strategy = self._strategies[name]
         try:
-            settled, rounds = settle(strategy, group)
-        except Exception as error:  # a strategy of the user may raise any error, which is a finding about it
-            return _Led(problem=f"{type(error).__name__}: {error}")
+            with self._guard.running(name, rebalance.group, rebalance.offset):
+                settled, rounds = settle(strategy, group)
+        except StrategyTimeout as error:
+            self.state.too_slow[name] = rebalance.offset
+            return _Led(problem=failure_text(error))
+        except BaseException as error:  # an error of the user's strategy is a finding about it
+            return _Led(problem=failure_text(error))
         least = least_moved(group) if least is None else least
         quality = measure(group, settled)
         return self._measured(
@@ -282,9 +297,8 @@ class _OneStep:
 
     def led(self, name: str) -> _Led:
         if name not in self._led:
-            strategy = self._replay._strategies[name]
             self._led[name] = self._replay._led(
-                strategy, self._group, self.prior, self.least_rack_misses, self._least_moved()
+                name, self._rebalance, self._group, self.prior, self.least_rack_misses, self._least_moved()
             )
         return self._led[name]
 

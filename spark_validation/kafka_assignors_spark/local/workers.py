@@ -32,8 +32,12 @@ _START = (
 def fold_tasks(
     work: FoldWork, tasks: Sequence[Task], chunk: int, processes: int
 ) -> Iterator[tuple[Task, list[Output]]]:
-    """Fold the tasks, in this process or in some others, in any order. `ReplayError` if one of them ends."""
-    if processes <= 1 or len(tasks) <= 1:
+    """Fold the tasks, in this process or in some others, in any order. `ReplayError` if one of them ends.
+
+    A strategy of a user, which may end its process, never runs in this one.
+    """
+    of_a_user = any(not type(each).__module__.startswith("kafka_assignors.") for each in work.loaded.values())
+    if not of_a_user and (processes <= 1 or len(tasks) <= 1):
         for task in tasks:
             yield task, list(fold_groups(task, work, chunk))
         return
@@ -41,7 +45,7 @@ def fold_tasks(
     done: queue.SimpleQueue[tuple[Task, list[Output]] | Exception | None] = queue.SimpleQueue()
     for task in tasks:
         waiting.put(task)
-    workers = [_Worker(work, chunk, waiting, done) for _ in range(min(processes, len(tasks)))]
+    workers = [_Worker(work, chunk, waiting, done) for _ in range(max(1, min(processes, len(tasks))))]
     try:
         for _ in tasks:
             got = done.get()
