@@ -19,7 +19,8 @@ import kafka_assignors
 from kafka_assignors.group import InvalidGroupError
 from kafka_assignors.strategies.registry import StrategyError, load_strategy
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.engine import Choice, Engine, Limits, Survey, choose_engine, open_engine
+from kafka_assignors_spark.engine import Engine, Limits, Survey
+from kafka_assignors_spark.engine_choice import Choice, choose_engine, open_engine
 from kafka_assignors_spark.folds.group import Detail, FoldWork, read_detail
 from kafka_assignors_spark.folds.ownership import MOST_PARTITIONS
 from kafka_assignors_spark.folds.replay_state import StateError, read_state
