@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,8 +36,8 @@ def choose_engine(options: ReplayOptions, wanted: str | None) -> Choice:
         return Choice("local", "PySpark is not installed")
     if options.master is not None or options.spark_config is not None:
         return Choice("spark", "Spark's master or its properties are given")
-    if _has_session():
-        return Choice("spark", "this process has a Spark session")
+    if "PYSPARK_GATEWAY_PORT" in os.environ or _has_session():
+        return Choice("spark", "this process runs under spark-submit or has a Spark session")
     if options.checkpoint is not None:
         return Choice("spark", "a checkpoint is given")
     if options.path is None:

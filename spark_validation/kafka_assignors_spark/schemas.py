@@ -65,7 +65,7 @@ def _columns_of(kind: Any, whole: pa.DataType = _INT) -> pa.Schema:
     types: dict[Any, pa.DataType] = {**_OF_TYPES, int: whole}
     columns = []
     for name, hint in get_type_hints(kind).items():
-        plain = next((each for each in get_args(hint) if each in types), hint)
+        plain = hint if hint in types else next(each for each in get_args(hint) if each in types)
         columns.append((name, _LONG if name == "offset" else types[plain]))
     return pa.schema(columns)
 
