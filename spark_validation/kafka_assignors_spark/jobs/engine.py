@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from kafka_assignors_spark.archive.directory import timestamps_in_microseconds
 from kafka_assignors_spark.arrow import record_batch
 from kafka_assignors_spark.engine import Limits, OnTasks, Survey
 from kafka_assignors_spark.folds.group import (
@@ -246,9 +247,10 @@ class SparkEngine:
 
     def write_tables(self, folder: str) -> tuple[TableFile, ...]:
         folder = folder.rstrip("/")
-        for name in TABLES:
-            frames = (done.where(F.col(name).isNotNull()).select(f"{name}.*") for done in self._done)
-            reduce(DataFrame.unionAll, frames).write.mode("overwrite").parquet(f"{folder}/{name}")
+        with timestamps_in_microseconds(self._spark):
+            for name in TABLES:
+                frames = (done.where(F.col(name).isNotNull()).select(f"{name}.*") for done in self._done)
+                reduce(DataFrame.unionAll, frames).write.mode("overwrite").parquet(f"{folder}/{name}")
         read = (
             self._spark.read.parquet(f"{folder}/{name}").select(
                 "group", F.lit(name).alias("table"), F.col("_metadata.file_name").alias("file")
