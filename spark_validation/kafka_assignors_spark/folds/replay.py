@@ -219,7 +219,7 @@ class GroupReplay:
         """The group under the strategy, or how the strategy failed."""
         try:
             settled, rounds = settle(strategy, group)
-        except Exception as error:  # a strategy of the user may raise any error, which is a finding about it
+        except (Exception, SystemExit) as error:  # a user's strategy may raise any: a finding about it
             return _Led(problem=f"{type(error).__name__}: {error}")
         least = least_moved(group) if least is None else least
         quality = measure(group, settled)
