@@ -66,7 +66,7 @@ def end_the_jvm(step):
         os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
 
 try:
-    run_replay(ReplayOptions(sys.argv[1], strategies=("range",), master="local[1]"), end_the_jvm, engine="spark")
+    run_replay(ReplayOptions(sys.argv[1], strategies=("range",), master="local[1]"), end_the_jvm)
 except ReplayError as error:
     print(error)
 """
