@@ -89,17 +89,7 @@ def run_replay(
         survey = opened.survey(limits)
         _require_places(survey, options)
         catalogue, warnings = _catalogue(opened, options)
-        work = FoldWork(
-            catalogue=catalogue,
-            strategies=options.strategies,
-            modes=options.modes,
-            pauses=options.pauses,
-            rules=options.fault_rules,
-            giants=survey.giants,
-            torn=survey.torn,
-            collided=survey.collided,
-            tables=options.tables is not None,
-        )
+        work = _work(options, survey, catalogue)
         phases.begin()
         opened.begin(work, _description(options, survey, catalogue, limits))
         everything = _fold(opened, survey, work, phases)
@@ -131,6 +121,20 @@ def run_replay(
             seconds=0.0,
         )
     return replace(result, seconds=time.monotonic() - started)
+
+
+def _work(options: ReplayOptions, survey: Survey, catalogue: Catalogue) -> FoldWork:
+    return FoldWork(
+        catalogue=catalogue,
+        strategies=options.strategies,
+        modes=options.modes,
+        pauses=options.pauses,
+        rules=options.fault_rules,
+        giants=survey.giants,
+        torn=survey.torn,
+        collided=survey.collided,
+        tables=options.tables is not None,
+    )
 
 
 def _fold(engine: Engine, survey: Survey, work: FoldWork, phases: _Phases) -> list[GroupSums]:
