@@ -21,7 +21,8 @@ import kafka_assignors
 from kafka_assignors.group import InvalidGroupError
 from kafka_assignors.strategies.registry import StrategyError, load_strategy
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.engine import Choice, Engine, Limits, Survey, choose_engine, open_engine
+from kafka_assignors_spark.engine import Engine, Limits, Survey
+from kafka_assignors_spark.engine_choice import Choice, choose_engine, open_engine
 from kafka_assignors_spark.folds.group import Detail, FoldWork, read_detail
 from kafka_assignors_spark.folds.ownership import MOST_PARTITIONS
 from kafka_assignors_spark.folds.replay_state import StateError, read_state
@@ -95,18 +96,7 @@ def run_replay(
         survey = opened.survey(limits)
         _require_places(survey, options)
         catalogue, warnings = _catalogue(opened, options)
-        work = FoldWork(
-            catalogue=catalogue,
-            strategies=options.strategies,
-            modes=options.modes,
-            pauses=options.pauses,
-            rules=options.fault_rules,
-            giants=survey.giants,
-            torn=survey.torn,
-            collided=survey.collided,
-            tables=options.tables is not None,
-            guard=StrategyGuard(options.strategy_timeout_s, notes),
-        )
+        work = _work(options, survey, catalogue, notes)
         phases.begin()
         opened.begin(work, _description(options, survey, catalogue, limits))
         everything = _fold(opened, survey, work, phases)
@@ -149,6 +139,21 @@ def _ended_strategies(notes: str) -> Iterator[None]:
         if (strategies := ended_in(notes)) is None:
             raise
         raise ReplayError(f"a process ended while it ran {strategies} ({error})") from error
+
+
+def _work(options: ReplayOptions, survey: Survey, catalogue: Catalogue, notes: str) -> FoldWork:
+    return FoldWork(
+        catalogue=catalogue,
+        strategies=options.strategies,
+        modes=options.modes,
+        pauses=options.pauses,
+        rules=options.fault_rules,
+        giants=survey.giants,
+        torn=survey.torn,
+        collided=survey.collided,
+        tables=options.tables is not None,
+        guard=StrategyGuard(options.strategy_timeout_s, notes),
+    )
 
 
 def _fold(engine: Engine, survey: Survey, work: FoldWork, phases: _Phases) -> list[GroupSums]:

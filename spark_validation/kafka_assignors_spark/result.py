@@ -286,7 +286,7 @@ class TruthCheck:
 
 @dataclass(frozen=True, slots=True)
 class SampleCheck:
-    """The groups that were replayed without Spark as well, and how many rows of theirs are the same, which is
+    """The groups that were replayed a second time, and how many rows of theirs are the same, which is
     all of them: a difference is a `ReplayError`."""
 
     groups: tuple[str, ...]

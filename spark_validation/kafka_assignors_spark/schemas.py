@@ -23,7 +23,17 @@ microseconds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import date, datetime
+from typing import Any, get_args, get_type_hints
+
 import pyarrow as pa
+
+from kafka_assignors_spark.folds.faults import Fault, FaultKind
+from kafka_assignors_spark.folds.replay import Replayed
+from kafka_assignors_spark.folds.truth import CheckedGeneration
+from kafka_assignors_spark.options import Mode
+from kafka_assignors_spark.result import Verdict
 
 __all__ = ["ARCHIVED", "OUTPUT", "RAW", "REPORTED", "TABLES", "TOPICS"]
 
@@ -36,6 +46,28 @@ _PARTITIONS_BY_TOPIC = pa.map_(_STRING, pa.list_(_INT))
 
 def _schema(**columns: pa.DataType) -> pa.Schema:
     return pa.schema(list(columns.items()))
+
+
+_OF_TYPES: dict[Any, pa.DataType] = {
+    str: _STRING,
+    Mode: _STRING,
+    FaultKind: _STRING,
+    float: _DOUBLE,
+    date: _DATE,
+    datetime: _TIMESTAMP,
+    tuple[str, ...]: _STRINGS,
+    Sequence[str]: _STRINGS,
+}
+
+
+def _columns_of(kind: Any, whole: pa.DataType = _INT) -> pa.Schema:
+    """The fields of a class of rows, which says what each means; `whole` is the type of whole numbers."""
+    types: dict[Any, pa.DataType] = {**_OF_TYPES, int: whole}
+    columns = []
+    for name, hint in get_type_hints(kind).items():
+        plain = hint if hint in types else next(each for each in get_args(hint) if each in types)
+        columns.append((name, _LONG if name == "offset" else types[plain]))
+    return pa.schema(columns)
 
 
 RAW = _schema(partition=_INT, offset=_LONG, timestamp=_TIMESTAMP, key=_BINARY, value=_BINARY)
@@ -151,101 +183,16 @@ _CAUSES = _schema(
 )
 """`causes` are of class `kafka_assignors_spark.folds.causes.Cause`, in its order; never empty."""
 
-_REPLAYED = _schema(
-    group=_STRING,
-    offset=_LONG,
-    generation=_INT,
-    timestamp=_TIMESTAMP,
-    strategy=_STRING,
-    mode=_STRING,
-    generations=_INT,
-    members=_INT,
-    partitions=_INT,
-    moved=_INT,
-    least_moved=_INT,
-    could_stay=_INT,
-    min_load=_INT,
-    max_load=_INT,
-    max_over_mean=_DOUBLE,
-    load_stddev=_DOUBLE,
-    rounds=_INT,
-    rack_misses=_INT,
-    least_rack_misses=_INT,
-    vacated=_INT,
-    paused_s=_DOUBLE,
-    paused_eager_s=_DOUBLE,
-    paused_cooperative_s=_DOUBLE,
-    inferred_topics=_STRINGS,
-    problem=_STRING,
-)
-"""`problem` says why a rebalance could not be replayed, or in what a strategy failed; the measures are then
-null. Rack misses are null where no racks are known. `vacated` counts partitions whose owner had left. The
-paused partition-seconds are those of `kafka_assignors.pause_model`: as the strategy was replayed, had it run
-eagerly, and had it run cooperatively, null for one that cannot. `inferred_topics` are those whose partition
-count was taken from the recorded assignment itself."""
+_REPLAYED = _columns_of(Replayed)
 
-_METRICS = _schema(
-    group=_STRING,
-    strategy=_STRING,
-    mode=_STRING,
-    rebalances=_LONG,
-    generations=_LONG,
-    moved=_LONG,
-    least_moved=_LONG,
-    could_stay=_LONG,
-    stickiness=_DOUBLE,
-    max_over_mean=_DOUBLE,
-    worst_max_over_mean=_DOUBLE,
-    max_minus_min=_DOUBLE,
-    worst_max_minus_min=_INT,
-    load_stddev=_DOUBLE,
-    second_rounds=_LONG,
-    rack_misses=_LONG,
-    least_rack_misses=_LONG,
-    vacated=_LONG,
-    paused_s=_DOUBLE,
-    paused_eager_s=_DOUBLE,
-    paused_cooperative_s=_DOUBLE,
-    failed=_LONG,
-    failures=_STRINGS,
-    date=_DATE,
-)
+_METRICS = _columns_of(Verdict, whole=_LONG).append(pa.field("date", _DATE))
 """A `result.Verdict` of one day."""
 
 _CHURN = _schema(date=_DATE, group=_STRING, cause=_STRING, generations=_LONG)
 
-_FAULTS = _schema(
-    group=_STRING,
-    date=_DATE,
-    kind=_STRING,
-    client_id=_STRING,
-    client_host=_STRING,
-    instance_id=_STRING,
-    member_id=_STRING,
-    members=_INT,
-    joins=_INT,
-    leaves=_INT,
-    restarts=_INT,
-    expiries=_INT,
-    generations=_INT,
-    alone=_INT,
-    first_timestamp=_TIMESTAMP,
-    last_timestamp=_TIMESTAMP,
-)
-"""See `kafka_assignors_spark.folds.faults.Fault`. `kind` is one of `faults.FaultKind`."""
+_FAULTS = _columns_of(Fault)
 
-_CHECKED = _schema(
-    group=_STRING,
-    partition=_INT,
-    offset=_LONG,
-    generation=_INT,
-    strategy=_STRING,
-    client=_STRING,
-    outcome=_STRING,
-    explanation=_STRING,
-    detail=_STRING,
-)
-"""`outcome` is one of `kafka_assignors_spark.folds.truth.Outcome`."""
+_CHECKED = _columns_of(CheckedGeneration)
 
 TABLES: dict[str, pa.Schema] = {
     "generations": _GENERATIONS,

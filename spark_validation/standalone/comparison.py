@@ -57,7 +57,9 @@ def compare(
         workers = cluster.executors()
     note("replaying here")
     run_replay(
-        ReplayOptions(path=history, strategies=tuple(strategies.split(",")), tables=str(here)), lambda _: None
+        ReplayOptions(path=history, strategies=tuple(strategies.split(",")), tables=str(here)),
+        lambda _: None,
+        engine="spark",
     )
     return Compared(read_tables(here), read_tables(there), done.stdout, workers)
 

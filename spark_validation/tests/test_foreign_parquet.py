@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_assignors.wire import ConsumerAssignment, encode_assignment
-from kafka_assignors_spark.engine import ENGINES
+from kafka_assignors_spark.engine_choice import ENGINES
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.jobs.read import recorded_records
 from kafka_assignors_spark.options import ReplayError, ReplayOptions

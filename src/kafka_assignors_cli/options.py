@@ -294,8 +294,9 @@ def require_spark_extra(command: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         if _package(error) not in _SPARK_EXTRA:
             raise
-        extra = "spark" if _package(error) in ("pyspark", "confluent_kafka") else "replay"
-        raise CannotRun(f'{command} needs {error.name}: pip install "kafka-assignors[cli,{extra}]"') from None
+        package = _package(error)
+        extra = "spark" if package in ("pyspark", "confluent_kafka") else "replay"
+        raise CannotRun(f'{command} needs {package}: pip install "kafka-assignors[cli,{extra}]"') from None
 
 
 def _package(error: ModuleNotFoundError) -> str:

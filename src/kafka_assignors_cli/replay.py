@@ -33,7 +33,7 @@ from kafka_assignors_cli.options import (
 )
 
 if TYPE_CHECKING:
-    from kafka_assignors_spark.engine import Choice
+    from kafka_assignors_spark.engine_choice import Choice
     from kafka_assignors_spark.options import Mode, Progress, ReplayOptions
     from kafka_assignors_spark.result import ReplayResult
 
@@ -176,7 +176,7 @@ def _modes(given: list[str] | None) -> tuple[Mode, ...]:
 def run_replay_with_progress(options: ReplayOptions, command: str, engine: str | None = None) -> ReplayResult:
     """Run a replay with progress on stderr. `command` is the command that the user ran, for errors."""
     with require_spark_extra(command):
-        from kafka_assignors_spark.engine import ENGINES
+        from kafka_assignors_spark.engine_choice import ENGINES
         from kafka_assignors_spark.job import run_replay
         from kafka_assignors_spark.options import ReplayError
 

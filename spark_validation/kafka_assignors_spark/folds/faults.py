@@ -87,7 +87,7 @@ class FaultRules:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A row of `schemas.FAULTS`: an episode on one day (UTC), or a deployment.
+    """A row of the table `faults`: an episode on one day (UTC), or a deployment.
 
     `client_id`, `client_host`, `instance_id` and the last `member_id` identify the client, and `members` is
     the greatest number of its members at one time. For a deployment the identity is None, and `members` is
@@ -114,7 +114,7 @@ class Fault:
     last_timestamp: datetime
 
     def row(self) -> tuple[Any, ...]:
-        """The values in the order of `schemas.FAULTS`, timestamps in microseconds."""
+        """The values in the order of the columns, timestamps in microseconds."""
         values = [getattr(self, each.name) for each in fields(self)]
         return tuple(
             to_micros(value)

@@ -111,6 +111,10 @@ class FoldWork:
         """The strategies, loaded once in each process."""
         return {name: load_strategy(name) for name in (*self.strategies, *CHECKED_STRATEGIES)}
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process loads the strategies itself, once it has the import path of this one.
+        return {name: value for name, value in self.__dict__.items() if name not in ("loaded", "parts")}
+
     @property
     def given(self) -> tuple[object, ...]:
         """What folds are given besides their state."""

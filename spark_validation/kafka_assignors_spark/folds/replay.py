@@ -45,7 +45,14 @@ MOST_ROUNDS = 4
 
 
 class Replayed(NamedTuple):
-    """A row of `schemas.REPLAYED`: a rebalance under one strategy. With a `problem` it has no measures."""
+    """A row of the table `replayed`: a rebalance under one strategy.
+
+    `problem` says why it could not be replayed, or in what the strategy failed; the measures are then None.
+    Rack misses are None where no racks are known. `vacated` counts partitions whose owner had left. The
+    paused partition-seconds are those of `kafka_assignors.pause_model`: as the strategy was replayed, had it
+    run eagerly, and had it run cooperatively, None for one that cannot. `inferred_topics` are those whose
+    partition count was taken from the recorded assignment itself.
+    """
 
     group: str
     offset: int
@@ -74,7 +81,7 @@ class Replayed(NamedTuple):
     problem: str | None = None
 
     def row(self) -> tuple[Any, ...]:
-        """The values in the order of `schemas.REPLAYED`, the timestamp in microseconds."""
+        """The values in the order of the columns, the timestamp in microseconds."""
         group, offset, generation, timestamp, *rest = self
         return (group, offset, generation, to_micros(timestamp), *rest)
 

@@ -61,9 +61,9 @@ def write_state(state: object, given: Iterable[object] = ()) -> bytes:
     kinds = tuple(map(type, given))
     shares = _Shares(kinds)
     written = shares.write(type(state), state)
-    head = json.dumps({"format": FORMAT, "layout": _layout(cast(Any, type(state)), kinds)})
     # The shares are texts already.
-    return f'{head[:-1]}, "shares": [{", ".join(shares.texts)}], "state": {json.dumps(written)}}}'.encode()
+    head = _head(cast(Any, type(state)), kinds)
+    return f'{head}, "shares": [{", ".join(shares.texts)}], "state": {json.dumps(written)}}}'.encode()
 
 
 def read_state(kind: type[_State], text: bytes, given: Iterable[object] = ()) -> _State:
@@ -118,12 +118,24 @@ def _layout(kind: Any, given: tuple[Any, ...]) -> dict[str, list[str]]:
     within = of
     found = {}
     if _is_dataclass(hint):
-        hints = [(name, each) for name, each in _hints(hint) if each not in given]
+        hints = _stated(hint, given)
         found[hint.__name__] = [name for name, _ in hints]
         within = tuple(each for _, each in hints)
     for each in within:
         found |= _layout(each, given)
     return found
+
+
+@functools.cache
+def _head(kind: Any, given: tuple[Any, ...]) -> str:
+    """The beginning of every text of this kind."""
+    return json.dumps({"format": FORMAT, "layout": _layout(kind, given)})[:-1]
+
+
+@functools.cache
+def _stated(kind: type, given: tuple[Any, ...]) -> tuple[tuple[str, Any], ...]:
+    """The fields of a dataclass that its state has."""
+    return tuple((name, hint) for name, hint in _hints(kind) if hint not in given)
 
 
 # Writing
@@ -148,9 +160,10 @@ class _Shares:
             return self._write_many(generic, of, value)
         if _is_dataclass(hint):
             return [
-                self.write(each, getattr(value, name))
-                for name, each in _hints(hint)
-                if each not in self._given
+                each_value if each is int or each is str else self.write(each, each_value)
+                for each, each_value in (
+                    (each, getattr(value, name)) for name, each in _stated(hint, self._given)
+                )
             ]
         if isinstance(value, enum.Enum):
             return value.value
@@ -232,7 +245,7 @@ class _Reader:
         return _SEQUENCES[generic](self.read(of[0], value) for value in values)
 
     def _read_dataclass(self, kind: type, values: list[Any]) -> Any:
-        hints = [(name, hint) for name, hint in _hints(kind) if hint not in self._given]
+        hints = _stated(kind, tuple(self._given))
         if len(values) != len(hints):
             raise _MisfitError(f"there are {len(values)} values in place of {len(hints)}")
         read = {name: self._given[hint] for name, hint in _hints(kind) if hint in self._given}

@@ -194,23 +194,26 @@ class Figures:
             self._fail(replayed.problem)
             return
         row: Any = replayed  # without a problem it has all measures
+        spread = row.max_load - row.min_load
         self.rebalances += 1
         self.generations += row.rounds
-        self.moved += row.moved
-        self.least_moved += row.least_moved
-        self.could_stay += row.could_stay
-        self.max_over_mean += row.max_over_mean
+        for name in (
+            "moved",
+            "least_moved",
+            "could_stay",
+            "max_over_mean",
+            "load_stddev",
+            "vacated",
+            "paused_s",
+        ):
+            setattr(self, name, getattr(self, name) + getattr(row, name))
         self.worst_max_over_mean = max(self.worst_max_over_mean, row.max_over_mean)
-        self.spread += row.max_load - row.min_load
-        self.worst_spread = max(self.worst_spread, row.max_load - row.min_load)
-        self.load_stddev += row.load_stddev
+        self.spread += spread
+        self.worst_spread = max(self.worst_spread, spread)
         self.second_rounds += row.rounds > 1
-        if row.rack_misses is not None:
-            self.rack_misses = (self.rack_misses or 0) + row.rack_misses
-        if row.least_rack_misses is not None:
-            self.least_rack_misses = (self.least_rack_misses or 0) + row.least_rack_misses
-        self.vacated += row.vacated
-        self.paused_s += row.paused_s
+        for name in ("rack_misses", "least_rack_misses"):
+            if (misses := getattr(row, name)) is not None:
+                setattr(self, name, (getattr(self, name) or 0) + misses)
         self.paused_eager_s = _added(self.paused_eager_s, row.paused_eager_s)
         self.paused_cooperative_s = _added(self.paused_cooperative_s, row.paused_cooperative_s)
 
@@ -249,12 +252,8 @@ class FaultSums:
         self.first_timestamp = min(self.first_timestamp, fault.first_timestamp)
         self.episodes += 1
         self.members = max(self.members, fault.members)
-        self.joins += fault.joins
-        self.leaves += fault.leaves
-        self.restarts += fault.restarts
-        self.expiries += fault.expiries
-        self.generations += fault.generations
-        self.alone += fault.alone
+        for name in ("joins", "leaves", "restarts", "expiries", "generations", "alone"):
+            setattr(self, name, getattr(self, name) + getattr(fault, name))
 
 
 Agreement = tuple[str, str, str, str | None]

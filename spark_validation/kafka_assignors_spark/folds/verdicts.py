@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict, fields
 
 from kafka_assignors_spark.folds.clients import MUST_MATCH
 from kafka_assignors_spark.folds.rebalances import EAGER_STRATEGIES
 from kafka_assignors_spark.folds.records import CONSUMER_PROTOCOL_TYPE
-from kafka_assignors_spark.folds.sums import MOST_LISTED, FaultSums, Figures, GroupSums
+from kafka_assignors_spark.folds.sums import MOST_LISTED, Figures, GroupSums, RecordCounts
 from kafka_assignors_spark.folds.truth import CheckOutcome
 from kafka_assignors_spark.options import Mode
 from kafka_assignors_spark.result import (
@@ -36,6 +37,9 @@ __all__ = [
 
 _MOST_CULPRITS = 20
 """Of each group, those that made it rebalance most often; the table `faults` has all."""
+
+
+_COUNTS = [each.name for each in fields(RecordCounts) if not each.name.endswith("_micros")]
 
 
 def verdict_of(group: str, strategy: str, mode: str, sums: Figures) -> Verdict:
@@ -122,25 +126,15 @@ def history_of(source: str, everything: Sequence[GroupSums]) -> HistorySummary:
     """What was read; `everything` has the records that name no group, too."""
     counts = [sums.records for sums in everything]
 
-    def total(name: str) -> int:
-        return sum(getattr(each, name) for each in counts)
-
     first = min((each.first_micros for each in counts if each.first_micros is not None), default=None)
     last = max((each.last_micros for each in counts if each.last_micros is not None), default=None)
     return HistorySummary(
         source=source,
-        records=total("records"),
-        duplicates=total("duplicates"),
         groups=sum(each.classic for each in counts),
-        generations=total("generations"),
-        empty_generations=total("empty_generations"),
-        tombstones=total("tombstones"),
-        kip848_records=total("kip848_records"),
         kip848_groups=sum(each.kip848_records > 0 for each in counts),
-        other_records=total("other_records"),
+        **{name: sum(getattr(each, name) for each in counts) for name in _COUNTS},
         skipped_numbers=sum(sums.facts.skipped_numbers for sums in everything),
         clock_jumps=sum(sums.facts.clock_jumps for sums in everything),
-        undecodable=total("undecodable"),
         first_timestamp=None if first is None else from_micros(first),
         last_timestamp=None if last is None else from_micros(last),
     )
@@ -175,30 +169,10 @@ def culprits_of(groups: Iterable[GroupSums]) -> tuple[Culprit, ...]:
                 *((name is not None, name or "") for name in item[0][1:]),
             ),
         )
-        found += (_culprit(sums.group or "", *item) for item in ranked[:_MOST_CULPRITS])
+        found += (
+            Culprit(sums.group or "", *who, **asdict(found_of)) for who, found_of in ranked[:_MOST_CULPRITS]
+        )
     return tuple(found)
-
-
-def _culprit(group: str, who: tuple[object, ...], sums: FaultSums) -> Culprit:
-    kind, client_id, client_host, instance_id = who
-    return Culprit(
-        group=group,
-        kind=kind,  # type: ignore[arg-type]
-        client_id=client_id,  # type: ignore[arg-type]
-        client_host=client_host,  # type: ignore[arg-type]
-        instance_id=instance_id,  # type: ignore[arg-type]
-        member_id=sums.member_id,
-        episodes=sums.episodes,
-        members=sums.members,
-        joins=sums.joins,
-        leaves=sums.leaves,
-        restarts=sums.restarts,
-        expiries=sums.expiries,
-        generations=sums.generations,
-        alone=sums.alone,
-        first_timestamp=sums.first_timestamp,
-        last_timestamp=sums.last_timestamp,
-    )
 
 
 def truth_of(groups: Sequence[GroupSums]) -> TruthCheck:
@@ -214,19 +188,13 @@ def truth_of(groups: Sequence[GroupSums]) -> TruthCheck:
     return TruthCheck(
         clients=tuple(_agreement(*key, counts) for key, counts in sorted(clients.items())),
         differences=tuple(
-            Difference(
-                group=each.group,
-                partition=each.partition,
-                offset=each.offset,
-                generation=each.generation,
-                client=each.client,
-                strategy=each.strategy,
-                explanation=each.explanation,
-                detail=each.detail or "",
-            )
+            Difference(**{name: getattr(each, name) for name in _OF_DIFFERENCE})
             for each in differing[:MOST_LISTED]
         ),
     )
+
+
+_OF_DIFFERENCE = [each.name for each in fields(Difference)]
 
 
 def _agreement(client: str, strategy: str, counts: dict[tuple[str, str | None], int]) -> ClientAgreement:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from kafka_assignors_spark.archive.directory import timestamps_in_microseconds
 from kafka_assignors_spark.arrow import record_batch
 from kafka_assignors_spark.engine import Limits, OnTasks, Survey
 from kafka_assignors_spark.folds.group import (
@@ -45,6 +46,9 @@ _RECORD_BYTES = 100
 _TASK_BYTES = 4 << 20
 _MOST_TASKS_A_CORE = 32
 """A task has about so many bytes of records: groups differ in size, and a core without a task idles."""
+
+_ROWS_IN_A_BATCH, _BYTES_IN_A_BATCH = 64, 8 << 20
+"""Of what comes out of a task."""
 
 _SORTED = ("g", "part", "partition", "offset", "key", "micros")
 
@@ -246,9 +250,10 @@ class SparkEngine:
 
     def write_tables(self, folder: str) -> tuple[TableFile, ...]:
         folder = folder.rstrip("/")
-        for name in TABLES:
-            frames = (done.where(F.col(name).isNotNull()).select(f"{name}.*") for done in self._done)
-            reduce(DataFrame.unionAll, frames).write.mode("overwrite").parquet(f"{folder}/{name}")
+        with timestamps_in_microseconds(self._spark):
+            for name in TABLES:
+                frames = (done.where(F.col(name).isNotNull()).select(f"{name}.*") for done in self._done)
+                reduce(DataFrame.unionAll, frames).write.mode("overwrite").parquet(f"{folder}/{name}")
         read = (
             self._spark.read.parquet(f"{folder}/{name}").select(
                 "group", F.lit(name).alias("table"), F.col("_metadata.file_name").alias("file")
@@ -327,8 +332,7 @@ def _fold_batches(work: FoldWork, chunk: int) -> Any:
     def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         sys.path.extend(path for path in import_path if path not in sys.path)
         records = (record for batch in batches for record in _sorted_records(batch))
-        for output in fold_groups(records, work, chunk):
-            yield from _batches_of(output, schema)
+        yield from _batches_of(fold_groups(records, work, chunk), schema)
 
     return fold
 
@@ -338,21 +342,39 @@ def _sorted_records(batch: pa.RecordBatch) -> Iterator[SortedRecord]:
     return map(SortedRecord, *(batch.column(name).to_pylist() for name in names))
 
 
-def _batches_of(output: Output, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """A row of the output, and one for each row of a table."""
-    found: list[tuple[int, dict[str, pa.Array]]] = []
-    for name, rows in output.tables.items():
-        batch = record_batch(rows, TABLES[name])
-        found.append(
-            (len(rows), {name: pa.StructArray.from_arrays(batch.columns, fields=list(TABLES[name]))})
-        )
-    if output.state is not None or output.sums is not None:
-        values = {"state": output.state, "sums": output.sums, "detail": output.detail}
-        found.append((1, {name: pa.array([value], pa.binary()) for name, value in values.items()}))
-    for count, columns in found:
-        columns["g"] = pa.array([output.group] * count, pa.binary())
-        columns["part"] = pa.array([output.part] * count, pa.int32())
-        arrays = [
-            columns[each.name] if each.name in columns else pa.nulls(count, each.type) for each in schema
-        ]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+def _batches_of(outputs: Iterable[Output], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """A row of each output, and one for each row of a table."""
+    names = [each.name for each in schema if each.name not in TABLES]
+    rows: list[tuple[Any, ...]] = []
+    size = 0
+    for group, part, state, sums, detail, tables in outputs:
+        for name, of_table in tables.items():
+            batch = record_batch(of_table, TABLES[name])
+            column = pa.StructArray.from_arrays(batch.columns, fields=list(TABLES[name]))
+            count = len(of_table)
+            place = {
+                "g": pa.array([group] * count, pa.binary()),
+                "part": pa.array([part] * count, pa.int32()),
+            }
+            yield _batch({**place, name: column}, count, schema)
+        if state is not None or sums is not None:
+            rows.append((group, part, state, sums, detail))
+            size += len(state or b"") + len(sums or b"") + len(detail or b"")
+        if len(rows) == _ROWS_IN_A_BATCH or size > _BYTES_IN_A_BATCH:
+            yield _batch(_columns(names, rows), len(rows), schema)
+            rows, size = [], 0
+    if rows:
+        yield _batch(_columns(names, rows), len(rows), schema)
+
+
+def _columns(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, pa.Array]:
+    return {
+        name: pa.array(values, OUTPUT.field(name).type)
+        for name, values in zip(names, zip(*rows, strict=True), strict=True)
+    }
+
+
+def _batch(columns: Mapping[str, pa.Array], rows: int, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch with nulls in the columns that are not given."""
+    arrays = [columns[each.name] if each.name in columns else pa.nulls(rows, each.type) for each in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafka_assignors_spark.options import MANIFEST, RAW_NAMES, TOPICS_NAMES, ReplayError
@@ -58,7 +57,7 @@ def read_records(files: Sequence[Path], place: str) -> Iterator[list[RawRow]]:
             names.append("cluster_id")
         for batch in _batches(opened, names, file):
             if len(names) > len(RAW.names):
-                clusters.update(pc.unique(batch.column("cluster_id")).to_pylist())
+                clusters.update(batch.column("cluster_id").unique().to_pylist())
                 _require_one_cluster(clusters - {None}, place)
             yield _rows(batch)
 
