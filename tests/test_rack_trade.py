@@ -171,7 +171,7 @@ class TestWhatIsRefused:
 
     def test_a_tenth_is_a_tenth(self) -> None:
         assert RackTrade(0.1) == RackTrade(Fraction(1, 10))
-        assert RackTrade(0.1).criteria == (Trade(moves=1, misses=10), Criterion.MOVEMENT)
+        assert RackTrade(0.1).criteria() == (Trade(moves=1, misses=10), Criterion.MOVEMENT)
 
     @pytest.mark.parametrize("also", [FewestMoves(), FewestRackMisses()])
     def test_what_is_weighed_has_no_place_beside_the_trade(

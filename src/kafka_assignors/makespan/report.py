@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol, runtime_checkable
 
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.makespan.balance import Terms
@@ -20,7 +19,7 @@ from kafka_assignors.makespan.default_weights import weights_of
 from kafka_assignors.makespan.jobs import NO_OWNER, changed_hands, jobs_of
 from kafka_assignors.makespan.lower_bound import crowding_bound, relax
 
-__all__ = ["LoadReport", "is_weighed", "measure_loads", "terms_of"]
+__all__ = ["LoadReport", "measure_loads"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +45,6 @@ class LoadReport:
     def ratio(self) -> float:
         """The makespan by the lower bound: 1.0 is optimal, and more may be."""
         return self.makespan / self.lower_bound if self.lower_bound else 1.0
-
-
-@runtime_checkable
-class _HasTerms(Protocol):
-    """A strategy that balances loads by these terms, as `weighted` does."""
-
-    @property
-    def terms(self) -> Terms: ...
-
-
-def terms_of(strategy: object) -> Terms | None:
-    """By which terms a strategy balances loads; None if it does not."""
-    return strategy.terms if isinstance(strategy, _HasTerms) and isinstance(strategy.terms, Terms) else None
-
-
-def is_weighed(strategy: object, group: Group) -> bool:
-    """Whether loads by weight say something: the strategy looks at weights, or some are known."""
-    return terms_of(strategy) is not None or any(topic.weights for topic in group.topics.values())
 
 
 def measure_loads(group: Group, assignment: Assignment, terms: Terms | None = None) -> LoadReport:

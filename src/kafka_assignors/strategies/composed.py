@@ -12,16 +12,8 @@ from kafka_assignors.criteria import Criteria, Criterion, follow_racks
 from kafka_assignors.group import Assignment, Group, quoted
 from kafka_assignors.member_facts import Announcement, Facts, encode_facts, facts_of
 from kafka_assignors.strategies.rules.assumed_facts import Supposed, with_supposed
-from kafka_assignors.strategies.rules.balance import LevelByWeight, LevelPartitions
-from kafka_assignors.strategies.rules.base import (
-    Balance,
-    BalanceInLayers,
-    Place,
-    Remarks,
-    Restriction,
-    Rule,
-    Wish,
-)
+from kafka_assignors.strategies.rules.balance import Balance, LevelByWeight, LevelPartitions
+from kafka_assignors.strategies.rules.base import Place, Rule
 from kafka_assignors.strategies.rules.co_partitioned import KeepTogether
 from kafka_assignors.strategies.rules.problem import Problem
 from kafka_assignors.strategies.rules.rollout import ShareByRelease
@@ -119,19 +111,17 @@ class Composed(Strategy):
 
     def layered_form(self, group: Group) -> Layered | None:
         """What the rule about balance gave out one after the other, for an explanation; None if nothing."""
-        balance = self._balance()
-        if not isinstance(balance, BalanceInLayers):
-            return None
         problem = self.problem(group)
-        layers = tuple(balance.layers(problem, self._criteria()))
-        return Layered(problem.as_group(), layers, self._criteria(), self._kept(), problem.stands_for)
+        layers = self._balance().layers(problem, self._criteria())
+        if layers is None:
+            return None
+        return Layered(problem.as_group(), tuple(layers), self._criteria(), self._kept(), problem.stands_for)
 
     def problem(self, group: Group) -> Problem:
         """What the restrictions leave to be balanced."""
         problem = Problem(group, group.claims, with_supposed(group, facts_of(group), self.supposes))
         for rule in self.rules:
-            if isinstance(rule, Restriction):
-                problem = rule.restrict(problem)
+            problem = rule.restrict(problem)
         return problem
 
     def findings(self, group: Group) -> Sequence[str]:
@@ -151,7 +141,7 @@ class Composed(Strategy):
             if others
             else []
         )
-        remarks = [said for rule in self.rules if isinstance(rule, Remarks) for said in rule.remarks(group)]
+        remarks = [remark for rule in self.rules for remark in rule.remarks(group)]
         return [*problem.facts.findings, *differing, *problem.findings, *remarks]
 
     def _balanced(self, problem: Problem) -> Assignment:
@@ -161,18 +151,19 @@ class Composed(Strategy):
         return next(rule for rule in self.rules if isinstance(rule, Balance))
 
     def _criteria(self) -> Criteria:
-        """What the problem's assignment is the best by: balance, the wishes in their order, then movement."""
-        wished = [criterion for wish in self.rules if isinstance(wish, Wish) for criterion in wish.criteria]
-        return tuple(dict.fromkeys((Criterion.BALANCE, *wished, Criterion.MOVEMENT)))
+        """The criteria of the problem's assignment: balance, the tie-breakers in their order, then
+        movement."""
+        tie_breakers = [criterion for rule in self.rules for criterion in rule.criteria()]
+        return tuple(dict.fromkeys((Criterion.BALANCE, *tie_breakers, Criterion.MOVEMENT)))
 
     def _kept(self) -> tuple[str, ...]:
-        return tuple(rule.kind for rule in self.rules if isinstance(rule, Restriction))
+        return tuple(rule.kind for rule in self.rules if rule.place is Place.RESTRICTION)
 
 
 def require_order(rules: Sequence[Rule]) -> None:
     """`RuleOrderError` unless these rules can be one strategy."""
     for rule in rules:
-        if isinstance(rule, type) or not isinstance(rule, Rule):
+        if not isinstance(rule, Rule):
             raise RuleOrderError(f"{rule!r} is not a rule")
     kinds = [rule.kind for rule in rules]
     for earlier, later in pairwise(rules):
@@ -205,7 +196,7 @@ def require_order(rules: Sequence[Rule]) -> None:
 
 def _require_nothing_beside_weights(rules: Sequence[Rule]) -> None:
     for rule in rules:
-        if rule.place is Place.WISH:
+        if rule.place is Place.TIE_BREAKER:
             raise RuleOrderError(
                 f"rule {LevelByWeight.kind!r} moves partitions by its own threshold and budget and does not "
                 f"look at racks, so {rule.kind!r} beside it has nothing to say: leave it out"

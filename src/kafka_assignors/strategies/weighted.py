@@ -49,7 +49,7 @@ class Weighted(Strategy):
 
     @property
     def terms(self) -> Terms:
-        """What partitions may move for, and how many."""
+        """The gain for which partitions may move, and how many may."""
         return Terms(Fraction(self.threshold).limit_denominator(1_000_000), self.budget)
 
     def findings(self, group: Group) -> Sequence[str]:

@@ -15,17 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from kafka_assignors.group import Group, quoted
-from kafka_assignors.strategies.rules.base import Place, about_missing
+from kafka_assignors.strategies.rules.base import Restriction, about_missing
 from kafka_assignors.strategies.rules.problem import Piece, Problem, Unit, piece_name
 
 __all__ = ["KeepTogether"]
 
 
 @dataclass(frozen=True, slots=True)
-class KeepTogether:
+class KeepTogether(Restriction):
     """Same-numbered partitions of the topics of each set go to one member.
 
     `topics` are the sets; no topic is in two of them, and each has two at least (ValueError).
@@ -33,8 +32,7 @@ class KeepTogether:
 
     topics: tuple[tuple[str, ...], ...]
 
-    kind: ClassVar[str] = "together"
-    place: ClassVar[Place] = Place.RESTRICTION
+    kind = "together"
 
     def __init__(self, topics: Iterable[Iterable[str]]) -> None:
         sets: list[tuple[str, ...]] = []

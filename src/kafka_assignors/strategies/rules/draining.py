@@ -12,20 +12,18 @@ those who stand lowest.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from kafka_assignors.strategies.rules.base import Place
+from kafka_assignors.strategies.rules.base import Restriction
 from kafka_assignors.strategies.rules.problem import Problem
 
 __all__ = ["Draining"]
 
 
 @dataclass(frozen=True, slots=True)
-class Draining:
+class Draining(Restriction):
     """Who announces that it drains gets nothing of a topic to which a member that stays subscribes."""
 
-    kind: ClassVar[str] = "draining"
-    place: ClassVar[Place] = Place.RESTRICTION
+    kind = "draining"
 
     def restrict(self, problem: Problem) -> Problem:
         """The same without the members that drain, as far as others can take over."""

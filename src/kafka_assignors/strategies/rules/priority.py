@@ -18,14 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 from kafka_assignors.claims import Claims
 from kafka_assignors.criteria import Criteria
 from kafka_assignors.group import Assignment, Group, TopicPartitions
 from kafka_assignors.scale import Scale
 from kafka_assignors.solver import solve
-from kafka_assignors.strategies.rules.base import Place, about_missing
+from kafka_assignors.strategies.rules.balance import Balance
+from kafka_assignors.strategies.rules.base import about_missing
 from kafka_assignors.strategies.rules.problem import Piece, Problem, Unit, piece_name
 from kafka_assignors.strategy import Layer
 
@@ -39,7 +40,7 @@ _Name = str | tuple[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class LevelByPriority:
+class LevelByPriority(Balance):
     """Partitions of the first class are level, then those of the second on top of them, the rest last.
 
     `first` are the classes, the most important first. Each has topics, and partitions as a topic and their
@@ -50,9 +51,8 @@ class LevelByPriority:
 
     first: tuple[tuple[_Name, ...], ...]
 
-    kind: ClassVar[str] = "balance"
-    place: ClassVar[Place] = Place.BALANCE
-    exact: ClassVar[bool] = False
+    kind = "balance"
+    exact = False
 
     def __init__(self, first: Iterable[Iterable[str | tuple[str, Iterable[int]]]] = ()) -> None:
         classes = tuple(tuple(sorted(map(_read, _listed(names)), key=_order)) for names in _listed(first))

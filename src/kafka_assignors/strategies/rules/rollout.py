@@ -9,9 +9,8 @@ are in the group a deployment may be under way; then partitions stay until their
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from kafka_assignors.strategies.rules.base import Place
+from kafka_assignors.strategies.rules.base import Restriction
 from kafka_assignors.strategies.rules.hold import hold
 from kafka_assignors.strategies.rules.problem import Problem
 from kafka_assignors.strategies.rules.release_shares import divide, releases_of
@@ -20,15 +19,14 @@ __all__ = ["ShareByRelease"]
 
 
 @dataclass(frozen=True, slots=True)
-class ShareByRelease:
+class ShareByRelease(Restriction):
     """Every release with a share gets it of every topic; nothing moves while several without one are mixed.
 
     Of each topic a release gets its share rounded up or down, and so it does of all topics together. It gets
     everything of a topic to which nobody else subscribes, and nothing at a share of 0 unless that is so.
     """
 
-    kind: ClassVar[str] = "rollout"
-    place: ClassVar[Place] = Place.RESTRICTION
+    kind = "rollout"
 
     def restrict(self, problem: Problem) -> Problem:
         """The same in pieces, each of one release with a share or of all without, and partly settled."""

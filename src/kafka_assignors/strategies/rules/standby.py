@@ -18,17 +18,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from kafka_assignors.group import Member, quoted
-from kafka_assignors.strategies.rules.base import Place
+from kafka_assignors.strategies.rules.base import Restriction
 from kafka_assignors.strategies.rules.problem import Problem
 
 __all__ = ["StandbyLast"]
 
 
 @dataclass(frozen=True, slots=True)
-class StandbyLast:
+class StandbyLast(Restriction):
     """Standby members get partitions of a topic only as far as it lacks active subscribers.
 
     `active_at_least` is how many a topic should have: 1 or more (ValueError).
@@ -36,8 +35,7 @@ class StandbyLast:
 
     active_at_least: int = 1
 
-    kind: ClassVar[str] = "standby"
-    place: ClassVar[Place] = Place.RESTRICTION
+    kind = "standby"
 
     def __post_init__(self) -> None:
         if type(self.active_at_least) is not int or self.active_at_least < 1:
