@@ -102,7 +102,7 @@ class TestOrder:
     @pytest.mark.parametrize(
         ("rules", "problem"),
         [
-            ((), "one rule must say what is to be balanced: there is none"),
+            ((), "one rule must say what to balance: there is none"),
             ((FewestMoves(),), "there is none"),
             ((FewestMoves(), LevelPartitions()), "rule 'balance' comes after 'movement'"),
             ((LevelPartitions(), KeepTogether([["a", "b"]])), "rule 'together' comes after 'balance'"),
@@ -429,7 +429,7 @@ class TestDeclared:
             ),
             (
                 {"rule": [{"kind": "rollout"}, {"kind": "together", "topics": [["a", "b"]]}]},
-                "rule 'rollout' comes before 'together', and would tear apart what is to stay together",
+                "rule 'rollout' comes before 'together', and would tear apart topics that stay together",
             ),
             ({"rule": [{"kind": "together", "topics": ["a"]}]}, "rule[0]: topics are sets of topic names"),
             (

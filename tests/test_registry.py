@@ -209,7 +209,7 @@ memberless = Wrong(member_data=lambda: b"")
         ("bare", f"its protocols are {RebalanceProtocol.EAGER!r}, not a tuple of RebalanceProtocol"),
         ("eager_word", "its protocols are ('eager',), not a tuple of RebalanceProtocol"),
         ("groupless", "its assign cannot be called with a group alone"),
-        ("awaited", "its assign is a coroutine function, and nobody would await it"),
+        ("awaited", "its assign is a coroutine function, which no caller awaits"),
         ("memberless", "its member_data cannot be called with a member alone"),
         ("assign_nothing", "it does not derive from kafka_assignors.strategies.Strategy"),
         ("duck", "it does not derive from kafka_assignors.strategies.Strategy"),

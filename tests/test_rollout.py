@@ -161,7 +161,7 @@ def test_shares_of_more_than_everything_are_scaled_and_that_is_said() -> None:
 def test_shares_with_nobody_beside_them_are_scaled() -> None:
     group = assigned([*members_of("2", 1, 1000), *members_of("3", 1, 3000)], {"orders": 12})
     assert per_release(group, target(group)) == {"2": 3, "3": 9}
-    assert "ask for 40 % together, and nobody without a share" in findings(group)
+    assert "ask for 40 % together, and no member without a share" in findings(group)
 
 
 def test_of_different_shares_of_a_release_the_most_common_counts() -> None:

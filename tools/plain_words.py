@@ -13,7 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("src/kafka_assignors_cli", "src/kafka_assignors/lint", "spark_validation/kafka_assignors_spark")
+FOLDERS = (
+    "src/kafka_assignors_cli",
+    "src/kafka_assignors/lint",
+    "plugins",
+    "spark_validation/kafka_assignors_spark",
+)
 SUFFIXES = (".py", ".html", ".j2", ".css", ".js")
 
 ADVICE = {

@@ -1,11 +1,12 @@
-"""How good an assignment is by weight, whoever made it.
+"""How good an assignment is by weight.
 
-Nothing here runs while a strategy assigns: what it says can be read off the group and the assignment
-afterwards, so it costs nothing where nobody asks, and other strategies are measured in the same way.
+The report is computed after the assignment, from the group and the assignment alone. So it costs nothing
+unless requested, and it measures any strategy in the same way.
 
 The factor that is promised beforehand: a fresh assignment is within 4/3 - 1/(3m) of the optimum where all
-members subscribe to the same topics (`dealing`), else within 2 (`rounding`); and a threshold t for moves may
-leave the greatest load above that by 1 / (1 - t) (`improving`). Where nobody owned anything it does not.
+members subscribe to the same topics (`initial.deal`), else within 2 (`initial.round_shares`); and a threshold
+t for moves may leave the greatest load above that by 1 / (1 - t) (`balance`). If no partition had an owner,
+the threshold costs nothing.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ class LoadReport:
     `makespan` is the greatest load, `lower_bound` what the greatest load of no assignment of the group is
     below, and `heaviest` the greatest weight of a partition. `factor` is how many times the optimum the
     makespan can be, as promised beforehand by the strategy; None if it promises nothing. `moved` are the
-    partitions that changed hands, `placed` those that nobody owned. `unknown_weights` are partitions whose
-    weight had to be stood in for.
+    partitions that changed hands, `placed` those without an owner. `unknown_weights` are partitions with a
+    default weight.
     """
 
     makespan: int

@@ -8,7 +8,7 @@ A strategy is found in four ways:
 - any other as `module:attribute`, for example `my_package.strategies:Weighted`;
 - one that a file declares, by the file's path, which ends in `.toml` (see `toml_strategy`).
 
-Whatever is found is held against the contract here, once, so that whoever runs it need not doubt it.
+`load_strategy` checks each strategy against the contract once, so its callers need not.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def load_strategy(spec: str) -> Strategy:
         )
     strategy = _checked(_imported(targets[0], spec), spec)
     if strategy.name != spec:
-        # Members vote on the strategy's own name, so another one here would mislead whoever configures it.
+        # Members vote on the strategy's own name, so another one here would mislead the user.
         raise InvalidStrategyError(
             f"strategy {spec!r} ({targets[0]}) calls itself {strategy.name!r}: register it under that name"
         )

@@ -44,9 +44,9 @@ class LevelByPriority(Balance):
     """Partitions of the first class are level, then those of the second on top of them, the rest last.
 
     `first` are the classes, the most important first. Each has topics, and partitions as a topic and their
-    numbers: `[["alerts", ("orders", [3, 4])], ["orders"]]`. A partition that is named is in that class,
-    whatever class its topic is in. Raises ValueError if something is named twice or a class has nothing in
-    it, TypeError for what is neither.
+    numbers: `[["alerts", ("orders", [3, 4])], ["orders"]]`. A named partition is in its own class, not in
+        that of its topic. Raises ValueError if a name appears twice or a class is empty, TypeError for any
+        other form.
     """
 
     first: tuple[tuple[_Name, ...], ...]
@@ -127,7 +127,7 @@ class LevelByPriority(Balance):
                 piece = Piece(piece_name(name, f"priority {number + 1}"), units, readers)
                 pieces.append(piece)
                 topics[number].append(piece.name)
-        # What is recast here is translated back here: to the problem's topics, whatever those stand for.
+        # The topics replaced here are translated back here, to the topics of `problem`.
         parts = Problem(problem.group, problem.claims, problem.facts)
         return (parts.replace_topics(split, pieces) if split else parts), topics
 

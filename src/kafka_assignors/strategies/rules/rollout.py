@@ -23,12 +23,12 @@ class ShareByRelease(Restriction):
     """Every release with a share gets it of every topic; nothing moves while several without one are mixed.
 
     Of each topic a release gets its share rounded up or down, and so it does of all topics together. It gets
-    everything of a topic to which nobody else subscribes, and nothing at a share of 0 unless that is so.
+    all of a topic to which no other release subscribes; otherwise a share of 0 gets no partition.
     """
 
     kind = "rollout"
 
     def restrict(self, problem: Problem) -> Problem:
-        """The same in pieces, each of one release with a share or of all without, and partly settled."""
+        """The problem in pieces, each of one release with a share or of all without, and partly fixed."""
         releases = releases_of(problem)
         return hold(divide(problem.with_findings(*releases.findings), releases), releases)
