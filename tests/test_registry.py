@@ -100,7 +100,7 @@ def test_any_other_is_found_by_module_and_attribute(site: Path) -> None:
     assert load_strategy("weighted_for_test:Holder.inner").name == "inner"
 
 
-def test_those_of_installed_packages_are_found_and_listed(site: Path) -> None:
+def test_strategies_of_installed_packages_are_found_and_listed(site: Path) -> None:
     install(site, "weighted", acme_weighted="weighted_for_test:Weighted")
     assert load_strategy("acme_weighted").name == "acme_weighted"
     assert "acme_weighted" in strategy_names()
