@@ -23,8 +23,7 @@ from typing import cast
 
 from kafka_assignors.strategies.conformance import contract_problem
 from kafka_assignors.strategy import Strategy
-from kafka_assignors.textfile import TextFileError, read_text
-from kafka_assignors.tomltext import NoTomlReaderError, TomlError, read_toml
+from kafka_assignors.text_files import NoTomlReaderError, TextFileError, TomlError, read_text, read_toml
 
 __all__ = [
     "ENTRY_POINT_GROUP",
