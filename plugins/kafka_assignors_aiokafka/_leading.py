@@ -1,4 +1,4 @@
-"""What a leader does between the answer to its JoinGroup and its SyncGroup request.
+"""The work of a leader between its JoinGroup response and its SyncGroup request.
 
     read the members        in a thread: theirs are other people's bytes, and there may be many
     refresh the metadata    of all topics of the group
@@ -14,7 +14,7 @@ member that awaits the answer to it is never expelled: `hasSatisfiedHeartbeat` i
 
 Heartbeats do not buy time without end. After the longest `rebalance_timeout_ms` of all members the
 coordinator expels every member that has not sent its SyncGroup (`expirePendingSync` in Kafka's
-`GroupMetadataManager`). A leader that is told so drops what it computes and joins again.
+`GroupMetadataManager`). A leader that gets this error drops its computation and joins again.
 
 A follower that waits for longer than its `request_timeout_ms` joins again. While the leader assigns, the
 coordinator sends it back to wait in the same generation if it joins with the same bytes; if they differ, it

@@ -70,7 +70,7 @@ async def refresh(coordinator: Any, topics: Iterable[str]) -> None:
 
 
 def known_topics(cluster: Any, watch: RackWatch) -> Callable[[Iterable[str]], list[Topic]]:
-    """What the client knows of topics at this moment, by their names; may be asked in another thread."""
+    """A function that returns the client's current topics by name; another thread may call it."""
     racks = watch.see((broker.nodeId, broker.rack) for broker in cluster.brokers())
     partitions = cluster._partitions
     return lambda names: topics_from(partitions, racks, attrgetter("replicas"), names)
@@ -94,7 +94,7 @@ def follow_racks(coordinator: Any, following: bool) -> RackWatch:
 
 
 def _snapshot(coordinator: Any, stock_snapshot: Callable[[], Mapping[str, int]], watch: RackWatch) -> Any:
-    """Of each topic that the member watches, what makes it rejoin if it changes."""
+    """For each watched topic, the value that makes the member rejoin if it changes."""
     partition_counts = stock_snapshot()
     if not watch.following:
         return partition_counts

@@ -1,4 +1,4 @@
-"""What can be asked of a cluster: which groups there are, what they are like, and to delete some."""
+"""Requests to a cluster: list, describe and delete groups."""
 
 from __future__ import annotations
 

@@ -129,12 +129,12 @@ class Assignor:
 
     @property
     def name(self) -> str:
-        """What the members of the group vote on."""
+        """The name that the members of the group vote on."""
         return self._strategy.name
 
     @property
     def strategy(self) -> Strategy:
-        """What decides who gets which partitions."""
+        """The strategy that assigns the partitions."""
         return self._strategy
 
     def subscription_of(
@@ -191,7 +191,7 @@ class Assignor:
         return self._weights
 
     def weights_patience_s(self, session_timeout_ms: float) -> float:
-        """How long a leader with such a session waits for them."""
+        """How long a leader with this session timeout waits for weights."""
         return patience_s(self._weights_timeout_s, session_timeout_ms / 1000)
 
     def ask_for_weights(self, coordinator: object, topics: Sequence[Topic]) -> Future[object] | None:

@@ -60,7 +60,7 @@ class DroppedClaim:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What is left of the claims of a group.
+    """The valid claims of a group.
 
     `prior` gives the owned partitions by member id and topic: existing partitions, of topics that the member
     subscribes to, no partition twice, every sequence ascending and not empty; members that own nothing are
@@ -147,7 +147,7 @@ def _union_if_clean(sequences: Sequence[Sequence[int]], count: int) -> set[int] 
 def _keep(
     member_id: str, owned: TopicPartitions, disputed: Mapping[str, Mapping[str, Sequence[int]]]
 ) -> TopicPartitions:
-    """What a member keeps, ascending: `owned` itself if there is nothing to change."""
+    """The partitions that a member keeps, ascending: `owned` itself if there is nothing to change."""
     if disputed and not disputed.keys().isdisjoint(owned):
         owned = {
             topic: disputed[topic][member_id] if topic in disputed else partitions

@@ -1,4 +1,4 @@
-"""Which releases of a client an adapter is made for.
+"""The releases of a client that an adapter supports.
 
 Adapters depend on private attributes of clients, which may change in any release. So the version is checked
 before an adapter imports them: an unsuitable version is named in the error, instead of a module or an

@@ -181,7 +181,7 @@ def _with(move: Move, reason: Reason, chain: int | None) -> Move:
 
 
 def moves_of(group: Group, assignment: Assignment) -> list[Move]:
-    """What moved, by topic and partition. Where there was an owner, the reason is still to be found."""
+    """The moves, by topic and partition. A move with an earlier owner has no final reason yet."""
     claims = group.claims
     claimed = _claims_on(group, claims.unowned)
     moves = []

@@ -38,7 +38,7 @@ class InvalidAssignmentError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class LeaderResult:
-    """What a leader found.
+    """The result of `lead`.
 
     `assignment` is what to send to the members now, `target` what the strategy wants in the end, and
     `withheld` the difference, by the member that will get it. `dropped_claims` are the claims that no honest

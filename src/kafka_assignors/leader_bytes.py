@@ -43,9 +43,12 @@ __all__ = [
 ]
 
 _MOST_TOPICS = 50_000
-"""Of one member. A broker's record of a group, of which 1 MB is the default limit, has no room for as many
-names of the usual length. The leader would ask for the metadata of all of them, and ask again and again for
-those that do not exist; brokers that create topics on demand would create them."""
+"""The most topics of one member that the leader looks at.
+
+A broker's record of a group, of which 1 MB is the default limit, has no room for as many names of the usual
+length. The leader would ask for the metadata of all of them, and ask again and again for those that do not
+exist; brokers that create topics on demand would create them.
+"""
 
 MOST_MISSING_TOPICS = 100
 """A topic that does not exist is watched, so that it has a consumer as soon as it does. But clients log an

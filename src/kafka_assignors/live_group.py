@@ -85,7 +85,7 @@ class LiveMember:
 
     @property
     def topics(self) -> frozenset[str] | None:
-        """What it subscribes to; None if unknown."""
+        """The subscribed topics; None if unknown."""
         return None if self.subscription is None else frozenset(self.subscription.topics)
 
     @property

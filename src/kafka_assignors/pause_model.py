@@ -32,7 +32,7 @@ __all__ = ["Consumption", "PauseModel"]
 
 
 class Consumption(enum.Enum):
-    """What members do with their partitions while the group rebalances."""
+    """The way in which a group's members keep or give up partitions during a rebalance."""
 
     EAGER = "eager"
     """All members give up everything."""

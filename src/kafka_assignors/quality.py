@@ -18,8 +18,8 @@ __all__ = ["Quality", "RackTraffic", "least_moved", "least_rack_misses", "measur
 
 @dataclass(frozen=True, slots=True)
 class RackTraffic:
-    """What is read across racks, as the sum of the weights of the partitions that miss: bytes a second, if
-    that is what `Topic.weights` are.
+    """Traffic across racks: the sum of the weights of the partitions that miss, in the unit of
+    `Topic.weights`, such as bytes a second.
 
     `before` is that of the partitions with their owners, by the judged claims; a partition without an owner
     is not read. `after` is that of the assignment. A partition that misses and has no known weight is not in

@@ -46,7 +46,7 @@ class Scale:
                 )
 
     def capacity(self, member_id: str) -> int:
-        """How much the member can carry beside the others."""
+        """The capacity of the member, relative to the others."""
         return self.capacities.get(member_id, 1)
 
     def has_already(self, member_id: str) -> int:

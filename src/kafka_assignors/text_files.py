@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 MOST_BYTES = 16 * 2**20
-"""Of a file of settings. The largest real ones are a thousand times smaller."""
+"""The most bytes of a file of settings. The largest real ones are a thousand times smaller."""
 
 _CHUNK_BYTES = 2**20
 
@@ -95,7 +95,8 @@ def read_toml(text: str) -> dict[str, Any]:
 
 
 def excess(value: object) -> str | None:
-    """What in `value`, as a reader of TOML or JSON returned it, is too much to work with; None if nothing is.
+    """A sentence about a number or depth in `value`, from a TOML or JSON reader, beyond the limits; None if
+    none is.
 
     Python reads integers that it then refuses to print or to convert, and tables that no recursive function
     gets through.

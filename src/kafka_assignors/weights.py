@@ -1,4 +1,4 @@
-"""What a leader is told about the weights of partitions, and what it makes of that.
+"""The weights of partitions: reading the source's result, and replacing what is invalid.
 
 A source of weights is a function of the user, a file, or the brokers. It may be late, fail, or return
 nonsense, and none of that may hold up the group. The adapters ask it, with a timeout; this module interprets
@@ -132,7 +132,7 @@ def lag_weights(
     end: Mapping[tuple[str, int], int],
     base: int,
 ) -> dict[str, list[int | None]]:
-    """What each partition has before it: the records behind the committed offset, and `base` besides.
+    """The lag of each partition: the records after the committed offset, plus `base`.
 
     Unknown where nothing is committed, or the end is not known. (Offsets of a compacted topic and of
     transactions have holes, so that there may be fewer records than the lag says.)

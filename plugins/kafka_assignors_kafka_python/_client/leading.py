@@ -1,4 +1,4 @@
-"""What our assignors do between the answer to a leader's JoinGroup and its SyncGroup.
+"""The work of our assignors between a leader's JoinGroup response and its SyncGroup request.
 
 kafka-python has its assignors assign in the middle of its I/O, with the metadata that happens to be there. As
 long as that takes nothing is received, no heartbeat is sent, and a leader that thinks for longer than its
@@ -124,7 +124,7 @@ def read_members(assignor: Assignor, members: Any) -> DecodedMembers:
 
 
 class Leadership:
-    """What one coordinator does whenever it turns out to be the leader of its group."""
+    """The work of one coordinator whenever it leads its group."""
 
     def __init__(self, coordinator: Any) -> None:
         self._coordinator = coordinator
@@ -153,7 +153,7 @@ class Leadership:
         return self._leading
 
     def perform_assignment(self, leader_id: str, protocol_name: str, members: Any) -> Mapping[str, Any]:
-        """What stands in for the coordinator's own method."""
+        """The replacement of the coordinator's own method."""
         generation = self._coordinator._generation.generation_id
         leading, self._leading = self._leading, None
         if leading is None or leading.generation != generation:

@@ -50,7 +50,7 @@ _MOST_ROUNDS = 100
 """A bound: each round lowers loads, and the second mostly finds nothing."""
 
 _LITTLE = Fraction(1, 64)
-"""What an assignment from nothing is searched for: layers in steps of less would be many and gain nothing."""
+"""The threshold for a fresh assignment: layers in smaller steps would be many and gain nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ def _take_all_back(placing: Placing, steps: Sequence[SearchStep]) -> None:
 
 
 def _fair_share(jobs: Jobs, members: int) -> int:
-    """What a member has on average, rounded down, where who has a job that is heavier has it alone."""
+    """The average load of a member, rounded down, if each heavier job is alone on its member."""
     total, left = sum(jobs.weights) + sum(jobs.base), members
     for weight in sorted(jobs.weights, reverse=True):
         if left <= 1 or weight * left <= total:

@@ -15,7 +15,7 @@ LONGEST_NAME = 32_767
 
 
 def contract_problem(found: object) -> str | None:
-    """What is wrong with it as a strategy, such as "it has no name"; None if nothing is.
+    """The first breach of the strategy contract, such as "it has no name"; None if there is none.
 
     It cannot check what `assign` returns: `kafka_assignors.leader` checks that each time.
     """

@@ -89,7 +89,7 @@ class Kip848Uniform(Strategy):
         return Assignment(dict(zip(group.members, self._assign_alike(group, members), strict=True)))
 
     def _assign_alike(self, group: Group, members: Sequence[Member]) -> Iterator[TopicPartitions]:
-        """What each member of the group gets, all of whom subscribe to the same topics."""
+        """The assignment of a group whose members all subscribe to the same topics."""
         claims = group.claims
         subscription = next(iter(members)).topics if members else frozenset()
         known = subscription & group.topics.keys()
@@ -244,7 +244,7 @@ def assign_mixed(group: Group, members: list[Member], topic_ids: Mapping[str, by
 
 
 class _Work:
-    """Who has what, by the members' positions, on the way to the target."""
+    """The partitions of each member, by its position, on the way to the target."""
 
     def __init__(self, held: Sequence[Mapping[str, Sequence[int]]]) -> None:
         self._held: list[dict[str, Sequence[int]]] = [dict(topics) for topics in held]

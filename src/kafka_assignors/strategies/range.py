@@ -99,7 +99,7 @@ def _racks_matter(topic: Topic, member_racks: set[str | None]) -> bool:
 
 
 def ranges(partitions: int, subscribers: int) -> list[range]:
-    """What each subscriber gets without racks; the list ends before those that get nothing."""
+    """The partitions of each subscriber without racks; the list ends before those that get none."""
     base, extras = divmod(partitions, subscribers)
     starts = [base * i + min(i, extras) for i in range(min(subscribers, partitions) + 1)]
     return [range(start, end) for start, end in pairwise(starts)]

@@ -75,7 +75,7 @@ class UnknownStrategyError(StrategyError):
 
 
 class InvalidStrategyError(StrategyError):
-    """What was found does not fulfil the contract of a strategy."""
+    """The object found does not fulfil the contract of a strategy."""
 
 
 def strategy_names() -> list[str]:

@@ -153,7 +153,8 @@ def decode_member(
     strict: bool = False,
     names: Names | None = None,
 ) -> Member:
-    """What the leader of a group learns from the bytes of a member that runs `strategy`, or the one so named.
+    """The member that the leader decodes from the bytes of a member that runs `strategy`, given by name or
+    object.
 
     The generation comes with the claim it belongs to: from the subscription with held partitions (or from
     the user data if it has no generation), from the user data with revoked ones. Nothing is judged here.

@@ -52,13 +52,13 @@ class KeepTogether(Restriction):
         object.__setattr__(self, "topics", tuple(sorted(sets)))
 
     def restrict(self, problem: Problem) -> Problem:
-        """Tasks in the place of the topics of each set."""
+        """The problem with tasks in place of the topics of each set."""
         for together in self.topics:
             problem = _as_tasks(problem, together)
         return problem
 
     def remarks(self, group: Group) -> list[str]:
-        """That a set names a topic that the group does not have."""
+        """A finding for topics of a set that the group does not have."""
         missing = [f"topic {name!r}" for names in self.topics for name in names if name not in group.topics]
         return about_missing(missing, "is to stay together with others", "topics")
 

@@ -150,7 +150,10 @@ def _caps(problem: Problem, mixed: _Mixed) -> dict[str, int]:
 def _kept(
     problem: Problem, topics: Set[str], caps: Mapping[str, int], loose: Set[str]
 ) -> dict[str, TopicPartitions]:
-    """What members go on having of these topics: of what they owned, as much as their cap allows."""
+    """The partitions of these topics that members keep:
+
+    of those that they owned, as many as their cap allows.
+    """
     kept: dict[str, TopicPartitions] = {}
     for member_id, owned in problem.claims.prior.items():
         of_topics = {name: owned[name] for name in sorted(owned) if name in topics}

@@ -69,7 +69,7 @@ class LevelByPriority(Balance):
         object.__setattr__(self, "first", classes)
 
     def scale(self, problem: Problem) -> Scale:
-        """What is settled counts; within a class, what the classes before it gave as well."""
+        """Fixed partitions count; within a class, those of the classes before it as well."""
         return Scale(already=problem.fixed_loads)
 
     def balance(self, problem: Problem, criteria: Criteria) -> Assignment:
@@ -90,7 +90,7 @@ class LevelByPriority(Balance):
         ]
 
     def remarks(self, group: Group) -> list[str]:
-        """That nothing comes first, or something does that the group does not have."""
+        """A finding if `first` is empty, or names topics or partitions that the group does not have."""
         if not self.first:
             return [
                 "no topic comes before others, for `first` has no classes: all partitions are balanced as one"
@@ -99,7 +99,7 @@ class LevelByPriority(Balance):
         return about_missing(missing, "has a priority", "topics and partitions")
 
     def _called(self, number: int) -> str | None:
-        """What a class is called in an explanation."""
+        """The name of a class in an explanation."""
         if number == len(self.first):
             return "the rest" if self.first else None
         named = [shown for one in self.first[number] for shown in _shown(one)]
@@ -199,7 +199,7 @@ def _shown(named: _Name) -> list[str]:
 
 
 def _missing(named: _Name, group: Group) -> list[str]:
-    """What of it the group does not have."""
+    """The named topics and partitions that the group does not have."""
     topic, partitions = (named, ()) if isinstance(named, str) else named
     if topic not in group.topics:
         return [f"topic {topic!r}"]

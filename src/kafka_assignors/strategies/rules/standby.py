@@ -42,7 +42,7 @@ class StandbyLast(Restriction):
             raise ValueError(f"at least 1 member of a topic is active, not {self.active_at_least!r:.100}")
 
     def restrict(self, problem: Problem) -> Problem:
-        """Without the standby members of each topic that are not needed there."""
+        """The problem without the standby members that a topic does not need."""
         members, facts = problem.group.members, problem.facts.members
         standing_by = [members[member_id] for member_id in sorted(members) if facts[member_id].standby]
         if not standing_by:
