@@ -27,9 +27,12 @@ __all__ = [
 
 _Key = TypeVar("_Key")
 
+_METADATA_MS = 5_000
+"""librdkafka's own default is five minutes: longer than any wait for an answer."""
+
 _STEP_S = 0.2
 _SLACK_S = 1.0
-"""librdkafka ends a request itself at its timeout; after this much longer the adapter stops waiting."""
+"""librdkafka ends a request itself when its time is over; the wait for its result is this much longer."""
 
 _SECRET = re.compile(r"password|secret|\.pem|token|jaas|oauthbearer", re.IGNORECASE)
 
@@ -82,6 +85,9 @@ class Connection:
         self._secrets = [value for name, value in config.items() if _SECRET.search(name) and value]
         self._complaints: deque[KafkaError] = deque(maxlen=20)
         properties: dict[str, Any] = {
+            # An admin request waits for the controller that the last metadata names, also if that has died.
+            # A client without topics asks for metadata again at this interval alone.
+            "topic.metadata.refresh.interval.ms": _METADATA_MS,
             **config,
             "bootstrap.servers": servers,
             "error_cb": self._complaints.append,
