@@ -153,7 +153,7 @@ class Connection:
         return NotAuthorizedError(message) if code in _authorization_codes() else ClusterError(message)
 
     def explained(self, error: KafkaError, right: str = "") -> str:
-        """What the broker said, and which right the principal needs if it lacks one."""
+        """The broker's error, and the right that the principal lacks, if any."""
         said = self.without_secrets(reason(error))
         return (
             f"{said}: this principal needs {right}"
@@ -201,7 +201,7 @@ class Connection:
             raise AuthenticationError(self.without_secrets(message))
 
     def forget_complaints(self) -> None:
-        """What comes from now on is about what is asked from now on."""
+        """Forget earlier errors: later ones belong to the next request."""
         self._listen()
         self._complaints.clear()
 
@@ -232,7 +232,7 @@ def _authorization_codes() -> tuple[int, ...]:
 
 
 def reason(error: KafkaError) -> str:
-    """What the broker said, without librdkafka's prefix."""
+    """The broker's message, without librdkafka's prefix."""
     return _one_line(error.str()).removeprefix("Broker: ").removeprefix("Local: ")
 
 
