@@ -26,7 +26,7 @@ generations, which the group did not wait for, go on until they return."""
 
 
 async def in_thread(coordinator: Any, function: Callable[..., Result], *arguments: Any) -> Result:
-    """What a function returns or raises in a thread; KafkaError if too many earlier calls are unfinished."""
+    """The result of `function` in a thread; KafkaError if too many earlier calls are unfinished."""
     calls: set[Future[Result]] | None = getattr(coordinator, "_kafka_assignors_calls", None)
     if calls is None:
         calls = coordinator._kafka_assignors_calls = set()

@@ -70,7 +70,7 @@ async def refresh(coordinator: Any, topics: Iterable[str]) -> None:
 
 
 def known_topics(cluster: Any, watch: RackWatch) -> Callable[[Iterable[str]], list[Topic]]:
-    """What the client knows of topics at this moment, by their names; may be asked in another thread."""
+    """A function that returns the client's current topics by name; another thread may call it."""
     racks = watch.see((broker.nodeId, broker.rack) for broker in cluster.brokers())
     partitions = cluster._partitions
     return lambda names: topics_from(partitions, racks, attrgetter("replicas"), names)
@@ -94,7 +94,7 @@ def follow_racks(coordinator: Any, following: bool) -> RackWatch:
 
 
 def _snapshot(coordinator: Any, stock_snapshot: Callable[[], Mapping[str, int]], watch: RackWatch) -> Any:
-    """Of each topic that the member watches, what makes it rejoin if it changes."""
+    """For each watched topic, the value that makes the member rejoin if it changes."""
     partition_counts = stock_snapshot()
     if not watch.following:
         return partition_counts
@@ -106,8 +106,8 @@ def _snapshot(coordinator: Any, stock_snapshot: Callable[[], Mapping[str, int]],
 def watch_topics_if_static(coordinator: Any, *, racks: bool) -> None:
     """Have a static member, once it was assigned, rejoin when partitions are added to its topics.
 
-    A static member that was the leader still is after a restart, but the versions of JoinGroup that
-    aiokafka speaks do not tell it. It takes itself for a follower, nobody watches, and added partitions
+    A static member that was the leader still is after a restart, but the versions of JoinGroup that aiokafka
+    speaks do not tell it. It takes itself for a follower, no member watches the topics, and added partitions
     would have no consumer until the next rebalance. So every static member watches its own topics, and with
     `racks` those of their replicas.
     """

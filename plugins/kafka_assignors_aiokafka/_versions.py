@@ -1,4 +1,4 @@
-"""Which releases of aiokafka the plugin is made for."""
+"""The releases of aiokafka that the adapter supports."""
 
 from __future__ import annotations
 

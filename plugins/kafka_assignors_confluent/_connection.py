@@ -27,9 +27,12 @@ __all__ = [
 
 _Key = TypeVar("_Key")
 
+_METADATA_MS = 5_000
+"""librdkafka's own default is five minutes: longer than any wait for an answer."""
+
 _STEP_S = 0.2
 _SLACK_S = 1.0
-"""librdkafka ends a request itself when its time is over; this much later nobody waits for that any more."""
+"""librdkafka ends a request itself when its time is over; the wait for its result is this much longer."""
 
 _SECRET = re.compile(r"password|secret|\.pem|token|jaas|oauthbearer", re.IGNORECASE)
 
@@ -82,6 +85,9 @@ class Connection:
         self._secrets = [value for name, value in config.items() if _SECRET.search(name) and value]
         self._complaints: deque[KafkaError] = deque(maxlen=20)
         properties: dict[str, Any] = {
+            # An admin request waits for the controller that the last metadata names, also if that has died.
+            # A client without topics asks for metadata again at this interval alone.
+            "topic.metadata.refresh.interval.ms": _METADATA_MS,
             **config,
             "bootstrap.servers": servers,
             "error_cb": self._complaints.append,
@@ -147,7 +153,7 @@ class Connection:
         return NotAuthorizedError(message) if code in _authorization_codes() else ClusterError(message)
 
     def explained(self, error: KafkaError, right: str = "") -> str:
-        """What the broker said, and which right the principal needs if it lacks one."""
+        """The broker's error, and the right that the principal lacks, if any."""
         said = self.without_secrets(reason(error))
         return (
             f"{said}: this principal needs {right}"
@@ -195,7 +201,7 @@ class Connection:
             raise AuthenticationError(self.without_secrets(message))
 
     def forget_complaints(self) -> None:
-        """What comes from now on is about what is asked from now on."""
+        """Forget earlier errors: later ones belong to the next request."""
         self._listen()
         self._complaints.clear()
 
@@ -226,7 +232,7 @@ def _authorization_codes() -> tuple[int, ...]:
 
 
 def reason(error: KafkaError) -> str:
-    """What the broker said, without librdkafka's prefix."""
+    """The broker's message, without librdkafka's prefix."""
     return _one_line(error.str()).removeprefix("Broker: ").removeprefix("Local: ")
 
 

@@ -72,7 +72,7 @@ def describe_groups(connection: Connection, ids: Sequence[str], *, skip_hidden: 
 
 
 def _raw_groups(connection: Connection, ids: Sequence[str]) -> tuple[Mapping[str, Any], str | None]:
-    """What `list_groups` shows of classic groups, and why it shows less, if it does."""
+    """The classic groups that `list_groups` shows, and the reason if some are missing."""
     from confluent_kafka import KafkaException
 
     if not ids:

@@ -19,7 +19,7 @@ _NO_NAME = "no topic can have this name"
 
 @dataclass(frozen=True, slots=True)
 class DescribedTopics:
-    """What the brokers told of some topics, by name.
+    """The brokers' descriptions of some topics, by name.
 
     Attributes:
         found: confluent-kafka's `TopicDescription`.

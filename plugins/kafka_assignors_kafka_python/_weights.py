@@ -1,8 +1,8 @@
-"""Where a leader gets the weights of partitions from, and how long it waits for them.
+"""The source of a leader's weights, and how long the leader waits for it.
 
-Whoever is asked runs in a thread of its own, while kafka-python goes on with its I/O. `LagWeights` has
-connections of its own, through kafka-python's public clients: the consumer's are busy with a rebalance and
-with fetches that a broker holds back, and in version 2 whoever uses them must hold the consumer's lock.
+The source runs in a thread of its own, while kafka-python goes on with its I/O. `LagWeights` has connections
+of its own, through kafka-python's public clients: the consumer's are busy with a rebalance and with fetches
+that a broker holds back, and in version 2 a user of them must hold the consumer's lock.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from kafka_assignors.weights import GivenWeights, lag_weights, parse_weights, re
 __all__ = ["LagWeights", "WeightsFile", "weighed_topics"]
 
 _REQUEST_TIMEOUT_MS = 10_000
-"""Of the clients that look the lag up. The group does not wait for it, but the thread should end some day."""
+"""The request timeout of the clients that look the lag up.
+
+The group does not wait for it, but the thread should end at some time.
+"""
 
 
 class WeightsFile:

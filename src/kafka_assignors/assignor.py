@@ -129,12 +129,12 @@ class Assignor:
 
     @property
     def name(self) -> str:
-        """What the members of the group vote on."""
+        """The name that the members of the group vote on."""
         return self._strategy.name
 
     @property
     def strategy(self) -> Strategy:
-        """What decides who gets which partitions."""
+        """The strategy that assigns the partitions."""
         return self._strategy
 
     def subscription_of(
@@ -187,11 +187,11 @@ class Assignor:
 
     @property
     def weights(self) -> Callable[[Mapping[str, int]], Any] | None:
-        """What a leader asks for the weights of partitions; None if nobody is asked."""
+        """The function that a leader asks for the weights of partitions; None if there is none."""
         return self._weights
 
     def weights_patience_s(self, session_timeout_ms: float) -> float:
-        """How long a leader with such a session waits for them."""
+        """How long a leader with this session timeout waits for weights."""
         return patience_s(self._weights_timeout_s, session_timeout_ms / 1000)
 
     def ask_for_weights(self, coordinator: object, topics: Sequence[Topic]) -> Future[object] | None:
@@ -217,7 +217,7 @@ class Assignor:
     ) -> list[Topic]:
         """The topics with the weights that the source has answered, after having been waited for so long.
 
-        Whatever it did, this does not fail: what went wrong is in the log.
+        This never fails: it logs every error of the source.
         """
         if asked is None:
             why = "it has not answered the last question yet"

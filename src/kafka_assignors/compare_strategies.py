@@ -1,4 +1,4 @@
-"""What each of several strategies would make of a group as it is now, beside the least that has to move."""
+"""A comparison of several strategies on one group, with the fewest moves that the best balance needs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["StrategyComparison", "StrategyResult", "compare_strategies"]
 
 @dataclass(frozen=True, slots=True)
 class StrategyResult:
-    """What a strategy would do: `quality` of its assignment, or the `problem` that it has instead."""
+    """The result of one strategy: `quality` of its assignment, or the `problem` that it has instead."""
 
     strategy: str
     quality: Quality | None
@@ -36,9 +36,9 @@ class StrategyComparison:
 
 
 def compare_strategies(group: Group, strategies: Iterable[tuple[str, Strategy]]) -> StrategyComparison:
-    """What these strategies, by the names they were asked for, would do with `group` right now.
+    """The result of each strategy, by its requested name, on `group` as it is now.
 
-    A strategy may be anybody's code: one that raises, or breaks its contract, has a problem and no quality.
+    A strategy may be third-party code: one that raises, or breaks its contract, has a problem and no quality.
     """
     return StrategyComparison(
         now=measure(group, Assignment(_owned_now(group))),

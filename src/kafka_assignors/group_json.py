@@ -209,14 +209,14 @@ def certificate_to_json(certificate: Certificate) -> dict[str, Any]:
 
 
 def proof_to_json(proof: Certificate | Improvement) -> dict[str, Any]:
-    """What `prove` found, under the key `certificate` or `improvement`."""
+    """The result of `prove`, under the key `certificate` or `improvement`."""
     if isinstance(proof, Certificate):
         return {"certificate": certificate_to_json(proof)}
     return {"improvement": improvement_to_json(proof)}
 
 
 def improvement_to_json(improvement: Improvement) -> dict[str, Any]:
-    """What could be better: the steps, and what each criterion changes by."""
+    """An improvement: its steps, and the change of each criterion."""
     changes = zip(improvement.criteria, improvement.change, strict=True)
     return {
         "change": {criterion.value: _number_to_json(change) for criterion, change in changes},
@@ -228,7 +228,7 @@ def improvement_to_json(improvement: Improvement) -> dict[str, Any]:
 
 
 def loads_to_json(report: LoadReport) -> dict[str, Any]:
-    """What is known of the loads by weight; `ratio` and `factor` are numbers from 1 on, `factor` or null."""
+    """The loads by weight; `ratio` and `factor` are numbers from 1 on, `factor` or null."""
     return {
         **asdict(report),
         "ratio": report.ratio,

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 _MOST_ASSIGNED_BYTES = 4 * 2**20
-"""Of one member's assignment: room for a million partitions, more than a cluster has."""
+"""The most bytes of one member's assignment: room for a million partitions, more than a cluster has."""
 
 _MOST_UNKNOWN_PARTITIONS = 1000
 """How many partitions a member takes that its metadata do not show. They may be new, and the leader's
@@ -38,11 +38,11 @@ _MISFIT = "It takes none of them, and joins again later: see which strategy that
 
 @dataclass(frozen=True, slots=True)
 class LastAssignment:
-    """What a member was last assigned, and in which generation: what makes the next assignment sticky.
+    """The last assignment of a member and its generation, which make the next assignment sticky.
 
     A member that has lost its partitions (its session expired) keeps this as it is. The generation says how
-    old the claim is: whoever was given the partitions since claims them with a later one, and wins; if
-    nobody was, giving them back costs nothing.
+    old the claim is: a member that got the partitions later claims them with a later generation, and wins. If
+    no member did, giving them back costs nothing.
     """
 
     partitions: TopicPartitions
@@ -54,7 +54,7 @@ NEVER_ASSIGNED = LastAssignment({}, NO_GENERATION)
 
 @dataclass(frozen=True, slots=True)
 class OwnAssignment:
-    """What a member takes of what its leader assigned to it.
+    """The valid part of an assignment, as its member reads it.
 
     `findings` say what it does not take. `lacks_metadata` says that some of that is only unknown: with newer
     metadata the member may take it.
@@ -95,10 +95,11 @@ def subscription_bytes(
     rack: str | None = None,
     held: bool = False,
 ) -> bytes:
-    """What a member joins with.
+    """The bytes of the subscription that a member joins with.
 
-    An eager one owns nothing at this moment: what it owned until now counts for stickiness and makes nobody
-    wait. A cooperative one has `held` what it was assigned last, and goes on holding it while it joins.
+    An eager member owns nothing at this moment: the partitions that it owned until now count for stickiness,
+    and no member waits for them. A cooperative member has `held` its last assignment, and keeps it while it
+    joins.
     """
     subscribed = frozenset(topics)
     # Dropping a claim on a topic that is no longer subscribed is the leader's job too, but it would log it.
@@ -110,7 +111,7 @@ def subscription_bytes(
 def read_assignment(
     data: bytes, leader_id: str, subscribed: frozenset[str], partition_count: Callable[[str], int | None]
 ) -> OwnAssignment:
-    """What a member takes of the assignment in its SyncGroup response.
+    """The valid part of the assignment in a member's SyncGroup response.
 
     `subscribed` are the topics of its JoinGroup request, `partition_count` says what its metadata show of
     one of them. Raises `ProtocolError` for bytes that are no assignment, or are too many.

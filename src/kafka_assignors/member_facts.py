@@ -69,7 +69,7 @@ class InvalidFactError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a member announces of itself; a member that announces nothing is `Facts()`.
+    """The facts that a member announces of itself; a member that announces nothing is `Facts()`.
 
     `release` is the version of the application that runs on it, and `share` what part of the partitions that
     release asks for, in ten-thousandths. `draining`: it is about to leave. `capacity` is how much it can
@@ -124,7 +124,7 @@ def encode_facts(facts: Facts) -> bytes:
 
 
 def decode_facts(data: bytes) -> Facts:
-    """What a member announced; `ProtocolError` if these are not the bytes of facts."""
+    """The facts in `data`; `ProtocolError` if these are not the bytes of facts."""
     if not data:
         return Facts()
     reader = Reader(data, _SUBJECT)
@@ -207,7 +207,7 @@ class GroupFacts:
 
 
 def facts_of(group: Group) -> GroupFacts:
-    """What the members of the group announced; never fails because of one of them."""
+    """The facts of all members; data that do not decode are a finding, not an error."""
     members: dict[str, Facts] = {}
     findings: list[str] = []
     for member_id in sorted(group.members):

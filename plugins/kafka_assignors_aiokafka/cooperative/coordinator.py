@@ -368,7 +368,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         return True
 
     def seconds_since_poll(self) -> float:
-        """How long ago the user polled."""
+        """How long ago the user polled, in seconds."""
         return float(self._subscription.fetcher_idle_time)
 
     async def _do_heartbeat(self) -> bool:

@@ -21,7 +21,7 @@ log = logging.getLogger("kafka_assignors_aiokafka")
 
 
 class _Coordinator(Protocol):
-    """What the calls of the listener need of the coordinator."""
+    """The part of the coordinator that calls of the listener use."""
 
     group_id: str
 

@@ -35,7 +35,9 @@ class _OneVersion(_Struct):  # type: ignore[misc]  # aiokafka has no types
     RESPONSE_TYPE = _Response
 
     def prepare(self, versions: Mapping[int, tuple[int, int]]) -> _OneVersion:
-        """What a connection of aiokafka 0.13 or later sends, given the versions that its broker knows."""
+        """The request that a connection of aiokafka 0.13 or later sends, given the versions that its broker
+        knows.
+        """
         oldest, newest = versions.get(self.API_KEY, (0, -1))
         if not oldest <= self.API_VERSION <= newest:
             raise IncompatibleBrokerVersion(

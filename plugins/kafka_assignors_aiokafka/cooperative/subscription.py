@@ -1,4 +1,4 @@
-"""What aiokafka keeps for each assigned partition, kept through rebalances.
+"""aiokafka's state of each assigned partition, kept through rebalances.
 
 In aiokafka every rebalance makes a new `Assignment`, at which its fetcher drops all buffers and fetches. Here
 a consumer has one `Assignment` for as long as it is subscribed, which partitions enter and leave. The fetcher
@@ -80,7 +80,7 @@ class _PartitionState(TopicPartitionState):  # type: ignore[misc]  # aiokafka ha
             super().resume()
 
     def depart(self) -> None:
-        """Have no position any more, and let everybody go who waits for something of this partition."""
+        """Drop the position, and release every task that waits for this partition."""
         self.departed = True
         self._position = None
         self.hold(True)
@@ -200,7 +200,7 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
 
     @contextlib.contextmanager
     def listener_call(self) -> Iterator[None]:
-        """What runs in this context, and what it starts, is the listener until the context ends."""
+        """Code in this context, and tasks that it starts, count as the listener until the context ends."""
         call = object()
         self._listener_call = call
         token = _LISTENER_CALL.set(call)
@@ -337,7 +337,7 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
         self._abort(error)
 
     def take_error(self) -> Exception | None:
-        """What a call for records has to raise, if anything."""
+        """The error that a call for records has to raise, if any."""
         if self._fatal_error is not None:
             return again(self._fatal_error)
         error, self._error = self._error, None

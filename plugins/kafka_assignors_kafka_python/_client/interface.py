@@ -1,4 +1,4 @@
-"""What differs between the generations of kafka-python: the functions of `v2` and `v3`, and what they use."""
+"""The differences between kafka-python 2 and 3: the functions of `v2` and `v3`, and their types."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class LedGeneration(Protocol):
     generation: int
     heartbeat_pause_s: float
     metadata_timeout_s: float
-    """How long newer metadata are waited for."""
+    """How long a leader waits for newer metadata."""
 
     def read_metadata(self) -> None:
         """Take what the client knows of the topics now."""
@@ -29,7 +29,7 @@ class LedGeneration(Protocol):
 
 
 class GroupLeader(Protocol):
-    """What one coordinator does whenever it leads its group: `leading.Leadership`."""
+    """The work of a coordinator whenever it leads its group: `leading.Leadership`."""
 
     def notice_leader(self, leader_id: str, protocol_name: str) -> None:
         """Warn, once, in a group that has no leader."""
@@ -44,7 +44,7 @@ class Interface(Protocol):
     """The functions of `v2` and of `v3`."""
 
     def eager_protocols(self) -> list[Any]:
-        """What `supported_protocols` of an assignor answers."""
+        """The result of an assignor's `supported_protocols`."""
         ...
 
     def is_called_by_cooperative_consumer(self) -> bool:

@@ -1,4 +1,4 @@
-"""What our assignors do between the answer to a leader's JoinGroup and its SyncGroup.
+"""The work of our assignors between a leader's JoinGroup response and its SyncGroup request.
 
 kafka-python has its assignors assign in the middle of its I/O, with the metadata that happens to be there. As
 long as that takes nothing is received, no heartbeat is sent, and a leader that thinks for longer than its
@@ -19,17 +19,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
-from kafka_assignors.leader_bytes import MOST_MISSING_TOPICS, DecodedMembers, watched_topics
+from kafka_assignors.leader_bytes import MOST_MISSING_TOPICS, DecodedMembers, RackWatch, watched_topics
 from kafka_assignors.member_bytes import broker_assigns
-from kafka_assignors_kafka_python._client.following import follow_racks
 from kafka_assignors_kafka_python._client.version import interface
 from kafka_assignors_kafka_python._weights import weighed_topics
 
-__all__ = ["Leadership", "Leading", "read_members", "run_in_background"]
+__all__ = ["Leadership", "Leading", "follow_racks", "read_members", "run_in_background"]
 
 
 class Leading:
@@ -124,7 +124,7 @@ def read_members(assignor: Assignor, members: Any) -> DecodedMembers:
 
 
 class Leadership:
-    """What one coordinator does whenever it turns out to be the leader of its group."""
+    """The work of one coordinator whenever it leads its group."""
 
     def __init__(self, coordinator: Any) -> None:
         self._coordinator = coordinator
@@ -153,7 +153,7 @@ class Leadership:
         return self._leading
 
     def perform_assignment(self, leader_id: str, protocol_name: str, members: Any) -> Mapping[str, Any]:
-        """What stands in for the coordinator's own method."""
+        """The replacement of the coordinator's own method."""
         generation = self._coordinator._generation.generation_id
         leading, self._leading = self._leading, None
         if leading is None or leading.generation != generation:
@@ -167,3 +167,29 @@ class Leadership:
             leading.read_metadata()
             leading.think()
         return leading.finish()
+
+
+def follow_racks(coordinator: Any, following: bool) -> RackWatch:
+    """Switch on or off that changed replica racks count as changed metadata; the known racks are kept.
+
+    kafka-python compares the partitions of the topics that a member watches. With `following`, the racks of
+    all their replicas are compared as well (see `kafka_assignors.leader_bytes.RackWatch`).
+    """
+    watch: RackWatch | None = getattr(coordinator, "_kafka_assignors_racks", None)
+    if watch is None:
+        watch = coordinator._kafka_assignors_racks = RackWatch()
+        coordinator._build_metadata_snapshot = partial(_snapshot, coordinator._build_metadata_snapshot, watch)
+    watch.following = following
+    return watch
+
+
+def _snapshot(
+    stock_snapshot: Callable[[Any, Any], Mapping[str, Any]], watch: RackWatch, subscription: Any, cluster: Any
+) -> Mapping[str, Any]:
+    """For each watched topic, the value that makes the member rejoin if it changes; falsy if unknown."""
+    partitions = stock_snapshot(subscription, cluster)
+    if not watch.following:
+        return partitions
+    topics = interface.topics_of(cluster, watch, partitions)
+    racks = {topic.name: topic.replica_racks for topic in topics}
+    return {name: racks.get(name) or numbers for name, numbers in partitions.items()}

@@ -1,4 +1,4 @@
-"""Which of our modules speaks to the kafka-python that is installed."""
+"""The module that speaks to the installed kafka-python."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ __all__ = ["AsyncCommits", "require_offsets"]
 
 
 class _Coordinator(Protocol):
-    """What these commits need of the coordinator."""
+    """The part of the coordinator that these commits use."""
 
     group_id: str
     config: Mapping[str, Any]

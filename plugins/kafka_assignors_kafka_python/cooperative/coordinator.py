@@ -219,7 +219,7 @@ class CooperativeCoordinator(RequestingCoordinator):
     # ---- the user's thread
 
     def poll(self, timeout_ms: float | None = None) -> bool:
-        """What the user's thread has to do before it fetches. Never waits for the group.
+        """The work of the user's thread before it fetches. It never waits for the group.
 
         Raises what the user has to know, what the listener raised included.
         """
@@ -401,7 +401,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         await leading.refresh_soon(self)
 
     def seconds_since_poll(self) -> float:
-        """How long ago the user polled."""
+        """How long ago the user polled, in seconds."""
         return time.monotonic() - self._polled_at
 
     async def raise_to_user(self, error: Exception) -> None:

@@ -1,4 +1,4 @@
-"""What there is in the place of the cooperative consumer with kafka-python 2."""
+"""The stand-in for the cooperative consumer under kafka-python 2, which refuses to start."""
 
 from __future__ import annotations
 

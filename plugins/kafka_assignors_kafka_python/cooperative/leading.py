@@ -1,4 +1,4 @@
-"""What a leader does between the response to its JoinGroup and its SyncGroup, while heartbeats go on.
+"""The work of a leader between its JoinGroup response and its SyncGroup request, while heartbeats go on.
 
 All of it runs on kafka-python's I/O thread, but for two things that have threads of their own: the strategy,
 and to decode what members sent.
@@ -27,7 +27,7 @@ _REFRESH_TIMEOUT_MS = 1000.0
 
 
 class _Coordinator(Protocol):
-    """What a leader needs of its coordinator."""
+    """The part of the coordinator that a leader uses."""
 
     _cluster: Any
 

@@ -37,7 +37,7 @@ Call: TypeAlias = Revoke | Lose | Announce
 
 
 class _Coordinator(Protocol):
-    """What the calls of the listener need of the coordinator."""
+    """The part of the coordinator that calls of the listener use."""
 
     group_id: str
     config: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""Where to begin with partitions that were added: looked up while the others are delivered.
+"""The start positions of added partitions, looked up while the others are delivered.
 
 kafka-python's `poll` waits for the committed offsets of what has no position. Here they are asked for on the
 I/O thread, and a later poll takes what was found. It does so on the user's thread, so that an answer that
@@ -22,7 +22,7 @@ Wanted: TypeAlias = Mapping[TopicPartition, object]
 
 
 class _Coordinator(Protocol):
-    """What the lookups need of the coordinator."""
+    """The part of the coordinator that the lookups use."""
 
     def start_and_wake(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
     async def fetch_committed_offsets_async(

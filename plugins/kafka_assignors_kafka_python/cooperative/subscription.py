@@ -1,4 +1,4 @@
-"""What is assigned, and which of it the fetcher may touch.
+"""The assigned partitions, and those of them that the fetcher may touch.
 
 kafka-python keeps a `TopicPartitionState` for each partition that stays, through every rebalance. Two things
 are added. Whether a partition may be fetched and delivered is asked of the machine each time, where

@@ -31,7 +31,7 @@ log = logging.getLogger("kafka_assignors_kafka_python")
 
 
 class _Coordinator(Protocol):
-    """What the hold needs of the coordinator."""
+    """The part of the coordinator that the hold uses."""
 
     group_id: str
     config: Mapping[str, Any]

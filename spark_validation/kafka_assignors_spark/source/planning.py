@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,11 +10,17 @@ from typing import Any
 from pyspark.sql.datasource import InputPartition
 
 from kafka_assignors.wire import group_partition
-from kafka_assignors_confluent import Connection
+from kafka_assignors_confluent import Connection, UnreachableError
 from kafka_assignors_spark.source.cluster import SourceError, describe_offsets_topic, source_errors
 from kafka_assignors_spark.source.options import SourceOptions
 
 __all__ = ["OffsetRange", "Planner", "bounded", "cut"]
+
+_FIRST_WAIT_SECONDS = 5.0
+"""The first wait for the leaders' answers, after which the brokers are asked again who leads; it doubles.
+
+librdkafka waits for the leaders that the metadata names, also for a dead one until the controller notices.
+"""
 
 Offsets = Mapping[int, int]
 """An offset of each partition."""
@@ -55,6 +62,10 @@ def bounded(start: Offsets, end: Offsets, most: int) -> dict[int, int]:
     return batch
 
 
+class _NoLeaderError(SourceError):
+    """A partition has no leader that answers now."""
+
+
 class Planner:
     """Asks the brokers for partitions and offsets. It keeps a connection, so it cannot be pickled."""
 
@@ -66,17 +77,32 @@ class Planner:
             )
 
     def offsets(self) -> dict[int, tuple[int, int]]:
-        """Earliest and latest offset of every partition to read; `SourceError` without an answer."""
+        """Earliest and latest offset of every partition to read; `SourceError` without an answer.
+
+        A partition that changes its leader is asked for again, until the time of the options is over.
+        """
+        deadline = time.monotonic() + self._options.timeout_seconds
+        wait = _FIRST_WAIT_SECONDS
+        with source_errors():
+            while True:
+                left = deadline - time.monotonic()
+                try:
+                    return self._offsets(min(wait, left))
+                except (_NoLeaderError, UnreachableError):
+                    if left <= wait or time.monotonic() >= deadline:
+                        raise
+                    wait *= 2
+
+    def _offsets(self, wait: float) -> dict[int, tuple[int, int]]:
         from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
-        with source_errors():
-            self._connection.forget_complaints()
-            count = self._partition_count()
-            partitions: Iterable[int] = range(count)
-            if self._options.groups is not None:
-                partitions = sorted({group_partition(group, count) for group in self._options.groups})
-            earliest = self._list_offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-            latest = self._list_offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        self._connection.forget_complaints()
+        count = self._partition_count()
+        partitions: Iterable[int] = range(count)
+        if self._options.groups is not None:
+            partitions = sorted({group_partition(group, count) for group in self._options.groups})
+        earliest = self._list_offsets(partitions, OffsetSpec.earliest(), wait)  # type: ignore[no-untyped-call]
+        latest = self._list_offsets(partitions, OffsetSpec.latest(), wait)  # type: ignore[no-untyped-call]
         return {partition: (earliest[partition], latest[partition]) for partition in partitions}
 
     def _partition_count(self) -> int:
@@ -91,7 +117,7 @@ class Planner:
             )
         return len(description.partitions)
 
-    def _list_offsets(self, partitions: Iterable[int], spec: Any) -> dict[int, int]:
+    def _list_offsets(self, partitions: Iterable[int], spec: Any, wait: float) -> dict[int, int]:
         # Group records belong to no transaction, so neither a hanging transaction nor an aborted one hides
         # them.
         from confluent_kafka import IsolationLevel, TopicPartition
@@ -100,7 +126,7 @@ class Planner:
         futures = connection.admin.list_offsets(
             {TopicPartition(topic, partition): spec for partition in partitions},
             isolation_level=IsolationLevel.READ_UNCOMMITTED,
-            request_timeout=connection.timeout_s,
+            request_timeout=wait,
         )
         what = f"cannot read the offsets of topic {topic!r}"
         offsets: dict[int, int] = {}
@@ -108,6 +134,7 @@ class Planner:
             offset = connection.result(what, future, f"Describe on Topic {topic!r}").offset
             if offset < 0:
                 # The client's answer for a partition whose leader has just gone; it is no error to it.
-                raise SourceError(f"{what}: {topic}[{asked.partition}] has no leader that answers; try again")
+                leaderless = f"{topic}[{asked.partition}] has no leader that answers"
+                raise _NoLeaderError(f"{what}: {leaderless}; try again")
             offsets[asked.partition] = offset
         return offsets

@@ -72,7 +72,7 @@ class _Forest:
     def __init__(self) -> None:
         self.parents: dict[Node, Node] = {}
         self.carried: dict[tuple[Node, Node], int] = {}
-        """What an edge carries, by (child, parent)."""
+        """The weight on an edge, by (child, parent)."""
 
     def add(self, one: Node, other: Node, weight: int) -> None:
         """Add an edge. If it closes a circle, shift weight until the circle is open."""

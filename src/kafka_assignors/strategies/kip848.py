@@ -89,7 +89,7 @@ class Kip848Uniform(Strategy):
         return Assignment(dict(zip(group.members, self._assign_alike(group, members), strict=True)))
 
     def _assign_alike(self, group: Group, members: Sequence[Member]) -> Iterator[TopicPartitions]:
-        """What each member of the group gets, all of whom subscribe to the same topics."""
+        """The assignment of a group whose members all subscribe to the same topics."""
         claims = group.claims
         subscription = next(iter(members)).topics if members else frozenset()
         known = subscription & group.topics.keys()
@@ -181,7 +181,7 @@ def topic_id(topic: Topic) -> bytes:
         try:
             known = base64.b64decode(topic.id + "==", altchars=b"-_", validate=True)
         except ValueError:
-            known = b""  # whoever kept the catalogue had names of their own
+            known = b""  # an id in a form that is not Kafka's
         if len(known) == 16:
             return known
     return hashlib.sha256(topic.name.encode("utf-8", "surrogatepass")).digest()[:16]
@@ -244,14 +244,14 @@ def assign_mixed(group: Group, members: list[Member], topic_ids: Mapping[str, by
 
 
 class _Work:
-    """Who has what, by the members' positions, on the way to the target."""
+    """The partitions of each member, by its position, on the way to the target."""
 
     def __init__(self, held: Sequence[Mapping[str, Sequence[int]]]) -> None:
         self._held: list[dict[str, Sequence[int]]] = [dict(topics) for topics in held]
         self._loads = [sum(map(len, topics.values())) for topics in held]
 
     def deal(self, topic: str, subscribers: Sequence[int], partitions: Sequence[int]) -> None:
-        """Give out what nobody has of a topic."""
+        """Give the free partitions of a topic to its subscribers."""
         takers = _takers(self._by_load(subscribers), self._loads)
         gained: dict[int, list[int]] = {}
         for partition, (_, taker) in zip(partitions, takers, strict=False):

@@ -74,7 +74,7 @@ class CooperativeSticky(ExactStrategy):
 
 
 _NONE = "no moves_per_miss"
-"""What a member announces that puts racks first, or runs a release that can do nothing else."""
+"""The text for a member that puts racks first, or runs a release without a trade."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +96,11 @@ class RackAwareSticky(ExactStrategy):
         object.__setattr__(self, "criteria", traded(moves_per_miss))
 
     def member_data(self, member: MemberContext) -> bytes:
-        """Which trade this member would make; none at all by default, as earlier releases know it."""
+        """The trade of this member; no bytes by default, as from earlier releases."""
         return encode_facts(Facts(rules=self._rules()))
 
     def findings(self, group: Group) -> Sequence[str]:
-        """Who would divide the group by another trade than the leader."""
+        """A finding about members with another trade than the leader."""
         facts, own = facts_of(group), self._rules()
         others = [id for id, announced in facts.members.items() if announced.rules != own]
         if not others:
@@ -122,8 +122,8 @@ class RackAwareSticky(ExactStrategy):
 class Capacity(ExactStrategy):
     """Exactly optimal in balance beside capacities, then movement, then rack misses, under either protocol.
 
-    `capacity` is what this member announces, a whole number from 1 to 10,000; None announces nothing, which
-    is for whoever only looks at groups. Raises TypeError or ValueError for anything else.
+    `capacity` is what this member announces, a whole number from 1 to 10,000; None announces nothing, for
+    tools that only look at groups. Raises TypeError or ValueError for anything else.
     """
 
     capacity: int | None = None
@@ -138,7 +138,7 @@ class Capacity(ExactStrategy):
         Facts(capacity=self.capacity)  # which says what is wrong with it
 
     def member_data(self, member: MemberContext) -> bytes:
-        """What this member can carry."""
+        """The capacity of this member."""
         return encode_facts(Facts(capacity=self.capacity))
 
     def balance_scale(self, group: Group) -> Scale:

@@ -1,4 +1,4 @@
-"""What a codec raises, and how it says where in the bytes and in the schema it stood."""
+"""The error that a codec raises, with the position in the bytes and in the schema."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ProtocolError(ValueError):
 
 
 class FieldPath:
-    """Where in nested arrays a reader or a writer stands; it becomes text only when an error needs it."""
+    """The position of a reader or writer in nested arrays; it becomes text only when an error needs it."""
 
     __slots__ = ("_parent", "_subject", "_within")
 

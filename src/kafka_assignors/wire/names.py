@@ -15,7 +15,7 @@ _MOST_ALIKE = 8
 
 
 class Names:
-    """What was read before, while one group is read or written. Not for longer: nothing else is forgotten."""
+    """The names read so far. Make one for each group read or written: it never forgets a name."""
 
     __slots__ = ("_bytes", "_lists", "_sets", "texts")
 

@@ -96,7 +96,7 @@ RecordKey = OffsetCommitKey | GroupMetadataKey | ConsumerGroupKey | UnknownKey
 
 
 def decode_key(data: bytes | bytearray | memoryview) -> RecordKey:
-    """What the record with this key is about; `ProtocolError` if the bytes do not follow their schema."""
+    """The decoded key; `ProtocolError` if the bytes do not follow their schema."""
     reader = Reader(data, _SUBJECT)
     kind = reader.int16("type")
     key: RecordKey

@@ -104,7 +104,7 @@ def encode_user_data(strategy: Strategy, context: MemberContext, *, held: bool =
 
 
 def read_user_data(name: str, reader: Reader, *, strict: bool) -> MemberData:
-    """What a member says in the user data that `reader` stands before, under the strategy of this name.
+    """The member data in the user data at the reader's position, under the strategy of this name.
 
     User data of another client that do not follow Java's format are passed over, as every client does, unless
     `strict`. Member data of ours that break off are a `ProtocolError` always.
@@ -129,7 +129,7 @@ def read_user_data(name: str, reader: Reader, *, strict: bool) -> MemberData:
 
 
 def in_order(partitions: TopicPartitions) -> dict[str, list[int]]:
-    """Sorted partitions of the topics that have any: the same claim in the same bytes, whoever held it how.
+    """Sorted partitions of the topics that have any: equal claims give equal bytes.
 
     A broker compares the subscription of a member that joins again with the one it has, and a difference
     can make the group rebalance.
@@ -155,7 +155,7 @@ _SUBJECT = "member data"
 
 @dataclass(frozen=True, slots=True)
 class MemberData:
-    """What a member tells the leader beside its subscription."""
+    """The data that a member sends the leader beside its subscription."""
 
     owned: TopicPartitions = field(default_factory=dict)
     generation: int = NO_GENERATION
@@ -237,7 +237,7 @@ def _read_claim(reader: Reader) -> tuple[dict[str, Sequence[int]], int]:
 
 
 def encode_cooperative_sticky_user_data(generation: int) -> bytes:
-    """What `CooperativeStickyAssignor` sends."""
+    """The user data of Java's `CooperativeStickyAssignor`."""
     writer = Writer("user data of cooperative-sticky")
     writer.int32("generation", generation)
     return writer.getvalue()

@@ -34,7 +34,7 @@ class Writer(FieldPath):
         self._buffer = bytearray()
 
     def getvalue(self) -> bytes:
-        """What was written."""
+        """The bytes written so far."""
         return bytes(self._buffer)
 
     def raw(self, data: bytes) -> None:

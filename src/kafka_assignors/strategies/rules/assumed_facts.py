@@ -1,4 +1,4 @@
-"""What is supposed of members that announce nothing.
+"""Assumed facts of members that announce none.
 
 Members of a recorded history announced nothing to a strategy that they did not run, nor do members of another
 release in a rolling upgrade. To see what a strategy would have done with them, say what they would have

@@ -68,7 +68,7 @@ class Problem:
         return sorted(member.id for member in self.group.members.values() if topic in member.topics)
 
     def owners(self, topic: str) -> dict[int, str]:
-        """Who owned each partition of the topic, by the judged claims."""
+        """The owner of each partition of the topic, by the judged claims."""
         return {
             partition: member_id
             for member_id, owned in self.claims.prior.items()
@@ -76,15 +76,15 @@ class Problem:
         }
 
     def with_findings(self, *findings: str) -> Problem:
-        """The same with something more for the log."""
+        """The problem with more findings."""
         return replace(self, findings=(*self.findings, *findings))
 
     def without_favour(self) -> Problem:
-        """The same with nobody favoured."""
+        """The problem without favoured members."""
         return replace(self, favoured=frozenset())
 
     def without(self, barred: Mapping[str, Set[str]]) -> Problem:
-        """The same with members that may not have some topics, by member id; what they owned is free."""
+        """The problem with some topics barred to members, by member id; barred partitions become free."""
         barred = {member_id: topics for member_id, topics in barred.items() if topics}
         if not barred:
             return self
@@ -109,7 +109,7 @@ class Problem:
         return self._with(self.group.topics, members, prior, freed, self.stands_for)
 
     def replace_topics(self, topics: Collection[str], pieces: Iterable[Piece]) -> Problem:
-        """The same with these topics replaced by pieces, which hold each of their partitions once.
+        """The problem with these topics replaced by pieces, which hold each of their partitions once.
 
         A unit was owned by the member that owned most of its partitions, of those that may have it.
         """
@@ -143,7 +143,7 @@ class Problem:
         return self._with({**untouched, **made}, members, prior, made.keys(), stands_for)
 
     def fix(self, kept: Mapping[str, TopicPartitions]) -> Problem:
-        """The same with some partitions of the problem decided, by member id: they are out of it."""
+        """The problem without some of its partitions, which are fixed at members, by member id."""
         taken: dict[str, set[int]] = {}
         for by_topic in kept.values():
             for name, partitions in by_topic.items():
@@ -164,8 +164,7 @@ class Problem:
         return replace(self.replace_topics(taken.keys(), pieces), fixed=fixed, fixed_loads=loads)
 
     def as_group(self) -> Group:
-        """The group that is left, whose members claim what the judged claims leave them: for who looks at it
-        without the problem."""
+        """The reduced group by itself: its members claim the partitions of their judged claims."""
         members = {
             member_id: replace(
                 member, owned=self.claims.prior.get(member_id, {}), generation=NO_GENERATION, data=b""
@@ -175,7 +174,7 @@ class Problem:
         return Group(self.group.topics, members)
 
     def in_original_group(self, assignment: Assignment) -> Assignment:
-        """The assignment of the group that this assignment of what is left of it stands for."""
+        """The assignment of the original group that this assignment of the reduced group stands for."""
         if not self.stands_for and not self.fixed:
             return assignment
         return Assignment(
@@ -232,7 +231,7 @@ class Problem:
         changed: Collection[str],
         stands_for: Mapping[str, Sequence[Unit]],
     ) -> Problem:
-        """The same with another group in it; `changed` are the topics whose owners may be others now."""
+        """The problem with another group; `changed` are the topics whose owners may have changed."""
         unowned = {name: free for name, free in self.claims.unowned.items() if name in topics}
         for name in changed:
             if name in topics:

@@ -51,7 +51,7 @@ MOST_SHARING = 16
 """How many releases can have shares at a time. No deployment has as many, and the work grows with them."""
 
 Release = str | None
-"""What members announce; None where they announce none."""
+"""The release that members announce; None if they announce none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def named(release: Release) -> str:
 
 
 def releases_of(problem: Problem) -> Releases:
-    """What the members of the problem announce, put together."""
+    """The releases and shares that the members of the problem announce."""
     with_partitions = frozenset(name for name, topic in problem.group.topics.items() if topic.partitions)
     announced: dict[Release, Counter[int | None]] = {}
     of_member: dict[str, Release] = {}
@@ -115,7 +115,7 @@ def release_order(release: Release) -> tuple[bool, str]:
 
 
 def _rank(share: int | None) -> int:
-    """Of shares that are announced equally often the lowest counts, and a share before none."""
+    """A sort key: of shares announced equally often the lowest counts, and a share before none."""
     return 1 << 62 if share is None else share
 
 
@@ -166,7 +166,7 @@ def divide(problem: Problem, releases: Releases) -> Problem:
 def _to_divide(
     problem: Problem, releases: Releases, part_of: Mapping[str, int], held: _Held
 ) -> tuple[list[_Divided], list[str]]:
-    """The topics that members of several parts subscribe to, by name, and what is to be said of shares."""
+    """The topics that members of several parts subscribe to, by name, and findings about the shares."""
     sharing = list(releases.shares)
     rest = len(sharing)
     members = [problem.group.members[member_id] for member_id in sorted(problem.group.members)]
@@ -199,7 +199,7 @@ def _to_divide(
 
 def _on_scaling(total: int, releases: Collection[str]) -> str:
     listed = " and ".join([*releases][:2]) + (f" and {len(releases) - 2} more" if len(releases) > 2 else "")
-    reason = "more than everything" if total > WHOLE else "and nobody without a share takes what is left"
+    reason = "more than everything" if total > WHOLE else "and no member without a share takes what is left"
     return f"{listed} ask for {total / 100:g} % together, {reason}: their shares are scaled to 100 %"
 
 
@@ -210,7 +210,7 @@ def _choose(
     part_of: Mapping[str, int],
     loads: dict[str, int],
 ) -> dict[int, list[int]]:
-    """Which partitions of a topic each part gets. What is taken from a member is taken off its load."""
+    """The partitions of a topic that each part gets; `loads` shrink by the partitions taken from a member."""
     chosen: dict[int, list[int]] = {number: [] for number in quotas}
     holders: dict[int, list[tuple[int, str, list[int]]]] = {number: [] for number in quotas}
     free = set(range(partitions))
@@ -235,7 +235,7 @@ def _choose(
 
 
 WHOLE = 10_000
-"""What the shares of a topic add up to."""
+"""The sum of the shares of a topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +280,7 @@ def round_shares(topics: Sequence[TopicShares]) -> list[dict[int, int]]:
 
 
 class _Rounding:
-    """How everything is rounded so far.
+    """The rounding so far.
 
     `given` are the numbers, topic by topic, and `totals` their sums. `chains[a][b][cost]` are the topics in
     which release `a` is rounded up and `b` is not, so that `a` can pass one on, as keys.
