@@ -35,7 +35,7 @@ help:
 
 demo: needs-java .venv-demo/ok
 	@mkdir -p demo
-	@.venv-demo/bin/kafka-assignors replay spark_validation/recorded --strategy $(STRATEGIES) \
+	@.venv-demo/bin/kafka-assignors replay spark_validation/recorded --engine spark --strategy $(STRATEGIES) \
 		--report demo/report.html --json demo/report.json
 
 see: needs-java needs-maven .venv-see/ok

@@ -1,7 +1,7 @@
 """How many records of classic groups are decoded a second on one core: ours beside Kafka's own classes.
 
     python -m benchmarks.decode
-    python -m benchmarks.decode --records 100000 --rounds 9 --spark --profile
+    python -m benchmarks.decode --records 100000 --rounds 9 --profile
 
 The records are those of a synthetic fleet, no two the same, and then as many of which only one in twenty is
 new, as sinks repeat them. In each round every contestant decodes all of them once, one after the other, so
@@ -9,11 +9,9 @@ that what else the machine does takes the same from all; shown are the medians o
 are in relation to Java's:
 
 * `java`: Kafka's generated classes and ConsumerProtocol, in a warm JVM;
-* `summary`: what Spark's tasks do with every record of a history (`folds.decode`);
-* `members`: every field of every member (`records.decode_record`), as the replay of a group does.
+* `python`: every field of every member (`records.decode_record`), as the fold of a group does.
 
-`--spark` adds the whole stage on `local[1]`, from Parquet on, by the wall clock; `--profile` shows where the
-summary's time goes.
+`--profile` shows where Python's time goes.
 """
 
 from __future__ import annotations
@@ -27,17 +25,10 @@ import struct
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from compat_tests.java.oracle import LineProcess
 from compat_tests.support.jvm import compile_java, java_command
-from kafka_assignors_spark.folds.decode import RecordDecoder
 from kafka_assignors_spark.folds.records import decode_record
-from kafka_assignors_spark.jobs import history
-from kafka_assignors_spark.jobs.session import spark_session
 from spark_validation.fleet.life import life
 from spark_validation.fleet.profile import FleetOptions, generations_of_each, profile_of
 
@@ -67,13 +58,7 @@ def repeated(records: Records) -> Records:
     return random.Random(1).choices(records[: max(1, len(records) // REPEATS)], k=len(records))
 
 
-def by_summary(records: Records) -> None:
-    decoder = RecordDecoder()
-    for key, value in records:
-        decoder.decode(key, value, False)
-
-
-def by_members(records: Records) -> None:
+def by_python(records: Records) -> None:
     for key, value in records:
         decode_record(key, value)
 
@@ -86,7 +71,7 @@ def cpu_s(decode: Callable[[Records], None], records: Records) -> float:
 
 def measure(records: Records, rounds: int) -> dict[str, list[float]]:
     """CPU seconds of each contestant in each round."""
-    samples: dict[str, list[float]] = {"java": [], "summary": [], "members": []}
+    samples: dict[str, list[float]] = {"java": [], "python": []}
     with tempfile.NamedTemporaryFile() as file:
         for key, value in records:
             file.write(struct.pack(">i", len(key)) + key + struct.pack(">i", len(value)) + value)
@@ -103,8 +88,7 @@ def measure(records: Records, rounds: int) -> dict[str, list[float]]:
                 java.ask({})
             for _ in range(rounds):
                 samples["java"].append(java.ask({})["cpu_ns"] / 1e9)
-                samples["summary"].append(cpu_s(by_summary, records))
-                samples["members"].append(cpu_s(by_members, records))
+                samples["python"].append(cpu_s(by_python, records))
     return samples
 
 
@@ -124,35 +108,6 @@ def show(title: str, records: Records, samples: dict[str, list[float]]) -> None:
         )
 
 
-def on_spark(records: Records) -> None:
-    """The stage, from Parquet to columns that are dropped."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder, "raw.parquet"))
-        keys, values = zip(*records, strict=True)
-        count = len(records)
-        columns = {
-            "partition": pa.array([0] * count, pa.int32()),
-            "offset": pa.array(range(count), pa.int64()),
-            "timestamp": pa.array([0] * count, pa.timestamp("us", "UTC")),
-            "key": pa.array(keys, pa.binary()),
-            "value": pa.array(values, pa.binary()),
-        }
-        pq.write_table(pa.table(columns), path)
-        with spark_session("local[1]") as spark:
-            raw = spark.read.parquet(path)
-            stages = {
-                "read and deduplicated": history.unique(history.group_records(raw)),
-                "decoded as well": history.decode(history.unique(history.group_records(raw))),
-            }
-            for round_ in range(3):
-                for name, rows in stages.items():
-                    start = time.monotonic()
-                    rows.write.format("noop").mode("overwrite").save()
-                    if round_:
-                        seconds = time.monotonic() - start
-                        print(f"  spark, {name}: {seconds:.2f} s, {count / seconds:,.0f} records/s")
-
-
 def profiled(decode: Callable[[Records], None], records: Records) -> None:
     profile = cProfile.Profile()
     profile.runcall(decode, records)
@@ -163,17 +118,14 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.decode", description=__doc__)
     parser.add_argument("--records", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--spark", action="store_true", help="also the whole stage on Spark")
     parser.add_argument("--profile", action="store_true", help="also where the time goes")
     given = parser.parse_args(None if arguments is None else list(arguments))
     fresh = different(given.records)
     again = repeated(fresh)
     show("all different", fresh, measure(fresh, given.rounds))
     show("with repeats", again, measure(again, given.rounds))
-    if given.spark:
-        on_spark(fresh)
     if given.profile:
-        profiled(by_summary, fresh)
+        profiled(by_python, fresh)
 
 
 if __name__ == "__main__":

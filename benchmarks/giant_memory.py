@@ -24,23 +24,27 @@ from kafka_assignors.wire import (
     ConsumerAssignment,
     GroupMember,
     GroupMetadata,
+    GroupMetadataKey,
     Subscription,
     encode_assignment,
     encode_group_metadata,
+    encode_key,
     encode_subscription,
 )
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
 from kafka_assignors_spark.folds.causes import CauseFinder
 from kafka_assignors_spark.folds.faults import FaultFinder, FaultRules
 from kafka_assignors_spark.folds.rebalances import Generation
-from kafka_assignors_spark.folds.records import decode_members
+from kafka_assignors_spark.folds.records import decode_record
 from kafka_assignors_spark.folds.replay import GroupReplay
+from kafka_assignors_spark.folds.replay_state import write_state
 from kafka_assignors_spark.folds.truth import check_generation
 from kafka_assignors_spark.options import Mode
 
 START = datetime(2026, 3, 2, tzinfo=timezone.utc)
 STRATEGIES = ("range", "cooperative-sticky")
 MIB = 2**20
+KEY = encode_key(GroupMetadataKey("giant"))
 
 
 def values(members: int, partitions: int, generations: int) -> Iterator[bytes]:
@@ -76,7 +80,7 @@ def values(members: int, partitions: int, generations: int) -> Iterator[bytes]:
 
 
 def generation_of(value: bytes, number: int) -> Generation:
-    members = decode_members(value)
+    members = decode_record(KEY, value).members
     return Generation(
         group="giant",
         incarnation=1,
@@ -120,7 +124,7 @@ def main() -> None:
         if number % step == 0:
             most = tracemalloc.get_traced_memory()[1]
             tracemalloc.reset_peak()
-            state = len(replay.state())
+            state = len(write_state(replay.state))
             print(
                 f"| {number} | {len(value) / 1024:,.0f} | {most / MIB:,.0f} | {state / MIB:,.1f} |",
                 flush=True,

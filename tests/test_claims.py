@@ -185,3 +185,14 @@ class TestOfAGroup:
         without = replace(group, members={"b": member("b", [2])})
         assert without.claims.prior == {"b": {"orders": [2]}}
         assert list(without.claims.unowned["orders"]) == [0, 1]
+
+
+def test_a_group_whose_members_have_all_revoked_has_the_same_claims() -> None:
+    group = Group.of(
+        [Topic("orders", 6)], [member("a", [0, 2]), member("b", [1]), Member("c", frozenset())], 4
+    )
+    revoked = group.all_revoked()
+    assert revoked.claims is group.claims
+    assert judge_claims(revoked) == group.claims
+    assert [each.revoked for each in revoked.members.values()] == [True, True, False]
+    assert replace(revoked, members=group.members) == group

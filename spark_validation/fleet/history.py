@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_assignors.wire import group_partition
-from kafka_assignors_spark.jobs.per_group import apply_to_batches
+from kafka_assignors_spark.arrow import record_batch
+from kafka_assignors_spark.jobs.arrow_frames import apply_to_batches, spark_schema
 from kafka_assignors_spark.schemas import RAW, TOPICS
 from kafka_assignors_spark.timestamps import to_micros
 from spark_validation.fleet.life import life
@@ -30,16 +31,6 @@ __all__ = ["catalogue", "raw", "write"]
 _RECORDS_IN_A_BATCH = 1_000
 _GROUPS_IN_A_TASK = 40
 _DAYS_BEFORE = 30
-
-_ARROW_RAW = pa.schema(
-    [
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", tz="UTC")),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-    ]
-)
 
 
 def write(spark: SparkSession, options: FleetOptions, path: str) -> None:
@@ -84,14 +75,7 @@ def _rows(
 
 
 def _batch(rows: list[tuple[int, int, int, bytes, bytes | None]]) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True)
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array(values, field.type if field.name != "timestamp" else pa.int64()).cast(field.type)
-            for values, field in zip(columns, _ARROW_RAW, strict=True)
-        ],
-        schema=_ARROW_RAW,
-    )
+    return record_batch(rows, RAW)
 
 
 def catalogue(spark: SparkSession, options: FleetOptions) -> DataFrame:
@@ -105,4 +89,4 @@ def catalogue(spark: SparkSession, options: FleetOptions) -> DataFrame:
         for when, topic in since:
             racks = topic.replica_racks and [sorted(each) for each in topic.replica_racks]
             rows.append((topic.name, f"id-{number:05d}", when, topic.partitions, racks))
-    return spark.createDataFrame(rows, TOPICS)
+    return spark.createDataFrame(rows, spark_schema(TOPICS))

@@ -1,248 +1,253 @@
 """The whole replay, from a path or a broker to a `ReplayResult`.
 
-`run_replay` connects the tables (see `schemas`), collects each of them once, and turns errors of Spark and
-the clients into a `ReplayError` of one line.
+`run_replay` has an engine bring the records of each group to `folds.group`, and makes a result of the small
+tables that come back. Every error is a `ReplayError` of one line.
 """
 
 from __future__ import annotations
 
 import contextlib
 import platform
+import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import pyspark
-from pyspark.sql import DataFrame, Row, SparkSession
+import pyarrow as pa
 
 import kafka_assignors
+from kafka_assignors.group import InvalidGroupError
 from kafka_assignors.strategies.registry import StrategyError, load_strategy
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.jobs import history, kip848, metrics
-from kafka_assignors_spark.jobs.causes import causes_of, churn_by_day, churn_of
-from kafka_assignors_spark.jobs.checkpoint import Checkpoint
-from kafka_assignors_spark.jobs.faults import culprits_of, find_faults
-from kafka_assignors_spark.jobs.ownership import drawn_groups, ownership_of
-from kafka_assignors_spark.jobs.read import catalogue_of, live_records, recorded_records
-from kafka_assignors_spark.jobs.sample import check_sample, draw
-from kafka_assignors_spark.jobs.session import java_version, spark_session, task_progress
-from kafka_assignors_spark.jobs.slices import (
-    InMemorySlices,
-    Limits,
-    SliceStore,
-    in_slices,
-    plan,
-    replay_slices,
+from kafka_assignors_spark.engine import Engine, Limits, Survey
+from kafka_assignors_spark.engine_choice import Choice, choose_engine, open_engine
+from kafka_assignors_spark.folds.group import Detail, FoldWork, read_detail
+from kafka_assignors_spark.folds.ownership import MOST_PARTITIONS
+from kafka_assignors_spark.folds.replay_state import StateError, read_state
+from kafka_assignors_spark.folds.strategy_guard import StrategyGuard, ended_in
+from kafka_assignors_spark.folds.sums import GroupSums
+from kafka_assignors_spark.folds.verdicts import (
+    churn_of,
+    culprits_of,
+    group_summary,
+    history_of,
+    truth_of,
+    undecodable_of,
+    verdicts_of,
 )
-from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, one_line
-from kafka_assignors_spark.jobs.summaries import group_summary, timeline_of, verdict_of
-from kafka_assignors_spark.jobs.tables import check_folder, files_of_groups, write_tables
-from kafka_assignors_spark.jobs.truth import check, truth_of
 from kafka_assignors_spark.options import RECORDED, Progress, ReplayError, ReplayOptions
 from kafka_assignors_spark.report.findings import PLOTTED_GROUPS, find_among
 from kafka_assignors_spark.result import (
     GroupSummary,
-    HistorySummary,
+    OwnershipSpan,
     ReplayResult,
-    SampleCheck,
-    TableFile,
     TimelineRow,
     UndecodableRecord,
     Verdict,
 )
-from kafka_assignors_spark.timestamps import from_micros
+from kafka_assignors_spark.sample import check_sample, draw
+from kafka_assignors_spark.schemas import TABLES
 
-__all__ = ["run_replay"]
+__all__ = ["PHASES", "run_replay"]
 
-PHASES = (
-    "starting Spark",
-    "reading the history",
-    "replaying",
-    "checking against the record",
-    "summing up",
-)
-
-_MOST_LISTED = 1_000
-"""Undecodable records and differences that are listed one by one; the rest is counted."""
+PHASES = ("starting", "reading the history", "replaying", "checking a sample", "summing up")
 
 _MOST_SHOWN = 5
-"""Those that an error names."""
+"""Undecodable records that an error names."""
+
+_MOST_DRAWN = 20
+"""Groups whose ownership is drawn."""
+
+_TIMELINE_ROWS = 200_000
+"""How many rows the timelines have in all, about: they have to fit into this process. Each series has one at
+least."""
 
 _LIMITS = Limits()
 
 
 def run_replay(
-    options: ReplayOptions, on_progress: Callable[[Progress], None], limits: Limits = _LIMITS
+    options: ReplayOptions,
+    on_progress: Callable[[Progress], None],
+    limits: Limits = _LIMITS,
+    *,
+    engine: str | None = None,
+    on_choice: Callable[[Choice], None] = lambda _: None,
 ) -> ReplayResult:
     """Replay a history. `on_progress` is called often, and from another thread while Spark works. `limits`
-    say how much of it is replayed at a time.
+    say how much of it is replayed at a time. `engine` is one of `engine.ENGINES`, or None for the one that
+    fits; `on_choice` hears which runs and why.
 
     Raises `ReplayError` for every problem with the input, the options or the environment.
     """
     started = time.monotonic()
     _check(options)
+    choice = choose_engine(options, engine)
+    on_choice(choice)
     phases = _Phases(on_progress)
     phases.begin()
-    java = java_version()
     with (
-        spark_session(options.master, options.spark_config) as spark,
-        _one_line_errors(),
-        contextlib.ExitStack() as cached,
+        tempfile.TemporaryDirectory(prefix="kafka-assignors-") as notes,
+        _ended_strategies(notes),
+        open_engine(choice.name, options, phases.tasks) as opened,
     ):
-
-        def keep(rows: DataFrame) -> DataFrame:
-            rows.persist()
-            cached.callback(rows.unpersist)
-            return rows
-
-        with phases.tasks(spark):
-            read = _read(spark, options, keep)
-        with phases.tasks(spark):
-            consumers, replayed = _replay(spark, options, limits, read, keep, phases)
-            verdicts = tuple(verdict_of(row) for row in metrics.verdicts(replayed).collect())
-        with phases.tasks(spark):
-            checked = keep(check(consumers, read.catalogue))
-            truth = truth_of(checked)
-            sample = _sample(read, replayed, options)
-        with phases.tasks(spark):
-            groups = _groups(read, replayed, options)
-            faults = keep(find_faults(consumers, options.fault_rules))
-            causes = keep(causes_of(consumers, read.catalogue))
-            result = ReplayResult(
-                options=options,
-                history=_history(options, read.counts, groups),
-                groups=groups,
-                verdicts=verdicts,
-                timeline=_timeline(replayed, verdicts, groups, options),
-                ownership=ownership_of(consumers, drawn_groups(groups, verdicts)),
-                churn=churn_of(churn_by_day(causes)),
-                culprits=culprits_of(faults),
-                truth=truth,
-                sample=sample,
-                undecodable=read.undecodable,
-                warnings=read.warnings,
-                files=_write_tables(spark, options, read, replayed, causes, faults, checked),
-                versions=_versions(java),
-                seconds=0.0,
-            )
+        phases.begin()
+        survey = opened.survey(limits)
+        _require_places(survey, options)
+        catalogue, warnings = _catalogue(opened, options)
+        work = _work(options, survey, catalogue, notes)
+        phases.begin()
+        opened.begin(work, _description(options, survey, catalogue, limits))
+        everything = _fold(opened, survey, work, phases)
+        undecodable = undecodable_of(everything)
+        _require_records(opened, options, everything)
+        _require_decodable(options, everything, undecodable)
+        named = [sums for sums in everything if sums.facts.seen]
+        groups = tuple(map(group_summary, named))
+        _require_rebalances(groups)
+        verdicts = verdicts_of(named)
+        phases.begin()
+        sample = check_sample(opened, work, named, draw(named, options.sample_groups, options.sample_seed))
+        phases.begin()
+        result = ReplayResult(
+            options=options,
+            history=history_of(_source(options), everything),
+            groups=groups,
+            verdicts=verdicts,
+            timeline=_timeline(opened, verdicts, groups, options),
+            ownership=_ownership(opened, verdicts, groups),
+            churn=churn_of(named),
+            culprits=culprits_of(named),
+            truth=truth_of(named),
+            sample=sample,
+            undecodable=undecodable,
+            warnings=warnings,
+            files=opened.write_tables(options.tables) if options.tables is not None else (),
+            versions=_versions(),
+            seconds=0.0,
+        )
     return replace(result, seconds=time.monotonic() - started)
 
 
-@dataclass(frozen=True, slots=True)
-class _ReadHistory:
-    """The result of the first phase: data frames (see `schemas`), and values collected from them.
-
-    `counts` are those of `metrics.record_counts`, `facts` the rows of `metrics.group_facts`.
-    """
-
-    raw: DataFrame
-    events: DataFrame
-    folded: DataFrame
-    generations: DataFrame
-    catalogue: Catalogue
-    counts: Mapping[str, Any]
-    facts: Sequence[Row]
-    undecodable: tuple[UndecodableRecord, ...]
-    warnings: tuple[str, ...]
+@contextlib.contextmanager
+def _ended_strategies(notes: str) -> Iterator[None]:
+    """An error of the block names the strategies that ran in processes which ended."""
+    try:
+        yield
+    except ReplayError as error:
+        if (strategies := ended_in(notes)) is None:
+            raise
+        raise ReplayError(f"a process ended while it ran {strategies} ({error})") from error
 
 
-def _read(
-    spark: SparkSession, options: ReplayOptions, keep: Callable[[DataFrame], DataFrame]
-) -> _ReadHistory:
-    raw = _records(spark, options, keep)
-    events = keep(history.decode(history.unique(raw)))
-    counts = metrics.record_counts(events).collect()[0].asDict()
-    _require_places(events, options)
-    undecodable = _undecodable(events, counts["undecodable"], options)
-    _require_records(spark, options, events, counts)
-    catalogue, warnings = catalogue_of(spark, options, kip848.named_topics(events))
-    folded = kip848.fold(events, catalogue, keep)
-    generations = keep(history.generations(folded))
-    facts = metrics.group_facts(generations).collect()
-    return _ReadHistory(raw, events, folded, generations, catalogue, counts, facts, undecodable, warnings)
-
-
-def _replay(
-    spark: SparkSession,
-    options: ReplayOptions,
-    limits: Limits,
-    read: _ReadHistory,
-    keep: Callable[[DataFrame], DataFrame],
-    phases: _Phases,
-) -> tuple[DataFrame, DataFrame]:
-    """The `history.steps` of consumer groups, and what they give as `schemas.REPLAYED`."""
-    planned, slices = plan(history.of_consumers(read.generations), limits)
-    consumers = keep(in_slices(history.steps(planned, read.folded)))
-    replayed = replay_slices(
-        consumers,
-        slices,
-        read.catalogue,
-        options.strategies,
-        options.modes,
-        _store(spark, options, limits, read, keep),
+def _work(options: ReplayOptions, survey: Survey, catalogue: Catalogue, notes: str) -> FoldWork:
+    return FoldWork(
+        catalogue=catalogue,
+        strategies=options.strategies,
+        modes=options.modes,
         pauses=options.pauses,
-        on_slice=lambda n: phases.detail(f"slice {n + 1} of {slices}" if slices > 1 else ""),
+        rules=options.fault_rules,
+        giants=survey.giants,
+        torn=survey.torn,
+        collided=survey.collided,
+        tables=options.tables is not None,
+        guard=StrategyGuard(options.strategy_timeout_s, notes),
     )
-    return consumers, replayed
 
 
-def _groups(read: _ReadHistory, replayed: DataFrame, options: ReplayOptions) -> tuple[GroupSummary, ...]:
-    judged = {row["group"]: row for row in metrics.replayed_facts(replayed, options.modes).collect()}
-    groups = tuple(group_summary(row, judged.get(row["group"])) for row in read.facts)
-    _require_rebalances(groups)
-    return groups
+def _fold(engine: Engine, survey: Survey, work: FoldWork, phases: _Phases) -> list[GroupSums]:
+    """The sums of all groups, in their order, and before them of the records that name none."""
+    by_group: dict[str | None, GroupSums] = {}
+    nameless: list[GroupSums] = []
+    for number in range(survey.slices):
+        phases.detail(f"slice {number + 1} of {survey.slices}" if survey.slices > 1 else "")
+        for place, text in engine.run_slice(number, phases.tasks):
+            sums = _read_sums(place, text, work)
+            if sums.group is None:
+                nameless.append(sums)
+            elif sums.group not in by_group:
+                by_group[sums.group] = sums
+            else:
+                by_group[sums.group] = by_group[sums.group].joined(sums)
+    # Of keys that name no group there may be several kinds, in no certain order.
+    nameless.sort(key=lambda sums: sums.undecodable[:1])
+    return [*nameless, *(sums for _, sums in sorted((name or "", sums) for name, sums in by_group.items()))]
 
 
-def _timeline(
-    replayed: DataFrame,
-    verdicts: Sequence[Verdict],
-    groups: Sequence[GroupSummary],
-    options: ReplayOptions,
-) -> tuple[TimelineRow, ...]:
-    found = find_among(verdicts, groups, options.strategies)
-    plotted = [finding.group for finding in found[:PLOTTED_GROUPS]]
-    return timeline_of(replayed, plotted, series=len(options.modes) * (1 + len(options.strategies)))
+def _read_sums(place: str, text: bytes, work: FoldWork) -> GroupSums:
+    """The sums that a fold wrote; they may lie in a file that another program has changed."""
+    try:
+        sums = read_state(GroupSums, text)
+        names = {(mode.value, name) for mode in work.modes for name in (RECORDED, *work.strategies)}
+        if strange := sums.figures.keys() - names:
+            raise StateError(f"{' and '.join(min(strange))} are not of this replay")
+    except StateError as error:
+        raise ReplayError(
+            f"{place}: sums of a group do not read: {error}; remove the checkpoint and start again"
+        ) from None
+    return sums
 
 
-def _write_tables(
-    spark: SparkSession,
-    options: ReplayOptions,
-    read: _ReadHistory,
-    replayed: DataFrame,
-    causes: DataFrame,
-    faults: DataFrame,
-    checked: DataFrame,
-) -> tuple[TableFile, ...]:
-    if options.tables is None:
-        return ()
-    members = history.members(read.folded)
-    write_tables(
-        options.tables,
-        {
-            "generations": read.generations,
-            "members": members,
-            "assignments": history.assignments(members),
-            "current": kip848.current(read.events, read.catalogue),
-            "causes": causes,
-            "replayed": replayed,
-            "metrics": metrics.daily(replayed),
-            "churn": churn_by_day(causes),
-            "faults": faults,
-            "checked": checked,
-        },
-    )
-    return files_of_groups(spark, options.tables)
+def _catalogue(engine: Engine, options: ReplayOptions) -> tuple[Catalogue, tuple[str, ...]]:
+    """The catalogue beside the records, or of the live cluster, and warnings about missing topics.
+
+    It is empty for Parquet that has none beside it.
+    """
+    if options.path is None:
+        from kafka_assignors_spark.source.cluster import SourceError, live_catalogue
+
+        assert options.bootstrap_servers is not None
+        try:
+            catalogue, warning = live_catalogue(
+                options.bootstrap_servers,
+                options.client_config,
+                engine.named_topics(),
+                options.timeout_seconds,
+            )
+        except SourceError as error:
+            raise ReplayError(str(error)) from None
+        return catalogue, () if warning is None else (warning,)
+    found = engine.catalogue_rows()
+    if found is None:
+        return Catalogue(()), ()
+    place, rows = found
+    try:
+        return Catalogue.from_rows(rows), ()
+    except InvalidGroupError as error:
+        raise ReplayError(f"{place}: {error}") from None
 
 
-def _versions(java: str) -> dict[str, str]:
+def _description(
+    options: ReplayOptions, survey: Survey, catalogue: Catalogue, limits: Limits
+) -> dict[str, Any]:
+    """All that a row of a slice depends on. The version of a user's strategy stands for its code."""
+    return {
+        "version": kafka_assignors.__version__,
+        "history": options.path,
+        "records": survey.digest,
+        "catalogue": catalogue.digest(),
+        "groups": options.groups,
+        "strategies": [[name, load_strategy(name).version] for name in options.strategies],
+        "modes": [mode.value for mode in options.modes],
+        "pauses": asdict(options.pauses),
+        "faults": asdict(options.fault_rules),
+        "tables": options.tables is not None,
+        "strategy_timeout_s": options.strategy_timeout_s,
+        "limits": [limits.chunk_bytes, limits.slice_bytes],
+    }
+
+
+def _versions() -> dict[str, str]:
     return {
         "kafka-assignors": kafka_assignors.__version__,
-        "pyspark": pyspark.__version__,
+        "pyarrow": pa.__version__,
         "python": platform.python_version(),
-        "java": java,
     }
+
+
+def _source(options: ReplayOptions) -> str:
+    return options.path or f"{options.topic} at {options.bootstrap_servers}"
 
 
 class _Phases:
@@ -256,25 +261,20 @@ class _Phases:
     def begin(self) -> None:
         self._number += 1
         self._detail = ""
-        self._report(0, 0)
+        self.tasks(0, 0)
 
     def detail(self, detail: str) -> None:
         """Show this detail with the phase from now on."""
         self._detail = f", {detail}" if detail else ""
 
-    @contextlib.contextmanager
-    def tasks(self, spark: SparkSession) -> Iterator[None]:
-        self.begin()
-        with task_progress(spark, self._report):
-            yield
-
-    def _report(self, done: int, total: int) -> None:
+    def tasks(self, done: int, total: int) -> None:
+        """Report the tasks of the phase."""
         phase = PHASES[self._number - 1] + self._detail
         self._on_progress(Progress(phase, self._number, len(PHASES), done, total))
 
 
 def _check(options: ReplayOptions) -> None:
-    """Refuse invalid options before Spark starts."""
+    """Refuse invalid options before anything starts."""
     if (options.path is None) == (options.bootstrap_servers is None):
         raise ReplayError("give either the path of a history or the bootstrap servers of a cluster")
     if not options.strategies:
@@ -291,124 +291,74 @@ def _check(options: ReplayOptions) -> None:
         except StrategyError as error:
             raise ReplayError(str(error)) from None
     if options.tables is not None:
-        check_folder(options.tables)
+        _check_folder(options.tables)
     if options.checkpoint is not None and options.path is None:
         raise ReplayError("a checkpoint needs a history: what a live cluster shows is another one each time")
     if options.path is not None and "://" not in options.path and not Path(options.path).exists():
         raise ReplayError(f"{options.path}: there is no such file or directory")
 
 
-@contextlib.contextmanager
-def _one_line_errors() -> Iterator[None]:
-    try:
-        yield
-    except SPARK_ERRORS as error:
-        raise ReplayError(f"Spark failed: {one_line(error)}") from error
+def _check_folder(folder: str) -> None:
+    """Fail early if `folder` cannot take the tables: it is a file, or has files that no replay writes.
 
-
-# Records
-
-
-def _records(
-    spark: SparkSession, options: ReplayOptions, keep: Callable[[DataFrame], DataFrame]
-) -> DataFrame:
-    if options.path is None:
-        # Read once: the log keeps growing, and every read would find other records.
-        return keep(live_records(spark, options))
-    raw = history.group_records(recorded_records(spark, options.path))
-    return raw if options.groups is None else history.only_groups(raw, options.groups)
-
-
-def _require_places(events: DataFrame, options: ReplayOptions) -> None:
-    wrong = {name: count for name, count in metrics.misplaced(events).collect()[0].asDict().items() if count}
-    for name, count in wrong.items():
+    Only Spark can check a URL, when it writes.
+    """
+    path = Path(folder)
+    if "://" in folder or not path.exists():
+        return
+    if not path.is_dir():
+        raise ReplayError(f"{folder}: the tables need a folder, and this is a file")
+    others = sorted(each.name for each in path.iterdir() if each.name not in TABLES)
+    if others:
+        shown = ", ".join(others[:3]) + (", …" if len(others) > 3 else "")
         raise ReplayError(
-            f"{options.path}: column {name} is null, negative or too large in {count} records; give the "
-            "partition, offset and timestamp of each record as a consumer reads them"
+            f"{folder}: tables of an earlier replay would be replaced here, but it holds something else "
+            f"({shown}): name a folder of their own"
         )
 
 
-def _require_records(
-    spark: SparkSession, options: ReplayOptions, events: DataFrame, counts: Mapping[str, Any]
-) -> None:
-    where = options.path or f"{options.topic} at {options.bootstrap_servers}"
+# What a history must have
+
+
+def _require_places(survey: Survey, options: ReplayOptions) -> None:
+    for name, count in survey.misplaced.items():
+        if count:
+            raise ReplayError(
+                f"{options.path}: column {name} is null, negative or too large in {count} records; give the "
+                "partition, offset and timestamp of each record as a consumer reads them"
+            )
+
+
+def _require_records(engine: Engine, options: ReplayOptions, everything: Sequence[GroupSums]) -> None:
     if options.groups is not None:
-        found = {row["group"] for row in events.select("group").distinct().collect()}
+        found = {sums.group for sums in everything}
         if missing := [group for group in options.groups if group not in found]:
-            raise ReplayError(f"{where}: there are no records of group {', '.join(map(repr, missing))}")
-    if counts["generations"] or counts["kip848_records"]:
+            raise ReplayError(
+                f"{_source(options)}: there are no records of group {', '.join(map(repr, missing))}"
+            )
+    if any(sums.records.generations or sums.records.kip848_records for sums in everything):
         return
     others = []
-    if counts["records"]:
-        others.append(f"{counts['records']} other records of groups")
+    if count := sum(sums.records.records for sums in everything):
+        others.append(f"{count} other records of groups")
     elif options.path is not None:
-        others.append(f"{recorded_records(spark, options.path).count()} records that are offset commits")
+        others.append(f"{engine.count_commits()} records that are offset commits")
     raise ReplayError(
-        f"{where}: there is no generation of a consumer group; found {', '.join(others) or 'nothing'}"
+        f"{_source(options)}: there is no generation of a consumer group; "
+        f"found {', '.join(others) or 'nothing'}"
     )
 
 
-def _undecodable(events: DataFrame, count: int, options: ReplayOptions) -> tuple[UndecodableRecord, ...]:
-    if not count:
-        return ()
-    listed = history.undecodable(events).orderBy("partition", "offset", "group").limit(_MOST_LISTED)
-    records = tuple(UndecodableRecord(*row) for row in listed.collect())
-    if options.strict:
-        shown = [f"partition {r.partition} offset {r.offset}: {r.reason}" for r in records[:_MOST_SHOWN]]
-        if count > len(shown):
-            shown.append(f"and {count - len(shown)} more")
-        raise ReplayError(f"{count} records do not decode: {'; '.join(shown)}")
-    return records
-
-
-def _history(
-    options: ReplayOptions, counts: Mapping[str, Any], groups: Iterable[GroupSummary]
-) -> HistorySummary:
-    return HistorySummary(
-        source=options.path or f"{options.topic} at {options.bootstrap_servers}",
-        skipped_numbers=sum(group.skipped_numbers for group in groups),
-        clock_jumps=sum(group.clock_jumps for group in groups),
-        **{
-            **counts,
-            "first_timestamp": from_micros(counts["first_timestamp"]),
-            "last_timestamp": from_micros(counts["last_timestamp"]),
-        },
-    )
-
-
-# The replay and its check
-
-
-def _store(
-    spark: SparkSession,
-    options: ReplayOptions,
-    limits: Limits,
-    read: _ReadHistory,
-    keep: Callable[[DataFrame], DataFrame],
-) -> SliceStore:
-    if options.checkpoint is None:
-        return InMemorySlices(keep)
-    # All that a row of a slice depends on. The version of a user's strategy stands for its code.
-    described = {
-        "version": kafka_assignors.__version__,
-        "history": options.path,
-        "records": metrics.digest(read.events),
-        "catalogue": read.catalogue.digest(),
-        "groups": options.groups,
-        "strategies": [[name, load_strategy(name).version] for name in options.strategies],
-        "modes": [mode.value for mode in options.modes],
-        "pauses": asdict(options.pauses),
-        "limits": [limits.chunk_bytes, limits.slice_bytes],
-    }
-    return Checkpoint(spark, options.checkpoint, described)
-
-
-def _sample(read: _ReadHistory, replayed: DataFrame, options: ReplayOptions) -> SampleCheck:
-    drawn = draw(history.of_consumers(read.generations), options.sample_groups, options.sample_seed)
-    strategies = {name: load_strategy(name) for name in options.strategies}
-    return check_sample(
-        read.raw, read.events, replayed, drawn, read.catalogue, strategies, options.modes, options.pauses
-    )
+def _require_decodable(
+    options: ReplayOptions, everything: Iterable[GroupSums], listed: Sequence[UndecodableRecord]
+) -> None:
+    if not options.strict or not listed:
+        return
+    count = sum(sums.records.undecodable for sums in everything)
+    shown = [f"partition {r.partition} offset {r.offset}: {r.reason}" for r in listed[:_MOST_SHOWN]]
+    if count > len(shown):
+        shown.append(f"and {count - len(shown)} more")
+    raise ReplayError(f"{count} records do not decode: {'; '.join(shown)}")
 
 
 def _require_rebalances(groups: Iterable[GroupSummary]) -> None:
@@ -422,3 +372,39 @@ def _require_rebalances(groups: Iterable[GroupSummary]) -> None:
         f"{reason} ({count})" for reason, count in sorted(reasons.items(), key=lambda item: -item[1])
     )
     raise ReplayError(f"nothing to replay: no rebalance has all the facts that a replay needs: {why}")
+
+
+# What a report draws
+
+
+def _details(engine: Engine, groups: Sequence[str], most: int) -> Iterator[Detail]:
+    names = {group.encode("utf-8", "surrogatepass"): group for group in groups}
+    found = engine.details(names)
+    for key, group in names.items():
+        try:
+            yield read_detail(group, found.get(key, ()), most)
+        except StateError as error:
+            raise ReplayError(str(error)) from None
+
+
+def _timeline(
+    engine: Engine, verdicts: Sequence[Verdict], groups: Sequence[GroupSummary], options: ReplayOptions
+) -> tuple[TimelineRow, ...]:
+    """The latest rebalances of the groups that have plots."""
+    found = find_among(verdicts, groups, options.strategies)
+    plotted = sorted(finding.group for finding in found[:PLOTTED_GROUPS])
+    series = len(options.modes) * (1 + len(options.strategies))
+    most = max(1, _TIMELINE_ROWS // max(1, series * len(plotted)))
+    return tuple(
+        row for detail in _details(engine, plotted, most) for rows in detail.timeline.values() for row in rows
+    )
+
+
+def _ownership(
+    engine: Engine, verdicts: Iterable[Verdict], groups: Iterable[GroupSummary]
+) -> tuple[OwnershipSpan, ...]:
+    """The owners in the groups with the most recorded moves, of those that are small enough to draw."""
+    moved = {verdict.group: verdict.moved for verdict in verdicts if verdict.strategy == RECORDED}
+    small = [g.group for g in groups if 0 < g.max_partitions <= MOST_PARTITIONS and g.group in moved]
+    drawn = sorted(sorted(small, key=lambda group: (-moved[group], group))[:_MOST_DRAWN])
+    return tuple(span for detail in _details(engine, drawn, 1) for span in detail.ownership)

@@ -9,10 +9,29 @@ from dataclasses import dataclass, field
 from kafka_assignors.pause_model import PauseModel
 from kafka_assignors_spark.folds.faults import FaultRules
 
-__all__ = ["RECORDED", "Mode", "Progress", "ReplayError", "ReplayOptions"]
+__all__ = [
+    "MANIFEST",
+    "RAW_NAMES",
+    "RECORDED",
+    "TOPICS_NAMES",
+    "WHOLE_GROUPS",
+    "Mode",
+    "Progress",
+    "ReplayError",
+    "ReplayOptions",
+]
 
 RECORDED = "recorded"
 """The strategy name that stands for what production did."""
+
+MANIFEST = "archive.json"
+"""The file that says whose records the directory of an archive holds."""
+
+RAW_NAMES, TOPICS_NAMES = ("raw", "raw.parquet"), ("topics", "topics.parquet")
+"""The names that the records, and the catalogue, may have in the directory of a history."""
+
+WHOLE_GROUPS = ("generations", "causes", "replayed", "faults")
+"""The tables of which a group has all its rows in one file or a few."""
 
 
 class ReplayError(Exception):
@@ -49,6 +68,8 @@ class ReplayOptions:
 
     `pauses` are the parameters of the model of pauses, `fault_rules` the thresholds for the clients that make
     groups rebalance. `tables` is a folder that the tables are written into as Parquet.
+
+    `strategy_timeout_s` is the time that a strategy may take for one rebalance; with more it has failed.
     """
 
     path: str | None = None
@@ -74,6 +95,7 @@ class ReplayOptions:
     pauses: PauseModel = field(default_factory=PauseModel)
     fault_rules: FaultRules = field(default_factory=FaultRules)
     tables: str | None = None
+    strategy_timeout_s: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)

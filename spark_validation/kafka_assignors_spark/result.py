@@ -17,7 +17,6 @@ from kafka_assignors_spark.folds.faults import FaultKind
 from kafka_assignors_spark.options import Mode, ReplayOptions
 
 __all__ = [
-    "TABLES",
     "Churn",
     "ClientAgreement",
     "Culprit",
@@ -34,20 +33,6 @@ __all__ = [
     "Verdict",
     "to_json",
 ]
-
-TABLES = (
-    "generations",
-    "members",
-    "assignments",
-    "current",
-    "causes",
-    "replayed",
-    "metrics",
-    "churn",
-    "faults",
-    "checked",
-)
-"""The tables that a replay writes as Parquet, a folder each; `tables` has their columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +286,7 @@ class TruthCheck:
 
 @dataclass(frozen=True, slots=True)
 class SampleCheck:
-    """The groups that were replayed without Spark as well, and how many rows of theirs are the same, which is
+    """The groups that were replayed a second time, and how many rows of theirs are the same, which is
     all of them: a difference is a `ReplayError`."""
 
     groups: tuple[str, ...]
@@ -322,7 +307,7 @@ class TableFile:
 class ReplayResult:
     """The whole result. `warnings` say what could not be read, and the consequences. `files` say where the
     rows of each group are, if tables were asked for; `versions` names what produced it (kafka-assignors,
-    pyspark, python, java)."""
+    pyarrow, python)."""
 
     options: ReplayOptions
     history: HistorySummary

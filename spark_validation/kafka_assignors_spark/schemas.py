@@ -1,11 +1,10 @@
-"""The tables that the jobs read and write, column by column.
+"""The tables that the replay and the archive read and write, column by column, as Arrow schemas.
 
 | table | a row is | key |
 |---|---|---|
 | `raw` | a record of `__consumer_offsets`, offset commits left out | partition, offset |
 | `archived` | a `raw` record in an archive, with the cluster that it is from | partition, offset |
 | `topics` | a topic as it was from a moment on: the catalogue | topic, from |
-| `events` | a decoded `raw` record, or the reason why it does not decode | partition, offset |
 | `generations` | a generation of a group with its place in the group's life | group, offset |
 | `members` | a member of a generation: what it asked for and what it got | group, offset, member_id |
 | `assignments` | a topic of which a member of a generation got partitions | group, offset, member_id, topic |
@@ -24,68 +23,109 @@ microseconds.
 
 from __future__ import annotations
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DateType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from collections.abc import Sequence
+from datetime import date, datetime
+from typing import Any, get_args, get_type_hints
 
-__all__ = [
-    "ARCHIVED",
-    "CAUSES",
-    "CHECKED",
-    "CURRENT",
-    "EVENTS",
-    "FACT",
-    "FAULTS",
-    "FOLDED",
-    "MEMBERS",
-    "OWNERSHIP",
-    "RAW",
-    "REPLAYED",
-    "REPORTED",
-    "TOPICS",
-]
+import pyarrow as pa
 
-_STRING, _INT, _LONG, _BOOL = StringType(), IntegerType(), LongType(), BooleanType()
-_BINARY, _DOUBLE, _TIMESTAMP = BinaryType(), DoubleType(), TimestampType()
-_STRINGS = ArrayType(_STRING)
-_PARTITIONS_BY_TOPIC = MapType(_STRING, ArrayType(_INT))
+from kafka_assignors_spark.folds.faults import Fault, FaultKind
+from kafka_assignors_spark.folds.replay import Replayed
+from kafka_assignors_spark.folds.truth import CheckedGeneration
+from kafka_assignors_spark.options import Mode
+from kafka_assignors_spark.result import Verdict
+
+__all__ = ["ARCHIVED", "OUTPUT", "RAW", "REPORTED", "TABLES", "TOPICS"]
+
+_STRING, _INT, _LONG, _BOOL = pa.string(), pa.int32(), pa.int64(), pa.bool_()
+_BINARY, _DOUBLE, _DATE = pa.binary(), pa.float64(), pa.date32()
+_TIMESTAMP = pa.timestamp("us", "UTC")
+_STRINGS = pa.list_(_STRING)
+_PARTITIONS_BY_TOPIC = pa.map_(_STRING, pa.list_(_INT))
 
 
-def _struct(**columns: DataType) -> StructType:
-    return StructType([StructField(name, kind) for name, kind in columns.items()])
+def _schema(**columns: pa.DataType) -> pa.Schema:
+    return pa.schema(list(columns.items()))
 
 
-RAW = _struct(partition=_INT, offset=_LONG, timestamp=_TIMESTAMP, key=_BINARY, value=_BINARY)
+_OF_TYPES: dict[Any, pa.DataType] = {
+    str: _STRING,
+    Mode: _STRING,
+    FaultKind: _STRING,
+    float: _DOUBLE,
+    date: _DATE,
+    datetime: _TIMESTAMP,
+    tuple[str, ...]: _STRINGS,
+    Sequence[str]: _STRINGS,
+}
 
-REPORTED = StructType([*RAW.fields, StructField("report", _STRING)])
+
+def _columns_of(kind: Any, whole: pa.DataType = _INT) -> pa.Schema:
+    """The fields of a class of rows, which says what each means; `whole` is the type of whole numbers."""
+    types: dict[Any, pa.DataType] = {**_OF_TYPES, int: whole}
+    columns = []
+    for name, hint in get_type_hints(kind).items():
+        plain = hint if hint in types else next(each for each in get_args(hint) if each in types)
+        columns.append((name, _LONG if name == "offset" else types[plain]))
+    return pa.schema(columns)
+
+
+RAW = _schema(partition=_INT, offset=_LONG, timestamp=_TIMESTAMP, key=_BINARY, value=_BINARY)
+
+REPORTED = RAW.append(pa.field("report", _STRING))
 """The source's rows with the option `reports`. A row with a `report` has only a partition beside it."""
 
-ARCHIVED = StructType([*RAW.fields, StructField("cluster_id", _STRING), StructField("date", DateType())])
+ARCHIVED = RAW.append(pa.field("cluster_id", _STRING)).append(pa.field("date", _DATE))
 """`date` is that of the timestamp, in UTC, and the name of the folder that holds the record."""
 
-TOPICS = StructType(
+TOPICS = pa.schema(
     [
-        StructField("topic", _STRING),
-        StructField("topic_id", _STRING),
-        StructField("from", _TIMESTAMP),
-        StructField("partitions", _INT),
-        StructField("replica_racks", ArrayType(_STRINGS)),
+        ("topic", _STRING),
+        ("topic_id", _STRING),
+        ("from", _TIMESTAMP),
+        ("partitions", _INT),
+        ("replica_racks", pa.list_(_STRINGS)),
     ]
 )
 
-_MEMBER = _struct(
+_GENERATIONS = _schema(
+    group=_STRING,
+    partition=_INT,
+    offset=_LONG,
+    timestamp=_TIMESTAMP,
+    incarnation=_INT,
+    generation=_INT,
+    type=_STRING,
+    protocol_type=_STRING,
+    protocol=_STRING,
+    leader=_STRING,
+    version=_INT,
+    empty=_BOOL,
+    replacement=_BOOL,
+    skipped=_INT,
+    gap_before=_BOOL,
+    lost=_INT,
+    starts_late=_BOOL,
+    clock_back=_BOOL,
+    reason=_STRING,
+    problem=_STRING,
+    unknown_topics=_STRINGS,
+    facts=pa.list_(pa.struct([("fact", _STRING), ("subject", _STRING)])),
+    member_count=_INT,
+    clients=_STRINGS,
+    topics=_STRINGS,
+    holds=_BOOL,
+    value_bytes=_INT,
+)
+"""`folds.lives` says what the place in the group's life means. `reason` says why a member does not decode,
+`problem` why members or partitions may be missing. `facts` are of class `folds.generations.Kip848Fact`.
+`clients` and `topics` are those of the members that decode, and `holds` says whether one of these has
+partitions that it has not revoked."""
+
+_MEMBERS = _schema(
+    group=_STRING,
+    offset=_LONG,
+    generation=_INT,
     member_id=_STRING,
     instance_id=_STRING,
     rack=_STRING,
@@ -101,69 +141,22 @@ _MEMBER = _struct(
     pattern=_STRING,
     assignor=_STRING,
 )
-
-MEMBERS = StructType([*_struct(group=_STRING, offset=_LONG, generation=_INT).fields, *_MEMBER.fields])
 """`client` is the library that the client id names (see `folds.clients`), `version` the subscription's.
 `owned` is the member's own claim, `revoked` that it gave the claimed partitions up before it joined;
 `assigned` is what the leader gave it, or the target that the broker set for it. `pattern` is the regular
 expression that a member of KIP-848 subscribes with (what it matches is among `topics`), and `assignor` the
 one that it asks for; `version` is -1 there."""
 
-EVENTS = _struct(
-    partition=_INT,
-    offset=_LONG,
-    timestamp=_TIMESTAMP,
-    copies=_LONG,
-    kind=_STRING,
+_ASSIGNMENTS = _schema(
     group=_STRING,
-    reason=_STRING,
-    protocol_type=_STRING,
-    version=_INT,
+    offset=_LONG,
     generation=_INT,
-    protocol=_STRING,
-    leader=_STRING,
-    member_count=_INT,
-    clients=_STRINGS,
-    topics=_STRINGS,
-    holds=_BOOL,
-    value_bytes=_INT,
-    key=_BINARY,
-    value=_BINARY,
+    member_id=_STRING,
+    topic=_STRING,
+    partitions=pa.list_(_INT),
 )
-"""`kind` is one of `kafka_assignors_spark.folds.records.Kind`. `reason` says why a record, or a member in it,
-does not decode. `version` is that of the GroupMetadata value.
 
-Members are not decoded here, but totalled, without those that do not decode: how many there are, the
-libraries of their clients, the topics they subscribe to (both sorted), and whether one of them `holds`
-partitions that it has not revoked. Of a record of a KIP-848 group there are only the `topics` that it
-subscribes to, and the `key`, which is given for these records alone. `value` is the record's own,
-`value_bytes` its length."""
-
-FACT = _struct(fact=_STRING, subject=_STRING)
-
-FOLDED = StructType(
-    [field for field in EVENTS.fields if field.name != "key"]
-    + _struct(
-        members=ArrayType(_MEMBER),
-        type=_STRING,
-        continues=_BOOL,
-        starts_late=_BOOL,
-        lost=_INT,
-        problem=_STRING,
-        unknown_topics=_STRINGS,
-        facts=ArrayType(FACT),
-    ).fields
-)
-"""Events with the generations of KIP-848 groups in place of their records.
-`folds.generations.FoldedGeneration` says what the columns mean, and `facts` are of class
-`folds.generations.Kip848Fact`. Null for groups that never were of KIP-848, but for the `problem` of a group
-that is torn.
-
-The members of a classic generation are in its `value`, where they stay until a step decodes them; those of
-a generation that was folded from many records are `members`, it has no `value`, and its `value_bytes` are an
-estimate of what they take. `rebalances.members_of` reads both."""
-
-CURRENT = _struct(
+_CURRENT = _schema(
     group=_STRING,
     partition=_INT,
     offset=_LONG,
@@ -180,7 +173,7 @@ CURRENT = _struct(
 record is the end of the member; the rest is null then. `state` is "stable", "unrevoked partitions" (it has
 yet to revoke `pending_revocation`), "unreleased partitions" (it waits for others to revoke) or "unknown"."""
 
-CAUSES = _struct(
+_CAUSES = _schema(
     group=_STRING,
     partition=_INT,
     offset=_LONG,
@@ -190,73 +183,40 @@ CAUSES = _struct(
 )
 """`causes` are of class `kafka_assignors_spark.folds.causes.Cause`, in its order; never empty."""
 
-REPLAYED = _struct(
-    group=_STRING,
-    offset=_LONG,
-    generation=_INT,
-    timestamp=_TIMESTAMP,
-    strategy=_STRING,
-    mode=_STRING,
-    generations=_INT,
-    members=_INT,
-    partitions=_INT,
-    moved=_INT,
-    least_moved=_INT,
-    could_stay=_INT,
-    min_load=_INT,
-    max_load=_INT,
-    max_over_mean=_DOUBLE,
-    load_stddev=_DOUBLE,
-    rounds=_INT,
-    rack_misses=_INT,
-    least_rack_misses=_INT,
-    vacated=_INT,
-    paused_s=_DOUBLE,
-    paused_eager_s=_DOUBLE,
-    paused_cooperative_s=_DOUBLE,
-    inferred_topics=_STRINGS,
-    problem=_STRING,
-)
-"""`problem` says why a rebalance could not be replayed, or in what a strategy failed; the measures are then
-null. Rack misses are null where no racks are known. `vacated` counts partitions whose owner had left. The
-paused partition-seconds are those of `kafka_assignors.pause_model`: as the strategy was replayed, had it run
-eagerly, and had it run cooperatively, null for one that cannot. `inferred_topics` are those whose partition
-count was taken from the recorded assignment itself."""
+_REPLAYED = _columns_of(Replayed)
 
-FAULTS = _struct(
-    group=_STRING,
-    date=DateType(),
-    kind=_STRING,
-    client_id=_STRING,
-    client_host=_STRING,
-    instance_id=_STRING,
-    member_id=_STRING,
-    members=_INT,
-    joins=_INT,
-    leaves=_INT,
-    restarts=_INT,
-    expiries=_INT,
-    generations=_INT,
-    alone=_INT,
-    first_timestamp=_TIMESTAMP,
-    last_timestamp=_TIMESTAMP,
-)
-"""See `kafka_assignors_spark.folds.faults.Fault`. `kind` is one of `faults.FaultKind`."""
+_METRICS = _columns_of(Verdict, whole=_LONG).append(pa.field("date", _DATE))
+"""A `result.Verdict` of one day."""
 
-OWNERSHIP = _struct(
-    group=_STRING, topic=_STRING, partition=_INT, member=_STRING, begin=_TIMESTAMP, end=_TIMESTAMP
-)
-"""The owner of a partition from `begin` to `end`: see `kafka_assignors_spark.folds.ownership`."""
+_CHURN = _schema(date=_DATE, group=_STRING, cause=_STRING, generations=_LONG)
 
-CHECKED = _struct(
-    group=_STRING,
-    partition=_INT,
-    offset=_LONG,
-    generation=_INT,
-    strategy=_STRING,
-    client=_STRING,
-    outcome=_STRING,
-    explanation=_STRING,
-    detail=_STRING,
+_FAULTS = _columns_of(Fault)
+
+_CHECKED = _columns_of(CheckedGeneration)
+
+TABLES: dict[str, pa.Schema] = {
+    "generations": _GENERATIONS,
+    "members": _MEMBERS,
+    "assignments": _ASSIGNMENTS,
+    "current": _CURRENT,
+    "causes": _CAUSES,
+    "replayed": _REPLAYED,
+    "metrics": _METRICS,
+    "churn": _CHURN,
+    "faults": _FAULTS,
+    "checked": _CHECKED,
+}
+"""The tables that a replay writes as Parquet, a folder each."""
+
+OUTPUT = pa.schema(
+    [
+        ("g", _BINARY),
+        ("part", _INT),
+        ("state", _BINARY),
+        ("sums", _BINARY),
+        ("detail", _BINARY),
+        *((name, pa.struct(list(schema))) for name, schema in TABLES.items()),
+    ]
 )
-"""`outcome` is one of `kafka_assignors_spark.folds.truth.Outcome`."""
+"""What comes of the fold of a group, which `folds.group.Output` describes; `g` are the bytes of its id. A row
+has either a `state`, or `sums`, or a row of one table. Without tables, the columns of these are not there."""

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.options import ReplayOptions
-from kafka_assignors_spark.result import TABLES
+from kafka_assignors_spark.schemas import TABLES
 from spark_validation.standalone.cluster import StandaloneCluster
 from spark_validation.standalone.wheel import bare_python, py_files
 
@@ -57,7 +57,9 @@ def compare(
         workers = cluster.executors()
     note("replaying here")
     run_replay(
-        ReplayOptions(path=history, strategies=tuple(strategies.split(",")), tables=str(here)), lambda _: None
+        ReplayOptions(path=history, strategies=tuple(strategies.split(",")), tables=str(here)),
+        lambda _: None,
+        engine="spark",
     )
     return Compared(read_tables(here), read_tables(there), done.stdout, workers)
 

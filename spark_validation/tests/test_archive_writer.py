@@ -19,7 +19,7 @@ from kafka_assignors_spark.archive.manifest import MANIFEST, Manifest, agree
 from kafka_assignors_spark.archive.result import ArchiveError, Counts
 from kafka_assignors_spark.archive.writer import BatchWriter, batch_name, remove_files_of
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_spark.jobs.per_group import with_micros
+from kafka_assignors_spark.jobs.arrow_frames import with_micros
 from kafka_assignors_spark.schemas import REPORTED, TOPICS
 from kafka_assignors_spark.source import RangeReport
 from kafka_assignors_spark.source.cluster import LiveTopic

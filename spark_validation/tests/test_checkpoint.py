@@ -8,6 +8,7 @@ import pickle
 import random
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +18,15 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafka_assignors.group import Topic
-from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_spark.jobs import history, kip848
-from kafka_assignors_spark.jobs.checkpoint import Checkpoint
-from kafka_assignors_spark.jobs.read import recorded_records
-from kafka_assignors_spark.jobs.replay import CHUNK
-from kafka_assignors_spark.jobs.slices import Limits, plan, replay_slices
-from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, one_line
-from kafka_assignors_spark.options import Mode, ReplayError
+from kafka_assignors_spark.engine import Limits
+from kafka_assignors_spark.job import run_replay
+from kafka_assignors_spark.jobs.checkpoint import FILE, Checkpoint
+from kafka_assignors_spark.options import Mode, ReplayError, ReplayOptions
+from kafka_assignors_spark.report import json_report
 from spark_validation.tests.groups import Log, member, write_history
 
-NAMES = ("range", "sticky")
-MODES = (Mode.STEADY_STATE,)
-DESCRIBES = {"strategies": [[name, 1] for name in NAMES], "modes": ["steady-state"]}
-ORDERS = Catalogue([CatalogueEntry(None, None, Topic("orders", 4))])
+LIMITS = Limits(chunk_bytes=800, slice_bytes=1 << 20)
+OPTIONS = ReplayOptions(strategies=("range", "sticky"), modes=(Mode.STEADY_STATE,))
 
 
 class Stopped(Exception):
@@ -39,29 +34,27 @@ class Stopped(Exception):
 
 
 @pytest.fixture(scope="module")
-def steps(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[DataFrame, int]:
-    """A group that comes in several slices, and how many they are."""
+def history(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A group that comes in several slices, and small ones."""
     log = Log()
     for number in range(1, 7):
         log.generation("g", number, *(member(f"m{each}", gets={"orders": [each]}) for each in range(4)))
-    raw = recorded_records(spark, write_history(tmp_path_factory.mktemp("steps"), log))
-    events = history.decode(history.unique(raw))
-    folded = kip848.fold(events, ORDERS).cache()
-    planned, slices = plan(history.generations(folded), Limits(chunk_bytes=800, slice_bytes=1 << 20))
-    assert slices > 2
-    return history.steps(planned, folded).cache(), slices
+    for number in range(30):
+        log.generation(f"small-{number}", 1, member("m", gets={"orders": [0, 1, 2, 3]}))
+    return write_history(tmp_path_factory.mktemp("history"), log, {"orders": 4})
 
 
-Replay = Callable[[Path], list[str]]
+Replay = Callable[[Path], str]
 
 
 @pytest.fixture(scope="module")
-def replay(spark: SparkSession, steps: tuple[DataFrame, int]) -> Replay:
-    """The rows of the replay that goes on from a checkpoint, as texts."""
+def replay(spark: SparkSession, history: str) -> Replay:
+    """The report of the replay that goes on from a checkpoint, without what differs in each run."""
 
-    def go_on(folder: Path) -> list[str]:
-        store = Checkpoint(spark, str(folder), DESCRIBES)
-        return sorted(map(str, replay_slices(*steps, ORDERS, NAMES, MODES, store).collect()))
+    def go_on(folder: Path) -> str:
+        options = replace(OPTIONS, path=history, checkpoint=str(folder))
+        result = run_replay(options, lambda _: None, LIMITS)
+        return json_report(replace(result, seconds=0.0, options=OPTIONS))
 
     return go_on
 
@@ -93,14 +86,13 @@ def checkpoint(stopped: Path, tmp_path: Path) -> Path:
 
 
 def refusal(replay: Replay, checkpoint: Path) -> str:
-    """What a replay says that is to go on from the checkpoint, in the line of `job`."""
-    with pytest.raises((ReplayError, *SPARK_ERRORS)) as error:
+    """What a replay says that is to go on from the checkpoint."""
+    with pytest.raises(ReplayError) as error:
         replay(checkpoint)
-    said = str(error.value) if isinstance(error.value, ReplayError) else one_line(error.value)
+    said = str(error.value)
     assert "\n" not in said
     assert len(said) < 1_000
     assert said.endswith("and start again")
-    assert f"{checkpoint}/slice=00000" in said
     return said
 
 
@@ -111,7 +103,8 @@ def forged(spark: SparkSession, stopped: Path, tmp_path: Path) -> Callable[[str,
     def forge(column: str, value: Column) -> Path:
         rows = spark.read.parquet(str(stopped / "slice=00000")).withColumn(column, value)
         folder = tmp_path / "forged"
-        Checkpoint(spark, str(folder), DESCRIBES).keep(0, rows)
+        describes = json.loads((stopped / "replay.json").read_text())
+        Checkpoint(spark, str(folder), describes).keep(0, rows.drop(FILE))
         return folder
 
     return forge
@@ -121,8 +114,8 @@ def slices(checkpoint: Path) -> list[Path]:
     return sorted((checkpoint / "slice=00000").glob("*.parquet"))
 
 
-def states(value: bytes) -> Column:
-    return F.when(F.col("state").isNotNull(), F.lit(value))
+def where_there_is(column: str, value: bytes) -> Column:
+    return F.when(F.col(column).isNotNull(), F.lit(value))
 
 
 class RunsCode:
@@ -142,7 +135,7 @@ def test_a_replay_goes_on_from_the_slices_that_are_there(
     resumed = replay(checkpoint)
     assert {file: file.stat().st_mtime_ns for file in slices(checkpoint)} == written_at
     assert resumed == replay(tmp_path / "uninterrupted")
-    assert len(resumed) == 18
+    assert len(json.loads(resumed)["groups"]) == 31
 
 
 def test_a_checkpoint_runs_no_code(
@@ -151,42 +144,58 @@ def test_a_checkpoint_runs_no_code(
     hostile = pickle.dumps(RunsCode(tmp_path / "made"))
     pickle.loads(hostile).close()
     (tmp_path / "made").unlink()
-    checkpoint = forged("state", states(hostile))
+    checkpoint = forged("state", where_there_is("state", hostile))
     said = refusal(replay, checkpoint)
     assert not (tmp_path / "made").exists()
     assert f"{checkpoint}/slice=00000/part-" in said
     assert "the state of group 'g' does not read: it is not the JSON of a state" in said
 
 
-@pytest.mark.parametrize("forgery", ["nested", "version", "part"])
-def test_a_state_that_no_replay_writes_is_named(
-    replay: Replay, forged: Callable[[str, Column], Path], forgery: str
-) -> None:
-    column, value, words = {
-        "nested": ("state", states(b"[" * 50_000), "nested too deeply"),
-        "version": ("state", states(b'{"format": 2}'), "not a state of format 1"),
-        "part": ("part", F.lit(7), "there is no part 7"),
-    }[forgery]
-    assert words in refusal(replay, forged(column, value))
-
-
 @pytest.mark.parametrize(
-    ("column", "value"), [("state", None), ("group", None), ("part", None), ("strategy", "x"), ("mode", "x")]
+    ("column", "value", "said"),
+    [
+        ("state", b"[" * 50_000, "nested too deeply"),
+        ("state", b'{"format": 2}', "not a state of format 1"),
+        ("sums", b'{"format": 2}', "sums of a group do not read: it is not a state of format 1"),
+        ("detail", b"x", "the details of group "),
+    ],
 )
+def test_what_no_replay_writes_is_named(
+    replay: Replay, forged: Callable[[str, Column], Path], column: str, value: bytes, said: str
+) -> None:
+    checkpoint = forged(column, where_there_is(column, value))
+    refused = refusal(replay, checkpoint)
+    assert said in refused
+    assert column == "detail" or f"{checkpoint}/slice=00000" in refused
+
+
+def test_sums_of_another_strategy_are_named(
+    replay: Replay, forged: Callable[[str, Column], Path], stopped: Path
+) -> None:
+    of_others = F.regexp_replace(F.col("sums").cast("string"), '"sticky"', '"stiky"').cast("binary")
+    checkpoint = forged("sums", F.when(F.col("sums").isNotNull(), of_others))
+    assert "steady-state and stiky are not of this replay" in refusal(replay, checkpoint)
+
+
+def test_a_part_that_is_not_there_is_named(replay: Replay, forged: Callable[[str, Column], Path]) -> None:
+    assert "there is no part 7" in refusal(replay, forged("part", F.lit(7)))
+
+
+@pytest.mark.parametrize(("column", "value"), [("part", None), ("state", b"x")])
 def test_a_row_that_no_replay_writes_is_an_error(
-    forged: Callable[[str, Column], Path], column: str, value: str | None
+    forged: Callable[[str, Column], Path], column: str, value: bytes | None
 ) -> None:
     with pytest.raises(
         ReplayError, match=r"/slice=00000: .* rows are not of this replay; remove .* start again"
     ):
-        forged(column, F.lit(value).cast(CHUNK[column].dataType))
+        forged(column, F.lit(value).cast("int" if column == "part" else "binary"))
 
 
 def test_files_of_a_slice_that_are_damaged_are_named(replay: Replay, checkpoint: Path) -> None:
     (file, *_) = slices(checkpoint)
     whole = file.read_bytes()
     table = pq.read_table(file)
-    other = table.set_column(table.schema.names.index("moved"), "moved", pa.array(["x"] * len(table)))
+    other = table.set_column(table.schema.names.index("part"), "part", pa.array(["x"] * len(table)))
     for damage in (b"some text", whole[: len(whole) // 2], whole[:-8] + b"\xff\xff\xff\x7fPAR1"):
         file.write_bytes(damage)
         assert "cannot be read: " in refusal(replay, checkpoint)

@@ -14,12 +14,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_assignors.wire import ConsumerAssignment, encode_assignment
+from kafka_assignors_spark.engine_choice import ENGINES
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.jobs import history, metrics
-from kafka_assignors_spark.jobs.read import catalogue_of, recorded_records
+from kafka_assignors_spark.jobs.read import recorded_records
 from kafka_assignors_spark.options import ReplayError, ReplayOptions
+from kafka_assignors_spark.report import json_report
 from kafka_assignors_spark.result import ReplayResult
 from kafka_assignors_spark.timestamps import LAST_MICROS, from_micros
+from spark_validation.tests.folding import fold
 from spark_validation.tests.groups import RAW_SCHEMA, START, TOPICS_SCHEMA, Log, member, write_history
 
 ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]}
@@ -46,11 +48,15 @@ def retyped(name: str, kind: Any) -> pa.Table:
     return with_column(name, table()[name].cast(kind))
 
 
-def replay(folder: Path, raw: pa.Table) -> ReplayResult:
+def replay(folder: Path, raw: pa.Table, engine: str = "local") -> ReplayResult:
     pq.write_table(raw, folder / "raw.parquet")
-    return run_replay(
-        ReplayOptions(path=str(folder), strategies=("sticky",), sample_groups=1), lambda _: None
-    )
+    options = ReplayOptions(path=str(folder), strategies=("sticky",), sample_groups=1)
+    return run_replay(options, lambda _: None, engine=engine)
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest, spark: SparkSession) -> str:
+    return str(request.param)
 
 
 SAME: dict[str, pa.Table] = {
@@ -103,6 +109,12 @@ REFUSED: dict[str, tuple[pa.Table, str]] = {
 }
 
 
+@pytest.mark.parametrize("name", SAME)
+def test_both_engines_read_them(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    on_spark, here = (replace(replay(tmp_path, SAME[name], engine), seconds=0.0) for engine in ENGINES)
+    assert json_report(on_spark) == json_report(here)
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_columns_of_other_types_are_refused_by_name(spark: SparkSession, tmp_path: Path, name: str) -> None:
     raw, said = REFUSED[name]
@@ -112,6 +124,10 @@ def test_columns_of_other_types_are_refused_by_name(spark: SparkSession, tmp_pat
     assert said in str(error.value)
     assert f"{tmp_path}/raw.parquet: " in str(error.value)
     assert "\n" not in str(error.value)
+    if name != "nanoseconds":  # pyarrow reads them
+        with pytest.raises(ReplayError) as error:
+            replay(tmp_path, raw)
+        assert said in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -125,23 +141,25 @@ def test_columns_of_other_types_are_refused_by_name(spark: SparkSession, tmp_pat
         ("timestamp", [0, None, 2], pa.timestamp("us", "UTC")),
     ],
 )
-def test_a_record_without_a_place_is_refused(tmp_path: Path, column: str, values: Any, kind: Any) -> None:
+def test_a_record_without_a_place_is_refused(
+    engine: str, tmp_path: Path, column: str, values: Any, kind: Any
+) -> None:
     with pytest.raises(
         ReplayError, match=f"column {column} is null, negative or too large in 1 records; give"
     ):
-        replay(tmp_path, with_column(column, values, kind))
+        replay(tmp_path, with_column(column, values, kind), engine)
 
 
-def test_a_time_beyond_the_year_9999_is_the_end_of_that_year(tmp_path: Path) -> None:
+def test_a_time_beyond_the_year_9999_is_the_end_of_that_year(engine: str, tmp_path: Path) -> None:
     forged = pa.array([0, -(2**62), 2**62], pa.int64()).cast(pa.timestamp("us", "UTC"))
-    result = replay(tmp_path, with_column("timestamp", forged))
+    result = replay(tmp_path, with_column("timestamp", forged), engine)
     (group,) = result.groups
     assert (group.rebalances, group.replayed_rebalances, group.clock_jumps) == (3, 3, 1)
     assert group.last_timestamp == from_micros(LAST_MICROS)
     assert group.last_timestamp == datetime(9999, 12, 31, 23, 59, 59, 999_000, timezone.utc)
 
 
-def test_values_of_many_mebibytes_are_read_or_named(spark: SparkSession, tmp_path: Path) -> None:
+def test_values_of_many_mebibytes_are_read_or_named() -> None:
     many, log = 4 << 20, Log()
     assignment = encode_assignment(ConsumerAssignment(0, ALL, bytes(many)))
     log.generation("g", 4, replace(member("a"), assignment=assignment))
@@ -153,17 +171,17 @@ def test_values_of_many_mebibytes_are_read_or_named(spark: SparkSession, tmp_pat
         rows.append({**rows[0], "offset": 5, "key": b"\0\2" + bytes(many)})
         rows.append({**rows[0], "offset": 6, "key": b"\xff" * many})
 
-    pq.write_table(table(grow), tmp_path / "raw.parquet")
-    events = history.decode(history.unique(recorded_records(spark, str(tmp_path)))).cache()
-    counts = metrics.record_counts(events).collect()[0]
-    assert (counts["records"], counts["generations"]) == (7, 3)
-    assert (counts["undecodable"], counts["other_records"]) == (3, 1)
-    reasons = [row["reason"] for row in history.undecodable(events).collect()]
-    assert all(len(reason) < 1_000 for reason in reasons), reasons
+    found = fold(table(grow).to_pylist()).all_sums
+    assert sum(sums.records.records for sums in found) == 7
+    assert sum(sums.records.generations for sums in found) == 3
+    assert sum(sums.records.other_records for sums in found) == 1
+    listed = [reason for sums in found for *_, reason in sums.undecodable]
+    assert len(listed) == 3
+    assert all(len(reason) < 1_000 for reason in listed), listed
 
 
 @pytest.mark.parametrize("damage", ["text", "cut", "text beside", "another type beside", "a flipped byte"])
-def test_a_file_that_does_not_read_is_named(tmp_path: Path, damage: str) -> None:
+def test_a_file_that_does_not_read_is_named(engine: str, tmp_path: Path, damage: str) -> None:
     raw = tmp_path / "raw"
     raw.mkdir()
     pq.write_table(table(), raw / "a.parquet")
@@ -178,24 +196,25 @@ def test_a_file_that_does_not_read_is_named(tmp_path: Path, damage: str) -> None
     )
     if damage == "another type beside":
         pq.write_table(retyped("partition", pa.string()), raw / name)
+    options = ReplayOptions(path=str(tmp_path), strategies=("sticky",))
     with pytest.raises(ReplayError, match=f"{raw}/{name}"):
-        run_replay(ReplayOptions(path=str(tmp_path), strategies=("sticky",)), lambda _: None)
+        run_replay(options, lambda _: None, engine=engine)
 
 
-def test_a_folder_without_parquet_says_what_to_give(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_folder_without_parquet_says_what_to_give(engine: str, tmp_path: Path) -> None:
     (tmp_path / "topics.parquet").mkdir()
     for path in (tmp_path, tmp_path / "topics.parquet"):
         with pytest.raises(ReplayError, match="there is no Parquet here; give a history directory"):
-            recorded_records(spark, str(path))
+            run_replay(ReplayOptions(path=str(path)), lambda _: None, engine=engine)
 
 
-def test_an_empty_file_is_named(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_empty_file_is_named(engine: str, tmp_path: Path) -> None:
     (tmp_path / "raw.parquet").touch()
     # Spark 4.0 reads an empty file, later releases pass it over.
     refusal = r"there is no Parquet here|raw\.parquet: cannot be read as Parquet"
     for path in (tmp_path, tmp_path / "raw.parquet"):
         with pytest.raises(ReplayError, match=refusal):
-            recorded_records(spark, str(path))
+            run_replay(ReplayOptions(path=str(path)), lambda _: None, engine=engine)
 
 
 TOPIC = {"topic": "orders", "topic_id": None, "from": START, "partitions": 4, "replica_racks": None}
@@ -212,10 +231,10 @@ TOPIC = {"topic": "orders", "topic_id": None, "from": START, "partitions": 4, "r
     ],
 )
 def test_a_topic_that_no_cluster_has_is_refused(
-    spark: SparkSession, tmp_path: Path, change: dict[str, Any], said: str
+    engine: str, tmp_path: Path, change: dict[str, Any], said: str
 ) -> None:
     path = write_history(tmp_path, Log())
     pq.write_table(pa.Table.from_pylist([{**TOPIC, **change}], TOPICS_SCHEMA), tmp_path / "topics.parquet")
     with pytest.raises(ReplayError) as error:
-        catalogue_of(spark, ReplayOptions(path=path), ())
+        run_replay(ReplayOptions(path=path), lambda _: None, engine=engine)
     assert f"{path}/topics.parquet: {said}" in str(error.value)

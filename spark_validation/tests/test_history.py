@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
-from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
 
 from kafka_assignors.wire import OffsetCommitKey, encode_key
-from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.folds.rebalances import Generation
-from kafka_assignors_spark.folds.records import RecordKind
-from kafka_assignors_spark.jobs import history, kip848
-from kafka_assignors_spark.jobs.per_group import with_micros
-from kafka_assignors_spark.jobs.read import recorded_records
-from spark_validation.tests.groups import START, Log, member, write_history
+from kafka_assignors_spark.folds.records import RecordKind, decode_record
+from kafka_assignors_spark.source_keys import group_of
+from kafka_assignors_spark.timestamps import to_micros
+from spark_validation.tests.folding import Folded, fold
+from spark_validation.tests.groups import Log, member
 
 ALL = {"orders": [0, 1, 2, 3]}
 
@@ -38,39 +34,38 @@ def story() -> Log:
     return log
 
 
-NO_TOPICS = Catalogue(())
-
-
 @pytest.fixture(scope="module")
-def events(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
-    path = write_history(tmp_path_factory.mktemp("history"), story())
-    return decoded(spark, path)
+def folded() -> Folded:
+    return fold(story().records)
 
 
-def decoded(spark: SparkSession, path: str) -> DataFrame:
-    return history.decode(history.unique(history.group_records(recorded_records(spark, path)))).cache()
+def generations(log: Log) -> list[dict[str, Any]]:
+    return fold(log.records).rows("generations")
 
 
-def generations_of(events: DataFrame, catalogue: Catalogue = NO_TOPICS) -> DataFrame:
-    return history.generations(kip848.fold(events, catalogue))
-
-
-def test_each_record_is_of_one_kind(events: DataFrame) -> None:
-    kinds = [row["kind"] for row in events.orderBy("offset").collect()]
-    generation, tombstone = RecordKind.GENERATION.value, RecordKind.TOMBSTONE.value
+def test_each_record_is_of_one_kind() -> None:
+    kinds = [decode_record(row["key"], row["value"]).kind for row in story().records]  # type: ignore[arg-type]
     assert kinds == [
-        RecordKind.EMPTY.value,
-        *[generation] * 4,
-        RecordKind.EMPTY.value,
-        *[tombstone] * 2,
-        generation,
-        RecordKind.KIP848.value,
-        RecordKind.OTHER.value,
+        RecordKind.EMPTY,
+        RecordKind.OFFSET_COMMIT,
+        *[RecordKind.GENERATION] * 4,
+        RecordKind.EMPTY,
+        *[RecordKind.TOMBSTONE] * 2,
+        RecordKind.GENERATION,
+        RecordKind.KIP848,
+        RecordKind.OTHER,
     ]
 
 
-def test_generations_know_their_place_in_the_life_of_the_group(events: DataFrame) -> None:
-    rows = generations_of(events).where("group = 'g'").orderBy("offset").collect()
+def test_records_are_counted_by_kind_and_offset_commits_are_left_out(folded: Folded) -> None:
+    counts = folded.sums["g"].records
+    assert (counts.records, counts.generations, counts.empty_generations, counts.tombstones) == (8, 4, 2, 2)
+    assert folded.sums["g-kip848-static"].records.kip848_records == 1
+    assert folded.sums[None].records.other_records == 1
+
+
+def test_generations_know_their_place_in_the_life_of_the_group(folded: Folded) -> None:
+    rows = folded.rows("generations", group="g")
     facts = [
         (
             row["incarnation"],
@@ -93,49 +88,29 @@ def test_generations_know_their_place_in_the_life_of_the_group(events: DataFrame
     assert not any(row["starts_late"] for row in rows)
 
 
-def test_a_first_generation_that_cannot_be_the_first_starts_late(events: DataFrame) -> None:
-    (row,) = generations_of(events).where("group = 'late'").collect()
+def test_a_first_generation_that_cannot_be_the_first_starts_late(folded: Folded) -> None:
+    (row,) = folded.rows("generations", group="late")
     assert row["starts_late"]
     assert row["skipped"] == 0
 
 
-def test_a_group_that_starts_over_without_a_tombstone_is_another_incarnation(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_group_that_starts_over_without_a_tombstone_is_another_incarnation() -> None:
     log = Log()
     for number in (1, 2, 1, 2):
         log.generation("g", number, member("a", gets=ALL))
-    rows = generations_of(decoded(spark, write_history(tmp_path, log))).orderBy("offset").collect()
-    assert [row["incarnation"] for row in rows] == [1, 1, 2, 2]
+    assert [row["incarnation"] for row in generations(log)] == [1, 1, 2, 2]
 
 
-def test_members_have_what_they_asked_for_and_what_they_got(events: DataFrame) -> None:
-    folded = kip848.fold(events, NO_TOPICS)
-    rows = history.members(folded).where("generation = 4").orderBy("member_id").collect()
+def test_members_have_what_they_asked_for_and_what_they_got(folded: Folded) -> None:
+    rows = folded.rows("members", generation=4)
     assert [(row["member_id"], row["topics"], row["assigned"], row["client"]) for row in rows] == [
         ("a2", ["orders"], {"orders": [0, 1]}, "java"),
         ("b", ["orders"], {"orders": [2, 3]}, "java"),
     ]
 
 
-def test_steps_carry_the_members_of_each_generation(events: DataFrame) -> None:
-    folded = kip848.fold(events, NO_TOPICS)
-    steps = history.steps(history.generations(folded), folded)
-    records = [Generation.from_row(row) for row in with_micros(steps).collect()]
-    assert {record.offset: sorted(record.members) for record in records} == {
-        0: [],
-        2: ["a"],
-        3: ["a2"],
-        4: ["x"],
-        5: ["a2", "b"],
-        6: [],
-        9: ["c"],
-        10: [],
-    }
-
-
-def test_generations_are_summed_up(events: DataFrame) -> None:
-    rows = generations_of(events).where("group = 'g'").orderBy("offset").collect()
+def test_generations_are_summed_up(folded: Folded) -> None:
+    rows = folded.rows("generations", group="g")
     assert [(row["member_count"], row["clients"], row["topics"], row["holds"]) for row in rows] == [
         (0, [], [], False),
         (1, ["java"], ["orders"], False),
@@ -146,16 +121,12 @@ def test_generations_are_summed_up(events: DataFrame) -> None:
     ]
 
 
-def test_timestamps_stay_the_instants_they_were(events: DataFrame) -> None:
-    rows = with_micros(events).select("offset", "timestamp").collect()
-    epoch = datetime(1970, 1, 1, tzinfo=timezone.utc)
-    seen = {row["offset"]: epoch + timedelta(microseconds=row["timestamp"]) for row in rows}
-    assert all(instant == START + timedelta(seconds=offset) for offset, instant in seen.items())
+def test_timestamps_stay_the_instants_they_were(folded: Folded) -> None:
+    times = {row["offset"]: to_micros(row["timestamp"]) for row in story().records}  # type: ignore[arg-type]
+    assert all(row["timestamp"] == times[row["offset"]] for row in folded.rows("generations"))
 
 
-def test_records_that_do_not_decode_are_listed_with_place_and_reason(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_records_that_do_not_decode_are_listed_with_place_and_reason() -> None:
     log = Log()
     log.generation("g", 1, member("a", gets=ALL))
     whole = log.records[0]["value"]
@@ -166,39 +137,54 @@ def test_records_that_do_not_decode_are_listed_with_place_and_reason(
     log.append(key[:-1], whole)
     log.append(None, whole)
     log.append(key, whole.replace(b"orders", b"\xff\xfe\xfd\xfc\xfb\xfa"))
-    events = decoded(spark, write_history(tmp_path, log))
-    listed = history.undecodable(events).orderBy("offset").collect()
-    assert [(row["partition"], row["offset"], row["group"]) for row in listed] == [
-        (0, 1, "g"),
-        (0, 2, None),
-        (0, 3, None),
-        (0, 4, "g"),
-    ]
-    assert "assignment" in listed[0]["reason"]
-    assert listed[2]["reason"] == "key: is null"
-    assert "member 'a'" in listed[3]["reason"]
-    assert events.where("kind = 'undecodable'").count() == 3
+    sums = fold(log.records).sums
+    of_group = sums["g"].undecodable
+    assert [(partition, offset) for partition, offset, *_ in of_group] == [(0, 1), (0, 4)]
+    assert "assignment" in of_group[0][3]
+    assert "member 'a'" in of_group[1][3]
+    assert sums["g"].records.generations == 2
 
 
-def test_copies_are_counted_and_conflicting_records_are_not_chosen_between(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_record_whose_key_names_no_group_is_listed() -> None:
+    log = Log()
+    for key in (None, b"", b"\0\2\0\2\xff\xfe"):
+        log.append(key, b"")
+    outputs = [sums.undecodable for sums in (fold([row]).sums[None] for row in log.records)]
+    assert [listed[0][2] for listed in outputs] == [None] * 3
+    assert outputs[0][0][3] == "key: is null"
+
+
+def test_copies_are_counted_and_conflicting_records_are_not_chosen_between() -> None:
     log = Log()
     for number in (1, 2):
         log.generation("g", number, member("a", gets=ALL))
     log.records += [dict(log.records[0]), {**log.records[1], "value": b"\0\3"}]
-    events = decoded(spark, write_history(tmp_path, log)).orderBy("offset").collect()
-    assert [(row["offset"], row["copies"], row["kind"]) for row in events] == [
-        (0, 2, "generation"),
-        (1, 2, "undecodable"),
-    ]
-    assert "different records" in events[1]["reason"]
+    found = fold(log.records)
+    counts = found.sums["g"].records
+    assert (counts.records, counts.duplicates, counts.generations, counts.undecodable) == (4, 2, 1, 1)
+    assert [row["offset"] for row in found.rows("generations")] == [0]
+    ((partition, offset, group, reason),) = found.sums["g"].undecodable
+    assert (partition, offset, group) == (0, 1, "g")
+    assert "different records" in reason
 
 
-def test_groups_are_picked_by_their_whole_name(spark: SparkSession, tmp_path: Path) -> None:
+def test_every_group_at_a_place_of_conflict_lacks_its_record() -> None:
     log = Log()
-    for group in ("g", "gg", "ü", "g-1"):
-        log.generation(group, 1, member("a", gets=ALL))
-    raw = recorded_records(spark, write_history(tmp_path, log))
-    events = history.decode(history.unique(history.only_groups(raw, ["g", "ü"])))
-    assert sorted(row["group"] for row in events.collect()) == ["g", "ü"]
+    for group in ("a", "b", "c"):
+        log.generation(group, 1, member("m", gets=ALL))
+    for record in log.records:
+        record["offset"] = 0
+    assert {name: sums.records.undecodable for name, sums in fold(log.records).sums.items()} == {
+        "a": 1,
+        "b": 1,
+        "c": 1,
+    }
+
+
+@pytest.mark.parametrize("group", ["g", "gg", "ü", "g-1", ""])
+def test_the_group_is_cut_from_the_key_without_decoding_it(group: str) -> None:
+    log = Log()
+    log.generation(group, 1, member("a", gets=ALL))
+    log.epoch(group, 2)
+    for record in log.records:
+        assert group_of(record["key"]) == group.encode()  # type: ignore[arg-type]

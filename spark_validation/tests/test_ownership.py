@@ -14,11 +14,12 @@ from spark_validation.tests.test_rebalances import generation, had
 def spans(*records: Generation) -> set[tuple[int, str, int, int]]:
     """Partition, member, and the seconds since `START` at which its time began and ended."""
     folder = OwnershipFold()
-    found = [span for record in records for span in folder.feed(record)]
+    for record in records:
+        folder.feed(record)
     second = timedelta(seconds=1)
     return {
         (span.partition, span.member, (span.begin - START) // second, (span.end - START) // second)
-        for span in (*found, *folder.finish())
+        for span in folder.finish()
     }
 
 
@@ -70,3 +71,20 @@ def test_a_group_made_anew_shares_nothing_with_the_old_one() -> None:
     anew = replace(generation(1, a, incarnation=2), timestamp=START + timedelta(seconds=9))
     later = replace(generation(2, a, incarnation=2), timestamp=START + timedelta(seconds=12))
     assert spans(generation(1, a), generation(4, a), anew, later) == {(0, "a", 1, 4), (0, "a", 9, 12)}
+
+
+def test_only_the_last_records_are_drawn_and_a_span_begins_no_earlier() -> None:
+    a = had("a", {"orders": [0]})
+    records = [generation(number, a, had("b", {"orders": [number]})) for number in range(1, 301)]
+    found = spans(*records)
+    assert (0, "a", 101, 300) in found
+    assert min(begin for _, _, begin, _ in found) == 101
+    assert len(found) == 201
+
+
+def test_what_is_too_much_to_draw_has_no_owners() -> None:
+    a, b = had("a", {"orders": [0]}), had("b", {"orders": range(1, 121)})
+    assert spans(generation(1, a), generation(2, a, b), generation(3, a), generation(4, a)) == {
+        (0, "a", 1, 2),
+        (0, "a", 3, 4),
+    }

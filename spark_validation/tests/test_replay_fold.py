@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import pytest
+
 from kafka_assignors import Assignment, Group
 from kafka_assignors.group import Topic
 from kafka_assignors.pause_model import Consumption, PauseModel
@@ -197,17 +199,37 @@ class Failing(Strategy):
     name: str = "failing"
     version: int = 0
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
+    error: type[BaseException] = RuntimeError
 
     def assign(self, group: Group) -> Assignment:
         if len(group.members) == 2:
-            raise RuntimeError("two is too much")
+            raise self.error("two is too much")
         return Assignment({member: {"orders": range(4)} for member in group.members})
 
 
-def test_a_strategy_that_raises_fails_in_that_rebalance_alone() -> None:
-    rows = list(replay_group(JOIN_AND_LEAVE, FOUR, {"failing": Failing()}, [Mode.STEADY_STATE]))
+@pytest.mark.parametrize("error", [RuntimeError, SystemExit])
+def test_a_strategy_that_raises_fails_in_that_rebalance_alone(error: type[BaseException]) -> None:
+    failing = {"failing": Failing(error=error)}
+    rows = list(replay_group(JOIN_AND_LEAVE, FOUR, failing, [Mode.STEADY_STATE]))
     problems = [row.problem for row in rows if row.strategy == "failing"]
-    assert problems == [None, "RuntimeError: two is too much", None]
+    assert problems == [None, f"{error.__name__}: two is too much", None]
+
+
+def test_a_strategy_is_asked_once_where_both_modes_begin_with_the_same_owners() -> None:
+    asked: list[Group] = []
+
+    class Asked(type(load_strategy("range"))):  # type: ignore[misc]
+        def assign(self, group: Group) -> Assignment:
+            asked.append(group)
+            return super().assign(group)  # type: ignore[no-any-return]
+
+    rows = list(replay_group(JOIN_AND_LEAVE, FOUR, {"asked": Asked()}))
+    by_mode = {mode: [row for row in rows if (row.strategy, row.mode) == ("asked", mode)] for mode in Mode}
+    # Production ran range, too, so that its owners are those of range's own last assignment.
+    assert [row._replace(mode="") for row in by_mode[Mode.ONE_STEP]] == [
+        row._replace(mode="") for row in by_mode[Mode.STEADY_STATE]
+    ]
+    assert len(asked) == len(by_mode[Mode.ONE_STEP]) == 3
 
 
 @dataclass(frozen=True)

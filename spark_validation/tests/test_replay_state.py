@@ -15,8 +15,8 @@ from kafka_assignors.group import Topic
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
 from kafka_assignors_spark.folds.rebalances import Generation
-from kafka_assignors_spark.folds.replay import GroupReplay, Replayed
-from kafka_assignors_spark.folds.replay_state import StateError
+from kafka_assignors_spark.folds.replay import GroupReplay, Replayed, ReplayState
+from kafka_assignors_spark.folds.replay_state import StateError, read_state, write_state
 from kafka_assignors_spark.options import Mode
 from spark_validation.tests.test_rebalances import generation, had
 
@@ -38,8 +38,10 @@ HISTORY = (
 )
 
 
-def new() -> GroupReplay:
-    return GroupReplay(FOUR, STRATEGIES, tuple(Mode))
+def new(state: bytes | None = None) -> GroupReplay:
+    """A replay that begins, or goes on from a state."""
+    known = None if state is None else read_state(ReplayState, state)
+    return GroupReplay(FOUR, STRATEGIES, tuple(Mode), state=known)
 
 
 def rows(replay: GroupReplay, *records: Generation) -> list[Replayed]:
@@ -49,16 +51,16 @@ def rows(replay: GroupReplay, *records: Generation) -> list[Replayed]:
 def state_after(records: int) -> bytes:
     replay = new()
     rows(replay, *HISTORY[:records])
-    return replay.state()
+    return write_state(replay.state)
 
 
 @pytest.mark.parametrize("cut", range(len(HISTORY) + 1))
 def test_a_replay_that_goes_on_from_a_state_is_the_replay_in_one(cut: int) -> None:
-    whole, before, after = new(), new(), new()
+    whole, before = new(), new()
     expected = [*rows(whole, *HISTORY), *whole.finish()]
     resumed = rows(before, *HISTORY[:cut])
-    after.restore(before.state())
-    assert after.state() == before.state()
+    after = new(write_state(before.state))
+    assert write_state(after.state) == write_state(before.state)
     resumed += [*rows(after, *HISTORY[cut:]), *after.finish()]
     assert resumed == expected
 
@@ -72,10 +74,9 @@ def test_the_text_is_json_that_names_its_fields_and_has_equal_partitions_once() 
 
 def takes(text: bytes) -> bool:
     """Whether a replay takes a text for a state, and can go on from it without an error then."""
-    replay = new()
     said = ""
     try:
-        replay.restore(text)
+        replay = new(text)
     except StateError as error:
         said = str(error)
     if said:
@@ -116,7 +117,7 @@ def changed(change: Callable[[dict[str, Any]], object]) -> bytes:
 )
 def test_a_text_that_is_no_state_is_refused(text: bytes, said: str) -> None:
     with pytest.raises(StateError) as error:
-        new().restore(text)
+        new(text)
     assert said in str(error.value)
 
 
@@ -163,7 +164,7 @@ def test_no_text_makes_the_reader_allocate_far_beyond_its_size(piece: bytes) -> 
     tracemalloc.start()
     try:
         with pytest.raises(StateError):
-            new().restore(text)
+            new(text)
     finally:
         _, peak_bytes = tracemalloc.get_traced_memory()
         tracemalloc.stop()

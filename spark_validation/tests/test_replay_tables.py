@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from rich.console import RenderableType
 
-from kafka_assignors_cli.replay_tables import replay_renderables
+from kafka_assignors_cli.replay_tables import failure_lines, replay_renderables
 from spark_validation.tests.report_sample import BREAKING_OUT, HOSTILE, LINKING, sample
 from tests.golden_tables.check import WIDTHS, assert_as_before, assert_legible, rendered
 
@@ -45,3 +45,15 @@ def test_a_replay_is_printed_as_before(width: int) -> None:
 def test_groups_and_numbers_are_whole_at_every_width(width: int) -> None:
     numbers = ["1,273,880", "382,164", "1.60 (2.40)", "1.10 (1.65)"]
     assert_legible(rendered(renderables(), width), width, NAMES.values(), numbers)
+
+
+def test_a_strategy_that_fails_in_many_groups_takes_two_lines() -> None:
+    failed = next(each for each in sample().verdicts if each.failed)
+    many = [replace(failed, group=f"group-{number}", failed=2) for number in range(919)]
+    first, second = failure_lines(many)
+    assert (
+        first
+        == f"{failed.strategy} failed in 1,838 rebalances of 919 groups ({failed.mode.value}); the first:"
+    )
+    assert second.startswith(f"{failed.strategy} failed in 2 rebalances of group-0 ({failed.mode.value}): ")
+    assert len(list(failure_lines(many[:5]))) == 5

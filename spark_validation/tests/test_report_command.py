@@ -124,7 +124,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert main(["replay", *arguments]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    [line] = [line for line in err.splitlines() if not line.endswith(" …")]
+    [line] = [line for line in err.splitlines() if not line.endswith(" …") and ": engine: " not in line]
     assert line.startswith("kafka-assignors: error: ")
     return line.removeprefix("kafka-assignors: error: ")
 
@@ -223,7 +223,7 @@ def test_a_missing_java_is_named(history: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "PATH": str(tmp_path)}
     environment.pop("JAVA_HOME", None)
     done = subprocess.run(
-        [sys.executable, "-m", "kafka_assignors_cli", "replay", str(history)],
+        [sys.executable, "-m", "kafka_assignors_cli", "replay", str(history), "--engine", "spark"],
         capture_output=True,
         text=True,
         timeout=HANG_S,
@@ -231,6 +231,7 @@ def test_a_missing_java_is_named(history: Path, tmp_path: Path) -> None:
         env=environment,
     )
     assert (done.returncode, done.stdout) == (2, "")
-    [line] = [line for line in done.stderr.splitlines() if not line.endswith(" …")]
+    engine, *_, line = [line for line in done.stderr.splitlines() if not line.endswith(" …")]
+    assert engine == "kafka-assignors: engine: spark (as asked for)"
     assert line.startswith("kafka-assignors: error: ")
     assert "Java" in line

@@ -168,6 +168,21 @@ class Group(_JudgedClaims):
             object.__setattr__(self, "_claims", claims)  # The value that any other thread would set.
             return claims
 
+    def all_revoked(self) -> Group:
+        """The group as its members join under the eager protocol: each has revoked what it claims.
+
+        Claims count for stickiness all the same, so they are not judged again.
+        """
+        members = {
+            name: Member(m.id, m.topics, m.instance_id, m.rack, m.owned, m.generation, True, m.data)
+            if m.owned
+            else m
+            for name, m in self.members.items()
+        }
+        revoked = Group(self.topics, members, self.generation)
+        object.__setattr__(revoked, "_claims", self.claims)
+        return revoked
+
     @classmethod
     def of(cls, topics: Iterable[Topic], members: Iterable[Member], generation: int | None = None) -> Group:
         """A group of these topics and members; `InvalidGroupError` if a name or an id appears twice."""

@@ -30,12 +30,14 @@ __all__ = [
     "ClusterAddress",
     "ClusterOptions",
     "CommandConfig",
+    "EngineName",
     "GroupIds",
     "JsonFile",
     "JsonOutput",
     "Master",
     "PauseParameters",
     "SparkConfig",
+    "StrategyTimeout",
     "StrictDecoding",
     "Timeout",
     "add_current_directory",
@@ -230,6 +232,17 @@ def require_admin_extra() -> Iterator[None]:
 
 _SPARK_EXTRA = {"pyspark", "pyarrow", "confluent_kafka", "plotly", "jinja2"}
 
+EngineName = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="spark|local",
+        help="What runs the replay. local needs neither Spark nor Java: this process and a few workers read "
+        "a history from a disk. Both give the same figures.",
+        show_default="local where PySpark is not installed or the history is small, otherwise spark",
+    ),
+]
+
 Master = Annotated[
     str | None,
     typer.Option(metavar="URL", help="Spark's master.", show_default="local[*]", rich_help_panel=_SPARK),
@@ -240,6 +253,16 @@ SparkConfig = Annotated[
         metavar="FILE",
         help="Properties of Spark, as for spark-submit --properties-file: jars, credentials and so on.",
         rich_help_panel=_SPARK,
+    ),
+]
+StrategyTimeout = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS",
+        min=0.001,
+        help="The longest time that a strategy may take for one rebalance; after it, the strategy has failed "
+        "there.",
+        rich_help_panel=MODELS,
     ),
 ]
 StrictDecoding = Annotated[bool, typer.Option("--strict", help="Fail if a record does not decode.")]
@@ -264,13 +287,16 @@ def spark_properties(file: Path | None) -> str | None:
 
 @contextlib.contextmanager
 def require_spark_extra(command: str) -> Iterator[None]:
-    """Turn a failed import of a package of the extra `spark` into `CannotRun`, which tells the remedy."""
+    """Turn a failed import of a package of the extra `spark` (or of `replay`, which is a part of it) into
+    `CannotRun`, which tells the remedy."""
     try:
         yield
     except ModuleNotFoundError as error:
         if _package(error) not in _SPARK_EXTRA:
             raise
-        raise CannotRun(f'{command} needs {error.name}: pip install "kafka-assignors[spark]"') from None
+        package = _package(error)
+        extra = "spark" if package in ("pyspark", "confluent_kafka") else "replay"
+        raise CannotRun(f'{command} needs {package}: pip install "kafka-assignors[cli,{extra}]"') from None
 
 
 def _package(error: ModuleNotFoundError) -> str:

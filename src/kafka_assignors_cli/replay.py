@@ -15,11 +15,13 @@ from kafka_assignors_cli.options import (
     BootstrapServer,
     ClusterOptions,
     CommandConfig,
+    EngineName,
     GroupIds,
     JsonFile,
     Master,
     PauseParameters,
     SparkConfig,
+    StrategyTimeout,
     StrictDecoding,
     Timeout,
     load_named_strategy,
@@ -31,6 +33,7 @@ from kafka_assignors_cli.options import (
 )
 
 if TYPE_CHECKING:
+    from kafka_assignors_spark.engine_choice import Choice
     from kafka_assignors_spark.options import Mode, Progress, ReplayOptions
     from kafka_assignors_spark.result import ReplayResult
 
@@ -58,7 +61,7 @@ History = Annotated[
     str | None,
     typer.Argument(
         metavar="HISTORY",
-        help="A directory, file or URL of Parquet that Spark can read; without it, give --bootstrap-server.",
+        help="A directory, file or URL of Parquet; without it, give --bootstrap-server.",
     ),
 ]
 Modes = Annotated[
@@ -120,8 +123,10 @@ def replay(
     master: Master = None,
     spark_config: SparkConfig = None,
     checkpoint: Checkpoint = None,
+    engine: EngineName = None,
+    strategy_timeout: StrategyTimeout = 60.0,
 ) -> None:
-    """Replay the recorded rebalances of consumer groups under other strategies, on Spark."""
+    """Replay the recorded rebalances of consumer groups under other strategies."""
     if (history is None) == (bootstrap_server is None):
         raise CannotRun("give either a history or --bootstrap-server")
     names = split_names(strategy or [_DEFAULT_STRATEGIES])
@@ -152,8 +157,9 @@ def replay(
         pauses=parse_parameters("--pause", pause, default.pauses),
         fault_rules=parse_parameters("--fault", fault, default.fault_rules),
         tables=tables,
+        strategy_timeout_s=strategy_timeout,
     )
-    _show(run_replay_with_progress(options, "replay"), html, json_file)
+    _show(run_replay_with_progress(options, "replay", engine), html, json_file)
 
 
 def _modes(given: list[str] | None) -> tuple[Mode, ...]:
@@ -167,19 +173,26 @@ def _modes(given: list[str] | None) -> tuple[Mode, ...]:
     return tuple(map(Mode, modes))
 
 
-def run_replay_with_progress(options: ReplayOptions, command: str) -> ReplayResult:
+def run_replay_with_progress(options: ReplayOptions, command: str, engine: str | None = None) -> ReplayResult:
     """Run a replay with progress on stderr. `command` is the command that the user ran, for errors."""
     with require_spark_extra(command):
+        from kafka_assignors_spark.engine_choice import ENGINES
         from kafka_assignors_spark.job import run_replay
         from kafka_assignors_spark.options import ReplayError
 
-    with ProgressReport("starting Spark", delay_s=0.5) as progress:
+    if engine is not None and engine not in ENGINES:
+        raise CannotRun(f"there is no engine {engine!r}: known are {', '.join(ENGINES)}")
+
+    def on_choice(choice: Choice) -> None:
+        note(f"engine: {choice.name} ({choice.why})")
+
+    with require_spark_extra(command), ProgressReport("starting", delay_s=0.5) as progress:
 
         def on_progress(step: Progress) -> None:
             progress.update(f"[{step.number}/{step.phases}] {step.phase}", step.done, step.total)
 
         try:
-            return run_replay(options, on_progress)
+            return run_replay(options, on_progress, engine=engine, on_choice=on_choice)
         except ReplayError as error:
             raise CannotRun(str(error)) from error
 

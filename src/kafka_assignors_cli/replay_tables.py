@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.console import RenderableType
 from rich.padding import Padding
@@ -31,10 +31,11 @@ from kafka_assignors_spark.report.findings import (
 )
 from kafka_assignors_spark.result import ReplayResult, SampleCheck, TruthCheck, Verdict
 
-__all__ = ["print_replay", "replay_renderables"]
+__all__ = ["failure_lines", "print_replay", "replay_renderables"]
 
 _SHOWN_FINDINGS = 5
 _SHOWN_GROUPS = 50
+_SHOWN_GROUPS_OF_FAILURES = 5
 _SHOWN_RECORDS = 5
 
 _TRUTH_COLUMNS = (
@@ -206,20 +207,34 @@ def _sample(sample: SampleCheck) -> list[RenderableType]:
         return []
     groups = counted(len(sample.groups), "group")
     rows = counted(sample.rows, "row")
-    return [Text(f"{rows} of {groups} computed without Spark as well, with the same result.")]
+    return [Text(f"{rows} of {groups} computed a second time, with the same result.")]
 
 
 def _left_out(result: ReplayResult) -> list[RenderableType]:
     """Lines about the data that the figures above do not cover, if there is any."""
-    lines = [*result.warnings, *_failures(result), *_not_replayed(result), *_history_gaps(result)]
+    lines = [
+        *result.warnings,
+        *failure_lines(result.verdicts),
+        *_not_replayed(result),
+        *_history_gaps(result),
+    ]
     return [Text("Excluded data"), *indented(lines), Text()] if lines else []
 
 
-def _failures(result: ReplayResult) -> Iterator[str]:
-    for verdict in result.verdicts:
+def failure_lines(verdicts: Iterable[Verdict]) -> Iterator[str]:
+    """A line for each group in which a strategy failed; where there are many, one for all of them."""
+    failed: dict[tuple[str, str], list[Verdict]] = defaultdict(list)
+    for verdict in verdicts:
         if verdict.failed:
-            where = f"{counted(verdict.failed, 'rebalance')} of {verdict.group} ({verdict.mode.value})"
-            yield f"{verdict.strategy} failed in {where}: {'; '.join(verdict.failures)}"
+            failed[verdict.strategy, verdict.mode.value].append(verdict)
+    for (strategy, mode), of_one in failed.items():
+        shown = of_one if len(of_one) <= _SHOWN_GROUPS_OF_FAILURES else of_one[:1]
+        if len(shown) < len(of_one):
+            rebalances = counted(sum(verdict.failed for verdict in of_one), "rebalance")
+            yield f"{strategy} failed in {rebalances} of {len(of_one):,} groups ({mode}); the first:"
+        for verdict in shown:
+            where = f"{counted(verdict.failed, 'rebalance')} of {verdict.group} ({mode})"
+            yield f"{strategy} failed in {where}: {'; '.join(verdict.failures)}"
 
 
 def _not_replayed(result: ReplayResult) -> Iterator[str]:

@@ -11,10 +11,12 @@ import typer
 from kafka_assignors_cli.console import CannotRun, ExitCode, note
 from kafka_assignors_cli.files import parse_toml, read_document, read_file, require_writable, write_file
 from kafka_assignors_cli.options import (
+    EngineName,
     GroupIds,
     JsonFile,
     Master,
     PauseParameters,
+    StrategyTimeout,
     StrictDecoding,
     add_current_directory,
     parse_parameters,
@@ -71,6 +73,8 @@ def validate(
     pause: PauseParameters = None,
     json_file: JsonFile = None,
     master: Master = None,
+    engine: EngineName = None,
+    strategy_timeout: StrategyTimeout = 60.0,
 ) -> int:
     """Check the replay of a history against a policy: may this strategy go to production?"""
     # The modules of the replay are imported on demand: other commands start faster without them.
@@ -100,8 +104,9 @@ def validate(
             strict=strict,
             master=master,
             pauses=parse_parameters("--pause", pause, ReplayOptions().pauses),
+            strategy_timeout_s=strategy_timeout,
         )
-        report = read_report(to_json(run_replay_with_progress(options, "validate")))
+        report = read_report(to_json(run_replay_with_progress(options, "validate", engine)))
     judgement = judge(rules, report)
     print_judgement(judgement, report)
     if json_file is not None:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from kafka_assignors_spark.archive.directory import STAGING, Directory
 from kafka_assignors_spark.catalogue import CatalogueEntry
-from kafka_assignors_spark.jobs.per_group import with_micros
+from kafka_assignors_spark.jobs.arrow_frames import spark_schema, with_micros
 from kafka_assignors_spark.schemas import TOPICS
 from kafka_assignors_spark.source.cluster import LiveTopic
 
@@ -39,7 +39,9 @@ class CatalogueLog:
         self._files = [name for name in folder.names(TOPICS_FOLDER) if name.endswith(".parquet")]
         self._known: dict[str, CatalogueEntry] = {}
         if self._files:
-            rows = with_micros(spark.read.schema(TOPICS).parquet(folder.at(TOPICS_FOLDER))).collect()
+            rows = with_micros(
+                spark.read.schema(spark_schema(TOPICS)).parquet(folder.at(TOPICS_FOLDER))
+            ).collect()
             read = [CatalogueEntry.from_row(row.asDict()) for row in rows]
             for entry in sorted(read, key=lambda entry: (entry.since is not None, entry.since)):
                 self._known[entry.topic.name] = entry
@@ -58,7 +60,7 @@ class CatalogueLog:
 
     def _write(self, entries: Iterable[CatalogueEntry]) -> None:
         number = int(self._files[-1].partition(".")[0]) + 1 if self._files else 0
-        rows = self._spark.createDataFrame([_row(entry) for entry in entries], TOPICS)
+        rows = self._spark.createDataFrame([_row(entry) for entry in entries], spark_schema(TOPICS))
         self._folder.write_parquet(rows.coalesce(1), "topics")
         names = self._folder.names(f"{STAGING}/topics")
         (staged,) = (name for name in names if name[0] not in "._")

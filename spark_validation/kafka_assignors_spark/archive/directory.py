@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["STAGING", "Directory"]
+__all__ = ["STAGING", "Directory", "timestamps_in_microseconds"]
 
 STAGING = "_archive/staging"
 
@@ -70,7 +70,7 @@ class Directory:
         """`rows`, of one partition, into a folder of the staging folder: a file, or one for each value of
         `by`."""
         writer = rows.write.mode("overwrite").option("compression", "zstd").option("maxRecordsPerFile", 0)
-        with _timestamps_in_microseconds(rows.sparkSession):
+        with timestamps_in_microseconds(rows.sparkSession):
             writer.partitionBy(*by).parquet(self.at(f"{STAGING}/{staged}"))
 
     def move(self, source: str, target: str) -> None:
@@ -109,7 +109,7 @@ class Directory:
 
 
 @contextlib.contextmanager
-def _timestamps_in_microseconds(spark: SparkSession) -> Iterator[None]:
+def timestamps_in_microseconds(spark: SparkSession) -> Iterator[None]:
     """Spark's default, 96 bits, is deprecated in Parquet, and has no time zone for other readers."""
     before = str(spark.conf.get(_TIMESTAMP_TYPE))
     spark.conf.set(_TIMESTAMP_TYPE, "TIMESTAMP_MICROS")

@@ -9,10 +9,10 @@ from typing import Any
 
 from kafka_assignors_spark.archive.directory import Directory
 from kafka_assignors_spark.archive.result import ArchiveError
+from kafka_assignors_spark.options import MANIFEST
 
 __all__ = ["MANIFEST", "Manifest", "agree", "require_same", "require_whole"]
 
-MANIFEST = "archive.json"
 FORMAT = 1
 
 

@@ -14,13 +14,12 @@ import hashlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kafka_assignors_spark.archive.directory import STAGING, Directory
 from kafka_assignors_spark.archive.ledger import Ledger, LedgerEntry
 from kafka_assignors_spark.archive.result import ArchiveError
-from kafka_assignors_spark.jobs.metrics import day
 from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, is_late_worker, one_line
 from kafka_assignors_spark.schemas import ARCHIVED
 from kafka_assignors_spark.source import RangeReport
@@ -101,7 +100,7 @@ class BatchWriter:
         return (
             rows.where(F.col("report").isNull())
             .withColumn("cluster_id", F.lit(self._cluster_id))
-            .withColumn("date", day())
+            .withColumn("date", _day())
             .select(*ARCHIVED.names)
             .repartition(1)
             .sortWithinPartitions("date", "partition", "offset")
@@ -153,3 +152,8 @@ def _is_new(entry: LedgerEntry, reports: Iterable[RangeReport]) -> bool:
         "one of them was restored or edited; remove _archive/checkpoint and start again, "
         "which loses and doubles nothing"
     )
+
+
+def _day() -> Column:
+    """The UTC day of `timestamp`, regardless of the session's time zone."""
+    return F.date_from_unix_date(F.floor(F.unix_seconds("timestamp") / 86_400).cast("int"))

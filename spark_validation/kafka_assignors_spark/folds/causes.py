@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, field
 
 from kafka_assignors.group import TopicPartitions
 from kafka_assignors_spark.catalogue import Catalogue
@@ -77,19 +78,22 @@ class Cause(str, enum.Enum):
     """The records do not show it."""
 
 
+@dataclass(slots=True)
 class CauseFinder:
-    """Finds the causes of the generations of one group: `feed` each, in order."""
+    """Finds the causes of the generations of one group: `feed` each, in order.
 
-    def __init__(self, catalogue: Catalogue) -> None:
-        self._catalogue = catalogue
-        self._incarnation: int | None = None
-        self._start()
+    The fields, without the catalogue, are its whole state.
+    """
+
+    _catalogue: Catalogue
+    _incarnation: int | None = None
+    _last: Generation | None = None
+    _given: GivenBefore = field(default_factory=GivenBefore)
+    _partitions: dict[str, int] = field(default_factory=dict)  # by topic, the most that any generation had
+    _converted: bool = False  # the last record is the group right after a change of protocol
 
     def _start(self) -> None:
-        self._last: Generation | None = None
-        self._given = GivenBefore()
-        self._partitions: dict[str, int] = {}  # by topic, the most that any generation had
-        self._converted = False  # the last record is the group right after a change of protocol
+        self._last, self._given, self._partitions, self._converted = None, GivenBefore(), {}, False
 
     def feed(self, record: Generation) -> tuple[Cause, ...]:
         """The causes of this generation, in the order of `Cause`; at least one."""

@@ -87,7 +87,7 @@ class FaultRules:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A row of `schemas.FAULTS`: an episode on one day (UTC), or a deployment.
+    """A row of the table `faults`: an episode on one day (UTC), or a deployment.
 
     `client_id`, `client_host`, `instance_id` and the last `member_id` identify the client, and `members` is
     the greatest number of its members at one time. For a deployment the identity is None, and `members` is
@@ -114,7 +114,7 @@ class Fault:
     last_timestamp: datetime
 
     def row(self) -> tuple[Any, ...]:
-        """The values in the order of `schemas.FAULTS`, timestamps in microseconds."""
+        """The values in the order of the columns, timestamps in microseconds."""
         values = [getattr(self, each.name) for each in fields(self)]
         return tuple(
             to_micros(value)
@@ -157,21 +157,28 @@ class _Change:
     at_once: Mapping[_Who, int]
 
 
+@dataclass(slots=True)
 class FaultFinder:
-    """Finds the episodes of one group: `feed` each record in order, then `finish`."""
+    """Finds the episodes of one group: `feed` each record in order, then `finish`.
 
-    def __init__(self, rules: FaultRules) -> None:
-        self._rules = rules
-        self._group = ""
-        self._members: dict[str, MemberRecord] | None = None  # None: unknown
-        self._incarnation: int | None = None
-        self._born: dict[str, int] = {}  # by member id: the change with which it came
-        self._present: Counter[_Who] = Counter()
-        self._changes = 0
-        self._rebalances = 0
-        self._youngest_gone = 0  # the latest birth of a member that has left
-        self._waiting: deque[_Change] = deque()  # that may yet turn out to be a deployment
-        self._episodes = _Episodes(rules)
+    The fields, without the rules, are its whole state.
+    """
+
+    _rules: FaultRules
+    _group: str = ""
+    _members: dict[str, MemberRecord] | None = None  # None: unknown
+    _incarnation: int | None = None
+    _born: dict[str, int] = field(default_factory=dict)  # by member id: the change with which it came
+    _present: Counter[_Who] = field(default_factory=Counter)
+    _changes: int = 0
+    _rebalances: int = 0
+    _youngest_gone: int = 0  # the latest birth of a member that has left
+    _waiting: deque[_Change] = field(default_factory=deque)  # that may yet turn out to be a deployment
+    _open: OrderedDict[_Who, _Episode] = field(default_factory=OrderedDict)  # see `_Episodes`
+
+    @property
+    def _episodes(self) -> _Episodes:
+        return _Episodes(self._rules, self._open)
 
     def feed(self, record: Generation) -> Iterator[Fault]:
         """The episodes and deployments that this record brings to an end."""
@@ -348,9 +355,9 @@ class _Episode:
 class _Episodes:
     """The open episodes, the longest without a change first."""
 
-    def __init__(self, rules: FaultRules) -> None:
+    def __init__(self, rules: FaultRules, opened: OrderedDict[_Who, _Episode]) -> None:
         self._rules = rules
-        self._open: OrderedDict[_Who, _Episode] = OrderedDict()
+        self._open = opened
 
     def add(self, group: str, change: _Change) -> Iterator[Fault]:
         """Add a change, and yield the episodes that are over by then, or belong to the day before."""

@@ -26,7 +26,7 @@ group's members.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 
 from kafka_assignors.group import NO_GENERATION
@@ -90,41 +90,44 @@ class _Heard:
     since: datetime
 
 
+@dataclass(slots=True)
 class EpochFold:
     """Folds the records of one group in the order of their offsets: `feed` for KIP-848, `classic` for classic
-    ones."""
+    ones. The fields, without the catalogue, are its whole state."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
-        self._catalogue = catalogue
-        self._names: dict[str, str] = {}  # by topic id, from the group's own list of topics
-        self._partitions: dict[str, int] = {}  # by topic, from there, too
-        self._classic: tuple[int, bool] | None = None  # the last classic generation, and if it had members
-        self._ended = False  # the record before was the tombstone of the classic group
-        self._closed: int | None = None  # the epoch of the group whose tombstone came last, if it had members
-        self._forget()
+    _catalogue: Catalogue
+    _names: dict[str, str] = field(default_factory=dict)  # by topic id, from the group's own list of topics
+    _partitions: dict[str, int] = field(default_factory=dict)  # by topic, from there, too
+    _classic: tuple[int, bool] | None = None  # the last classic generation, and if it had members
+    _ended: bool = False  # the record before was the tombstone of the classic group
+    _closed: int | None = None  # the epoch of the group whose tombstone came last, if it had members
+    _epoch: int | None = None
+    _members: dict[str, ConsumerGroupMember] = field(default_factory=dict)
+    _targets: dict[str, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
+    _current: dict[str, _Heard] = field(default_factory=dict)
+    _patterns: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _at: dict[int, _AtEpoch] = field(default_factory=dict)  # epochs without a target yet
+    _last: int | None = None  # the last generation given
+    _last_ids: frozenset[str] = frozenset()
+    _last_topics: frozenset[str] = frozenset()
+    _last_hash: int = 0  # of the generation given last
+    _hash_given: int = 0  # of the generation to give
+    _continues: bool = False
+    _starts_late: bool = False
+    _late: bool = False
+    _lost: int = 0
+    _unproven: set[str] = field(default_factory=set)
+    _unreadable: set[ConsumerGroupKey] = field(default_factory=set)
+    _described: set[str] = field(default_factory=set)  # members right before the epoch that comes next
+    _gone: dict[str, ConsumerGroupMember] = field(default_factory=dict)  # removed since the last epoch
+    _returned: dict[str, str] = field(default_factory=dict)  # the new id of a static member, and its old one
+    _facts: list[tuple[str, str]] = field(default_factory=list)
 
     def _forget(self) -> None:
         """Start with an unknown group."""
-        self._epoch: int | None = None
-        self._members: dict[str, ConsumerGroupMember] = {}
-        self._targets: dict[str, Mapping[str, tuple[int, ...]]] = {}
-        self._current: dict[str, _Heard] = {}
-        self._patterns: dict[str, tuple[str, ...]] = {}
-        self._at: dict[int, _AtEpoch] = {}  # epochs without a target yet
-        self._last: int | None = None  # the last generation given
-        self._last_ids: frozenset[str] = frozenset()
-        self._last_topics: frozenset[str] = frozenset()
-        self._last_hash = self._hash_given = 0  # of the generation given last, and of the one to give
-        self._continues = False
-        self._starts_late = False
-        self._late = False
-        self._lost = 0
-        self._unproven: set[str] = set()
-        self._unreadable: set[ConsumerGroupKey] = set()
-        self._described: set[str] = set()  # members described right before, with the epoch that comes next
-        self._gone: dict[str, ConsumerGroupMember] = {}  # removed since the last epoch
-        self._returned: dict[str, str] = {}  # the new id of a static member, and its old one
-        self._facts: list[tuple[str, str]] = []
+        fresh = EpochFold(self._catalogue)
+        for each in _OF_GROUP:
+            setattr(self, each, getattr(fresh, each))
 
     # Records of the classic protocol.
 
@@ -410,6 +413,14 @@ class EpochFold:
             else:
                 by_name[name] = numbers
         return by_name
+
+
+_OF_GROUP = tuple(
+    each.name
+    for each in fields(EpochFold)
+    if each.name not in ("_catalogue", "_names", "_partitions", "_classic", "_ended", "_closed")
+)
+"""The fields that describe the group since it began."""
 
 
 def _subscribed_topics(

@@ -26,15 +26,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
 
 from kafka_assignors.group import NO_GENERATION, TopicPartitions
 from kafka_assignors_spark.folds.generations import CLASSIC
-from kafka_assignors_spark.folds.records import MemberRecord, decode_members
-from kafka_assignors_spark.timestamps import from_micros
+from kafka_assignors_spark.folds.records import MemberRecord
 
 __all__ = [
-    "COLUMNS",
     "EAGER_STRATEGIES",
     "Generation",
     "GivenBefore",
@@ -42,7 +39,6 @@ __all__ = [
     "RebalanceFold",
     "Replacement",
     "is_cooperative",
-    "members_of",
     "rebalances",
 ]
 
@@ -64,7 +60,7 @@ UNFINISHED = "its cooperative hand-over has no end in the history"
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """A generation of a group with its place in the group's life, as `history.generations` finds it."""
+    """A generation of a group with its place in the group's life, as `folds.lives` finds it."""
 
     group: str
     incarnation: int
@@ -83,81 +79,6 @@ class Generation:
     lost: int = 0
     problem: str | None = None
     facts: tuple[tuple[str, str], ...] = ()
-
-    @classmethod
-    def from_row(cls, row: Any) -> Generation:
-        """A row with `COLUMNS` of `history.steps`, its timestamp in microseconds."""
-        return cls(
-            group=row["group"],
-            incarnation=row["incarnation"],
-            generation=row["generation"],
-            offset=row["offset"],
-            timestamp=from_micros(row["timestamp"]),
-            protocol=row["protocol"] or "",
-            empty=row["empty"],
-            replacement=row["replacement"],
-            skipped=row["skipped"],
-            starts_late=row["starts_late"],
-            decodes=row["reason"] is None,
-            members={member.member_id: member for member in members_of(row)},
-            leader=row["leader"],
-            type=row["type"],
-            lost=row["lost"],
-            problem=row["problem"],
-            facts=tuple((fact["fact"], fact["subject"]) for fact in row["facts"]),
-        )
-
-
-COLUMNS = (
-    "group",
-    "incarnation",
-    "generation",
-    "offset",
-    "timestamp",
-    "protocol",
-    "empty",
-    "replacement",
-    "skipped",
-    "starts_late",
-    "reason",
-    "leader",
-    "type",
-    "lost",
-    "problem",
-    "facts",
-    "value",
-    "members",
-)
-"""The columns that `Generation.from_row` reads."""
-
-
-def members_of(row: Any) -> tuple[MemberRecord, ...]:
-    """The members of a generation in a row with the columns `value` and `members` of `schemas.FOLDED`.
-
-    Members of a classic generation are decoded only here, from the value of its one record.
-    """
-    if row["members"] is None:
-        value = row["value"]
-        return decode_members(None if value is None else bytes(value))
-    return tuple(map(_member_from_row, row["members"]))
-
-
-def _member_from_row(row: Any) -> MemberRecord:
-    return MemberRecord(
-        member_id=row["member_id"],
-        instance_id=row["instance_id"],
-        rack=row["rack"],
-        client_id=row["client_id"],
-        client_host=row["client_host"],
-        version=row["version"],
-        topics=tuple(row["topics"]),
-        owned=row["owned"],
-        owned_generation=row["owned_generation"],
-        revoked=row["revoked"],
-        assigned=row["assigned"],
-        pattern=row["pattern"],
-        assignor=row["assignor"],
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,14 @@ not end a run over a billion.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kafka_assignors.group import TopicPartitions
 from kafka_assignors.wire import (
     ConsumerGroupKey,
     ConsumerGroupMember,
+    ConsumerGroupValue,
     GroupMember,
     GroupMetadata,
     GroupMetadataKey,
@@ -41,8 +43,8 @@ __all__ = [
     "DecodedRecord",
     "MemberRecord",
     "RecordKind",
-    "decode_members",
     "decode_record",
+    "topics_named",
 ]
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
@@ -89,8 +91,8 @@ class DecodedRecord:
     """A decoded record. `reason` is set where it, or a member in it, does not decode.
 
     `version` is that of the GroupMetadata value. Members that do not decode are not among `members`.
-    `part` says what a record of a KIP-848 group is about, also if its value does not decode, and `topics` are
-    those that such a record names.
+    `part` says what a record of a KIP-848 group is about, also if its value does not decode, and `said` is
+    that value.
     """
 
     kind: RecordKind
@@ -103,7 +105,7 @@ class DecodedRecord:
     leader: str | None = None
     members: tuple[MemberRecord, ...] = ()
     part: ConsumerGroupKey | None = None
-    topics: tuple[str, ...] = ()
+    said: ConsumerGroupValue | None = None
 
 
 def decode_record(key: bytes | None, value: bytes | None) -> DecodedRecord:
@@ -126,15 +128,11 @@ def decode_record(key: bytes | None, value: bytes | None) -> DecodedRecord:
 
 
 def _part(key: ConsumerGroupKey, value: bytes | None) -> DecodedRecord:
-    topics: tuple[str, ...] = ()
-    if value is not None:
-        try:
-            said = decode_consumer_group_value(key.type, value)
-        except ProtocolError as error:
-            return DecodedRecord(RecordKind.UNDECODABLE, key.group, str(error), part=key)
-        if isinstance(said, (ConsumerGroupMember, ResolvedRegularExpression)):
-            topics = said.topics
-    return DecodedRecord(RecordKind.KIP848, key.group, part=key, topics=topics)
+    try:
+        said = None if value is None else decode_consumer_group_value(key.type, value)
+    except ProtocolError as error:
+        return DecodedRecord(RecordKind.UNDECODABLE, key.group, str(error), part=key)
+    return DecodedRecord(RecordKind.KIP848, key.group, part=key, said=said)
 
 
 def _generation(group: str, value: bytes) -> DecodedRecord:
@@ -154,17 +152,6 @@ def _generation(group: str, value: bytes) -> DecodedRecord:
         leader=metadata.leader,
         members=tuple(members),
     )
-
-
-def decode_members(value: bytes | None) -> tuple[MemberRecord, ...]:
-    """The members of a generation, from the value of its record; those that do not decode are left out."""
-    if value is None:
-        return ()
-    try:
-        members, _ = _members(decode_group_metadata(value))
-    except ProtocolError:
-        return ()
-    return tuple(members)
 
 
 def _members(metadata: GroupMetadata) -> tuple[list[MemberRecord], list[str]]:
@@ -197,3 +184,14 @@ def _member(member: GroupMember, protocol: str) -> MemberRecord:
         revoked=said.revoked,
         assigned=assigned,
     )
+
+
+def topics_named(keys: Iterable[bytes | None], values: Iterable[bytes | None]) -> set[str]:
+    """The topics that the members in some records subscribe to."""
+    topics: set[str] = set()
+    for key, value in zip(keys, values, strict=True):
+        event = decode_record(key, value)
+        topics.update(*(member.topics for member in event.members))
+        if isinstance(event.said, (ConsumerGroupMember, ResolvedRegularExpression)):
+            topics.update(event.said.topics)
+    return topics

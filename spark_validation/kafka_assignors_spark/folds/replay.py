@@ -16,9 +16,9 @@ Pure Python without Spark, one record at a time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka_assignors.group import NO_GENERATION, Assignment, Group, Member, Topic, TopicPartitions
 from kafka_assignors.leader import lead
@@ -29,21 +29,30 @@ from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.consumption import consumptions, partitions_of, recorded_consumptions
 from kafka_assignors_spark.folds.leader_view import leader_view
 from kafka_assignors_spark.folds.rebalances import Generation, Rebalance, RebalanceFold, Replacement
-from kafka_assignors_spark.folds.replay_state import read_state, write_state
+from kafka_assignors_spark.folds.strategy_guard import StrategyGuard, StrategyTimeout, failure_text
 from kafka_assignors_spark.options import RECORDED, Mode
 from kafka_assignors_spark.timestamps import to_micros
 
-__all__ = ["GroupReplay", "Replayed", "replay_group"]
+__all__ = ["GroupReplay", "ReplayState", "Replayed", "replay_group"]
 
 _DEFAULT_PAUSES = PauseModel()
+_UNGUARDED = StrategyGuard()
+
+_NOT_MEASURED = (None,) * 15
 
 MOST_ROUNDS = 4
 """KIP-429 needs two. A strategy that has not settled after four rounds changes its assignment every time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Replayed:
-    """A row of `schemas.REPLAYED`: a rebalance under one strategy. With a `problem` it has no measures."""
+class Replayed(NamedTuple):
+    """A row of the table `replayed`: a rebalance under one strategy.
+
+    `problem` says why it could not be replayed, or in what the strategy failed; the measures are then None.
+    Rack misses are None where no racks are known. `vacated` counts partitions whose owner had left. The
+    paused partition-seconds are those of `kafka_assignors.pause_model`: as the strategy was replayed, had it
+    run eagerly, and had it run cooperatively, None for one that cannot. `inferred_topics` are those whose
+    partition count was taken from the recorded assignment itself.
+    """
 
     group: str
     offset: int
@@ -72,8 +81,8 @@ class Replayed:
     problem: str | None = None
 
     def row(self) -> tuple[Any, ...]:
-        """The values in the order of `schemas.REPLAYED`, the timestamp in microseconds."""
-        group, offset, generation, timestamp, *rest = astuple(self)
+        """The values in the order of the columns, the timestamp in microseconds."""
+        group, offset, generation, timestamp, *rest = self
         return (group, offset, generation, to_micros(timestamp), *rest)
 
 
@@ -83,9 +92,10 @@ def replay_group(
     strategies: Mapping[str, Strategy],
     modes: Iterable[Mode] = tuple(Mode),
     pauses: PauseModel = _DEFAULT_PAUSES,
+    guard: StrategyGuard = _UNGUARDED,
 ) -> Iterator[Replayed]:
     """Replay one group from its records in order. `strategies` by the name under which they are reported."""
-    group = GroupReplay(catalogue, strategies, modes, pauses)
+    group = GroupReplay(catalogue, strategies, modes, pauses, guard)
     for record in records:
         yield from group.feed(record)
     yield from group.finish()
@@ -100,19 +110,31 @@ class _Prior:
 
 
 @dataclass(slots=True)
-class _State:
+class ReplayState:
     """All that the replay of a group remembers; `own` has each strategy's own last assignment
-    (steady-state)."""
+    (steady-state), `too_slow` the offset of the rebalance at which a strategy exceeded its time: it is not
+    run again in the group, which may have thousands of rebalances."""
 
     rebalances: RebalanceFold = field(default_factory=RebalanceFold)
     own: dict[str, _Prior] = field(default_factory=dict)
+    too_slow: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Led:
+    """What came of one rebalance under one strategy: the measures in the order of `Replayed`, from
+    `partitions` to `paused_cooperative_s`, or why there are none."""
+
+    measures: tuple[Any, ...] = _NOT_MEASURED
+    settled: Assignment | None = None
+    problem: str | None = None
 
 
 class GroupReplay:
     """The replay of one group: `feed` each record in order, then `finish`.
 
-    It may pause after any record: a new one made in the same way goes on where `state` was taken, once that
-    has been `restore`d. What production did is left out unless `recorded`.
+    It may pause after any record: one with the same `state` goes on where that was taken. What production did
+    is left out unless `recorded`.
     """
 
     def __init__(
@@ -121,31 +143,26 @@ class GroupReplay:
         strategies: Mapping[str, Strategy],
         modes: Iterable[Mode],
         pauses: PauseModel = _DEFAULT_PAUSES,
+        guard: StrategyGuard = _UNGUARDED,
         *,
         recorded: bool = True,
+        state: ReplayState | None = None,
     ) -> None:
         self._catalogue = catalogue
         self._strategies = strategies
         self._modes = tuple(modes)
         self._pauses = pauses
+        self._guard = guard
         self._recorded = recorded
-        self._state = _State()
-
-    def state(self) -> bytes:
-        """What is remembered of the records so far; its size is that of a few generations."""
-        return write_state(self._state)
-
-    def restore(self, state: bytes) -> None:
-        """Go on from a `state` that the same version of this package gave. `StateError` if it is none."""
-        self._state = read_state(_State, state)
+        self.state = state or ReplayState()
 
     def feed(self, record: Generation) -> Iterator[Replayed]:
         """The rebalance that this record completes, if it does, under every strategy."""
-        yield from self._replay(self._state.rebalances.feed(record))
+        yield from self._replay(self.state.rebalances.feed(record))
 
     def finish(self) -> Iterator[Replayed]:
         """What is left when there are no more records."""
-        yield from self._replay(self._state.rebalances.finish())
+        yield from self._replay(self.state.rebalances.finish())
 
     def _replay(self, items: Iterable[Rebalance | Replacement]) -> Iterator[Replayed]:
         for item in items:
@@ -155,82 +172,179 @@ class GroupReplay:
                 yield from self._rebalance(item)
 
     def _rename(self, new_ids: Mapping[str, str]) -> None:
-        for name, prior in self._state.own.items():
+        for name, prior in self.state.own.items():
             renamed = {new_ids.get(member_id, member_id): had for member_id, had in prior.members.items()}
-            self._state.own[name] = replace(prior, members=renamed)
+            self.state.own[name] = _Prior(renamed, prior.generation)
 
     def _rebalance(self, rebalance: Rebalance) -> Iterator[Replayed]:
         subscribed = {topic for member in rebalance.members.values() for topic in member.topics}
         view = leader_view(self._catalogue, rebalance.timestamp, subscribed, rebalance.recorded)
         problem = rebalance.problem or view.problem
-        production = _Prior(rebalance.prior, rebalance.prior_generation)
-        after = _Prior(rebalance.recorded, rebalance.generation)
 
-        group = None if problem else _group(rebalance, view.topics, production)
-        # It depends on nothing that members own, so it is the same for all strategies in both modes.
-        least_misses = None if group is None else least_rack_misses(group)
-        # Costly, and the same in both modes.
-        least = None if group is None else self._least_moved(group)
+        def row(strategy: str, mode: Mode, led: _Led) -> Replayed:
+            place = (rebalance.group, rebalance.offset, rebalance.generation, rebalance.timestamp)
+            what = (strategy, mode.value, rebalance.generations, len(rebalance.members))
+            return Replayed._make((*place, *what, *led.measures, view.inferred, led.problem))
+
+        if problem:
+            if self._recorded:
+                yield from (row(RECORDED, mode, _Led(problem=problem)) for mode in self._modes)
+            self.state.own = dict.fromkeys(self._strategies, _Prior(rebalance.recorded, rebalance.generation))
+            return
+        one_step = _OneStep(self, rebalance, view.topics)
         for mode in self._modes:
-            head = Replayed(
-                group=rebalance.group,
-                offset=rebalance.offset,
-                generation=rebalance.generation,
-                timestamp=rebalance.timestamp,
-                strategy=RECORDED,
-                mode=mode.value,
-                generations=rebalance.generations,
-                members=len(rebalance.members),
-                least_rack_misses=least_misses,
-                inferred_topics=view.inferred,
-                problem=problem,
-            )
-            if group is None:
-                if self._recorded:
-                    yield head
-                continue
-            if self._recorded and least is not None:
-                recorded = measure(group, Assignment(rebalance.recorded))
-                row = _measured(head, recorded, least, rebalance.generations)
-                yield self._paused(row, group, production, recorded_consumptions(rebalance))
-            for name, strategy in self._strategies.items():
-                row = replace(head, strategy=name)
+            if self._recorded:
+                yield row(RECORDED, mode, one_step.recorded())
+            for name in self._strategies:
                 if mode is Mode.ONE_STEP:
-                    row, _ = _led(row, strategy, group, least)
-                    yield self._paused(row, group, production, consumptions(strategy))
-                    continue
-                had = self._state.own.get(name, production) if rebalance.prior else production
-                own = _group(rebalance, view.topics, had)
-                row, settled = _led(row, strategy, own, None)
-                yield self._paused(row, own, had, consumptions(strategy))
-                self._state.own[name] = (
-                    had if settled is None else _Prior(settled.members, rebalance.generation)
-                )
-        if group is None:
-            self._state.own = dict.fromkeys(self._strategies, after)
+                    yield row(name, mode, one_step.led(name))
+                else:
+                    yield row(name, mode, self._steady(name, rebalance, view.topics, one_step))
 
-    def _least_moved(self, group: Group) -> int | None:
-        """None if no row needs it: a steady-state replay has other starting points."""
-        return least_moved(group) if self._recorded or Mode.ONE_STEP in self._modes else None
+    def _steady(self, name: str, rebalance: Rebalance, topics: Iterable[Topic], one_step: _OneStep) -> _Led:
+        """The rebalance from the strategy's own last assignment."""
+        production = one_step.prior
+        had = self.state.own.get(name, production) if rebalance.prior else production
+        if _same(had, production):
+            led = one_step.led(name)
+        else:
+            group = _group(rebalance, topics, had)
+            led = self._led(name, rebalance, group, had, one_step.least_rack_misses, None)
+        self.state.own[name] = (
+            had if led.settled is None else _Prior(led.settled.members, rebalance.generation)
+        )
+        return led
 
-    def _paused(self, row: Replayed, group: Group, prior: _Prior, ways: tuple[Consumption, ...]) -> Replayed:
-        """The row with what it pauses; `ways` are those in which the group can consume, its own first."""
-        if row.problem is not None or row.moved is None or row.could_stay is None:
-            return row
-        vacated = partitions_of(prior.members.values(), group.topics) - row.could_stay
+    def _led(
+        self,
+        name: str,
+        rebalance: Rebalance,
+        group: Group,
+        prior: _Prior,
+        least_misses: int | None,
+        least: int | None,
+    ) -> _Led:
+        """The group under the strategy, or how the strategy failed."""
+        if name in self.state.too_slow:
+            return _Led(problem=f"not run: it exceeded its time at offset {self.state.too_slow[name]}")
+        strategy = self._strategies[name]
+        try:
+            with self._guard.running(name, rebalance.group, rebalance.offset):
+                settled, rounds = settle(strategy, group)
+        except StrategyTimeout as error:
+            self.state.too_slow[name] = rebalance.offset
+            return _Led(problem=failure_text(error))
+        except BaseException as error:  # an error of the user's strategy is a finding about it
+            return _Led(problem=failure_text(error))
+        least = least_moved(group) if least is None else least
+        quality = measure(group, settled)
+        return self._measured(
+            group, prior, settled, quality, least, least_misses, rounds, consumptions(strategy)
+        )
+
+    def _measured(
+        self,
+        group: Group,
+        prior: _Prior,
+        settled: Assignment,
+        quality: Quality,
+        least: int,
+        least_misses: int | None,
+        rounds: int,
+        ways: tuple[Consumption, ...],
+    ) -> _Led:
+        """With what it pauses; `ways` are those in which the group can consume, its own first."""
+        could_stay = quality.moved + quality.kept
+        vacated = partitions_of(prior.members.values(), group.topics) - could_stay
         paused = {
             each: self._pauses.paused_s(
-                each, members=row.members, could_stay=row.could_stay, moved=row.moved, vacated=vacated
+                each,
+                members=len(group.members),
+                could_stay=could_stay,
+                moved=quality.moved,
+                vacated=vacated,
             )
             for each in ways
         }
-        return replace(
-            row,
-            vacated=vacated,
-            paused_s=paused[ways[0]],
-            paused_eager_s=paused.get(Consumption.EAGER),
-            paused_cooperative_s=paused.get(Consumption.COOPERATIVE),
+        measures = (
+            quality.partitions,
+            quality.moved,
+            least,
+            could_stay,
+            quality.min_load,
+            quality.max_load,
+            quality.max_over_mean,
+            quality.load_stddev,
+            rounds,
+            quality.rack_misses,
+            least_misses,
+            vacated,
+            paused[ways[0]],
+            paused.get(Consumption.EAGER),
+            paused.get(Consumption.COOPERATIVE),
         )
+        return _Led(measures, settled)
+
+
+class _OneStep:
+    """A rebalance from the recorded owners before it: what production did, and each strategy.
+
+    A strategy is led once, although the other mode may begin with the same owners.
+    """
+
+    def __init__(self, replay: GroupReplay, rebalance: Rebalance, topics: Iterable[Topic]) -> None:
+        self._replay = replay
+        self._rebalance = rebalance
+        self.prior = _Prior(rebalance.prior, rebalance.prior_generation)
+        self._group = _group(rebalance, topics, self.prior)
+        # It depends on nothing that members own, so it is the same for all strategies in both modes.
+        self.least_rack_misses = least_rack_misses(self._group)
+        self._least: int | None = None
+        self._led: dict[str, _Led] = {}
+
+    def led(self, name: str) -> _Led:
+        if name not in self._led:
+            self._led[name] = self._replay._led(
+                name, self._rebalance, self._group, self.prior, self.least_rack_misses, self._least_moved()
+            )
+        return self._led[name]
+
+    def recorded(self) -> _Led:
+        if RECORDED not in self._led:
+            settled = Assignment(self._rebalance.recorded)
+            self._led[RECORDED] = self._replay._measured(
+                self._group,
+                self.prior,
+                settled,
+                measure(self._group, settled),
+                self._least_moved(),
+                self.least_rack_misses,
+                self._rebalance.generations,
+                recorded_consumptions(self._rebalance),
+            )
+        return self._led[RECORDED]
+
+    def _least_moved(self) -> int:
+        if self._least is None:
+            self._least = least_moved(self._group)
+        return self._least
+
+
+def _same(one: _Prior, other: _Prior) -> bool:
+    """Whether members have the same partitions as of the same generation."""
+    if one is other:
+        return True
+    if one.generation != other.generation or one.members.keys() != other.members.keys():
+        return False
+    return all(_equal(had, other.members[member_id]) for member_id, had in one.members.items())
+
+
+def _equal(one: TopicPartitions, other: TopicPartitions) -> bool:
+    if one is other:
+        return True
+    if {topic for topic in one if one[topic]} != {topic for topic in other if other[topic]}:
+        return False
+    return all(list(numbers) == list(other[topic]) for topic, numbers in one.items() if numbers)
 
 
 def _group(rebalance: Rebalance, topics: Iterable[Topic], prior: _Prior) -> Group:
@@ -253,35 +367,6 @@ def _group(rebalance: Rebalance, topics: Iterable[Topic], prior: _Prior) -> Grou
     return Group.of(topics, members, rebalance.generation)
 
 
-def _led(
-    row: Replayed, strategy: Strategy, group: Group, least: int | None
-) -> tuple[Replayed, Assignment | None]:
-    """The measured row and the settled assignment, or a row that says how the strategy failed."""
-    try:
-        settled, rounds = settle(strategy, group)
-    except Exception as error:  # a strategy of the user may raise any error, which is a finding about it
-        problem = f"{type(error).__name__}: {error}"
-        return replace(row, least_rack_misses=None, problem=problem), None
-    least = least_moved(group) if least is None else least
-    return _measured(row, measure(group, settled), least, rounds), settled
-
-
-def _measured(row: Replayed, quality: Quality, least: int, rounds: int) -> Replayed:
-    return replace(
-        row,
-        partitions=quality.partitions,
-        moved=quality.moved,
-        least_moved=least,
-        could_stay=quality.moved + quality.kept,
-        min_load=quality.min_load,
-        max_load=quality.max_load,
-        max_over_mean=quality.max_over_mean,
-        load_stddev=quality.load_stddev,
-        rounds=rounds,
-        rack_misses=quality.rack_misses,
-    )
-
-
 class NotSettledError(RuntimeError):
     """A cooperative strategy still moves partitions although the group does not change any more."""
 
@@ -296,11 +381,7 @@ def settle(strategy: Strategy, group: Group) -> tuple[Assignment, int]:
     if strategy.runs_on_broker:
         return lead(strategy, _with_data(strategy, group), RebalanceProtocol.CONSUMER).assignment, 1
     if RebalanceProtocol.COOPERATIVE not in strategy.protocols:
-        revoked = {
-            member_id: replace(member, revoked=True) if member.owned else member
-            for member_id, member in group.members.items()
-        }
-        eager = _with_data(strategy, replace(group, members=revoked))
+        eager = _with_data(strategy, group.all_revoked())
         return lead(strategy, eager, RebalanceProtocol.EAGER).assignment, 1
 
     for rounds in range(1, MOST_ROUNDS + 1):
@@ -315,8 +396,10 @@ def _next_round(group: Group, assignment: Assignment) -> Group:
     """The group as it rejoins after an assignment that withheld something."""
     generation = group.generation if group.generation is not None else 0
     members = {
-        member_id: replace(member, owned=assignment.members[member_id], generation=generation)
-        for member_id, member in group.members.items()
+        name: Member(
+            m.id, m.topics, m.instance_id, m.rack, assignment.members[name], generation, m.revoked, m.data
+        )
+        for name, m in group.members.items()
     }
     return Group(group.topics, members, generation + 1)
 

@@ -41,7 +41,8 @@ class CheckOutcome(str, enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class CheckedGeneration:
-    """A row of `schemas.CHECKED`. `detail` says what differs, or why a generation could not be checked."""
+    """A row of the table `checked`; `outcome` is one of `CheckOutcome`. `detail` says what differs, or why a
+    generation could not be checked."""
 
     group: str
     partition: int

@@ -1,4 +1,4 @@
-"""Spark's half: bring the records of each group together in order, run `folds` over them, collect results.
+"""Spark's half: `engine` brings the records of each group together in order and carries results away.
 
-`folds/x.py` is pure, and `jobs/x.py` runs it on Spark.
+What is computed of a group is in `folds`, which knows nothing of Spark.
 """

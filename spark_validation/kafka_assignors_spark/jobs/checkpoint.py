@@ -13,53 +13,55 @@ file that no replay writes is refused by name.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from functools import reduce
-from operator import or_
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_assignors_spark.archive.directory import Directory
-from kafka_assignors_spark.jobs.replay import CHUNK, FILE
 from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, one_line
-from kafka_assignors_spark.options import RECORDED, ReplayError
+from kafka_assignors_spark.options import ReplayError
 
-__all__ = ["Checkpoint"]
+__all__ = ["FILE", "Checkpoint", "InMemorySlices", "SliceStore"]
+
+FILE = "file"
+"""The column with the file of a row, in the slices of a store that keeps files: errors name it."""
 
 _DESCRIPTION, _ROWS = "replay.json", "_rows.json"
-
-_NEVER_NULL = (
-    "group",
-    "part",
-    "offset",
-    "generation",
-    "timestamp",
-    "strategy",
-    "mode",
-    "generations",
-    "members",
-)
-"""Columns of `CHUNK` that every rebalance has."""
 
 _MOST_MORE = 1 << 20
 """How much longer than twice the description of this replay that of another may be, in bytes."""
 
 
-class Checkpoint:
-    """A store of slices (see `slices`) that outlives the process.
+class SliceStore(Protocol):
+    """A place that keeps slices."""
 
-    `describes` says what is replayed, in terms of what `json.dumps` takes: among it the `modes`, and the
-    `strategies` with their versions. `ReplayError` if the directory is that of another replay, naming what
-    differs, or if a file in it is not what a replay writes.
+    def keep(self, number: int, rows: DataFrame) -> DataFrame:
+        """The rows of this slice, computed now if they are not there yet."""
+        ...
+
+
+class InMemorySlices:
+    """A store in Spark's memory and on its disks, which lasts as long as this process."""
+
+    def __init__(self, keep: Callable[[DataFrame], DataFrame]) -> None:
+        self._keep = keep
+
+    def keep(self, number: int, rows: DataFrame) -> DataFrame:
+        return self._keep(rows).withColumn(FILE, F.lit(""))
+
+
+class Checkpoint:
+    """A store of slices that outlives the process.
+
+    `describes` says what is replayed, in terms of what `json.dumps` takes. `ReplayError` if the directory is
+    that of another replay, naming what differs, or if a file in it is not what a replay writes.
     """
 
     def __init__(self, spark: SparkSession, path: str, describes: Mapping[str, Any]) -> None:
         self._spark = spark
         self._folder = Directory(spark, path)
-        self._strategies = [RECORDED, *(name for name, _ in describes["strategies"])]
-        self._modes = describes["modes"]
         text = json.dumps(describes, indent=1, sort_keys=True)
         if not self._folder.exists(_DESCRIPTION):
             self._folder.write(_DESCRIPTION, text)
@@ -80,7 +82,7 @@ class Checkpoint:
         done = self._folder.exists(marker)
         if not done:
             rows.write.mode("overwrite").parquet(self._folder.at(name))
-        kept = self._spark.read.schema(CHUNK).parquet(self._folder.at(name))
+        kept = self._spark.read.schema(rows.schema).parquet(self._folder.at(name))
         sums = self._sums(name, kept)
         if not done:
             self._folder.write(marker, json.dumps(sums))
@@ -91,10 +93,8 @@ class Checkpoint:
     def _sums(self, name: str, kept: DataFrame) -> dict[str, int]:
         """The number of rows and a digest of them. The computation reads the whole slice, so it finds every
         damaged file."""
-        of_rebalance = reduce(or_, (F.col(column).isNull() for column in _NEVER_NULL))
-        unknown = ~F.col("strategy").isin(self._strategies) | ~F.col("mode").isin(self._modes)
-        of_state = F.col("group").isNull() | F.col("part").isNull()
-        wrong = F.when(F.col("state").isNull(), of_rebalance | unknown).otherwise(of_state)
+        # A table's row names no part of its own in a state or sums.
+        wrong = F.col("part").isNull() | (F.col("state").isNotNull() & F.col("sums").isNotNull())
         sums = kept.agg(
             F.count("*").alias("rows"),
             F.coalesce(F.bit_xor(F.xxhash64(*kept.columns)), F.lit(0)).alias("digest"),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from typing import Any
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -14,32 +15,25 @@ from pyspark.sql.types import (
     IntegralType,
     StringType,
     StructField,
-    StructType,
     TimestampNTZType,
     TimestampType,
 )
 
-from kafka_assignors.group import InvalidGroupError
 from kafka_assignors_spark.archive.directory import Directory
-from kafka_assignors_spark.archive.manifest import MANIFEST
-from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.jobs.per_group import with_micros
+from kafka_assignors_spark.jobs.arrow_frames import spark_schema, with_micros
 from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, one_line
-from kafka_assignors_spark.options import ReplayError, ReplayOptions
+from kafka_assignors_spark.options import MANIFEST, RAW_NAMES, TOPICS_NAMES, ReplayError, ReplayOptions
 from kafka_assignors_spark.schemas import RAW, TOPICS
 from kafka_assignors_spark.source import FORMAT, GroupRecordsReader, GroupRecordsSource, SourceOptions
-from kafka_assignors_spark.source.cluster import SourceError, live_catalogue
+from kafka_assignors_spark.source.cluster import SourceError
 from kafka_assignors_spark.timestamps import FIRST_MICROS, LAST_MICROS
 
-__all__ = ["catalogue_of", "live_records", "recorded_records"]
-
-_RAW_NAMES = ("raw", "raw.parquet")
-_TOPICS_NAMES = ("topics", "topics.parquet")
+__all__ = ["live_records", "recorded_catalogue", "recorded_records"]
 
 
 def recorded_records(spark: SparkSession, path: str) -> DataFrame:
     """The raw records under `path`: a history directory, or Parquet itself. `ReplayError` if neither."""
-    for name in _RAW_NAMES:
+    for name in RAW_NAMES:
         raw = _parquet(spark, f"{path.rstrip('/')}/{name}")
         if raw is not None:
             _require_one_cluster(raw, f"{path.rstrip('/')}/{name}")
@@ -91,32 +85,15 @@ def live_records(spark: SparkSession, options: ReplayOptions) -> DataFrame:
     return spark.read.format(FORMAT).options(**given).load()
 
 
-def catalogue_of(
-    spark: SparkSession, options: ReplayOptions, topics: Iterable[str]
-) -> tuple[Catalogue, tuple[str, ...]]:
-    """The catalogue beside the records, or of the live cluster, and warnings about missing topics.
-
-    It is empty for Parquet that has none beside it.
-    """
-    if options.path is None:
-        assert options.bootstrap_servers is not None
-        try:
-            catalogue, warning = live_catalogue(
-                options.bootstrap_servers, options.client_config, topics, options.timeout_seconds
-            )
-        except SourceError as error:
-            raise ReplayError(str(error)) from None
-        return catalogue, () if warning is None else (warning,)
-    for name in _TOPICS_NAMES:
-        path = f"{options.path.rstrip('/')}/{name}"
-        rows = _parquet(spark, path)
+def recorded_catalogue(spark: SparkSession, path: str) -> tuple[str, list[dict[str, Any]]] | None:
+    """The path and the rows of the catalogue beside the records, times in microseconds, if there is one."""
+    for name in TOPICS_NAMES:
+        place = f"{path.rstrip('/')}/{name}"
+        rows = _parquet(spark, place)
         if rows is not None:
-            topics_over_time = with_micros(_conforming(rows, TOPICS, path))
-            try:
-                return Catalogue.from_rows(row.asDict() for row in topics_over_time.collect()), ()
-            except InvalidGroupError as error:
-                raise ReplayError(f"{path}: {error}") from None
-    return Catalogue(()), ()
+            topics_over_time = with_micros(_conforming(rows, TOPICS, place))
+            return place, [row.asDict() for row in topics_over_time.collect()]
+    return None
 
 
 def _parquet(spark: SparkSession, path: str) -> DataFrame | None:
@@ -132,8 +109,9 @@ def _parquet(spark: SparkSession, path: str) -> DataFrame | None:
         raise ReplayError(f"{path}: cannot be read as Parquet: {said}{remedy}") from None
 
 
-def _conforming(rows: DataFrame, schema: StructType, path: str) -> DataFrame:
-    """`rows` with the columns of `schema` alone, in its types."""
+def _conforming(rows: DataFrame, columns: pa.Schema, path: str) -> DataFrame:
+    """`rows` with these columns alone, in their types."""
+    schema = spark_schema(columns)
     found = {field.name: field.dataType for field in rows.schema.fields}
     missing = [field.name for field in schema.fields if field.name not in found]
     if missing:

@@ -112,6 +112,8 @@ def _start(master: str | None, properties_file: str | None, log: IO[bytes]) -> S
     conf.set(_BATCH, _RECORDS_IN_A_BATCH).set(_FORGETTING, _EACH_OBJECT)
     if _is_local(master, properties_file):
         conf.set("spark.driver.bindAddress", "127.0.0.1").set("spark.driver.host", "127.0.0.1")
+        if properties_file is None or _JAVA_OPTIONS not in Path(properties_file).read_text(errors="replace"):
+            conf.set(_JAVA_OPTIONS, _SMALL_JAVA)
     try:
         with _submit_arguments(properties_file):
             # A process has one JVM, which outlives its sessions. This process handles Ctrl-C, not its Python
@@ -126,10 +128,22 @@ def _start(master: str | None, properties_file: str | None, log: IO[bytes]) -> S
         said = log.read().decode(errors="replace").strip().splitlines()
         raise ReplayError(f"Spark does not start: {said[-1] if said else error}") from None
     session = SparkSession.builder.getOrCreate()
-    if str(context.master).startswith("local") and not context.getConf().contains(_SHUFFLE):
-        # Two tasks a core: the work is in Python, and a task costs more than the rows of most groups.
-        session.conf.set(_SHUFFLE, str(2 * (os.cpu_count() or 1)))
+    if str(context.master).startswith("local"):
+        for name, value in {_SHUFFLE: str(context.defaultParallelism), **_FOR_SMALL_QUERIES}.items():
+            if not context.getConf().contains(name):
+                session.conf.set(name, value)
     return session
+
+
+_FOR_SMALL_QUERIES = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""The work is in Python: to compile the few queries in the JVM, and to plan them again at each stage, takes
+longer than they do."""
+
+_JAVA_OPTIONS, _SMALL_JAVA = "spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def _is_local(master: str | None, properties_file: str | None) -> bool:

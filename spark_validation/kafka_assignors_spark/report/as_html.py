@@ -39,7 +39,6 @@ from kafka_assignors_spark.report.findings import (
     totals,
 )
 from kafka_assignors_spark.result import (
-    TABLES,
     Churn,
     Culprit,
     GroupSummary,
@@ -49,6 +48,7 @@ from kafka_assignors_spark.result import (
     TimelineRow,
     Verdict,
 )
+from kafka_assignors_spark.schemas import TABLES
 
 __all__ = ["html_report"]
 

@@ -49,6 +49,7 @@ from __future__ import annotations
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from kafka_assignors_spark.jobs.arrow_frames import spark_schema
 from kafka_assignors_spark.schemas import RAW, REPORTED
 from kafka_assignors_spark.source.batch import GroupRecordsReader
 from kafka_assignors_spark.source.options import LastRead, SourceOptions
@@ -80,7 +81,7 @@ class GroupRecordsSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        return REPORTED if SourceOptions.parse(self.options).reports else RAW
+        return spark_schema(REPORTED if SourceOptions.parse(self.options).reports else RAW)
 
     def reader(self, schema: StructType) -> GroupRecordsReader:
         return GroupRecordsReader(SourceOptions.parse(self.options))

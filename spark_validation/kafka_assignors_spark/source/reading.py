@@ -13,29 +13,17 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kafka_assignors_confluent import silent_logger
+from kafka_assignors_spark.schemas import RAW, REPORTED
 from kafka_assignors_spark.source.cluster import SourceError
 from kafka_assignors_spark.source.options import LastRead, SourceOptions
 from kafka_assignors_spark.source.planning import OffsetRange
+from kafka_assignors_spark.source_keys import OFFSET_COMMITS
 from kafka_assignors_spark.timestamps import millis_to_micros
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
 __all__ = ["RangeReport", "key_prefixes", "read_range"]
-
-_ARROW_SCHEMA = pa.schema(
-    [
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", "UTC")),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-    ]
-)
-_REPORTED_SCHEMA = _ARROW_SCHEMA.append(pa.field("report", pa.string()))
-
-_OFFSET_COMMITS = (b"\0\0", b"\0\1")
-"""The two versions of a key that say that its record is an offset commit."""
 
 _BATCH_ROWS = 10_000
 _BATCH_BYTES = 32 << 20
@@ -99,7 +87,7 @@ def read_range(options: SourceOptions, work: OffsetRange) -> Iterator[pa.RecordB
         for message in messages:
             key = message.key()
             count.message(message, key)
-            if key is None or key.startswith(_OFFSET_COMMITS):
+            if key is None or key.startswith(OFFSET_COMMITS):
                 continue
             if prefixes is not None and not key.startswith(prefixes, 2):
                 continue
@@ -136,7 +124,7 @@ class _Counts:
             self._last_read = LastRead(offset + 1, epoch)
         if key is None:
             self._without_key += 1
-        elif key.startswith(_OFFSET_COMMITS):
+        elif key.startswith(OFFSET_COMMITS):
             self._offset_commits += 1
         else:
             self._group_records[int.from_bytes(key[:2], "big") if len(key) > 1 else -1] += 1
@@ -173,15 +161,15 @@ def _batch(partition: int, rows: Sequence[Message], reported: bool) -> pa.Record
         pa.array([row.value() for row in rows], pa.binary()),
     ]
     if not reported:
-        return pa.RecordBatch.from_arrays(columns, schema=_ARROW_SCHEMA)
-    return pa.RecordBatch.from_arrays([*columns, pa.nulls(len(rows), pa.string())], schema=_REPORTED_SCHEMA)
+        return pa.RecordBatch.from_arrays(columns, schema=RAW)
+    return pa.RecordBatch.from_arrays([*columns, pa.nulls(len(rows), pa.string())], schema=REPORTED)
 
 
 def _report_batch(report: RangeReport) -> pa.RecordBatch:
     columns = [pa.array([report.partition], pa.int32())]
-    columns += [pa.nulls(1, kind) for kind in _REPORTED_SCHEMA.types[1:-1]]
+    columns += [pa.nulls(1, kind) for kind in REPORTED.types[1:-1]]
     columns.append(pa.array([report.to_json()], pa.string()))
-    return pa.RecordBatch.from_arrays(columns, schema=_REPORTED_SCHEMA)
+    return pa.RecordBatch.from_arrays(columns, schema=REPORTED)
 
 
 def _messages(options: SourceOptions, work: OffsetRange) -> Generator[Message, None, None]:

@@ -1,20 +1,18 @@
-"""Groups of both protocols, through Spark, in the same tables."""
+"""Groups of both protocols, in the same tables."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, Row, SparkSession
 
 from kafka_assignors.wire import ConsumerGroupRecord, MemberState
-from kafka_assignors_spark.folds.records import RecordKind
-from kafka_assignors_spark.jobs import history, kip848
-from kafka_assignors_spark.jobs.causes import causes_of
-from kafka_assignors_spark.jobs.read import recorded_records
-from spark_validation.tests.groups import Log, member, new_member, topic_id, write_history
+from kafka_assignors_spark.folds.records import topics_named
+from spark_validation.tests.folding import Folded, fold, raw_rows
+from spark_validation.tests.groups import Log, member, new_member, topic_id
 from spark_validation.tests.test_kip848_fold import (
     ALL,
     HIGH,
@@ -56,27 +54,17 @@ def story() -> Log:
     return log
 
 
-def decoded(spark: SparkSession, path: str) -> DataFrame:
-    return history.decode(history.unique(history.group_records(recorded_records(spark, path)))).cache()
-
-
 @pytest.fixture(scope="module")
-def events(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
-    return decoded(spark, write_history(tmp_path_factory.mktemp("history"), story()))
+def folded() -> Folded:
+    return fold(story().records, ORDERS)
 
 
-@pytest.fixture(scope="module")
-def steps(events: DataFrame) -> DataFrame:
-    folded = kip848.fold(events, ORDERS).cache()
-    return history.steps(history.generations(folded), folded).cache()
+def of(folded: Folded, group: str) -> list[dict[str, Any]]:
+    return folded.rows("generations", group=group)
 
 
-def of(steps: DataFrame, group: str) -> list[Row]:
-    return sorted(steps.where(steps["group"] == group).collect(), key=lambda row: row["offset"])
-
-
-def test_a_group_keeps_its_life_when_it_changes_its_protocol(steps: DataFrame) -> None:
-    rows = of(steps, "g")
+def test_a_group_keeps_its_life_when_it_changes_its_protocol(folded: Folded) -> None:
+    rows = of(folded, "g")
     assert [(row["type"], row["generation"], row["incarnation"], row["replacement"]) for row in rows] == [
         ("classic", 5, 1, False),
         ("consumer", 5, 1, True),
@@ -88,8 +76,8 @@ def test_a_group_keeps_its_life_when_it_changes_its_protocol(steps: DataFrame) -
     assert {(row["skipped"], row["lost"], row["problem"]) for row in rows} == {(0, 0, None)}
 
 
-def test_a_group_that_was_deleted_and_made_again_begins_another_life(steps: DataFrame) -> None:
-    rows = of(steps, "again")
+def test_a_group_that_was_deleted_and_made_again_begins_another_life(folded: Folded) -> None:
+    rows = of(folded, "again")
     assert [(row["generation"], row["incarnation"], row["empty"], row["starts_late"]) for row in rows] == [
         (2, 1, False, False),
         (3, 1, True, False),
@@ -97,15 +85,14 @@ def test_a_group_that_was_deleted_and_made_again_begins_another_life(steps: Data
     ]
 
 
-def test_classic_groups_pass_as_they_are(steps: DataFrame) -> None:
-    (row,) = of(steps, "old")
+def test_classic_groups_pass_as_they_are(folded: Folded) -> None:
+    (row,) = of(folded, "old")
     assert (row["type"], row["generation"], row["starts_late"]) == ("classic", 1, False)
     assert (row["lost"], row["problem"], row["unknown_topics"], row["facts"]) == (0, None, [], [])
 
 
-def test_members_of_both_protocols_share_a_table(events: DataFrame) -> None:
-    folded = kip848.fold(events, ORDERS)
-    rows = history.assignments(history.members(folded)).where("group = 'g' and generation = 6").collect()
+def test_members_of_both_protocols_share_a_table(folded: Folded) -> None:
+    rows = folded.rows("assignments", group="g", generation=6)
     assert {(row["offset"], row["member_id"], row["topic"], tuple(row["partitions"])) for row in rows} == {
         (13, "a", "orders", (0, 1)),
         (13, "b", "orders", (2,)),
@@ -115,8 +102,8 @@ def test_members_of_both_protocols_share_a_table(events: DataFrame) -> None:
     }
 
 
-def test_each_generation_has_its_causes(steps: DataFrame) -> None:
-    rows = causes_of(steps, ORDERS).where("group != 'old'").collect()
+def test_each_generation_has_its_causes(folded: Folded) -> None:
+    rows = [row for row in folded.rows("causes") if row["group"] != "old"]
     found = {(row["group"], row["offset"]): row["causes"] for row in rows}
     in_order = [causes for _, causes in sorted(found.items(), key=lambda item: item[0])]
     assert in_order == [
@@ -131,50 +118,44 @@ def test_each_generation_has_its_causes(steps: DataFrame) -> None:
     ]
 
 
-def test_how_far_members_have_come_is_a_table_of_its_own(events: DataFrame) -> None:
-    rows = kip848.current(events, ORDERS).where("group = 'again'").orderBy("offset").collect()
-    reached, removed = rows
+def test_how_far_members_have_come_is_a_table_of_its_own(folded: Folded) -> None:
+    reached, removed = folded.rows("current", group="again")
     assert (reached["member_id"], reached["epoch"], reached["state"]) == ("x", 2, "unreleased partitions")
     assert (reached["assigned"], reached["pending_revocation"]) == (ALL, {})
     assert (removed["member_id"], removed["epoch"], removed["assigned"]) == ("x", None, None)
-    (strange,) = (
-        kip848.current(events, catalogue(payments=2)).where("group = 'again' and epoch is not null").collect()
-    )
+    elsewhere = fold(story().records, catalogue(payments=2)).rows("current", group="again")
+    (strange,) = [row for row in elsewhere if row["epoch"] is not None]
     assert (strange["assigned"], strange["unknown_topics"]) == ({}, [topic_id("orders")])
 
 
-def test_the_topics_that_any_member_names_are_looked_up(events: DataFrame) -> None:
-    assert set(kip848.named_topics(events)) == {"orders"}
+def test_the_topics_that_any_member_names_are_looked_up() -> None:
+    rows = story().records
+    assert topics_named(*([row[name] for row in rows] for name in ("key", "value"))) == {"orders"}  # type: ignore[misc]
 
 
-def test_a_part_that_does_not_decode_is_listed_and_leaves_its_group_in_doubt(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_part_that_does_not_decode_is_listed_and_leaves_its_group_in_doubt() -> None:
     log = settled()
     log.epoch("g", 4)
     log.targets("g", 4, {"a": HIGH})
     log.records[-2]["value"] = b"\0\0\x05"
-    events = decoded(spark, write_history(tmp_path, log))
-    (listed,) = history.undecodable(events).collect()
-    assert (listed["offset"], listed["group"]) == (11, "g")
-    assert "topic_partitions" in listed["reason"]
-    last = of(history.generations(kip848.fold(events, ORDERS)), "g")[-1]
+    found = fold(log.records, ORDERS)
+    ((_, offset, group, reason),) = found.sums["g"].undecodable
+    assert (offset, group) == (11, "g")
+    assert "topic_partitions" in reason
+    last = of(found, "g")[-1]
     assert (last["generation"], last["problem"]) == (4, "a record that it rests on does not decode")
 
 
-def test_groups_of_a_real_broker_are_what_was_done_to_them(spark: SparkSession) -> None:
-    events = decoded(spark, str(SCENES))
-    topics = recorded_catalogue(SCENES)
-    folded = kip848.fold(events, topics)
-    steps = history.steps(history.generations(folded), folded).cache()
-    assert steps.where("problem is not null or lost > 0 or skipped > 0 or starts_late").count() == 0
-    lives = {group: {row["incarnation"] for row in of(steps, group)} for group in ("moved", "pods", "again")}
+def test_groups_of_a_real_broker_are_what_was_done_to_them() -> None:
+    folded = fold(raw_rows(SCENES), recorded_catalogue(SCENES))
+    for row in folded.rows("generations"):
+        assert (row["problem"], row["lost"], row["skipped"], row["starts_late"]) == (None, 0, 0, False)
+    lives = {group: {row["incarnation"] for row in of(folded, group)} for group in ("moved", "pods", "again")}
     assert lives == {"moved": {1}, "pods": {1}, "again": {1, 2}}
 
-    found = causes_of(steps, topics).orderBy("partition", "offset").collect()
-
     def causes_in(group: str) -> list[tuple[int, str]]:
-        return [(row["generation"], "+".join(row["causes"])) for row in found if row["group"] == group]
+        rows = folded.rows("causes", group=group)
+        return [(row["generation"], "+".join(row["causes"])) for row in rows]
 
     assert causes_in("moved") == [
         (0, "created"),
@@ -205,20 +186,16 @@ def test_groups_of_a_real_broker_are_what_was_done_to_them(spark: SparkSession) 
     ]
 
 
-def test_a_real_group_has_all_of_its_epochs_and_what_was_done_to_it_caused_them(
-    spark: SparkSession, recorded: str
-) -> None:
-    raw = history.only_groups(recorded_records(spark, recorded), ["audit-trail"])
-    events = history.decode(history.unique(raw)).cache()
-    assert {row["kind"] for row in events.select("kind").distinct().collect()} == {RecordKind.KIP848.value}
-    topics = recorded_catalogue(Path(recorded))
-    folded = kip848.fold(events, topics)
-    steps = history.steps(history.generations(folded), folded).cache()
-    rows = of(steps, "audit-trail")
+def test_a_real_group_has_all_of_its_epochs_and_what_was_done_to_it_caused_them(recorded: str) -> None:
+    raw = [row for row in raw_rows(recorded) if (row["key"] or b"")[4:].startswith(b"audit-trail")]
+    folded = fold(raw, recorded_catalogue(Path(recorded)))
+    (counts,) = [sums.records for sums in folded.sums.values()]
+    assert counts.records == counts.kip848_records
+    rows = of(folded, "audit-trail")
     assert [row["generation"] for row in rows] == list(range(2, 59))
     assert {(row["skipped"], row["problem"], row["incarnation"]) for row in rows} == {(0, None, 1)}
 
-    causes = Counter("+".join(row["causes"]) for row in causes_of(steps, topics).collect())
+    causes = Counter("+".join(row["causes"]) for row in folded.rows("causes"))
     happened = Counter(
         each["what"]
         for each in json.loads((Path(recorded) / "events.json").read_text())

@@ -1,0 +1,158 @@
+"""The replay before and now, on Spark and without it: wall time and CPU time of all its processes.
+
+    python -m benchmarks.replay_engines --before ../checkout
+    python -m benchmarks.replay_engines --before ../checkout --groups 300 --generations 40000 --rounds 3
+
+The histories are the recorded one, with five strategies, and a synthetic fleet, with two. In each round every
+contestant replays every history once, one after the other, so that what else the machine does takes the same
+from all; shown are the medians. Ratios are those of the CPU time to that of the first contestant. CPU time is
+that of the whole tree of processes, the JVM and its Python workers too: the benchmark makes itself the parent
+of those whose parent has ended (Linux), and waits for all of them.
+
+`--before` is a checkout of another commit, which runs with the packages of this environment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parents[1]
+FIVE = "range,roundrobin,sticky,cooperative-sticky,rack-aware-sticky"
+TWO = "range,cooperative-sticky"
+PR_SET_CHILD_SUBREAPER = 36
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """A checkout, and the options that choose its engine."""
+
+    name: str
+    checkout: Path
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one replay took, in seconds."""
+
+    wall_s: float
+    cpu_s: float
+
+
+def adopt_orphans() -> None:
+    """Become the parent of processes whose parent ends, so that their CPU time is counted."""
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl does not make this process a subreaper: is this Linux?")
+
+
+def children_cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def measured(command: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> Run:
+    """Run it, and wait for every process that it has started."""
+    started, before = time.monotonic(), children_cpu_s()
+    done = subprocess.run(
+        command, env=environment, stdout=subprocess.DEVNULL, timeout=timeout_s, cwd=tempfile.gettempdir()
+    )
+    wall_s = time.monotonic() - started
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} failed with exit code {done.returncode}")
+    while True:
+        try:
+            os.wait()
+        except ChildProcessError:
+            return Run(wall_s, children_cpu_s() - before)
+
+
+def replay(contestant: Contestant, history: str, strategies: str, report: Path, timeout_s: float) -> Run:
+    roots = (contestant.checkout / each for each in ("src", "plugins", "spark_validation"))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, roots))}
+    command = [
+        *(sys.executable, "-m", "kafka_assignors_cli", "replay", history, "--strategy", strategies),
+        *("--json", str(report), *contestant.options),
+    ]
+    return measured(command, environment, timeout_s)
+
+
+def table(
+    contestants: Sequence[Contestant], histories: Mapping[str, int], runs: Mapping[tuple[str, str], list[Run]]
+) -> Iterator[str]:
+    """The lines of a table in Markdown."""
+    yield "| history | records | engine | wall, s | CPU, s | CPU, ratio |"
+    yield "|---|---:|---|---:|---:|---:|"
+    for history, records in histories.items():
+        first = None
+        for contestant in contestants:
+            of_one = runs[history, contestant.name]
+            wall_s = statistics.median(run.wall_s for run in of_one)
+            cpu_s = statistics.median(run.cpu_s for run in of_one)
+            first = first or cpu_s
+            ratio = f"{cpu_s / first:.2f}"
+            yield f"| {history} | {records:,} | {contestant.name} | {wall_s:.1f} | {cpu_s:.1f} | {ratio} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.replay_engines", description=__doc__)
+    parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="of the commit to compare with")
+    parser.add_argument("--fleet", metavar="DIR", help="a fleet that is there, in place of a new one")
+    parser.add_argument("--groups", type=int, default=100, help="of the fleet")
+    parser.add_argument("--generations", type=int, default=10_000, help="of the fleet")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--timeout", type=float, default=3600, help="of each replay, in seconds")
+    given = parser.parse_args()
+    adopt_orphans()
+    contestants = [
+        Contestant("Spark", HERE, ("--engine", "spark")),
+        Contestant("local", HERE, ("--engine", "local")),
+    ]
+    if given.before is not None:
+        contestants.insert(0, Contestant("before (Spark)", given.before.resolve()))
+    runs: dict[tuple[str, str], list[Run]] = {}
+    histories: dict[str, int] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        fleet = given.fleet or str(Path(folder, "fleet"))
+        if given.fleet is None:
+            subprocess.run(
+                [
+                    *(sys.executable, "-m", "spark_validation.fleet", fleet),
+                    *("--groups", str(given.groups), "--generations", str(given.generations)),
+                ],
+                check=True,
+                stdout=subprocess.DEVNULL,
+                cwd=HERE,
+            )
+        report = Path(folder, "report.json")
+        of_history = {
+            "recorded": (str(HERE / "spark_validation" / "recorded"), FIVE),
+            "fleet": (str(Path(fleet).resolve()), TWO),
+        }
+        for _ in range(given.rounds):
+            for name, (path, strategies) in of_history.items():
+                for contestant in contestants:
+                    run = replay(contestant, path, strategies, report, given.timeout)
+                    runs.setdefault((name, contestant.name), []).append(run)
+                    print(
+                        f"{name}, {contestant.name}: {run.wall_s:.1f} s, CPU {run.cpu_s:.1f} s",
+                        file=sys.stderr,
+                    )
+                histories[name] = json.loads(report.read_text())["history"]["records"]
+    print(f"{os.cpu_count()} cores, {given.rounds} rounds\n")
+    print("\n".join(table(contestants, histories, runs)))
+
+
+if __name__ == "__main__":
+    main()

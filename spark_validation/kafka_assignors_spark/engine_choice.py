@@ -1,0 +1,79 @@
+"""Which engine runs a replay, and why."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kafka_assignors_spark.engine import Engine, OnTasks
+from kafka_assignors_spark.options import ReplayError, ReplayOptions
+
+__all__ = ["ENGINES", "LOCAL_BYTES", "Choice", "choose_engine", "open_engine"]
+
+ENGINES = ("spark", "local")
+
+LOCAL_BYTES = 256 << 20
+"""The local engine is chosen for a history of at most so many bytes of Parquet on a disk of this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An engine, and why it is taken."""
+
+    name: str
+    why: str
+
+
+def choose_engine(options: ReplayOptions, wanted: str | None) -> Choice:
+    """The engine that the user wants, or else the one that fits the history."""
+    if wanted is not None:
+        return Choice(wanted, "as asked for")
+    if importlib.util.find_spec("pyspark") is None:
+        return Choice("local", "PySpark is not installed")
+    if options.master is not None or options.spark_config is not None:
+        return Choice("spark", "Spark's master or its properties are given")
+    if "PYSPARK_GATEWAY_PORT" in os.environ or _has_session():
+        return Choice("spark", "this process runs under spark-submit or has a Spark session")
+    if options.checkpoint is not None:
+        return Choice("spark", "a checkpoint is given")
+    if options.path is None:
+        return Choice("spark", "the history is that of a live cluster")
+    if "://" in options.path:
+        return Choice("spark", "the history is at a URL")
+    size = _bytes_of(Path(options.path))
+    mib, most = max(1, size >> 20), LOCAL_BYTES >> 20
+    if size <= LOCAL_BYTES:
+        return Choice("local", f"the history has {mib} MiB, and up to {most} MiB need no Spark")
+    return Choice("spark", f"the history has {mib} MiB, more than {most} MiB")
+
+
+def _has_session() -> bool:
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() is not None
+
+
+def _bytes_of(path: Path) -> int:
+    files = path.rglob("*.parquet") if path.is_dir() else (path,)
+    return sum(file.stat().st_size for file in files if file.is_file())
+
+
+@contextlib.contextmanager
+def open_engine(name: str, options: ReplayOptions, on_tasks: OnTasks) -> Iterator[Engine]:
+    """The engine of this name for the time of the block; `on_tasks` hears of the tasks that run."""
+    if name == "local":
+        from kafka_assignors_spark.local.engine import LocalEngine
+
+        with LocalEngine.opened(options) as local:
+            yield local
+    elif name == "spark":
+        from kafka_assignors_spark.jobs.engine import SparkEngine
+
+        with SparkEngine.opened(options, on_tasks) as spark:
+            yield spark
+    else:
+        raise ReplayError(f"there is no engine {name!r}: known are {', '.join(ENGINES)}")

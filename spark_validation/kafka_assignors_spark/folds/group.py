@@ -1,0 +1,418 @@
+"""One group in one pass: its records, in order, are decoded, folded into generations, replayed, checked
+against the recorded assignments, and searched for causes and faults.
+
+Both engines run `fold_groups` over sorted records, and carry its `Output`s away. A group with many records
+may come in *chunks*, with a state in between, and then in several *parts* at once: the strategies of a replay
+are independent of each other.
+
+Pure Python without Spark, one record at a time; the memory is that of a few generations of one group.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from kafka_assignors.group import quoted
+from kafka_assignors.pause_model import PauseModel
+from kafka_assignors.strategies.registry import load_strategy
+from kafka_assignors.strategy import Strategy
+from kafka_assignors_spark.catalogue import Catalogue
+from kafka_assignors_spark.folds import table_rows
+from kafka_assignors_spark.folds.causes import CauseFinder
+from kafka_assignors_spark.folds.faults import FaultFinder, FaultRules
+from kafka_assignors_spark.folds.generations import CLASSIC
+from kafka_assignors_spark.folds.kip848 import EpochFold
+from kafka_assignors_spark.folds.lives import CONFLICT, LifeFold, Record, RecordedGeneration
+from kafka_assignors_spark.folds.ownership import OwnershipFold
+from kafka_assignors_spark.folds.records import RecordKind, decode_record
+from kafka_assignors_spark.folds.replay import GroupReplay, Replayed, ReplayState
+from kafka_assignors_spark.folds.replay_state import StateError, read_state, write_state
+from kafka_assignors_spark.folds.strategy_guard import StrategyGuard
+from kafka_assignors_spark.folds.sums import GroupSums
+from kafka_assignors_spark.folds.truth import CHECKED_STRATEGIES, check_generation
+from kafka_assignors_spark.options import Mode
+from kafka_assignors_spark.result import OwnershipSpan, TimelineRow
+from kafka_assignors_spark.timestamps import from_micros, to_micros
+
+__all__ = [
+    "STATE_PLACE",
+    "Detail",
+    "FoldWork",
+    "Output",
+    "Part",
+    "SortedRecord",
+    "fold_groups",
+    "in_order",
+    "parts_of",
+    "read_detail",
+]
+
+MOST_TIMELINE_ROWS = 1_000
+"""The latest rebalances of a strategy and mode that become rows of a timeline."""
+
+STATE_PLACE = -1
+"""The partition and offset of a row that has the state of a group: no record has a negative offset, so that a
+state comes first."""
+
+_MOST_DETAIL_BYTES = 256 << 20
+"""Of JSON: a compressed text may say that it is longer than the memory."""
+
+_REMEDY = "remove the checkpoint and start again"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the work on a group that is independent of the other parts. With `facts` it is all that no
+    strategy changes: what production did, the causes, the faults, and the counts of records."""
+
+    strategies: tuple[str, ...]
+    facts: bool
+
+
+def parts_of(strategies: Sequence[str]) -> tuple[Part, ...]:
+    """First the part with all the work, for a group that comes in one piece; then the parts that share the
+    same work."""
+    together = Part(tuple(strategies), facts=True)
+    return (together, Part((), facts=True), *(Part((name,), facts=False) for name in strategies))
+
+
+@dataclass
+class FoldWork:
+    """What to do with the records, the same for all groups; it is sent to every process that folds some.
+
+    Groups are named by the bytes of their ids. `giants` have the number of their chunks, `torn` ones their
+    records in several partitions. At the `collided` places lie different records. `tables` says whether the
+    rows of the tables are wanted.
+    """
+
+    catalogue: Catalogue
+    strategies: tuple[str, ...]
+    modes: tuple[Mode, ...]
+    pauses: PauseModel = field(default_factory=PauseModel)
+    rules: FaultRules = field(default_factory=FaultRules)
+    giants: Mapping[bytes | None, int] = field(default_factory=dict)
+    torn: frozenset[bytes | None] = frozenset()
+    collided: frozenset[tuple[int, int]] = frozenset()
+    tables: bool = False
+    guard: StrategyGuard = field(default_factory=StrategyGuard)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        return parts_of(self.strategies)
+
+    @cached_property
+    def loaded(self) -> dict[str, Strategy]:
+        """The strategies, loaded once in each process."""
+        return {name: load_strategy(name) for name in (*self.strategies, *CHECKED_STRATEGIES)}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process loads the strategies itself, once it has the import path of this one.
+        return {name: value for name, value in self.__dict__.items() if name not in ("loaded", "parts")}
+
+    @property
+    def given(self) -> tuple[object, ...]:
+        """What folds are given besides their state."""
+        return self.catalogue, self.rules
+
+
+class SortedRecord(NamedTuple):
+    """A record on its way to a fold, in the order of these columns up to `micros`. `file` is where a state,
+    which is the value at `STATE_PLACE`, was read from."""
+
+    group: bytes | None
+    part: int
+    partition: int
+    offset: int
+    key: bytes | None
+    micros: int
+    value: bytes | None
+    file: str | None = None
+
+
+def in_order(records: Iterable[SortedRecord]) -> list[SortedRecord]:
+    """The records as Spark sorts them, too: nulls come first."""
+
+    def place(record: SortedRecord) -> tuple[Any, ...]:
+        group, part, partition, offset, key, micros, *_ = record
+        return group is not None, group or b"", part, partition, offset, key is not None, key or b"", micros
+
+    return sorted(records, key=place)
+
+
+class Output(NamedTuple):
+    """What came of a group, or of a part of it. At the end of a chunk there is the `state`, at the end of the
+    group its `sums` (see `sums.GroupSums`); `detail` is what a report may draw. `tables` has rows by table.
+    """
+
+    group: bytes | None
+    part: int
+    state: bytes | None
+    sums: bytes | None
+    detail: bytes | None
+    tables: dict[str, list[tuple[Any, ...]]]
+
+
+def fold_groups(records: Iterable[SortedRecord], work: FoldWork, chunk: int = 0) -> Iterator[Output]:
+    """Fold sorted records, group by group and part by part. `chunk` is the number of this chunk of giants.
+
+    `StateError` if a state among them is none.
+    """
+    fold: _GroupFold | None = None
+    for record in records:
+        if fold is None or fold.key != record[:2]:
+            if fold is not None:
+                yield fold.output(chunk)
+            fold = _GroupFold(work, record.group, record.part, record.file)
+        if record.offset == STATE_PLACE:
+            fold.restore(record.value or b"")
+        else:
+            yield from fold.feed(record)
+    if fold is not None:
+        yield fold.output(chunk)
+
+
+@dataclass(slots=True)
+class _GroupState:
+    """All that is remembered of a group between two chunks."""
+
+    life: LifeFold
+    causes: CauseFinder
+    faults: FaultFinder
+    replay: ReplayState = field(default_factory=ReplayState)
+    ownership: OwnershipFold = field(default_factory=OwnershipFold)
+    sums: GroupSums = field(default_factory=GroupSums)
+    daily: table_rows.Daily = field(default_factory=table_rows.Daily)
+
+
+_MOST_TABLE_ROWS = 2_000
+"""So many rows of a group are handed over at once."""
+
+
+class _GroupFold:
+    """Folds one part of one group: `feed` each record, then take the `output`."""
+
+    def __init__(self, work: FoldWork, group: bytes | None, part: int, file: str | None) -> None:
+        if not 0 <= part < len(work.parts):
+            raise StateError(f"{file}: there is no part {part}; {_REMEDY}")
+        self.key = (group, part)
+        self._work = work
+        self._file = file
+        self._part = work.parts[part]
+        self._first_mode = work.modes[0].value
+        self._waiting: Record | None = None  # more copies of it may come
+        self._timeline: dict[tuple[str, str], deque[tuple[Any, ...]]] = {}
+        self._tables: dict[str, list[tuple[Any, ...]]] = {}
+        self._table_rows = 0
+        life = LifeFold(EpochFold(work.catalogue), group in work.torn)
+        self._start(_GroupState(life, CauseFinder(work.catalogue), FaultFinder(work.rules)))
+
+    def _start(self, state: _GroupState) -> None:
+        self._state = state
+        work, part = self._work, self._part
+        strategies = {name: work.loaded[name] for name in part.strategies}
+        self._replay = GroupReplay(
+            work.catalogue,
+            strategies,
+            work.modes,
+            work.pauses,
+            work.guard,
+            recorded=part.facts,
+            state=state.replay,
+        )
+
+    def restore(self, text: bytes) -> None:
+        """Go on from a state that the same version of this package gave."""
+        try:
+            self._start(read_state(_GroupState, bytes(text), self._work.given))
+        except StateError as error:
+            group = quoted((self.key[0] or b"").decode(errors="replace"))
+            of = f"{self._file}: the state of group {group} does not read"
+            raise StateError(f"{of}: {error}; {_REMEDY}") from None
+
+    def feed(self, record: SortedRecord) -> Iterator[Output]:
+        """Rows of tables, where there are many."""
+        _, _, partition, offset, key, micros, value, _ = record
+        waiting = self._waiting
+        if waiting is not None:
+            if waiting[:2] == (partition, offset) and waiting.key == key:
+                self._waiting = waiting._replace(copies=waiting.copies + 1)
+                return
+            self._fold(waiting)
+        self._waiting = Record(partition, offset, micros, key, value)
+        if self._table_rows > _MOST_TABLE_ROWS:
+            yield Output(*self.key, None, None, None, self._take_tables())
+
+    def output(self, chunk: int) -> Output:
+        """The state if there are more chunks to come, and otherwise the sums."""
+        if self._waiting is not None:
+            self._fold(self._waiting)
+        if self._work.giants.get(self.key[0], 1) > chunk + 1:
+            state = write_state(self._state, self._work.given)
+            return Output(*self.key, state, None, self._detail(()), self._take_tables())
+        for row in self._replay.finish():
+            self._add_row(row)
+        spans: Sequence[OwnershipSpan] = ()
+        if self._part.facts:
+            for fault in self._state.faults.finish():
+                self._add_fault(fault)
+            spans = self._state.ownership.finish()
+        for name, rows in self._state.daily.tables(self._state.sums.group).items():
+            self._table(name, rows)
+        return Output(
+            *self.key, None, write_state(self._state.sums), self._detail(spans), self._take_tables()
+        )
+
+    def _fold(self, record: Record) -> None:
+        event = decode_record(record.key, record.value)
+        if (record.partition, record.offset) in self._work.collided:
+            record = record._replace(value=None)
+            event = replace(
+                decode_record(record.key, None),
+                kind=RecordKind.UNDECODABLE,
+                reason=CONFLICT,
+            )
+        if event.group is not None:
+            self._state.sums.group = event.group
+        if self._part.facts:
+            self._state.sums.add_record(record, event)
+            if self._work.tables:
+                self._table("current", table_rows.current(record, event, self._work.catalogue))
+        if event.group is None:
+            return
+        for recorded in self._state.life.feed(record, event):
+            if self._part.facts:
+                self._add_facts(recorded)
+            if recorded.is_of_consumers:
+                for row in self._replay.feed(recorded.generation):
+                    self._add_row(row)
+
+    def _add_facts(self, recorded: RecordedGeneration) -> None:
+        work, state, generation = self._work, self._state, recorded.generation
+        state.sums.facts.add(recorded)
+        if work.tables:
+            for name, rows in table_rows.of_generation(recorded).items():
+                self._table(name, rows)
+        if not recorded.is_of_consumers:
+            return
+        causes = state.causes.feed(generation)
+        state.sums.add_causes(causes)
+        state.ownership.feed(generation)
+        for fault in state.faults.feed(generation):
+            self._add_fault(fault)
+        if work.tables:
+            self._table("causes", [table_rows.causes(recorded, causes)])
+            state.daily.add_causes(generation.timestamp, causes)
+        # The broker's assignors of these names follow rules of their own, and the repetition of a generation
+        # by a restarted static member is no leader's work.
+        led = generation.type == CLASSIC and not (generation.empty or generation.replacement)
+        if led and generation.protocol in CHECKED_STRATEGIES:
+            strategy = work.loaded[generation.protocol]
+            place = (generation.leader or "", recorded.partition)
+            checked = check_generation(generation, strategy, work.catalogue, *place)
+            state.sums.add_checked(checked)
+            if work.tables:
+                self._table("checked", [table_rows.values(checked)])
+
+    def _add_fault(self, fault: Any) -> None:
+        self._state.sums.add_fault(fault)
+        if self._work.tables:
+            self._table("faults", [fault.row()])
+
+    def _add_row(self, row: Replayed) -> None:
+        self._state.sums.add_row(row, self._first_mode)
+        if self._work.tables:
+            self._table("replayed", [row.row()])
+            self._state.daily.add_row(row)
+        if row.problem is None:
+            series = row.mode, row.strategy
+            if series not in self._timeline:
+                self._timeline[series] = deque(maxlen=MOST_TIMELINE_ROWS)
+            self._timeline[series].append(_timeline_values(row))
+
+    def _table(self, name: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        before = self._tables.setdefault(name, [])
+        self._table_rows -= len(before)
+        before.extend(rows)
+        self._table_rows += len(before)
+
+    def _take_tables(self) -> dict[str, list[tuple[Any, ...]]]:
+        taken, self._tables, self._table_rows = self._tables, {}, 0
+        return {name: rows for name, rows in taken.items() if rows}
+
+    def _detail(self, spans: Sequence[OwnershipSpan]) -> bytes:
+        timeline = [[*series, list(rows)] for series, rows in self._timeline.items()]
+        self._timeline = {}
+        owned = [
+            (span.topic, span.partition, span.member, to_micros(span.begin), to_micros(span.end))
+            for span in spans
+        ]
+        return zlib.compress(json.dumps([timeline, owned]).encode(), 1)
+
+
+# What a report may draw of a group
+
+_OF_TIMELINE = [each.name for each in fields(TimelineRow)]
+_MEASURES = [
+    name for name in _OF_TIMELINE if name not in ("group", "strategy", "mode", "timestamp", "second_round")
+]
+
+
+def _timeline_values(row: Replayed) -> tuple[Any, ...]:
+    return (row.offset, to_micros(row.timestamp), *(getattr(row, name) for name in _MEASURES), row.rounds)
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """The latest rows of each series, by mode and strategy, and the spans of ownership."""
+
+    timeline: dict[tuple[str, str], list[TimelineRow]]
+    ownership: tuple[OwnershipSpan, ...]
+
+
+def read_detail(group: str, texts: Iterable[bytes], most: int) -> Detail:
+    """The details of a group from its parts and chunks, in order; `most` rows of each series at most.
+
+    `StateError` if a text is none.
+    """
+    try:
+        return _read_detail(group, texts, most)
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError, zlib.error) as error:
+        raise StateError(f"the details of group {quoted(group)} do not read: {error}; {_REMEDY}") from None
+
+
+def _read_detail(group: str, texts: Iterable[bytes], most: int) -> Detail:
+    rows: dict[tuple[str, str], list[tuple[Any, ...]]] = {}
+    spans: list[OwnershipSpan] = []
+    for text in texts:
+        timeline, owned = json.loads(zlib.decompressobj().decompress(text, _MOST_DETAIL_BYTES))
+        for mode, strategy, values in timeline:
+            rows.setdefault((mode, strategy), []).extend(values)
+        for topic, partition, member, begin, end in owned:
+            spans.append(OwnershipSpan(group, topic, partition, member, from_micros(begin), from_micros(end)))
+
+    def row(mode: str, strategy: str, values: Sequence[Any]) -> TimelineRow:
+        _, micros, *measures, rounds = values
+        return TimelineRow(
+            group=group,
+            strategy=strategy,
+            mode=Mode(mode),
+            timestamp=from_micros(micros),
+            second_round=rounds > 1,
+            **dict(zip(_MEASURES, measures, strict=True)),
+        )
+
+    return Detail(
+        {
+            (mode, strategy): [
+                row(mode, strategy, each) for each in sorted(values, key=lambda each: each[0])[-most:]
+            ]
+            for (mode, strategy), values in sorted(rows.items())
+        },
+        tuple(spans),
+    )

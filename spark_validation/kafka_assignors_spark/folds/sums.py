@@ -1,0 +1,324 @@
+"""What is kept of one group while its records are folded: sums, and lists of bounded length.
+
+These are the small tables of a replay. They are the state of a fold between two chunks, and all that leaves
+the process that folds a group, unless the tables are asked for. `docs/replay.md` defines every figure.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from kafka_assignors_spark.folds.causes import Cause
+from kafka_assignors_spark.folds.clients import client_of
+from kafka_assignors_spark.folds.faults import Fault, FaultKind
+from kafka_assignors_spark.folds.generations import CLASSIC, CONSUMER
+from kafka_assignors_spark.folds.lives import Record, RecordedGeneration
+from kafka_assignors_spark.folds.records import DecodedRecord, RecordKind
+from kafka_assignors_spark.folds.replay import Replayed
+from kafka_assignors_spark.folds.truth import CheckedGeneration, CheckOutcome
+from kafka_assignors_spark.options import RECORDED
+
+__all__ = [
+    "MOST_LISTED",
+    "Agreement",
+    "FaultSums",
+    "Figures",
+    "GroupFacts",
+    "GroupSums",
+    "JudgedFacts",
+    "RecordCounts",
+]
+
+MOST_LISTED = 1_000
+"""Undecodable records and differences that are listed one by one; the rest is counted."""
+
+_SHOWN_FAILURES = 5
+
+_VARIES = re.compile(r"0x[0-9a-fA-F]+|\d+|'[^']*'|\"[^\"]*\"")
+"""What differs between the texts of one kind of failure: numbers, addresses and quoted names."""
+
+
+@dataclass(slots=True)
+class RecordCounts:
+    """What kinds of records there are, and how many of each: see `result.HistorySummary`."""
+
+    records: int = 0
+    duplicates: int = 0
+    generations: int = 0
+    empty_generations: int = 0
+    tombstones: int = 0
+    kip848_records: int = 0
+    other_records: int = 0
+    undecodable: int = 0
+    first_micros: int | None = None
+    last_micros: int | None = None
+
+    def add(self, record: Record, event: DecodedRecord) -> None:
+        self.records += record.copies
+        self.duplicates += record.copies - 1
+        self.undecodable += event.reason is not None
+        if (name := _COUNTED.get(event.kind)) is not None:
+            setattr(self, name, getattr(self, name) + 1)
+        if self.first_micros is None or record.micros < self.first_micros:
+            self.first_micros = record.micros
+        if self.last_micros is None or record.micros > self.last_micros:
+            self.last_micros = record.micros
+
+    @property
+    def classic(self) -> bool:
+        """Whether there are records of a classic group."""
+        return self.generations + self.empty_generations + self.tombstones > 0
+
+
+_COUNTED = {
+    RecordKind.GENERATION: "generations",
+    RecordKind.EMPTY: "empty_generations",
+    RecordKind.TOMBSTONE: "tombstones",
+    RecordKind.KIP848: "kip848_records",
+    RecordKind.OTHER: "other_records",
+}
+
+
+@dataclass(slots=True)
+class GroupFacts:
+    """The facts in a group's generations, before any replay. `replayable` and `value_bytes` count the
+    generations of consumers, empty ones too, and the bytes of their records."""
+
+    seen: int = 0
+    generations: int = 0
+    incarnations: int = 0
+    skipped_numbers: int = 0
+    clock_jumps: int = 0
+    protocol_type: str | None = None
+    protocols: dict[str, bool] = field(default_factory=dict)  # whether a classic generation had it
+    kip848: bool = False
+    cooperative: bool = False
+    clients: set[str] = field(default_factory=set)
+    topics: set[str] = field(default_factory=set)
+    min_members: int | None = None
+    max_members: int = 0
+    first_timestamp: datetime | None = None
+    last_timestamp: datetime | None = None
+    partition: int = 0
+    first_offset: int = 0
+    last_offset: int = 0
+    replayable: int = 0
+    value_bytes: int = 0
+
+    def add(self, recorded: RecordedGeneration) -> None:
+        record = recorded.generation
+        if self.first_timestamp is None or self.last_timestamp is None:
+            self.first_timestamp = self.last_timestamp = record.timestamp
+            self.partition, self.first_offset = recorded.partition, record.offset
+        self.seen += 1
+        self.incarnations = record.incarnation
+        self.skipped_numbers += record.skipped
+        self.clock_jumps += recorded.clock_back
+        self.first_timestamp = min(self.first_timestamp, record.timestamp)
+        self.last_timestamp = max(self.last_timestamp, record.timestamp)
+        self.partition = min(self.partition, recorded.partition)
+        self.first_offset = min(self.first_offset, record.offset)
+        self.last_offset = max(self.last_offset, record.offset)
+        if recorded.protocol_type is not None:
+            self.protocol_type = max(self.protocol_type or "", recorded.protocol_type)
+        if recorded.is_of_consumers:
+            self.replayable += 1
+            self.value_bytes += recorded.value_bytes
+        if record.empty:
+            return
+        self.generations += not record.replacement
+        self.kip848 = self.kip848 or record.type == CONSUMER
+        count = len(record.members)
+        self.min_members = count if self.min_members is None else min(self.min_members, count)
+        self.max_members = max(self.max_members, count)
+        self.protocols[record.protocol] = self.protocols.get(record.protocol, False) or record.type == CLASSIC
+        for member in record.members.values():
+            self.clients.add(client_of(member.client_id))
+            self.topics.update(member.topics)
+            self.cooperative = self.cooperative or bool(member.owned and not member.revoked)
+
+
+@dataclass(slots=True)
+class JudgedFacts:
+    """A group's logical rebalances, and why some are not judged."""
+
+    rebalances: int = 0
+    replayed: int = 0
+    not_replayed: dict[str, int] = field(default_factory=dict)
+    max_partitions: int = 0
+    inferred_topics: set[str] = field(default_factory=set)
+
+    def add(self, row: Replayed) -> None:
+        self.rebalances += 1
+        self.inferred_topics.update(row.inferred_topics)
+        if row.problem is None:
+            self.replayed += 1
+            self.max_partitions = max(self.max_partitions, row.partitions or 0)
+        else:
+            self.not_replayed[row.problem] = self.not_replayed.get(row.problem, 0) + 1
+
+
+@dataclass(slots=True)
+class Figures:
+    """The sums of the rows of one strategy in one mode; `result.Verdict` has the meaning of each.
+
+    `failures` are the first texts of their kind, each with how many there are of the kind. A rebalance in
+    which the strategy failed counts only as its failure.
+    """
+
+    rebalances: int = 0
+    generations: int = 0
+    moved: int = 0
+    least_moved: int = 0
+    could_stay: int = 0
+    max_over_mean: float = 0.0
+    worst_max_over_mean: float = 0.0
+    spread: int = 0
+    worst_spread: int = 0
+    load_stddev: float = 0.0
+    second_rounds: int = 0
+    rack_misses: int | None = None
+    least_rack_misses: int | None = None
+    vacated: int = 0
+    paused_s: float = 0.0
+    paused_eager_s: float | None = 0.0
+    paused_cooperative_s: float | None = 0.0
+    failed: int = 0
+    failures: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+    def add(self, replayed: Replayed) -> None:
+        if replayed.problem is not None:
+            self._fail(replayed.problem)
+            return
+        row: Any = replayed  # without a problem it has all measures
+        spread = row.max_load - row.min_load
+        self.rebalances += 1
+        self.generations += row.rounds
+        for name in (
+            "moved",
+            "least_moved",
+            "could_stay",
+            "max_over_mean",
+            "load_stddev",
+            "vacated",
+            "paused_s",
+        ):
+            setattr(self, name, getattr(self, name) + getattr(row, name))
+        self.worst_max_over_mean = max(self.worst_max_over_mean, row.max_over_mean)
+        self.spread += spread
+        self.worst_spread = max(self.worst_spread, spread)
+        self.second_rounds += row.rounds > 1
+        for name in ("rack_misses", "least_rack_misses"):
+            if (misses := getattr(row, name)) is not None:
+                setattr(self, name, (getattr(self, name) or 0) + misses)
+        self.paused_eager_s = _added(self.paused_eager_s, row.paused_eager_s)
+        self.paused_cooperative_s = _added(self.paused_cooperative_s, row.paused_cooperative_s)
+
+    def _fail(self, problem: str) -> None:
+        self.failed += 1
+        kind = _VARIES.sub("", problem)
+        text, count = self.failures.get(kind, (problem, 0))
+        if count or len(self.failures) < _SHOWN_FAILURES:
+            self.failures[kind] = (text, count + 1)
+
+
+def _added(total: float | None, value: float | None) -> float | None:
+    """The sum, which is None as soon as one value is."""
+    return None if total is None or value is None else total + value
+
+
+@dataclass(slots=True)
+class FaultSums:
+    """The episodes of one kind and client: see `result.Culprit`."""
+
+    member_id: str | None
+    first_timestamp: datetime
+    last_timestamp: datetime
+    episodes: int = 0
+    members: int = 0
+    joins: int = 0
+    leaves: int = 0
+    restarts: int = 0
+    expiries: int = 0
+    generations: int = 0
+    alone: int = 0
+
+    def add(self, fault: Fault) -> None:
+        if fault.last_timestamp >= self.last_timestamp:
+            self.member_id, self.last_timestamp = fault.member_id, fault.last_timestamp
+        self.first_timestamp = min(self.first_timestamp, fault.first_timestamp)
+        self.episodes += 1
+        self.members = max(self.members, fault.members)
+        for name in ("joins", "leaves", "restarts", "expiries", "generations", "alone"):
+            setattr(self, name, getattr(self, name) + getattr(fault, name))
+
+
+Agreement = tuple[str, str, str, str | None]
+"""Client, strategy, outcome and explanation of a checked generation."""
+
+Culprit = tuple[FaultKind, str | None, str | None, str | None]
+"""Kind, client id, client host and instance id."""
+
+
+@dataclass(slots=True)
+class GroupSums:
+    """Everything that is kept of one group, or of the records that name none. `rows` counts the rows of its
+    replay."""
+
+    group: str | None = None
+    records: RecordCounts = field(default_factory=RecordCounts)
+    facts: GroupFacts = field(default_factory=GroupFacts)
+    judged: JudgedFacts = field(default_factory=JudgedFacts)
+    figures: dict[tuple[str, str], Figures] = field(default_factory=dict)  # by mode and strategy
+    churn: dict[Cause, int] = field(default_factory=dict)
+    culprits: dict[Culprit, FaultSums] = field(default_factory=dict)
+    agreement: dict[Agreement, int] = field(default_factory=dict)
+    differences: list[CheckedGeneration] = field(default_factory=list)
+    undecodable: list[tuple[int, int, str | None, str]] = field(default_factory=list)
+    rows: int = 0
+
+    def add_record(self, record: Record, event: DecodedRecord) -> None:
+        self.records.add(record, event)
+        if event.group is not None and event.kind is not RecordKind.OFFSET_COMMIT:
+            self.group = event.group
+        if event.reason is not None and len(self.undecodable) < MOST_LISTED:
+            self.undecodable.append((record.partition, record.offset, event.group, event.reason))
+
+    def add_row(self, row: Replayed, first_mode: str) -> None:
+        self.rows += 1
+        if row.strategy == RECORDED:
+            if row.mode == first_mode:
+                self.judged.add(row)
+            if row.problem is not None:
+                return
+        key = row.mode, row.strategy
+        if key not in self.figures:
+            self.figures[key] = Figures()
+        self.figures[key].add(row)
+
+    def add_causes(self, causes: tuple[Cause, ...]) -> None:
+        for cause in causes:
+            self.churn[cause] = self.churn.get(cause, 0) + 1
+
+    def add_fault(self, fault: Fault) -> None:
+        key = fault.kind, fault.client_id, fault.client_host, fault.instance_id
+        if key not in self.culprits:
+            self.culprits[key] = FaultSums(fault.member_id, fault.first_timestamp, fault.last_timestamp)
+        self.culprits[key].add(fault)
+
+    def add_checked(self, checked: CheckedGeneration) -> None:
+        key = checked.client, checked.strategy, checked.outcome, checked.explanation
+        self.agreement[key] = self.agreement.get(key, 0) + 1
+        differs = checked.outcome in (CheckOutcome.EXPLAINED.value, CheckOutcome.UNEXPLAINED.value)
+        if differs and len(self.differences) < MOST_LISTED:
+            self.differences.append(checked)
+
+    def joined(self, other: GroupSums) -> GroupSums:
+        """The sums of a group from two parts of the work on it, one of which has the facts."""
+        facts, rest = (self, other) if self.records.records else (other, self)
+        facts.figures.update(rest.figures)
+        facts.rows += rest.rows
+        return facts

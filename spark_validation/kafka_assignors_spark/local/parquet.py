@@ -1,0 +1,191 @@
+"""Records and catalogue from Parquet of any origin, as Spark would read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafka_assignors_spark.options import MANIFEST, RAW_NAMES, TOPICS_NAMES, ReplayError
+from kafka_assignors_spark.schemas import RAW, TOPICS
+from kafka_assignors_spark.timestamps import FIRST_MICROS, LAST_MICROS
+
+__all__ = ["RawRow", "catalogue_rows", "read_records", "record_files"]
+
+_BATCH_ROWS = 4_096
+
+_MICROS = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
+"""By unit of time: to multiply by, and to divide by."""
+
+RawRow = tuple[int | None, int | None, int | None, bytes | None, bytes | None]
+"""Partition, offset, microseconds, key and value."""
+
+
+def record_files(path: str) -> tuple[str, list[Path]]:
+    """Where the records under `path` are, and the files that hold them. `ReplayError` if there are none."""
+    for name in RAW_NAMES:
+        files = _files(Path(path, name))
+        if files:
+            return str(Path(path, name)), files
+    if Path(path, MANIFEST).exists():
+        raise ReplayError(f"{path}: this archive has no records yet")
+    files = _files(Path(path))
+    if not files:
+        raise ReplayError(
+            f"{path}: there is no Parquet here; give a history directory (raw/ and topics.parquet), "
+            "or Parquet with the columns partition, offset, timestamp, key and value"
+        )
+    return path, files
+
+
+def read_records(files: Sequence[Path], place: str) -> Iterator[list[RawRow]]:
+    """The records of the files, some at a time, offset commits among them."""
+    clusters: set[str | None] = set()
+    for file in files:
+        opened = _opened(file)
+        _require(opened.schema_arrow, RAW, str(file))
+        names = [*RAW.names]
+        if "cluster_id" in opened.schema_arrow.names:
+            kind = opened.schema_arrow.field("cluster_id").type
+            if _name_of(kind) != "string":
+                raise ReplayError(
+                    f"{place}: column cluster_id has type {_name_of(kind)}, and should have string"
+                )
+            names.append("cluster_id")
+        for batch in _batches(opened, names, file):
+            if len(names) > len(RAW.names):
+                clusters.update(batch.column("cluster_id").unique().to_pylist())
+                _require_one_cluster(clusters - {None}, place)
+            yield _rows(batch)
+
+
+def catalogue_rows(path: str) -> tuple[str, list[dict[str, Any]]] | None:
+    """The rows of the catalogue beside the records, times in microseconds."""
+    for name in TOPICS_NAMES:
+        place = Path(path, name)
+        rows: list[dict[str, Any]] = []
+        files = _files(place)
+        for file in files:
+            opened = _opened(file)
+            _require(opened.schema_arrow, TOPICS, str(place))
+            for batch in _batches(opened, TOPICS.names, file):
+                columns = {name: batch.column(name).to_pylist() for name in TOPICS.names}
+                columns["from"] = _micros(batch.column("from"))
+                columns["partitions"] = _integers(batch.column("partitions"), 32)
+                rows += (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+        if files:
+            return str(place), rows
+    return None
+
+
+def _files(place: Path) -> list[Path]:
+    """Those that Spark would read: neither hidden ones nor those of a folder that is."""
+    if place.is_file():
+        return [place]
+    found = (file for file in place.rglob("*") if file.is_file())
+    return (
+        sorted(file for file in found if not any(part[0] in "._" for part in file.relative_to(place).parts))
+        if any(place.rglob("*.parquet"))
+        else []
+    )
+
+
+def _opened(file: Path) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable(file, error) from None
+
+
+def _batches(opened: pq.ParquetFile, names: Sequence[str], file: Path) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from opened.iter_batches(_BATCH_ROWS, columns=list(names))
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable(file, error) from None
+
+
+def _unreadable(file: Path, error: Exception) -> ReplayError:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return ReplayError(f"{file}: cannot be read as Parquet: {lines[0] if lines else type(error).__name__}")
+
+
+def _require_one_cluster(clusters: set[Any], place: str) -> None:
+    if len(clusters) > 1:
+        one, other = min(clusters), max(clusters)
+        raise ReplayError(
+            f"{place}: records of two clusters, {one} and {other}, lie in one place: replay each by itself"
+        )
+
+
+def _require(found: pa.Schema, wanted: pa.Schema, place: str) -> None:
+    missing = [name for name in wanted.names if name not in found.names]
+    if missing:
+        raise ReplayError(
+            f"{place}: column {', '.join(missing)} is missing; "
+            f"there are {', '.join(sorted(found.names)) or 'none'}"
+        )
+    for each in wanted:
+        is_, should = _name_of(found.field(each.name).type), _name_of(each.type)
+        integers = {is_, should} <= {"tinyint", "smallint", "int", "bigint"}
+        if is_ != should and not integers:
+            raise ReplayError(f"{place}: column {each.name} has type {is_}, and should have {should}")
+
+
+_NAMES: tuple[tuple[Any, str], ...] = (
+    (pa.types.is_boolean, "boolean"),
+    (pa.types.is_int8, "tinyint"),
+    (lambda kind: pa.types.is_int16(kind) or pa.types.is_uint8(kind), "smallint"),
+    (lambda kind: pa.types.is_int32(kind) or pa.types.is_uint16(kind), "int"),
+    (pa.types.is_integer, "bigint"),
+    (pa.types.is_float32, "float"),
+    (pa.types.is_float64, "double"),
+    (lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind), "string"),
+    (
+        lambda kind: (
+            pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+        ),
+        "binary",
+    ),
+    (pa.types.is_timestamp, "timestamp"),
+    (pa.types.is_date, "date"),
+)
+
+
+def _name_of(kind: pa.DataType) -> str:
+    """The type as Spark calls it."""
+    if pa.types.is_dictionary(kind):
+        return _name_of(kind.value_type)
+    if pa.types.is_map(kind):
+        return f"map<{_name_of(kind.key_type)},{_name_of(kind.item_type)}>"
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return f"array<{_name_of(kind.value_type)}>"
+    return next((name for is_kind, name in _NAMES if is_kind(kind)), str(kind))
+
+
+def _rows(batch: pa.RecordBatch) -> list[RawRow]:
+    columns = (
+        _integers(batch.column("partition"), 32),
+        _integers(batch.column("offset"), 64),
+        _micros(batch.column("timestamp")),
+        batch.column("key").to_pylist(),
+        batch.column("value").to_pylist(),
+    )
+    return list(zip(*columns, strict=True))
+
+
+def _integers(column: pa.Array, bits: int) -> list[int | None]:
+    """Null for a number that is too large."""
+    most = 1 << (bits - 1)
+    return [each if each is not None and -most <= each < most else None for each in column.to_pylist()]
+
+
+def _micros(column: pa.Array) -> list[int | None]:
+    """Times outside the years 1 to 9999 become the ends of these."""
+    times, per = _MICROS[column.type.unit]
+    return [
+        None if each is None else min(max(each * times // per, FIRST_MICROS), LAST_MICROS)
+        for each in column.cast(pa.int64()).to_pylist()
+    ]

@@ -1,0 +1,102 @@
+"""Records folded in this process, without an engine: the rows of all tables, and the sums of each group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from kafka_assignors_spark.catalogue import Catalogue
+from kafka_assignors_spark.folds.group import FoldWork, Output, SortedRecord, fold_groups, in_order
+from kafka_assignors_spark.folds.replay_state import read_state
+from kafka_assignors_spark.folds.sums import GroupSums
+from kafka_assignors_spark.options import Mode
+from kafka_assignors_spark.schemas import TABLES
+from kafka_assignors_spark.source_keys import group_of, is_commit
+from kafka_assignors_spark.timestamps import to_micros
+
+
+@dataclass
+class Folded:
+    """What came of it."""
+
+    tables: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {name: [] for name in TABLES})
+    sums: dict[str | None, GroupSums] = field(default_factory=dict)
+    all_sums: list[GroupSums] = field(default_factory=list)  # those of records that name no group, too
+
+    def rows(self, table: str, **wanted: object) -> list[dict[str, Any]]:
+        """The rows with these values, in the order of offsets."""
+        found = [
+            row for row in self.tables[table] if all(row[name] == value for name, value in wanted.items())
+        ]
+        return sorted(found, key=lambda row: (row["group"], row.get("partition", 0), row["offset"]))
+
+
+def sorted_records(rows: Iterable[Mapping[str, Any]]) -> list[SortedRecord]:
+    """Rows of `schemas.RAW` without offset commits."""
+    return in_order(
+        SortedRecord(
+            group_of(row["key"]),
+            0,
+            row["partition"],
+            row["offset"],
+            row["key"],
+            to_micros(row["timestamp"]),
+            row["value"],
+        )
+        for row in rows
+        if not is_commit(row["key"])
+    )
+
+
+def work_on(records: Iterable[SortedRecord], catalogue: Catalogue, **given: Any) -> FoldWork:
+    """The work on all of these records."""
+    partitions: dict[bytes | None, set[int]] = {}
+    contents: dict[tuple[int, int], set[object]] = {}
+    for record in records:
+        partitions.setdefault(record.group, set()).add(record.partition)
+        place = record.partition, record.offset
+        contents.setdefault(place, set()).add((record.micros, record.key, record.value))
+    return FoldWork(
+        catalogue,
+        given.pop("strategies", ("range",)),
+        given.pop("modes", tuple(Mode)),
+        torn=frozenset(group for group, several in partitions.items() if group and len(several) > 1),
+        collided=frozenset(place for place, several in contents.items() if len(several) > 1),
+        tables=True,
+        **given,
+    )
+
+
+def collect(outputs: Iterable[Output]) -> Folded:
+    """Sums and tables of the outputs of one part of each group."""
+    found = Folded()
+    for output in outputs:
+        for name, rows in output.tables.items():
+            for row in rows:
+                values = dict(zip(TABLES[name].names, row, strict=True))
+                for column in ("owned", "assigned", "pending_revocation"):
+                    if isinstance(values.get(column), list):
+                        values[column] = dict(values[column])
+                found.tables[name].append(values)
+        if output.sums is not None:
+            sums = read_state(GroupSums, output.sums)
+            found.sums[sums.group] = sums
+            found.all_sums.append(sums)
+    return found
+
+
+def fold(rows: Iterable[Mapping[str, Any]], catalogue: Catalogue | None = None, **given: Any) -> Folded:
+    """Fold rows of `schemas.RAW`."""
+    records = sorted_records(rows)
+    return collect(fold_groups(records, work_on(records, catalogue or Catalogue(()), **given)))
+
+
+def raw_rows(path: Path | str) -> Iterator[dict[str, Any]]:
+    """The records of a history directory."""
+    folder = Path(path)
+    place = folder / "raw" if (folder / "raw").exists() else folder / "raw.parquet"
+    yield from pq.read_table(place, partitioning=None).to_pylist()

@@ -1,0 +1,198 @@
+"""Two engines, one replay: the same bytes of the report, and the local engine needs no Spark."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from pyspark.sql import SparkSession
+
+from compat_tests.support.hang_limit import HANG_S
+from kafka_assignors_spark.engine_choice import ENGINES, LOCAL_BYTES, Choice, choose_engine
+from kafka_assignors_spark.job import run_replay
+from kafka_assignors_spark.options import ReplayError, ReplayOptions
+from kafka_assignors_spark.report import json_report
+from spark_validation.fleet import history
+from spark_validation.fleet.profile import FleetOptions
+from spark_validation.tests.groups import Log, write_history
+from spark_validation.tests.test_bad_histories import bad
+from spark_validation.tests.test_forged_records import forged
+from spark_validation.tests.test_kip848_groups import story
+
+FLEET = FleetOptions(groups=15, generations=300, days=0.05, seed=11)
+
+
+def report(options: ReplayOptions, engine: str) -> str:
+    """The report but for its times."""
+    result = run_replay(options, lambda _: None, engine=engine)
+    return json_report(replace(result, seconds=0.0))
+
+
+def assert_same_reports(options: ReplayOptions) -> None:
+    on_spark, here = (report(options, engine) for engine in ENGINES)
+    assert on_spark == here
+    assert json.loads(here)["history"]["records"] > 0
+
+
+def test_they_report_the_same_of_the_recorded_history(spark: SparkSession, recorded: str) -> None:
+    assert_same_reports(ReplayOptions(path=recorded, strategies=("range", "cooperative-sticky")))
+
+
+def test_they_report_the_same_of_a_fleet(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "fleet")
+    history.write(spark, FLEET, path)
+    assert_same_reports(ReplayOptions(path=path, strategies=("sticky", "rack-aware-sticky")))
+
+
+@pytest.mark.parametrize("log", [bad(), forged(), story()], ids=["bad", "forged", "kip848"])
+def test_they_report_the_same_of_records_that_should_not_be_there(
+    spark: SparkSession, tmp_path: Path, log: Log
+) -> None:
+    path = write_history(tmp_path, log, {"orders": 4})
+    assert_same_reports(ReplayOptions(path=path, strategies=("sticky",), sample_groups=9))
+
+
+def test_they_report_the_same_of_a_few_groups(spark: SparkSession, recorded: str) -> None:
+    groups = ("audit-trail", "checkout")
+    assert_same_reports(ReplayOptions(path=recorded, strategies=("range",), groups=groups))
+
+
+WITHOUT_SPARK = """
+import sys
+for name in ("pyspark", "py4j", "confluent_kafka"):
+    sys.modules[name] = None
+import os
+os.environ.update(JAVA_HOME="/no/such/java", PATH="/nowhere")
+from kafka_assignors_cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_the_local_engine_runs_where_neither_spark_nor_java_is(recorded: str, tmp_path: Path) -> None:
+    files = {name: tmp_path / name for name in ("report.json", "report.html", "tables")}
+    done = subprocess.run(
+        [
+            *(sys.executable, "-c", WITHOUT_SPARK, "replay", recorded, "--strategy", "range"),
+            *("--json", files["report.json"], "--report", files["report.html"], "--tables", files["tables"]),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[0] == "kafka-assignors: engine: local (PySpark is not installed)"
+    assert len(json.loads(files["report.json"].read_text())["groups"]) > 12
+    assert files["report.html"].stat().st_size > 10_000
+    assert len(list(files["tables"].glob("*/*.parquet"))) == 10
+
+
+def test_spark_that_is_wanted_and_not_installed_is_named(recorded: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_SPARK, "replay", recorded, "--engine", "spark"],
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+    )
+    assert done.returncode == 2
+    assert 'replay needs pyspark: pip install "kafka-assignors[cli,spark]"' in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted", "choice"),
+    [
+        ({}, "local", Choice("local", "as asked for")),
+        ({"checkpoint": "there"}, None, Choice("spark", "a checkpoint is given")),
+        ({"master": "local[1]"}, None, Choice("spark", "Spark's master or its properties are given")),
+        ({}, None, Choice("local", "the history has 1 MiB, and up to 256 MiB need no Spark")),
+        ({"path": "s3a://bucket/groups"}, None, Choice("spark", "the history is at a URL")),
+        (
+            {"path": None, "bootstrap_servers": "b:1"},
+            None,
+            Choice("spark", "the history is that of a live cluster"),
+        ),
+    ],
+)
+def test_the_engine_fits_the_history(
+    monkeypatch: pytest.MonkeyPatch,
+    recorded: str,
+    options: dict[str, object],
+    wanted: str | None,
+    choice: Choice,
+) -> None:
+    monkeypatch.setattr("kafka_assignors_spark.engine_choice._has_session", lambda: False)
+    given = replace(ReplayOptions(path=recorded), **options)  # type: ignore[arg-type]
+    assert choose_engine(given, wanted) == choice
+
+
+def test_a_large_history_is_replayed_on_spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("kafka_assignors_spark.engine_choice._has_session", lambda: False)
+    (tmp_path / "raw").mkdir()
+    with (tmp_path / "raw" / "part.parquet").open("wb") as file:
+        file.truncate(LOCAL_BYTES + 1)
+    choice = choose_engine(ReplayOptions(path=str(tmp_path)), None)
+    assert choice == Choice("spark", "the history has 256 MiB, more than 256 MiB")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"path": None, "bootstrap_servers": "127.0.0.1:1"}, "a live cluster is read by Spark"),
+        ({"path": "s3a://bucket/groups"}, "s3a://bucket/groups: a URL is read by Spark"),
+        ({"checkpoint": "there"}, "a checkpoint is kept by Spark"),
+    ],
+)
+def test_what_the_local_engine_cannot_do_is_said(
+    recorded: str, options: dict[str, object], said: str
+) -> None:
+    given = replace(ReplayOptions(path=recorded), **options)  # type: ignore[arg-type]
+    with pytest.raises(ReplayError, match=f"{said}.*--engine spark"):
+        run_replay(given, lambda _: None, engine="local")
+
+
+STRATEGY = """
+import os
+from kafka_assignors.strategies import Range
+
+class Leaves(Range):
+    name = "leaves"
+    def assign(self, group):
+        os._exit(3)
+
+class Talks(Range):
+    name = "talks"
+    def assign(self, group):
+        print("x" * 100)
+        return super().assign(group)
+"""
+
+RUN = """
+import sys
+from kafka_assignors_spark.job import run_replay
+from kafka_assignors_spark.options import ReplayError, ReplayOptions
+sys.path.append(sys.argv[1])
+options = ReplayOptions(sys.argv[2], strategies=(sys.argv[3],), sample_groups=0)
+try:
+    print(len(run_replay(options, lambda _: None, engine="local").verdicts) > 12)
+except ReplayError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(("strategy", "said"), [("Leaves", "ended with exit code 3"), ("Talks", "True")])
+def test_a_strategy_that_ends_its_process_or_prints_does_no_harm(
+    recorded: str, tmp_path: Path, strategy: str, said: str
+) -> None:
+    (tmp_path / "strange_strategies.py").write_text(dedent(STRATEGY))
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, str(tmp_path), recorded, f"strange_strategies:{strategy}"],
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+    )
+    assert said in done.stdout, done.stderr
+    assert len(done.stdout.splitlines()) == 1

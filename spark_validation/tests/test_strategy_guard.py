@@ -1,0 +1,196 @@
+"""Strategies that do not end, or end the process: each is named, and costs no other strategy a figure."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from compat_tests.support.hang_limit import HANG_S
+from kafka_assignors.group import Assignment, Group
+from kafka_assignors.strategies.range import Range
+from kafka_assignors.strategy import Strategy
+from kafka_assignors_spark.engine import ENGINES
+from kafka_assignors_spark.folds.strategy_guard import StrategyGuard, StrategyTimeout, failure_text
+from kafka_assignors_spark.job import run_replay
+from kafka_assignors_spark.options import RECORDED, Mode, ReplayError, ReplayOptions
+from kafka_assignors_spark.result import Verdict
+
+LIMIT_S = 0.5
+
+
+class _Own(Strategy):
+    """A strategy of a user, which behaves until it sees a third member."""
+
+    name = "own"
+
+    def assign(self, group: Group) -> Assignment:
+        if len(group.members) >= 3:
+            self.misbehave()
+        return Range().assign(group)
+
+    def misbehave(self) -> None:
+        raise NotImplementedError
+
+
+class Endless(_Own):
+    def misbehave(self) -> None:
+        while True:
+            pass
+
+
+class Asleep(_Own):
+    def misbehave(self) -> None:
+        time.sleep(10_000)
+
+
+class Suppresses(_Own):
+    """It goes on after each of the first exceptions that end it."""
+
+    def misbehave(self) -> None:
+        for _ in range(2):
+            try:
+                time.sleep(10_000)
+            except BaseException:
+                continue
+        time.sleep(10_000)
+
+
+class Exits(_Own):
+    def misbehave(self) -> None:
+        sys.exit(3)
+
+
+class Unreadable(_Own):
+    def misbehave(self) -> None:
+        class UnreadableError(Exception):
+            def __str__(self) -> str:
+                raise ValueError
+
+        raise UnreadableError
+
+
+class Verbose(_Own):
+    def misbehave(self) -> None:
+        raise RuntimeError("line\n" * 100_000)
+
+
+class EndsItsProcess(_Own):
+    def misbehave(self) -> None:
+        os._exit(7)
+
+
+class KillsItsProcess(_Own):
+    def misbehave(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+FAILURES = {
+    Endless: "StrategyTimeout: no assignment within 0.5 s",
+    Asleep: "StrategyTimeout: no assignment within 0.5 s",
+    Suppresses: "StrategyTimeout: no assignment within 0.5 s",
+    Exits: "SystemExit: the strategy asked to end the process, with 3",
+    Unreadable: "UnreadableError: its text raises ValueError",
+    Verbose: "RuntimeError: line line",
+}
+
+
+def spec(strategy: type[_Own]) -> str:
+    return f"{__name__}:{strategy.__name__}"
+
+
+def verdicts(recorded: str, engine: str, *strategies: str) -> dict[tuple[str, str], Verdict]:
+    options = ReplayOptions(
+        path=recorded,
+        strategies=strategies,
+        modes=(Mode.ONE_STEP,),
+        groups=("checkout",),
+        strategy_timeout_s=LIMIT_S,
+    )
+    result = run_replay(options, lambda _: None, engine=engine)
+    return {(verdict.group, verdict.strategy): verdict for verdict in result.verdicts}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_strategy_that_misbehaves_has_failed_and_the_others_have_their_figures(
+    spark: SparkSession, recorded: str, engine: str
+) -> None:
+    alone = verdicts(recorded, engine, "sticky")
+    together = verdicts(recorded, engine, "sticky", *map(spec, FAILURES))
+    for name in (RECORDED, "sticky"):
+        assert together["checkout", name] == alone["checkout", name]
+    for strategy, text in FAILURES.items():
+        verdict = together["checkout", spec(strategy)]
+        assert verdict.failed > 0
+        assert any(failure.startswith(text) for failure in verdict.failures), verdict.failures
+        assert all(len(failure) < 1_000 for failure in verdict.failures)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("strategy", [EndsItsProcess, KillsItsProcess])
+def test_a_strategy_that_ends_its_process_is_named_with_its_group_and_offset(
+    spark: SparkSession, recorded: str, engine: str, strategy: type[_Own]
+) -> None:
+    with pytest.raises(ReplayError) as error:
+        verdicts(recorded, engine, "sticky", spec(strategy))
+    assert f"ended while it ran strategy '{spec(strategy)}', group 'checkout', offset " in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.fixture
+def no_timer() -> Iterator[None]:
+    """Without the timer of pytest-timeout: a program with a timer keeps it."""
+    before = signal.setitimer(signal.ITIMER_REAL, 0)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, *before)
+
+
+def test_the_limit_is_over_when_the_block_is(no_timer: None, tmp_path: Path) -> None:
+    handler = signal.getsignal(signal.SIGALRM)
+    guard = StrategyGuard(0.05, str(tmp_path))
+    for _ in range(20):
+        with guard.running("s", "g", 1):
+            pass
+    time.sleep(0.2)
+    with pytest.raises(StrategyTimeout), guard.running("s", "g", 1):
+        time.sleep(10)
+    time.sleep(0.2)
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    assert signal.getsignal(signal.SIGALRM) == handler
+    assert [note.read_text() for note in tmp_path.iterdir()] == [""]
+
+
+def test_a_program_with_a_timer_keeps_it(no_timer: None) -> None:
+    signal.setitimer(signal.ITIMER_REAL, 1_000)
+    with StrategyGuard(0.05).running("s", "g", 1):
+        time.sleep(0.2)
+    assert 900 < signal.getitimer(signal.ITIMER_REAL)[0] < 1_000
+
+
+def test_the_user_interrupts_a_strategy() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        failure_text(KeyboardInterrupt())
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_ctrl_c_ends_a_replay_with_one_line(recorded: str, engine: str) -> None:
+    command = [sys.executable, "-m", "kafka_assignors_cli", "replay", recorded, "--engine", engine]
+    with subprocess.Popen(
+        [*command, "--strategy", spec(Endless)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "replay" in line and "/" in line and "[" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=HANG_S)[1]
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    assert said.strip().splitlines()[-1].startswith("kafka-assignors: interrupted"), said
