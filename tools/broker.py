@@ -3,8 +3,8 @@
     python -m tools.broker                                     # localhost:9092, topic orders, 12 partitions
     python -m tools.broker --port 19092 --topic payments --partitions 6
 
-The broker is the one that the tests use: Kafka's jars from Maven, data in a temporary folder that goes with it.
-`compose.yaml` starts the same with Docker.
+The broker is the one that the tests use: Kafka's jars from Maven, and data in a temporary folder that goes
+with it. `compose.yaml` starts the same with Docker.
 """
 
 from __future__ import annotations

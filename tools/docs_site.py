@@ -1,7 +1,8 @@
 """Hooks of the documentation site (mkdocs.yml): the page of commands, and links that leave `docs/`.
 
-A page links to files outside `docs/` by their path in the repository, so that the link works there. On the site
-the same link leads to the repository that pyproject.toml names. A link to a file that does not exist fails the build.
+A page links to files outside `docs/` by their path in the repository, so that the link works there. On the
+site the same link leads to the repository that pyproject.toml names. A link to a file that does not exist
+fails the build.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ _OUTSIDE = re.compile(r"\]\(\.\./(?P<path>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
 
 COMMANDS_HEAD = """# Commands and options
 
-This page is generated from the command line itself, so `--help` says the same. What the commands read and write, and
-their exit codes: [formats and exit codes](command-line.md).
+This page is generated from the command line itself, so `--help` says the same. What the commands read and
+write, and their exit codes: [formats and exit codes](command-line.md).
 
 """
 
@@ -71,10 +72,22 @@ def commands_page() -> str:
 
 
 def _sections(command: Any, path: str) -> list[str]:
-    parts = [f"## `{path}`\n\n{_plain(command.help)}\n\n{_parameters(command)}{_plain(command.epilog)}\n\n"]
+    parts = [f"## `{path}`\n\n{_plain(command.help)}\n\n{_parameters(command)}{_epilog(command.epilog)}\n\n"]
     for name, child in sorted(getattr(command, "commands", {}).items()):
         parts += _sections(child, f"{path} {name}")
     return parts
+
+
+def _epilog(text: str | None) -> str:
+    """The epilog, with its command lines as code."""
+    if text is None:
+        return ""
+    parts = []
+    for paragraph in text.strip().split("\n\n"):
+        line = " ".join(paragraph.split())
+        is_command = re.match(r"(?:kafka-assignors|generate-groups|[a-z-]+ .*\| kafka-assignors) ", line)
+        parts.append(f"```console\n$ {line}\n```" if is_command else _plain(line))
+    return "\n\n".join(parts)
 
 
 def _plain(text: str | None) -> str:

@@ -247,7 +247,7 @@ def roll(kafka: Kafka, client: str, example: str, steps: str) -> list[str]:
     """Roll the steps of a migration out to a group of two at step 0, member by member.
 
     Returns:
-        The strategy that the group runs at the begin and after each restart. No record is lost or comes twice.
+        The strategy that the group runs at the begin and after each restart.
     """
     module = f"examples.{client}.{example}"
     with Shop(kafka) as shop:

@@ -6,7 +6,7 @@ The same program takes a running group over from aiokafka's own assignor, in two
 (docs/migrate.md):
 
     $ python -m examples.aiokafka.cooperative --step 0        # where you are: the stock consumer
-    $ python -m examples.aiokafka.cooperative --step 1        # the new class, with both strategies; still eager
+    $ python -m examples.aiokafka.cooperative --step 1        # the new class, both strategies; still eager
     $ python -m examples.aiokafka.cooperative --step 2        # cooperative-sticky alone: cooperative
 
 At step 1 the list has a strategy that is not cooperative, so the member is eager and fits into the old group.

@@ -6,11 +6,11 @@ The same program takes a running group over from kafka-python's own assignors, i
 (docs/migrate.md):
 
     $ python -m examples.kafka_python.cooperative --step 0    # where you are: the stock consumer
-    $ python -m examples.kafka_python.cooperative --step 1    # the new class, with both strategies; still eager
+    $ python -m examples.kafka_python.cooperative --step 1    # the new class, both strategies; still eager
     $ python -m examples.kafka_python.cooperative --step 2    # cooperative-sticky alone: cooperative
 
-At step 1 the list has strategies that are not cooperative, so the member is eager and fits into the old group.
-Roll step 2 out only when every member has step 1. To go back, roll step 1 out, then step 0.
+At step 1 the list has strategies that are not cooperative, so the member is eager and fits into the old
+group. Roll step 2 out only when every member has step 1. To go back, roll step 1 out, then step 0.
 """
 
 from __future__ import annotations
