@@ -1,4 +1,4 @@
-"""Fails on words that hide the subject of a sentence, such as "nobody" or "whatever", in the product's code.
+"""Fails on words that hide the subject of a sentence, such as "nobody", in the product's code and its pages.
 
 python -m tools.plain_words
 
@@ -13,8 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("src/kafka_assignors_cli", "src/kafka_assignors/lint", "spark_validation/kafka_assignors_spark")
-SUFFIXES = (".py", ".html", ".j2", ".css", ".js")
+FOLDERS = (
+    "docs",
+    "src/kafka_assignors_cli",
+    "src/kafka_assignors/lint",
+    "spark_validation/kafka_assignors_spark",
+)
+SUFFIXES = (".py", ".md", ".html", ".j2", ".css", ".js")
 
 ADVICE = {
     "anybody": "name who: any member, every client, a third party",
