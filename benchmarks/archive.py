@@ -34,7 +34,7 @@ from confluent_kafka import Producer
 
 from compat_tests.recording.archive_kills import make_offsets_topic
 from compat_tests.support.kafka_cluster import KafkaCluster
-from kafka_assignors.protocol import (
+from kafka_assignors.wire import (
     ConsumerAssignment,
     GroupMember,
     GroupMetadata,

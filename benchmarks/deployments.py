@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from kafka_assignors.group import Group, Member, Topic, TopicPartitions
 from kafka_assignors.leader import lead
-from kafka_assignors.protocol.facts import WHOLE_SHARE, Facts, encode_facts
+from kafka_assignors.member_facts import WHOLE_SHARE, Facts, encode_facts
 from kafka_assignors.strategies import CooperativeSticky, RebalanceProtocol, Rollout, Sticky, Strategy
 
 __all__ = ["SCENES", "Deployment", "Pod"]

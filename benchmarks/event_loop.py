@@ -30,9 +30,10 @@ from typing import TypeVar
 
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
-from kafka_assignors.joining import NEVER_ASSIGNED, JoinedMember, LastAssignment, subscription_bytes
-from kafka_assignors.protocol import decode_assignment
+from kafka_assignors.leader_bytes import JoinedMember
+from kafka_assignors.member_bytes import NEVER_ASSIGNED, LastAssignment, subscription_bytes
 from kafka_assignors.strategies import load_strategy
+from kafka_assignors.wire import decode_assignment
 
 PARTITIONS_PER_TOPIC = 100
 FIGURES = (
@@ -83,7 +84,7 @@ async def lead(name: str, partitions: int, members: int) -> None:
 
     newcomer = JoinedMember("newcomer", None, subscription_bytes(strategy, names, NEVER_ASSIGNED))
     settled = [JoinedMember(id, None, newcomer.metadata) for id in ids]
-    given = assignor.answer(assignor.read_members(settled), topics, 1)
+    given = assignor.encode_assignments(assignor.read_members(settled), topics, 1)
     rejoining = [
         JoinedMember(
             id,
@@ -97,7 +98,7 @@ async def lead(name: str, partitions: int, members: int) -> None:
 
     print(f"{name}: {partitions} partitions, {members} members")
     joined = await in_thread("  read the members", lambda: assignor.read_members([*rejoining, newcomer]))
-    await in_thread("  assign", lambda: assignor.answer(joined, topics, 2))
+    await in_thread("  assign", lambda: assignor.encode_assignments(joined, topics, 2))
 
 
 def decode_metadata(partitions: int) -> None:

@@ -19,7 +19,8 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 
 from kafka_assignors.group import Group, Member, Topic
-from kafka_assignors.protocol import (
+from kafka_assignors.strategies.registry import load_strategy
+from kafka_assignors.wire import (
     ConsumerAssignment,
     GroupMember,
     GroupMetadata,
@@ -28,7 +29,6 @@ from kafka_assignors.protocol import (
     encode_group_metadata,
     encode_subscription,
 )
-from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
 from kafka_assignors_spark.folds.causes import CauseFinder
 from kafka_assignors_spark.folds.faults import FaultFinder, FaultRules

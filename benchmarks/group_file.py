@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kafka_assignors.group import Group, Topic
-from kafka_assignors.joining import JoinedMember
-from kafka_assignors.protocol import encode_member
+from kafka_assignors.leader_bytes import JoinedMember
 from kafka_assignors.strategies.sticky import CooperativeSticky, Sticky
 from kafka_assignors.strategy import MemberContext
+from kafka_assignors.wire import encode_member
 
 __all__ = ["GroupFile", "read_group_file", "write_group_file"]
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.group_file import GroupFile, read_group_file
 from kafka_assignors.group import Group, Member
-from kafka_assignors.joining import answer, read_members
+from kafka_assignors.leader_bytes import encode_assignments, read_members
 from kafka_assignors.strategies.sticky import CooperativeSticky
 
 Call = Callable[[], object]
@@ -34,7 +34,9 @@ def ours(file: GroupFile) -> dict[str, Call]:
     return {
         # A copy has no judged claims yet: to judge them is part of the call.
         "assign": lambda: strategy.assign(replace(group)),
-        "lead": lambda: answer(strategy, read_members(strategy, file.cooperative), file.topics, None),
+        "lead": lambda: encode_assignments(
+            strategy, read_members(strategy, file.cooperative), file.topics, None
+        ),
     }
 
 

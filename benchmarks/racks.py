@@ -14,7 +14,7 @@ import sys
 
 from compat_tests.scenarios.rack import AT_FIRST, LATER, PARTITIONS, groups_in_racks, measure, misses, moved
 from compat_tests.support.kafka_cluster import KafkaCluster
-from kafka_assignors.releases import installed_release
+from kafka_assignors.client_versions import installed_release
 
 CLIENTS = {
     f"aiokafka {installed_release('aiokafka', 'aiokafka')}": "compat_tests.aiokafka.member",

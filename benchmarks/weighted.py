@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from kafka_assignors.group import Assignment, Group, Member, Topic
-from kafka_assignors.loads import measure_loads
+from kafka_assignors.makespan import measure_loads
 from kafka_assignors.strategies import Sticky, Strategy, Weighted
 
 TOPICS = 20

@@ -10,7 +10,7 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kafka_assignors.protocol import (
+from kafka_assignors.wire import (
     ConsumerAssignment,
     ConsumerGroupKey,
     ConsumerGroupRecord,
@@ -32,7 +32,7 @@ from kafka_assignors.protocol import (
     encode_key,
     encode_subscription,
 )
-from kafka_assignors.protocol.sticky_user_data import (
+from kafka_assignors.wire.user_data import (
     encode_cooperative_sticky_user_data,
     encode_sticky_user_data,
 )

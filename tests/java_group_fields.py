@@ -9,7 +9,7 @@ import base64
 from collections.abc import Iterable
 from typing import Any
 
-from kafka_assignors.protocol import (
+from kafka_assignors.wire import (
     AssignedPartitions,
     ClassicMember,
     ClassicProtocol,

@@ -16,12 +16,12 @@ import pytest
 
 from kafka_assignors.claims import NAMED_PARTITIONS
 from kafka_assignors.group import Group, InvalidGroupError, Member, Topic
-from kafka_assignors.joining import Answer, JoinedMember, answer, read_members
-from kafka_assignors.jsonform import group_to_json
+from kafka_assignors.group_json import group_to_json
 from kafka_assignors.leader import lead
-from kafka_assignors.protocol import Subscription, decode_assignment, encode_subscription
+from kafka_assignors.leader_bytes import EncodedAssignments, JoinedMember, encode_assignments, read_members
 from kafka_assignors.strategies import CooperativeSticky, Strategy, load_strategy
-from kafka_assignors.weighing import weigh
+from kafka_assignors.weights import weigh
+from kafka_assignors.wire import Subscription, decode_assignment, encode_subscription
 from kafka_assignors_cli import main
 
 STRATEGIES = [
@@ -58,7 +58,7 @@ def loads(strategy: Strategy, group: Group) -> dict[str, int]:
     return {member_id: led.target.load(member_id) for member_id in group.members}
 
 
-def joined(group: Group) -> Answer:
+def joined(group: Group) -> EncodedAssignments:
     """The leader's answer to these members, sent as bytes."""
     members = [
         JoinedMember(
@@ -71,7 +71,9 @@ def joined(group: Group) -> Answer:
         for one in group.members.values()
     ]
     strategy = CooperativeSticky()
-    return answer(strategy, read_members(strategy, members), group.topics.values(), group.generation)
+    return encode_assignments(
+        strategy, read_members(strategy, members), group.topics.values(), group.generation
+    )
 
 
 def counts(sent: Mapping[str, bytes]) -> dict[str, int]:
@@ -182,7 +184,7 @@ class TestDuplicateMemberIds:
         twice = [JoinedMember("a", None, encode_subscription(Subscription(0, ("orders",))))] * 2
         strategy = CooperativeSticky()
         with pytest.raises(InvalidGroupError, match="member id 'a' appears twice"):
-            answer(strategy, read_members(strategy, twice), [Topic("orders", 4)], GENERATION)
+            encode_assignments(strategy, read_members(strategy, twice), [Topic("orders", 4)], GENERATION)
 
     def test_command_line(self, command_line: CommandLine) -> None:
         one = {"id": "a", "topics": ["orders"]}
@@ -263,7 +265,7 @@ class TestAnEmptyGroup:
         assert loads(strategy, Group({}, {})) == {}
 
     def test_leader(self) -> None:
-        assert joined(group_of()) == Answer({}, ())
+        assert joined(group_of()) == EncodedAssignments({}, ())
 
     def test_command_line(self, command_line: CommandLine) -> None:
         code, out, err = command_line.run(group_of())

@@ -16,31 +16,18 @@ import pytest
 from kafka_assignors.certificate import Certificate, check, prove
 from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, Criterion
 from kafka_assignors.explain import Reason, explain
-from kafka_assignors.facts import Facts
 from kafka_assignors.group import Assignment, Group, Member, Topic
-from kafka_assignors.joining import (
-    NEVER_ASSIGNED,
-    Answer,
-    JoinedMember,
-    LastAssignment,
-    answer,
-    read_members,
-    subscription_bytes,
-)
-from kafka_assignors.protocol import decode_assignment
-from kafka_assignors.protocol.facts import MOST_CAPACITY, decode_facts, encode_facts
+from kafka_assignors.leader_bytes import EncodedAssignments, JoinedMember, encode_assignments, read_members
+from kafka_assignors.member_bytes import NEVER_ASSIGNED, LastAssignment, subscription_bytes
+from kafka_assignors.member_facts import MOST_CAPACITY, Facts, decode_facts, encode_facts
 from kafka_assignors.quality import least_moved, measure
 from kafka_assignors.scale import Scale
 from kafka_assignors.solver import solve
 from kafka_assignors.strategies import Capacity, CooperativeSticky, MemberContext, load_strategy
-from kafka_assignors.strategies.composition import (
-    Composed,
-    FewestMoves,
-    FewestRackMisses,
-    KeepTogether,
-    LevelByCapacity,
-)
+from kafka_assignors.strategies.composed import Composed
+from kafka_assignors.strategies.rules import FewestMoves, FewestRackMisses, KeepTogether, LevelByCapacity
 from kafka_assignors.strategy import RebalanceProtocol, Reduced
+from kafka_assignors.wire import decode_assignment
 from kafka_assignors_cli import main
 from tests.exact_groups import random_group
 from tests.exact_scales import random_scale
@@ -145,8 +132,10 @@ class TestARollingUpgrade:
         data = subscription_bytes(Capacity(capacity), ["orders"], last, held=last is not NEVER_ASSIGNED)
         return JoinedMember(name, None, data)
 
-    def led(self, *joined: JoinedMember, generation: int) -> tuple[Answer, dict[str, list[int]]]:
-        answered = answer(Capacity(), read_members(Capacity(), joined), [Topic("orders", 12)], generation)
+    def led(self, *joined: JoinedMember, generation: int) -> tuple[EncodedAssignments, dict[str, list[int]]]:
+        answered = encode_assignments(
+            Capacity(), read_members(Capacity(), joined), [Topic("orders", 12)], generation
+        )
         given = {
             name: list(decode_assignment(data).partitions.get("orders", ()))
             for name, data in answered.assignments.items()
@@ -240,8 +229,8 @@ class TestARule:
         ]
         group = Group.of([Topic("a", 4), Topic("b", 4)], members)
         composed = Composed("mine", self.RULES)
-        problem = composed.problem(group).settle({"m1": {"a": [0, 1]}})
-        assignment = problem.answer(LevelByCapacity().balance(problem, FEWEST_MOVES))
+        problem = composed.problem(group).fix({"m1": {"a": [0, 1]}})
+        assignment = problem.in_original_group(LevelByCapacity().balance(problem, FEWEST_MOVES))
         assert loads(group, assignment) == {"m1": 2, "m2": 6}
 
     def test_goes_with_topics_that_stay_together(self) -> None:

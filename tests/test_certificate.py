@@ -22,7 +22,7 @@ from kafka_assignors.certificate import (
 )
 from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, RACKS_THEN_MOVES, Criteria, traded
 from kafka_assignors.group import Assignment, Group, Member, Topic
-from kafka_assignors.jsonform import certificate_to_json, parse_certificate
+from kafka_assignors.group_json import certificate_to_json, parse_certificate
 from kafka_assignors.leader import InvalidAssignmentError
 from kafka_assignors.scale import PLAIN, Scale
 from kafka_assignors.solver import solve

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from kafka_assignors.compare_strategies import compare_strategies
 from kafka_assignors.group import Topic
-from kafka_assignors.jsonform import parse_group
-from kafka_assignors.livegroup import LiveGroup, LiveMember, as_group
-from kafka_assignors.outlook import outlook
+from kafka_assignors.group_json import parse_group
+from kafka_assignors.live_group import LiveGroup, LiveMember, as_group
 from kafka_assignors.strategies import Sticky
 from kafka_assignors_cli import main
 from kafka_assignors_cli.console import CannotRun, ProgressReport
@@ -124,7 +124,9 @@ def test_a_group_that_rebalances_has_no_figures_rather_than_wrong_ones() -> None
 
 
 def test_the_json_form_of_a_running_group_is_read_back_as_the_same_group() -> None:
-    form = json.loads(json.dumps(describe_json(LIVE, outlook(as_group(LIVE), [("sticky", Sticky())]))))
+    form = json.loads(
+        json.dumps(describe_json(LIVE, compare_strategies(as_group(LIVE), [("sticky", Sticky())])))
+    )
     assert parse_group(form) == as_group(LIVE)
     assert form["about"]["strategies"]["sticky"]["moved"] == form["about"]["least_moved"] == 1
     assert "KIP-848" in form["about"]["notes"][0]
@@ -153,6 +155,6 @@ def test_a_watch_survives_a_failure_but_not_at_first(capsys: pytest.CaptureFixtu
 
 def test_a_group_without_members_has_no_strategies_in_json() -> None:
     live = LiveGroup("g", "classic", "Empty", None, members=(), topics={})
-    about = describe_json(live, outlook(as_group(live), [("sticky", Sticky())]))["about"]
+    about = describe_json(live, compare_strategies(as_group(live), [("sticky", Sticky())]))["about"]
     assert about["members"] == 0
     assert not {"now", "least_moved", "strategies"} & set(about)

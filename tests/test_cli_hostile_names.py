@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from kafka_assignors.compare_strategies import compare_strategies
 from kafka_assignors.lint import LintFinding, LintReport, NotJudged, Severity
-from kafka_assignors.livegroup import Coordinator, LiveGroup, LiveMember, as_group
-from kafka_assignors.outlook import outlook
-from kafka_assignors.protocol import Subscription
+from kafka_assignors.live_group import Coordinator, LiveGroup, LiveMember, as_group
 from kafka_assignors.strategies import Sticky
+from kafka_assignors.wire import Subscription
 from kafka_assignors_cli import main
 from kafka_assignors_cli.group_tables import description, group_list
 from kafka_assignors_cli.lint import report_renderables
@@ -49,7 +49,7 @@ def live(name: str) -> LiveGroup:
 def test_tables_of_groups(name: str, width: int) -> None:
     group = live(name)
     shown = rendered(group_list([group, LIVE]), width)
-    shown += rendered(description(group, outlook(as_group(group), [("sticky", Sticky())])), width)
+    shown += rendered(description(group, compare_strategies(as_group(group), [("sticky", Sticky())])), width)
     assert_harmless(shown)
     assert not has_lines(shown, "kafka-assignors: error")
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from rich.console import RenderableType
 
+from kafka_assignors.compare_strategies import compare_strategies
 from kafka_assignors.group import Topic
 from kafka_assignors.lint import LintFinding, LintReport, NotJudged, Severity
-from kafka_assignors.livegroup import Coordinator, LiveGroup, LiveMember, as_group
-from kafka_assignors.outlook import outlook
-from kafka_assignors.protocol import Subscription
+from kafka_assignors.live_group import Coordinator, LiveGroup, LiveMember, as_group
 from kafka_assignors.strategies import CooperativeSticky, Range, RoundRobin
+from kafka_assignors.wire import Subscription
 from kafka_assignors_cli.console import Column, ColumnKind, FittedTable
 from kafka_assignors_cli.group_tables import description, group_list
 from kafka_assignors_cli.lint import report_renderables
@@ -78,8 +78,10 @@ def groups() -> list[RenderableType]:
 
 def describe() -> list[RenderableType]:
     tried = [("cooperative-sticky", CooperativeSticky()), ("roundrobin", RoundRobin())]
-    prospects = outlook(as_group(LIVE), [*tried, ("my_company.strategies.payments:Settlement", Raising())])
-    return description(LIVE, prospects)
+    results = compare_strategies(
+        as_group(LIVE), [*tried, ("my_company.strategies.payments:Settlement", Raising())]
+    )
+    return description(LIVE, results)
 
 
 def validate() -> list[RenderableType]:

@@ -14,13 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_assignors.certificate import Certificate, prove
-from kafka_assignors.explain import moves_of
-from kafka_assignors.explain_reduced import explain_reduced
-from kafka_assignors.facts import Facts, facts_of
+from kafka_assignors.explain import explain_reduced, moves_of
 from kafka_assignors.group import Assignment, Group, InvalidGroupError, Member, Topic
-from kafka_assignors.jsonform import assignment_to_json
+from kafka_assignors.group_json import assignment_to_json
 from kafka_assignors.leader import check_assignment, lead
-from kafka_assignors.protocol.facts import decode_facts, encode_facts
+from kafka_assignors.member_facts import Facts, decode_facts, encode_facts, facts_of
 from kafka_assignors.strategies import (
     CooperativeSticky,
     CoPartitioned,
@@ -31,8 +29,8 @@ from kafka_assignors.strategies import (
     StrategyError,
     load_strategy,
 )
-from kafka_assignors.strategies.composition import (
-    Composed,
+from kafka_assignors.strategies.composed import Composed, RuleOrderError
+from kafka_assignors.strategies.rules import (
     FewestMoves,
     FewestRackMisses,
     KeepTogether,
@@ -40,10 +38,9 @@ from kafka_assignors.strategies.composition import (
     LevelPartitions,
     Piece,
     Problem,
-    RuleOrderError,
     ShareByRelease,
 )
-from kafka_assignors.strategies.composition.declared import DeclarationError, strategy_of
+from kafka_assignors.strategies.toml_strategy import DeclarationError, strategy_of
 
 NAMES = ("a", "b", "c", "d")
 RACKS = ("r1", "r2")
@@ -281,7 +278,7 @@ class TestProblem:
             for part, chosen in (("low", units[:cut]), ("high", units[cut:]))
             if chosen
         ]
-        problem = problem.recast([name], pieces).settle(
+        problem = problem.replace_topics([name], pieces).fix(
             {min(readers): {f"{name}/high": [0]}} if cut < len(units) else {}
         )
         claims = problem.as_group().claims
@@ -289,11 +286,11 @@ class TestProblem:
         assert {name: [*free] for name, free in claims.unowned.items()} == {
             name: [*free] for name, free in problem.claims.unowned.items()
         }
-        assignment = problem.answer(CooperativeSticky().assign(problem.as_group()))
+        assignment = problem.in_original_group(CooperativeSticky().assign(problem.as_group()))
         check_assignment(group, assignment)
         if cut < len(units):
             assert cut in assignment.members[min(readers)][name]
-            assert problem.loads()[min(readers)] == 1
+            assert problem.fixed_loads[min(readers)] == 1
 
     def test_a_unit_is_near_a_rack_that_is_near_all_of_it_and_weighs_what_all_of_it_weighs(self) -> None:
         group = Group.of(
@@ -305,7 +302,9 @@ class TestProblem:
         )
         units = [(("a", 0), ("b", 0)), (("a", 1), ("b", 1))]
         made = (
-            self.problem(group).recast("ab", [Piece("a/both", units, frozenset("m"))]).group.topics["a/both"]
+            self.problem(group)
+            .replace_topics("ab", [Piece("a/both", units, frozenset("m"))])
+            .group.topics["a/both"]
         )
         assert made.replica_racks == (frozenset({"r2"}), frozenset({"r1"}))
         assert made.weights == (12, None)

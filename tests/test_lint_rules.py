@@ -15,8 +15,8 @@ from kafka_assignors.lint import (
     lint,
     live_members,
 )
-from kafka_assignors.livegroup import LiveGroup, LiveMember
-from kafka_assignors.protocol import GroupMember, GroupMetadata, Subscription, encode_subscription
+from kafka_assignors.live_group import LiveGroup, LiveMember
+from kafka_assignors.wire import GroupMember, GroupMetadata, Subscription, encode_subscription
 from tests.lint_members import aiokafka, findings, java, kafka_python, librdkafka
 
 ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO

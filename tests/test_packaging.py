@@ -44,8 +44,8 @@ def test_the_core_imports_the_standard_library_alone() -> None:
     program = """
 import json, sys
 before = set(sys.modules)
-import kafka_assignors, kafka_assignors.leader, kafka_assignors.protocol, kafka_assignors.strategies
-import kafka_assignors.quality, kafka_assignors.jsonform
+import kafka_assignors, kafka_assignors.leader, kafka_assignors.wire, kafka_assignors.strategies
+import kafka_assignors.quality, kafka_assignors.group_json
 print(json.dumps(sorted({name.split(".")[0] for name in set(sys.modules) - before})))
 """
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout

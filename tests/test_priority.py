@@ -14,22 +14,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_assignors.explain import Explanation, Reason
-from kafka_assignors.explain_reduced import explain_layers
-from kafka_assignors.facts import Facts
+from kafka_assignors.explain import Explanation, Reason, explain_layers
 from kafka_assignors.group import Assignment, Group, Member, Topic
-from kafka_assignors.protocol.facts import encode_facts
+from kafka_assignors.member_facts import Facts, encode_facts
 from kafka_assignors.scale import Scale
 from kafka_assignors.strategies import CooperativeSticky, Priority
-from kafka_assignors.strategies.composition import (
-    Composed,
+from kafka_assignors.strategies.composed import Composed
+from kafka_assignors.strategies.rules import (
     FewestMoves,
     FewestRackMisses,
     KeepTogether,
     LevelByPriority,
     StandbyLast,
 )
-from kafka_assignors.strategies.composition.declared import DeclarationError, strategy_of
+from kafka_assignors.strategies.toml_strategy import DeclarationError, strategy_of
 from kafka_assignors_cli.explain_text import sentences
 from tests.exact_groups import random_group
 from tests.exact_oracle import Oracle
@@ -433,9 +431,9 @@ class TestWhateverTheGroup:
 FINGERPRINT = """
 import hashlib, random
 from dataclasses import replace
-from kafka_assignors.facts import Facts
+from kafka_assignors.member_facts import Facts
 from kafka_assignors.group import Group
-from kafka_assignors.protocol.facts import encode_facts
+from kafka_assignors.member_facts import encode_facts
 from kafka_assignors.strategies import Priority, RackAwareSticky, Standby
 from tests.exact_groups import random_group
 digest = hashlib.sha256()

@@ -10,22 +10,20 @@ import pytest
 
 from kafka_assignors.certificate import Certificate, prove
 from kafka_assignors.criteria import MOVES_THEN_RACKS, RACKS_THEN_MOVES, Criteria, InvalidTradeError, traded
-from kafka_assignors.facts import Facts
 from kafka_assignors.group import Assignment, Group, Member, Topic
-from kafka_assignors.protocol.facts import encode_facts
+from kafka_assignors.member_facts import Facts, encode_facts
 from kafka_assignors.quality import measure
 from kafka_assignors.solver import solve
 from kafka_assignors.strategies import Criterion, MemberContext, RackAwareSticky, Reduced, Trade
-from kafka_assignors.strategies.composition import (
-    Composed,
+from kafka_assignors.strategies.composed import Composed, RuleOrderError
+from kafka_assignors.strategies.rules import (
     FewestMoves,
     FewestRackMisses,
     LevelPartitions,
     RackTrade,
-    RuleOrderError,
     StandbyLast,
 )
-from kafka_assignors.strategies.composition.declared import DeclarationError, strategy_of
+from kafka_assignors.strategies.toml_strategy import DeclarationError, strategy_of
 from tests.exact_groups import Limits, random_group
 from tests.exact_oracle import Oracle
 from tests.exact_score import Order, Score, owners_of, score

@@ -1,10 +1,11 @@
-"""What a leader remembers of racks, and when it has to follow them."""
+"""The racks that a leader remembers, and the strategies that make it follow them."""
 
 from __future__ import annotations
 
 import pytest
 
-from kafka_assignors.racks import RackWatch, must_follow_racks
+from kafka_assignors.assignor import Assignor
+from kafka_assignors.leader_bytes import RackWatch
 from kafka_assignors.strategies import (
     CooperativeSticky,
     RackAwareSticky,
@@ -15,19 +16,19 @@ from kafka_assignors.strategies import (
 )
 
 
-def test_a_broker_that_restarts_keeps_the_rack_it_had() -> None:
+def test_a_restarting_broker_keeps_its_last_known_rack() -> None:
     watch = RackWatch()
     assert watch.see([(1, "a"), (2, "b")]) == {1: "a", 2: "b"}
     assert watch.see([(1, "a")]) == {1: "a", 2: "b"}
 
 
-def test_a_broker_that_runs_is_in_the_rack_it_says() -> None:
+def test_a_running_broker_is_in_the_rack_of_the_latest_metadata() -> None:
     watch = RackWatch()
     watch.see([(1, "a"), (2, "b"), (3, "c")])
     assert watch.see([(1, None), (2, "c"), (3, "c")]) == {2: "c", 3: "c"}
 
 
-def test_what_was_seen_earlier_does_not_change_afterwards() -> None:
+def test_racks_returned_earlier_do_not_change_later() -> None:
     # A strategy may still be reading it, in another thread.
     watch = RackWatch()
     first = watch.see([(1, "a")])
@@ -36,11 +37,11 @@ def test_what_was_seen_earlier_does_not_change_afterwards() -> None:
 
 
 @pytest.mark.parametrize("strategy", [RackAwareSticky(), Range()], ids=lambda s: s.name)
-def test_these_strategies_follow_replicas_where_a_member_has_a_rack(strategy: Strategy) -> None:
-    assert must_follow_racks(strategy, [None, "a"])
-    assert not must_follow_racks(strategy, [None, None])
+def test_a_rack_aware_strategy_follows_replicas_if_a_member_has_a_rack(strategy: Strategy) -> None:
+    assert Assignor(strategy).must_follow_racks([None, "a"])
+    assert not Assignor(strategy).must_follow_racks([None, None])
 
 
 @pytest.mark.parametrize("strategy", [RoundRobin(), Sticky(), CooperativeSticky()], ids=lambda s: s.name)
-def test_these_move_nothing_because_a_replica_has_moved(strategy: Strategy) -> None:
-    assert not must_follow_racks(strategy, ["a", "b"])
+def test_a_strategy_without_racks_does_not_follow_replicas(strategy: Strategy) -> None:
+    assert not Assignor(strategy).must_follow_racks(["a", "b"])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kafka_assignors.group import Assignment, Group, Member, Topic
-from kafka_assignors.jsonform import assignment_to_json, parse_group
+from kafka_assignors.group_json import assignment_to_json, parse_group
 from kafka_assignors.strategies import RebalanceProtocol, Strategy
 from kafka_assignors.strategies.range import Range
 

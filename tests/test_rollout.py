@@ -13,14 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_assignors.explain import Reason, moves_of
-from kafka_assignors.explain_reduced import explain_reduced
-from kafka_assignors.facts import Announcement, Facts
+from kafka_assignors.explain import Reason, explain_reduced, moves_of
 from kafka_assignors.group import Assignment, Group, Member, Topic, TopicPartitions
 from kafka_assignors.leader import check_assignment, lead
-from kafka_assignors.protocol.facts import decode_facts, encode_facts
+from kafka_assignors.member_facts import Announcement, Facts, decode_facts, encode_facts
 from kafka_assignors.strategies import CooperativeSticky, RebalanceProtocol, Rollout, load_strategy
-from kafka_assignors.strategies.composition import Composed, KeepTogether
+from kafka_assignors.strategies.composed import Composed
+from kafka_assignors.strategies.rules import KeepTogether
 from kafka_assignors.strategy import MemberContext
 
 COOPERATIVE = RebalanceProtocol.COOPERATIVE

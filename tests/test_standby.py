@@ -11,19 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_assignors.certificate import Certificate, prove
-from kafka_assignors.facts import Facts, facts_of
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import lead
-from kafka_assignors.protocol.facts import encode_facts
+from kafka_assignors.member_facts import Facts, encode_facts, facts_of
 from kafka_assignors.strategies import RebalanceProtocol, Reduced, Standby
-from kafka_assignors.strategies.composition import (
-    Composed,
-    FewestMoves,
-    KeepTogether,
-    LevelPartitions,
-    StandbyLast,
-)
-from kafka_assignors.strategies.composition.declared import strategy_of
+from kafka_assignors.strategies.composed import Composed
+from kafka_assignors.strategies.rules import FewestMoves, KeepTogether, LevelPartitions, StandbyLast
+from kafka_assignors.strategies.toml_strategy import strategy_of
 from tests.exact_groups import random_group
 from tests.exact_oracle import Oracle
 from tests.exact_score import Order, owners_of, score

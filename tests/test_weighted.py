@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.leader import lead
-from kafka_assignors.loads import measure_loads
+from kafka_assignors.makespan import measure_loads
 from kafka_assignors.strategies import RebalanceProtocol, Weighted, load_strategy
 from tests.weighed_groups import after, least_makespan, loads, settled, weighed, weighed_groups
 

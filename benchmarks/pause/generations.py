@@ -8,8 +8,8 @@ import time
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors.protocol.group_metadata import decode_group_metadata
-from kafka_assignors.protocol.record_keys import (
+from kafka_assignors.wire.group_metadata import decode_group_metadata
+from kafka_assignors.wire.record_keys import (
     ConsumerGroupKey,
     ConsumerGroupRecord,
     GroupMetadataKey,

@@ -3,7 +3,7 @@
 The data files, `data/FAMILY.jsonl`, have a scenario in each line::
 
     {"name": "join-of-a-third", "situation": "A third member joins …", "from": ["Java's suite"],
-     "group": {…},                                     the JSON form of kafka_assignors.jsonform
+     "group": {…},                                     the JSON form of kafka_assignors.group_json
      "best": {"loads": [[4, 3]],                       so many partitions have so many members, ascending
               "moved_then_misses": [4, 0],             least moved, and least rack misses at that
               "misses_then_moved": [0, 4]}}            the other order: least rack misses, least moved at that
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_assignors.group import Group
-from kafka_assignors.jsonform import group_to_json, parse_group
+from kafka_assignors.group_json import group_to_json, parse_group
 
 __all__ = ["DATA", "Best", "Scenario", "read_corpus", "write_family"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from compat_tests.hostile.raw_member import RawMember
 from compat_tests.support.hang_limit import HANG_S
-from kafka_assignors.protocol import Subscription, encode_subscription
+from kafka_assignors.wire import Subscription, encode_subscription
 from tests.hostile_names import NAMES
 
 __all__ = ["GROUP_IDS", "hostile_groups"]

@@ -18,7 +18,7 @@ from compat_tests.hostile.request_counter import METADATA, counted_kafka
 from compat_tests.support.group_of_members import GroupOfMembers, Settled
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors.protocol import decode_assignment
+from kafka_assignors.wire import decode_assignment
 
 __all__ = ["HostileScenarios", "StolenInstanceScenarios"]
 

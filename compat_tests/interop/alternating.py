@@ -22,13 +22,12 @@ from dataclasses import dataclass, replace
 
 from compat_tests.java.oracle import JavaOracle
 from compat_tests.java.random_groups import features, misread_by_java, random_group, without_racks
-from kafka_assignors import joining
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.joining import JoinedMember
-from kafka_assignors.protocol import decode_assignment, encode_member
+from kafka_assignors.leader_bytes import JoinedMember, encode_assignments, read_members
 from kafka_assignors.quality import least_moved, measure
 from kafka_assignors.strategies import Strategy, load_strategy
 from kafka_assignors.strategy import MemberContext
+from kafka_assignors.wire import decode_assignment, encode_member
 
 __all__ = [
     "CHANGES",
@@ -135,14 +134,14 @@ class _Running:
 
     def _ours(self, joined: Mapping[str, bytes]) -> Assignment:
         members = self.group.members
-        read = joining.read_members(
+        read = read_members(
             self._members.strategy,
             [
                 JoinedMember(member_id, members[member_id].instance_id, data)
                 for member_id, data in joined.items()
             ],
         )
-        answer = joining.answer(
+        answer = encode_assignments(
             self._members.strategy, read, self.group.topics.values(), self.group.generation
         )
         return Assignment(

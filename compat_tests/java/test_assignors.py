@@ -12,7 +12,7 @@ import pytest
 from compat_tests.java.oracle import JavaOracle
 from compat_tests.java.random_groups import features, random_group, without_racks
 from kafka_assignors.group import Group, Member, Topic
-from kafka_assignors.jsonform import assignment_to_json, group_to_json
+from kafka_assignors.group_json import assignment_to_json, group_to_json
 from kafka_assignors.strategies import Strategy
 from kafka_assignors.strategies.range import Range
 from kafka_assignors.strategies.roundrobin import RoundRobin

@@ -10,7 +10,7 @@ import pytest
 from compat_tests.java.member import JavaMember
 from compat_tests.support.kafka_cluster import KafkaCluster
 from kafka_assignors.group import Group, Member, Topic
-from kafka_assignors.jsonform import assignment_to_json
+from kafka_assignors.group_json import assignment_to_json
 from kafka_assignors.strategies import Strategy
 from kafka_assignors.strategies.range import Range
 from kafka_assignors.strategies.roundrobin import RoundRobin

@@ -20,11 +20,10 @@ from compat_tests.java.server_oracle import ByMember, ServerOracle
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.jvm import java_home_binary
 from kafka_assignors.group import NO_GENERATION, Assignment, Group
-from kafka_assignors.jsonform import assignment_to_json, group_to_json
+from kafka_assignors.group_json import assignment_to_json, group_to_json
 from kafka_assignors.quality import measure
 from kafka_assignors.strategies import Kip848Range, Kip848Uniform, Strategy
-from kafka_assignors.strategies._java_hash import string_hash, timeline_position
-from kafka_assignors.strategies._order import java_order
+from kafka_assignors.strategies.java_order import java_order, string_hash, timeline_position
 
 GROUPS = 2000
 HISTORIES, EPOCHS = 80, 25

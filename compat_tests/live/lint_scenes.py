@@ -29,7 +29,7 @@ from confluent_kafka import Consumer, KafkaError
 from compat_tests.aiokafka.member import OURS, STOCK
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors.livegroup import LiveGroup
+from kafka_assignors.live_group import LiveGroup
 from kafka_assignors_cli import main
 from kafka_assignors_confluent import Cluster
 

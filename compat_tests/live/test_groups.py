@@ -20,8 +20,8 @@ import pytest
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors.jsonform import parse_group
-from kafka_assignors.livegroup import LiveGroup, as_group
+from kafka_assignors.group_json import parse_group
+from kafka_assignors.live_group import LiveGroup, as_group
 from kafka_assignors_cli import main
 from kafka_assignors_confluent import Cluster, ClusterError, ConfigurationError, UnreachableError
 

@@ -10,17 +10,17 @@ import pytest
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.group import NO_GENERATION, Assignment, Group
-from kafka_assignors.jsonform import assignment_to_json
-from kafka_assignors.livegroup import LiveGroup, as_group
+from kafka_assignors.group_json import assignment_to_json
+from kafka_assignors.live_group import LiveGroup, as_group
 from kafka_assignors.quality import measure
 from kafka_assignors.strategies import Strategy, load_strategy
-from kafka_assignors.strategies._java_hash import (
+from kafka_assignors.strategies.java_order import (
     HASH_MAP_CAPACITY,
     string_hash,
     timeline_position,
     uuid_hash,
 )
-from kafka_assignors.strategies.kip848_uniform import topic_id
+from kafka_assignors.strategies.kip848 import topic_id
 from kafka_assignors_confluent import Cluster
 
 TOPICS = {"orders": 7, "payments": 5, "clicks": 11}

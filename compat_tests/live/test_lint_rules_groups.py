@@ -17,7 +17,7 @@ from compat_tests.live.lint_scenes import Scene, first_error, poll_until
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.librdkafka import leave
-from kafka_assignors.livegroup import CLASSIC, CONSUMER, LiveMember
+from kafka_assignors.live_group import CLASSIC, CONSUMER, LiveMember
 from kafka_assignors_cli import main
 from kafka_assignors_kafka_python import StickyAssignor
 

@@ -2,9 +2,9 @@
 
     python python_assignors.py kafka-python|aiokafka [ASSIGNOR...]
 
-Each line of standard input is a group in the JSON form of `kafka_assignors.jsonform`; each is answered with a
-line ``{"sticky": {"assignment": {member: {topic: [partition, ...]}}}, ...}``, or ``{"error": ...}`` in place
-of an assignment where the assignor raises. A cooperative assignor's answer is that of one round.
+Each line of standard input is a group in the JSON form of `kafka_assignors.group_json`; each is answered with
+a line ``{"sticky": {"assignment": {member: {topic: [partition, ...]}}}, ...}``, or ``{"error": ...}`` in
+place of an assignment where the assignor raises. A cooperative assignor's answer is that of one round.
 
 Every member describes itself as a consumer of that client does, in bytes, and the assignor gets what the
 client decodes from them. Each group meets new assignors, for they keep state.

@@ -25,7 +25,7 @@ from compat_tests.recording.archive_kills import (
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.processes import Processes
 from compat_tests.support.secured_cluster import PASSWORD, SecuredCluster
-from kafka_assignors.protocol import Subscription, encode_subscription
+from kafka_assignors.wire import Subscription, encode_subscription
 from spark_validation.recording.offsets_topic import read_group_records
 
 _LARGEST_FILE = 64 * 1024

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_assignors.protocol import GroupMetadataKey, decode_group_metadata, decode_key
+from kafka_assignors.wire import GroupMetadataKey, decode_group_metadata, decode_key
 from spark_validation.recording.groups import GROUPS, GROWTHS, TOPICS, Act
 from spark_validation.recording.record import main
 

@@ -14,7 +14,7 @@ from kafka.protocol import consumer, metadata
 from kafka.record.memory_records import MemoryRecordsBuilder
 
 from compat_tests.support.hang_limit import HANG_S, hang_limit
-from kafka_assignors.protocol import ConsumerAssignment, decode_assignment, encode_assignment
+from kafka_assignors.wire import ConsumerAssignment, decode_assignment, encode_assignment
 
 if TYPE_CHECKING:
     from compat_tests.scripted.broker import Answer, Request

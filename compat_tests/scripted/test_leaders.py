@@ -16,8 +16,8 @@ from compat_tests.scripted.users import CLIENTS, User
 from compat_tests.support.hang_limit import hang_limit
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import quoted
-from kafka_assignors.joining import Joined, JoinedMember
-from kafka_assignors.protocol import Subscription, encode_subscription
+from kafka_assignors.leader_bytes import DecodedMembers, JoinedMember
+from kafka_assignors.wire import Subscription, encode_subscription
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
 HANG_S = 20.0
@@ -89,7 +89,7 @@ def test_a_leader_that_decodes_for_long_keeps_its_session_and_delivers(
     began, released, ended = threading.Event(), threading.Event(), threading.Event()
     read_members = Assignor.read_members
 
-    def slow(self: Assignor, joined: Iterable[JoinedMember]) -> Joined:
+    def slow(self: Assignor, joined: Iterable[JoinedMember]) -> DecodedMembers:
         began.set()
         released.wait(HANG_S)
         ended.set()

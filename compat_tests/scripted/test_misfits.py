@@ -12,7 +12,7 @@ from compat_tests.scripted.broker import ScriptedBroker
 from compat_tests.scripted.model import Group
 from compat_tests.scripted.users import CLIENTS, TOPIC, User
 from compat_tests.support.hang_limit import hang_limit
-from kafka_assignors.protocol import ConsumerAssignment, encode_assignment
+from kafka_assignors.wire import ConsumerAssignment, encode_assignment
 
 ORDERS = [(TOPIC, number) for number in range(4)]
 BOTH_CLIENTS = pytest.mark.parametrize("client", CLIENTS)

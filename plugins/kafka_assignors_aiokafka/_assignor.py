@@ -1,4 +1,5 @@
-"""Any strategy as an assignor of aiokafka: translation between it and `kafka_assignors.joining`."""
+"""Any strategy as an assignor of aiokafka: it translates between the client and
+`kafka_assignors.assignor`."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
 
 from kafka_assignors.assignor import Assignor
-from kafka_assignors.joining import JoinedMember
+from kafka_assignors.leader_bytes import JoinedMember
 from kafka_assignors.strategy import Strategy
 from kafka_assignors_aiokafka._client import adopt, calling_coordinator, rack_of_consumer
 from kafka_assignors_aiokafka._topics import rejoin_if_topics_changed, topics_of, watch_topics_if_static
@@ -83,7 +84,7 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
         metadata lacks owned partitions, generation and rack.
         """
         joined = self.read_members(JoinedMember(id, None, member.encode()) for id, member in members.items())
-        assignments = self.answer(joined, topics_of(cluster, joined.topics), None)
+        assignments = self.encode_assignments(joined, topics_of(cluster, joined.topics), None)
         return {id: ConsumerProtocolMemberAssignment.decode(bytes_) for id, bytes_ in assignments.items()}
 
 

@@ -62,9 +62,9 @@ from typing import Any
 from aiokafka.consumer.fetcher import Fetcher
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 
-from kafka_assignors.assignor import Assignor, caller_of, require_eager
-from kafka_assignors.joining import broker_assigns, optional_name
-from kafka_assignors_aiokafka._leading import lead
+from kafka_assignors.assignor import Assignor, caller_of, optional_name, require_eager
+from kafka_assignors.member_bytes import broker_assigns
+from kafka_assignors_aiokafka._leading import lead_group
 
 __all__ = [
     "adopt",
@@ -125,7 +125,7 @@ def adopt(coordinator: Any) -> None:
     async def perform_assignment(response: Any) -> Any:
         for assignor in coordinator._assignors:
             if isinstance(assignor, Assignor) and assignor.name == response.group_protocol:
-                return await lead(coordinator, assignor, response)
+                return await lead_group(coordinator, assignor, response)
         return await stock_perform_assignment(response)
 
     coordinator._perform_assignment = perform_assignment

@@ -35,20 +35,20 @@ from aiokafka.errors import KafkaError
 
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
-from kafka_assignors.joining import JoinedMember
 from kafka_assignors.leader import InvalidAssignmentError
+from kafka_assignors.leader_bytes import JoinedMember
 from kafka_assignors_aiokafka._threads import in_thread
 from kafka_assignors_aiokafka._topics import assign_by_what_is_known, follow_racks, known_topics, refresh
 from kafka_assignors_aiokafka._weights import weighed_topics
 
-__all__ = ["lead"]
+__all__ = ["lead_group"]
 
 
 Refresh: TypeAlias = Callable[[Any, Iterable[str]], Awaitable[None]]
 """Has a coordinator get the metadata of all topics of the group."""
 
 
-async def lead(
+async def lead_group(
     coordinator: Any, assignor: Assignor, response: Any, refresh_topics: Refresh = refresh
 ) -> Mapping[str, bytes]:
     """The assignment of every member, given the JoinGroup response; {} if the group went on without us.
@@ -104,9 +104,9 @@ async def _assign(
     if assignor.weights is not None:
         topics = await weighed_topics(coordinator, assignor, known(joined.topics))
 
-    def answer() -> Mapping[str, bytes]:
+    def encode() -> Mapping[str, bytes]:
         try:
-            return assignor.answer(
+            return assignor.encode_assignments(
                 joined, known(joined.topics) if topics is None else topics, response.generation_id
             )
         except InvalidAssignmentError:
@@ -116,7 +116,7 @@ async def _assign(
             assignor.log.exception("strategy %r failed in group %r", assignor.name, coordinator.group_id)
             raise
 
-    return await in_thread(coordinator, answer)
+    return await in_thread(coordinator, encode)
 
 
 def _joined_members(response: Any) -> list[JoinedMember]:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from aiokafka.errors import KafkaError
 
-from kafka_assignors.asking import ask_in_thread
+from kafka_assignors.assignor import ask_in_thread
 
 __all__ = ["LEADER_THREADS", "in_thread"]
 

@@ -1,7 +1,7 @@
 """Metadata of topics: how a leader gets and reads them, and what makes a member rejoin when they change.
 
 aiokafka compares the partition counts of what a member watches. Under a strategy that follows racks those of
-all replicas are compared as well: see `kafka_assignors.racks`.
+all replicas are compared as well: see `kafka_assignors.leader_bytes.RackWatch`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from typing import Any
 from aiokafka.errors import KafkaError
 
 from kafka_assignors.group import Topic
-from kafka_assignors.joining import MOST_MISSING_TOPICS, topics_from, watched_topics
-from kafka_assignors.racks import RackWatch
+from kafka_assignors.leader_bytes import MOST_MISSING_TOPICS, RackWatch, topics_from, watched_topics
 
 __all__ = [
     "REFRESH_TIMEOUT_S",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from logging import Logger
 
-from kafka_assignors.releases import require_release
+from kafka_assignors.client_versions import require_release
 
 __all__ = ["CHECKED", "require_supported"]
 

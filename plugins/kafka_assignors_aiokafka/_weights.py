@@ -19,7 +19,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
-from kafka_assignors.weighing import GivenWeights, lag_weights, parse_weights, require_base
+from kafka_assignors.weights import GivenWeights, lag_weights, parse_weights, require_base
 from kafka_assignors_aiokafka._threads import in_thread
 
 __all__ = ["LagWeights", "WeightsFile", "weighed_topics"]

@@ -4,7 +4,7 @@
         for group in cluster.read_groups(["orders"]):
             print(group.id, group.state, group.loads, group.lag)
 
-The values are those of `kafka_assignors.livegroup`. Nothing here joins a group, commits or creates a topic;
+The values are those of `kafka_assignors.live_group`. Nothing here joins a group, commits or creates a topic;
 only `Cluster.delete_groups` changes anything.
 """
 

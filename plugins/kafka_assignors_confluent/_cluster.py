@@ -8,7 +8,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kafka_assignors.livegroup import LiveGroup, Offsets
+from kafka_assignors.live_group import LiveGroup, Offsets
 from kafka_assignors_confluent._connection import Connection, NotAuthorizedError, reason
 from kafka_assignors_confluent._describe import describe_groups, state_name, type_name
 from kafka_assignors_confluent._topics import describe_topics, topic_of

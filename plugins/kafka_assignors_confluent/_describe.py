@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import Any
 
 from kafka_assignors.group import TopicPartitions
-from kafka_assignors.livegroup import CLASSIC, CONSUMER, Coordinator, LiveGroup, LiveMember
-from kafka_assignors.protocol import ProtocolError, decode_assignment
+from kafka_assignors.live_group import CLASSIC, CONSUMER, Coordinator, LiveGroup, LiveMember
+from kafka_assignors.wire import ProtocolError, decode_assignment
 from kafka_assignors_confluent._connection import Connection, reason
 
 __all__ = ["describe_groups", "state_name", "type_name"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from kafka_assignors.protocol import (
+from kafka_assignors.wire import (
     GroupMetadata,
     GroupMetadataKey,
     ProtocolError,

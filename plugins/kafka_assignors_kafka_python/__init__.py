@@ -12,14 +12,10 @@ from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from kafka_assignors.strategies.capacity import Capacity
-from kafka_assignors.strategies.priority import Priority
-from kafka_assignors.strategies.rack_aware_sticky import RackAwareSticky
 from kafka_assignors.strategies.range import Range
-from kafka_assignors.strategies.rollout import Rollout
 from kafka_assignors.strategies.roundrobin import RoundRobin
-from kafka_assignors.strategies.standby import Standby
-from kafka_assignors.strategies.sticky import CooperativeSticky, Sticky
+from kafka_assignors.strategies.rule_strategies import Priority, Rollout, Standby
+from kafka_assignors.strategies.sticky import Capacity, CooperativeSticky, RackAwareSticky, Sticky
 from kafka_assignors.strategies.weighted import Weighted
 from kafka_assignors_kafka_python._assignor import StrategyAssignor, assignor
 from kafka_assignors_kafka_python._weights import LagWeights, WeightsFile

@@ -1,4 +1,5 @@
-"""Any strategy as an assignor of kafka-python: translation between it and `kafka_assignors.joining`."""
+"""Any strategy as an assignor of kafka-python: it translates between the client and
+`kafka_assignors.assignor`."""
 
 from __future__ import annotations
 
@@ -7,9 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from kafka_assignors.assignor import Assignor, caller_of, require_eager
-from kafka_assignors.joining import optional_name
-from kafka_assignors.racks import RackWatch
+from kafka_assignors.assignor import Assignor, caller_of, optional_name, require_eager
+from kafka_assignors.leader_bytes import RackWatch
 from kafka_assignors.strategy import Strategy
 from kafka_assignors_kafka_python._client import (
     calling_coordinator,
@@ -106,7 +106,9 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
         does not decode ends the generation before this method is reached.
         """
         joined = self.read_members(interface.decoded_members(members))
-        assignments = self.answer(joined, interface.topics_of(cluster, RackWatch(), joined.topics), None)
+        assignments = self.encode_assignments(
+            joined, interface.topics_of(cluster, RackWatch(), joined.topics), None
+        )
         return {id: interface.assignment_of(bytes_) for id, bytes_ in assignments.items()}
 
 

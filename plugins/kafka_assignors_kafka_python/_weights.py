@@ -18,7 +18,7 @@ from kafka.structs import TopicPartition
 
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
-from kafka_assignors.weighing import GivenWeights, lag_weights, parse_weights, require_base
+from kafka_assignors.weights import GivenWeights, lag_weights, parse_weights, require_base
 
 __all__ = ["LagWeights", "WeightsFile", "weighed_topics"]
 

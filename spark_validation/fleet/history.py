@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafka_assignors.protocol import group_partition
+from kafka_assignors.wire import group_partition
 from kafka_assignors_spark.jobs.per_group import apply_to_batches
 from kafka_assignors_spark.schemas import RAW, TOPICS
 from kafka_assignors_spark.timestamps import to_micros

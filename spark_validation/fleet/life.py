@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 
 from kafka_assignors.group import NO_GENERATION, Group, Member, Topic, TopicPartitions
 from kafka_assignors.leader import lead
-from kafka_assignors.protocol import (
+from kafka_assignors.strategies.registry import load_strategy
+from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
+from kafka_assignors.wire import (
     ConsumerAssignment,
     GroupMember,
     GroupMetadata,
@@ -25,8 +27,6 @@ from kafka_assignors.protocol import (
     encode_key,
     encode_member,
 )
-from kafka_assignors.strategies.registry import load_strategy
-from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 from spark_validation.fleet.happenings import Happening, What, happenings
 from spark_validation.fleet.profile import RACKS, Client, FleetOptions, GroupProfile, topics_of
 

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from kafka_assignors.group import InvalidGroupError, Topic, quoted
-from kafka_assignors.jsonform import MOST_PARTITIONS
+from kafka_assignors.group_json import MOST_PARTITIONS
 from kafka_assignors_spark.timestamps import from_micros, to_micros
 
 __all__ = ["Catalogue", "CatalogueEntry"]

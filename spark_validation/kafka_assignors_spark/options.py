@@ -6,7 +6,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kafka_assignors.pauses import PauseModel
+from kafka_assignors.pause_model import PauseModel
 from kafka_assignors_spark.folds.faults import FaultRules
 
 __all__ = ["RECORDED", "Mode", "Progress", "ReplayError", "ReplayOptions"]

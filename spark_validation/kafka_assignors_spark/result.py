@@ -139,8 +139,9 @@ class Verdict:
     fewest of any optimally balanced assignment, regardless of its moves; both are None where no racks are
     known. `vacated` sums the partitions whose owner had left.
 
-    The paused partition-seconds come from a model (`kafka_assignors.pauses`), not a measurement: `paused_s`
-    for the protocol of the replay, the others for that protocol, None where the strategy cannot run under it.
+    The paused partition-seconds come from a model (`kafka_assignors.pause_model`), not a measurement:
+    `paused_s` for the protocol of the replay, the others for that protocol, None where the strategy cannot
+    run under it.
     `failed` counts rebalances where the strategy raised or returned an invalid assignment, `failures` gives
     the first few reasons.
     """

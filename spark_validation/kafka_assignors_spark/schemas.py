@@ -219,7 +219,7 @@ REPLAYED = _struct(
 )
 """`problem` says why a rebalance could not be replayed, or in what a strategy failed; the measures are then
 null. Rack misses are null where no racks are known. `vacated` counts partitions whose owner had left. The
-paused partition-seconds are those of `kafka_assignors.pauses`: as the strategy was replayed, had it run
+paused partition-seconds are those of `kafka_assignors.pause_model`: as the strategy was replayed, had it run
 eagerly, and had it run cooperatively, null for one that cannot. `inferred_topics` are those whose partition
 count was taken from the recorded assignment itself."""
 

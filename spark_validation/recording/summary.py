@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kafka_assignors.protocol import ConsumerGroupKey, GroupMetadataKey, decode_group_metadata, decode_key
+from kafka_assignors.wire import ConsumerGroupKey, GroupMetadataKey, decode_group_metadata, decode_key
 
 __all__ = ["Summary", "summarize"]
 

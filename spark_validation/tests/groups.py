@@ -17,7 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_assignors.protocol import (
+from kafka_assignors.wire import (
     AssignedPartitions,
     ConsumerAssignment,
     ConsumerGroupKey,

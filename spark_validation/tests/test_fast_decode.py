@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_assignors.protocol import (
+from kafka_assignors.wire import (
     GroupMetadata,
     GroupMetadataKey,
     Subscription,

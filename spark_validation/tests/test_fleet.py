@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_assignors.protocol import group_partition
+from kafka_assignors.wire import group_partition
 from kafka_assignors_spark.folds.rebalances import HISTORY_STARTS
 from kafka_assignors_spark.folds.records import RecordKind, decode_record
 from kafka_assignors_spark.job import run_replay

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_assignors.protocol import ConsumerAssignment, encode_assignment
+from kafka_assignors.wire import ConsumerAssignment, encode_assignment
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.jobs import history, metrics
 from kafka_assignors_spark.jobs.read import catalogue_of, recorded_records

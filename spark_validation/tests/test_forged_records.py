@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_assignors.protocol import (
+from kafka_assignors.wire import (
     ConsumerAssignment,
     ConsumerGroupKey,
     ConsumerGroupRecord,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from kafka_assignors.protocol import OffsetCommitKey, encode_key
+from kafka_assignors.wire import OffsetCommitKey, encode_key
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.rebalances import Generation
 from kafka_assignors_spark.folds.records import RecordKind

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_assignors.group import Topic
-from kafka_assignors.protocol import (
+from kafka_assignors.wire import (
     ConsumerGroupKey,
     ConsumerGroupRecord,
     GroupEpoch,

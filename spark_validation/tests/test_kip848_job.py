@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from kafka_assignors.protocol import ConsumerGroupRecord, MemberState
+from kafka_assignors.wire import ConsumerGroupRecord, MemberState
 from kafka_assignors_spark.folds.records import RecordKind
 from kafka_assignors_spark.jobs import history, kip848
 from kafka_assignors_spark.jobs.causes import causes_of

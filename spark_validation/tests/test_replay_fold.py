@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from kafka_assignors import Assignment, Group
 from kafka_assignors.group import Topic
-from kafka_assignors.pauses import Consumption, PauseModel
+from kafka_assignors.pause_model import Consumption, PauseModel
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry

@@ -18,7 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from compat_tests.support.hang_limit import HANG_S
-from kafka_assignors.protocol import (
+from kafka_assignors.wire import (
     ConsumerAssignment,
     GroupMember,
     GroupMetadata,

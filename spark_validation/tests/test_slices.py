@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from compat_tests.support.hang_limit import HANG_S
-from kafka_assignors.pauses import PauseModel
+from kafka_assignors.pause_model import PauseModel
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.local import local_generations

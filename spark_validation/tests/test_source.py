@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors.protocol import (
+from kafka_assignors.wire import (
     GroupMetadataKey,
     OffsetCommitKey,
     TargetAssignment,

@@ -10,7 +10,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors.protocol import GroupMetadataKey, OffsetCommitKey, encode_key
+from kafka_assignors.wire import GroupMetadataKey, OffsetCommitKey, encode_key
 from kafka_assignors_spark.source import GroupRecordsStreamReader, OffsetRange, RangeReport, SourceOptions
 from kafka_assignors_spark.source.cluster import SourceError
 from kafka_assignors_spark.source.options import Bound

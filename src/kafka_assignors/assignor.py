@@ -1,7 +1,7 @@
 """`Assignor`: one strategy in the consumers of a process, and what each of them was last assigned.
 
 The adapter of a client adds the interface that the client calls; what is the same for every client is here
-and in `kafka_assignors.joining`. There is no I/O; findings go to the logger of the adapter.
+and in `leader_bytes` and `member_bytes`. There is no I/O; findings go to the logger of the adapter.
 
 The protocols of a strategy decide which consumers it runs in: a stock consumer is eager and needs
 `RebalanceProtocol.EAGER` (`require_eager`); a cooperative consumer follows the protocol that all of its
@@ -11,22 +11,31 @@ strategies have (`require_cooperative`).
 from __future__ import annotations
 
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from logging import Logger
 from types import FrameType
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 from weakref import WeakKeyDictionary
 
-from kafka_assignors import joining, weighing
-from kafka_assignors.asking import ask_in_thread
 from kafka_assignors.group import Topic, TopicPartitions
-from kafka_assignors.joining import Joined, JoinedMember, LastAssignment
-from kafka_assignors.racks import must_follow_racks
+from kafka_assignors.leader_bytes import DecodedMembers, JoinedMember, encode_assignments, read_members
+from kafka_assignors.member_bytes import NEVER_ASSIGNED, LastAssignment, subscription_bytes
+from kafka_assignors.strategies.conformance import LONGEST_NAME, contract_problem, fits_kafka_string
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
+from kafka_assignors.weights import patience_s, require_source, weigh
 
-__all__ = ["Assignor", "caller_of", "require_cooperative", "require_eager"]
+__all__ = [
+    "Assignor",
+    "ask_in_thread",
+    "caller_of",
+    "optional_name",
+    "require_cooperative",
+    "require_eager",
+    "require_strategy",
+]
 
 Caller = TypeVar("Caller")
 
@@ -41,6 +50,26 @@ class AskedWeights(Protocol):
     def exception(self) -> BaseException | None: ...
 
     def result(self) -> object: ...
+
+
+def ask_in_thread(
+    function: Callable[..., Any], *arguments: Any, name: str = "kafka-assignors-weights"
+) -> Future[Any]:
+    """Call `function` in a thread of its own: a call that never returns would occupy a thread of a pool.
+
+    The thread does not keep the process from ending, and cancelling the future does not stop it.
+    """
+    result: Future[Any] = Future()
+    result.set_running_or_notify_cancel()
+
+    def call() -> None:
+        try:
+            result.set_result(function(*arguments))
+        except BaseException as error:  # the caller waits for the future, so every error goes there
+            result.set_exception(error)
+
+    threading.Thread(target=call, name=name, daemon=True).start()
+    return result
 
 
 def caller_of(kind: type[Caller]) -> Caller | None:
@@ -80,16 +109,16 @@ class Assignor:
         """Raise TypeError or ValueError for arguments that would fail at the first rebalance."""
         if isinstance(strategy, Assignor):
             raise TypeError(f"{strategy!r} is an assignor already: pass it as it is")
-        self._strategy = joining.require_strategy(strategy)
+        self._strategy = require_strategy(strategy)
         if strategy.runs_on_broker:
             raise ValueError(
                 f"strategy {strategy.name!r} stands for an assignor of the broker (KIP-848), which no client "
                 "runs: take a strategy that runs in the client, or a client that speaks KIP-848 and its "
                 "group.remote.assignor"
             )
-        self._rack = joining.optional_name("rack", rack)
-        self._instance_id = joining.optional_name("instance_id", instance_id)
-        weighing.require_source(weights, weights_timeout_s)
+        self._rack = optional_name("rack", rack)
+        self._instance_id = optional_name("instance_id", instance_id)
+        require_source(weights, weights_timeout_s)
         self._weights, self._weights_timeout_s = weights, weights_timeout_s
         self._last: WeakKeyDictionary[object, LastAssignment] = WeakKeyDictionary()
         self._last_weights: WeakKeyDictionary[object, object] = WeakKeyDictionary()
@@ -119,7 +148,7 @@ class Assignor:
 
         `instance_id` and `rack` are the consumer's own settings; what the assignor was given goes first.
         """
-        last = self._last.get(coordinator, joining.NEVER_ASSIGNED)
+        last = self._last.get(coordinator, NEVER_ASSIGNED)
         return self.subscription_with(last, topics, instance_id, rack, held=False)
 
     def subscription_with(
@@ -132,7 +161,7 @@ class Assignor:
         held: bool,
     ) -> bytes:
         """The same for a consumer that knows itself what it was assigned, and whether it still holds that."""
-        return joining.subscription_bytes(
+        return subscription_bytes(
             self._strategy,
             topics,
             last,
@@ -145,16 +174,16 @@ class Assignor:
         """Keep what a consumer was assigned: it says so when it joins again."""
         self._last[coordinator] = LastAssignment(partitions, generation)
 
-    def read_members(self, joined: Iterable[JoinedMember]) -> Joined:
+    def read_members(self, joined: Iterable[JoinedMember]) -> DecodedMembers:
         """Decode what the members sent; never fails because of one of them."""
-        return joining.read_members(self._strategy, joined)
+        return read_members(self._strategy, joined)
 
     def must_follow_racks(self, racks: Iterable[str | None]) -> bool:
         """Whether a consumer has to join again when replicas move to other racks.
 
         `racks` are those of all members, if it leads them, else its own setting.
         """
-        return must_follow_racks(self._strategy, (self._rack, *racks))
+        return self._strategy.follows_racks() and any((self._rack, *racks))
 
     @property
     def weights(self) -> Callable[[Mapping[str, int]], Any] | None:
@@ -163,7 +192,7 @@ class Assignor:
 
     def weights_patience_s(self, session_timeout_ms: float) -> float:
         """How long a leader with such a session waits for them."""
-        return weighing.patience_s(self._weights_timeout_s, session_timeout_ms / 1000)
+        return patience_s(self._weights_timeout_s, session_timeout_ms / 1000)
 
     def ask_for_weights(self, coordinator: object, topics: Sequence[Topic]) -> Future[object] | None:
         """Ask the source in a thread; None if it has not answered the last question yet."""
@@ -177,7 +206,7 @@ class Assignor:
 
     def weigh(self, coordinator: object, topics: Sequence[Topic], given: object) -> list[Topic]:
         """The topics with the weights that the source gave."""
-        weighed, findings = weighing.weigh(topics, given)
+        weighed, findings = weigh(topics, given)
         for finding in findings:
             self.log.warning("%s: %s", self.name, finding)
         self._last_weights[coordinator] = given
@@ -207,14 +236,43 @@ class Assignor:
         last = self._last_weights.get(coordinator)
         instead = "all weights count as unknown" if last is None else "those it gave last are used"
         self.log.warning("%s: no weights from %r: %s; %s", self.name, self._weights, why, instead)
-        return list(topics) if last is None else weighing.weigh(topics, last)[0]
+        return list(topics) if last is None else weigh(topics, last)[0]
 
-    def answer(self, joined: Joined, topics: Iterable[Topic], generation: int | None) -> Mapping[str, bytes]:
+    def encode_assignments(
+        self, members: DecodedMembers, topics: Iterable[Topic], generation: int | None
+    ) -> Mapping[str, bytes]:
         """The bytes of every member's assignment, as the leader of `generation` (None if unknown)."""
-        answer = joining.answer(self._strategy, joined, topics, generation)
-        for finding in answer.findings:
+        encoded = encode_assignments(self._strategy, members, topics, generation)
+        for finding in encoded.findings:
             self.log.warning("%s: %s", self.name, finding)
-        return answer.assignments
+        return encoded.assignments
+
+
+def require_strategy(strategy: object) -> Strategy:
+    """The strategy itself, or a TypeError that says what was handed over instead of one."""
+    if isinstance(strategy, type):
+        raise TypeError(
+            f"{strategy.__name__} is a class and a strategy is an instance: pass {strategy.__name__}()"
+        )
+    if isinstance(strategy, str):
+        raise TypeError(
+            f"{strategy!r} is a name and a strategy is an object: "
+            f"kafka_assignors.strategies.load_strategy({strategy!r}) finds the one of that name"
+        )
+    if problem := contract_problem(strategy):
+        raise TypeError(f"{strategy!r} is not a strategy: {problem} (see kafka_assignors.strategy.Strategy)")
+    return cast("Strategy", strategy)
+
+
+def optional_name(argument: str, value: object) -> str | None:
+    """The value of an argument that is a name or None; TypeError for anything else."""
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value:
+        raise TypeError(f"{argument} must be a non-empty str or None, not {value!r}")
+    if not fits_kafka_string(value):
+        raise TypeError(f"{argument} must be text of at most {LONGEST_NAME} bytes")
+    return value
 
 
 def require_eager(assignors: Iterable[object], cooperative_consumer: str) -> None:

@@ -29,7 +29,7 @@ from kafka_assignors.claims import DroppedClaim
 from kafka_assignors.group import Assignment, Group, Topic, TopicPartitions, quoted
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
-__all__ = ["InvalidAssignmentError", "Led", "check_assignment", "lead"]
+__all__ = ["InvalidAssignmentError", "LeaderResult", "check_assignment", "lead"]
 
 
 class InvalidAssignmentError(ValueError):
@@ -37,7 +37,7 @@ class InvalidAssignmentError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Led:
+class LeaderResult:
     """What a leader found.
 
     `assignment` is what to send to the members now, `target` what the strategy wants in the end, and
@@ -51,7 +51,7 @@ class Led:
     dropped_claims: tuple[DroppedClaim, ...]
 
 
-def lead(strategy: Strategy, group: Group, protocol: RebalanceProtocol) -> Led:
+def lead(strategy: Strategy, group: Group, protocol: RebalanceProtocol) -> LeaderResult:
     """Run one assignment of a group as its leader does.
 
     `protocol` is the one the group runs. Raises `InvalidAssignmentError` if the strategy's answer breaks its
@@ -64,7 +64,7 @@ def lead(strategy: Strategy, group: Group, protocol: RebalanceProtocol) -> Led:
         raise InvalidAssignmentError(f"strategy {strategy.name!r}: {error}") from None
     withheld = _still_held(group, target) if protocol is RebalanceProtocol.COOPERATIVE else {}
     assignment = _without(target, withheld) if withheld else target
-    return Led(assignment, target, withheld, group.claims.dropped)
+    return LeaderResult(assignment, target, withheld, group.claims.dropped)
 
 
 def check_assignment(group: Group, assignment: Assignment) -> None:

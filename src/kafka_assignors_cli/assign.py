@@ -14,10 +14,9 @@ import typer
 
 from kafka_assignors.certificate import prove
 from kafka_assignors.criteria import AnyCriterion
-from kafka_assignors.explain import Explanation, explain
-from kafka_assignors.explain_reduced import explain_layers, explain_reduced
+from kafka_assignors.explain import Explanation, explain, explain_layers, explain_reduced
 from kafka_assignors.group import Assignment, Group, InvalidGroupError
-from kafka_assignors.jsonform import (
+from kafka_assignors.group_json import (
     assignment_to_json,
     explanation_to_json,
     group_to_json,
@@ -25,7 +24,7 @@ from kafka_assignors.jsonform import (
     proof_to_json,
 )
 from kafka_assignors.leader import InvalidAssignmentError, lead
-from kafka_assignors.loads import is_weighed, measure_loads, terms_of
+from kafka_assignors.makespan import is_weighed, measure_loads, terms_of
 from kafka_assignors.quality import measure
 from kafka_assignors.scale import Scale
 from kafka_assignors.strategies import (
@@ -170,22 +169,22 @@ def _answer(request: _Request, group: Group, where: str) -> tuple[dict[str, Any]
     strategy = request.strategy
     explanation = None
     try:
-        led = lead(strategy, group, request.protocol)
+        result = lead(strategy, group, request.protocol)
         scale = strategy.balance_scale(group)
         answer: dict[str, Any] = {
-            "assignment": assignment_to_json(led.target),
-            "quality": dataclasses.asdict(measure(group, led.target, scale=scale)),
+            "assignment": assignment_to_json(result.target),
+            "quality": dataclasses.asdict(measure(group, result.target, scale=scale)),
         }
         if is_weighed(strategy, group):
-            answer["loads"] = loads_to_json(measure_loads(group, led.target, terms_of(strategy)))
+            answer["loads"] = loads_to_json(measure_loads(group, result.target, terms_of(strategy)))
         if findings := strategy.findings(group):
             answer["findings"] = list(findings)
         if request.certify and (reduced := strategy.reduced_form(group)) is not None:
             answer["reduced"] = _proof_of_reduced(reduced)
         elif request.certify and request.criteria is not None:
-            answer.update(proof_to_json(prove(group, led.target, request.criteria, scale=scale)))
+            answer.update(proof_to_json(prove(group, result.target, request.criteria, scale=scale)))
         if request.explain:
-            explanation = _explained(strategy, group, led.target, request.criteria, scale)
+            explanation = _explained(strategy, group, result.target, request.criteria, scale)
             answer["explanation"] = explanation_to_json(explanation)
         if request.time:
             answer["assign_ns"] = _assign_ns(strategy, group)
@@ -201,10 +200,10 @@ def _answer(request: _Request, group: Group, where: str) -> tuple[dict[str, Any]
     if request.protocol is RebalanceProtocol.COOPERATIVE:
         answer["withheld"] = {
             member: {topic: list(partitions) for topic, partitions in sorted(topics.items())}
-            for member, topics in sorted(led.withheld.items())
+            for member, topics in sorted(result.withheld.items())
         }
-    if led.dropped_claims:
-        answer["dropped_claims"] = [dataclasses.asdict(claim) for claim in led.dropped_claims]
+    if result.dropped_claims:
+        answer["dropped_claims"] = [dataclasses.asdict(claim) for claim in result.dropped_claims]
     return answer, explanation
 
 

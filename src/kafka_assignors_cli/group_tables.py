@@ -10,9 +10,9 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from kafka_assignors.jsonform import group_to_json
-from kafka_assignors.livegroup import CONSUMER, LiveGroup, LiveMember, as_group, hidden_topics_problem
-from kafka_assignors.outlook import Outlook, Prospect
+from kafka_assignors.compare_strategies import StrategyComparison, StrategyResult
+from kafka_assignors.group_json import group_to_json
+from kafka_assignors.live_group import CONSUMER, LiveGroup, LiveMember, as_group, hidden_topics_problem
 from kafka_assignors_cli.console import Column, ColumnKind, FittedTable, indented, printable
 
 __all__ = ["GroupRow", "describe_json", "description", "group_list", "summarize", "summary_json"]
@@ -114,7 +114,7 @@ def _problems(live: LiveGroup) -> tuple[str, ...]:
     return (*live.problems, hidden_topics_problem(live)) if live.hidden_topics else live.problems
 
 
-def describe_json(live: LiveGroup, outlook: Outlook) -> dict[str, Any]:
+def describe_json(live: LiveGroup, comparison: StrategyComparison) -> dict[str, Any]:
     """The group in the form that `kafka-assignors assign` reads, with everything else under `about`.
 
     The measures of the current and of other assignments are left out for a group without members.
@@ -127,13 +127,13 @@ def describe_json(live: LiveGroup, outlook: Outlook) -> dict[str, Any]:
         "notes": [*_assumptions(live), *_problems(live)],
     }
     if live.members:
-        about["now"] = dataclasses.asdict(outlook.now)
-        about["least_moved"] = outlook.least_moved
+        about["now"] = dataclasses.asdict(comparison.now)
+        about["least_moved"] = comparison.least_moved
         about["strategies"] = {
-            prospect.strategy: {"problem": prospect.problem}
-            if prospect.quality is None
-            else dataclasses.asdict(prospect.quality)
-            for prospect in outlook.prospects
+            result.strategy: {"problem": result.problem}
+            if result.quality is None
+            else dataclasses.asdict(result.quality)
+            for result in comparison.results
         }
     return {**group_to_json(as_group(live)), "about": about}
 
@@ -221,13 +221,13 @@ def group_list(groups: Sequence[LiveGroup], problems: Sequence[str] = ()) -> lis
     return [table, *indented([*problems, *own])]
 
 
-def description(live: LiveGroup, outlook: Outlook | None) -> list[RenderableType]:
-    """The details of one group; `outlook` is None during a rebalance and if a topic is hidden."""
+def description(live: LiveGroup, comparison: StrategyComparison | None) -> list[RenderableType]:
+    """The details of one group; `comparison` is None during a rebalance and if a topic is hidden."""
     parts: list[RenderableType] = [_head(live)]
     if live.members:
         parts.append(_members(live))
-    if outlook is not None and live.members:
-        parts += _strategies(outlook)
+    if comparison is not None and live.members:
+        parts += _strategies(comparison)
     if not live.settled:
         parts.append(Text("The group is rebalancing: what its members own is not known now."))
     return [*parts, *indented([*_assumptions(live), *_problems(live)]), Text()]
@@ -268,13 +268,13 @@ def _members(live: LiveGroup) -> FittedTable:
     return table
 
 
-def _strategies(outlook: Outlook) -> list[RenderableType]:
+def _strategies(comparison: StrategyComparison) -> list[RenderableType]:
     table = FittedTable(
         _STRATEGY_COLUMNS,
-        f"What each strategy would move now (the best balance needs {outlook.least_moved:,} moves)",
+        f"What each strategy would move now (the best balance needs {comparison.least_moved:,} moves)",
     )
-    for prospect in (Prospect("as it is", outlook.now), *outlook.prospects):
-        quality = prospect.quality
+    for result in (StrategyResult("as it is", comparison.now), *comparison.results):
+        quality = result.quality
         if quality is None:
             cells = [_UNKNOWN] * 5
         else:
@@ -285,9 +285,9 @@ def _strategies(outlook: Outlook) -> list[RenderableType]:
                 f"{quality.min_load:,}–{quality.max_load:,}",
                 _count(quality.rack_misses),
             ]
-        style = "dim" if prospect.strategy == "as it is" else ""
-        table.add([_name(prospect.strategy), *cells], style=style)
-    problems = [f"{each.strategy}: {each.problem}" for each in outlook.prospects if each.problem]
+        style = "dim" if result.strategy == "as it is" else ""
+        table.add([_name(result.strategy), *cells], style=style)
+    problems = [f"{each.strategy}: {each.problem}" for each in comparison.results if each.problem]
     return [table, *indented(problems)]
 
 

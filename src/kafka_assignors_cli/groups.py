@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafka_assignors.livegroup import LiveGroup, as_group, hidden_topics_problem
-from kafka_assignors.outlook import Outlook, outlook
+from kafka_assignors.compare_strategies import StrategyComparison, compare_strategies
+from kafka_assignors.live_group import LiveGroup, as_group, hidden_topics_problem
 from kafka_assignors.strategies import Strategy, strategy_names
 from kafka_assignors_cli.console import CannotRun, ProgressReport, counted, emit, note, printable
 from kafka_assignors_cli.group_tables import describe_json, description, group_list, summary_json
@@ -182,11 +182,11 @@ def describe(
             with cluster_errors():
                 found = cluster.read_groups(ids, on_progress=progress.update)
                 _require_existing(cluster, found)
-            outlooks = []
+            comparisons = []
             for done, live in enumerate(found):
                 progress.update("trying strategies", done, len(found))
-                outlooks.append(_outlook(live, tried))
-            described = list(zip(found, outlooks, strict=True))
+                comparisons.append(_comparison(live, tried))
+            described = list(zip(found, comparisons, strict=True))
             return _described_json(described) if as_json else _described_tables(described)
 
         show(read, interval_s=interval_s, count=count)
@@ -298,22 +298,24 @@ def _strategies(given: Sequence[str] | None) -> list[tuple[str, Strategy]]:
     return [(name, strategy) for name, strategy in loaded if given or not strategy.runs_on_broker]
 
 
-def _outlook(live: LiveGroup, strategies: Sequence[tuple[str, Strategy]]) -> Outlook | None:
-    return outlook(as_group(live), strategies) if live.settled and not live.hidden_topics else None
+def _comparison(live: LiveGroup, strategies: Sequence[tuple[str, Strategy]]) -> StrategyComparison | None:
+    return compare_strategies(as_group(live), strategies) if live.settled and not live.hidden_topics else None
 
 
-def _described_tables(found: Sequence[tuple[LiveGroup, Outlook | None]]) -> Snapshot:
-    return Snapshot([part for live, prospects in found for part in description(live, prospects)])
+def _described_tables(found: Sequence[tuple[LiveGroup, StrategyComparison | None]]) -> Snapshot:
+    return Snapshot([part for live, comparison in found for part in description(live, comparison)])
 
 
-def _described_json(found: Sequence[tuple[LiveGroup, Outlook | None]]) -> Snapshot:
-    lines = [json.dumps(describe_json(live, prospects)) for live, prospects in found if prospects is not None]
+def _described_json(found: Sequence[tuple[LiveGroup, StrategyComparison | None]]) -> Snapshot:
+    lines = [
+        json.dumps(describe_json(live, comparison)) for live, comparison in found if comparison is not None
+    ]
     problems = [
         f"{live.id!r}: {hidden_topics_problem(live)}"
         if live.settled
         else f"{live.id!r}: rebalancing, so what its members own is not known: try again"
-        for live, prospects in found
-        if prospects is None
+        for live, comparison in found
+        if comparison is None
     ]
     return Snapshot(lines=lines, problem="; ".join(problems) or None)
 

@@ -14,7 +14,7 @@ import kafka_assignors_aiokafka
 import kafka_assignors_kafka_python
 from kafka_assignors import Assignment, Group, Member, Topic
 from kafka_assignors.claims import Claims
-from kafka_assignors.leader import Led, check_assignment, lead
+from kafka_assignors.leader import LeaderResult, check_assignment, lead
 from kafka_assignors.strategies import (
     Capacity,
     CooperativeSticky,
@@ -112,7 +112,7 @@ assert_type(group.generation, int | None)
 # ---- a strategy at work
 
 led = lead(AllToOne(), group, RebalanceProtocol.EAGER)
-assert_type(led, Led)
+assert_type(led, LeaderResult)
 assert_type(led.assignment, Assignment)
 assert_type(led.assignment.members, Mapping[str, Mapping[str, Sequence[int]]])
 assert_type(led.assignment.load("m1"), int)

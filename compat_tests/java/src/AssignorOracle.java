@@ -40,7 +40,7 @@ import org.apache.kafka.common.utils.Utils;
  * What Kafka's own assignors make of a group.
  *
  * <p>Arguments are names of assignors: range, roundrobin, sticky, cooperative-sticky. Each line of standard input is a
- * group in the JSON form of {@code kafka_assignors.jsonform}; each is answered at once with a line
+ * group in the JSON form of {@code kafka_assignors.group_json}; each is answered at once with a line
  * {@code {"range": {"assignment": {member: {topic: [partition, ...]}}, "assign_ns": 1234}, ...}}, or with
  * {@code {"error": ...}} in place of an assignment when the assignor throws. {@code assign_ns} is the wall time of the
  * call alone. The cooperative assignor's answer is that of one round: what somebody else still owns is withheld.

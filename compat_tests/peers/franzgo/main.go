@@ -1,7 +1,7 @@
 // What franz-go's sticky balancers make of a group.
 //
 // Arguments are the names of balancers: sticky, cooperative-sticky. Each line of standard input is a group in the JSON
-// form of kafka_assignors.jsonform; each is answered with a line
+// form of kafka_assignors.group_json; each is answered with a line
 // {"sticky": {"assignment": {member: {topic: [partition, ...]}}}, ...}, or {"error": ...} in place of an assignment
 // where the balancer fails. The cooperative balancer's answer is that of one round.
 //

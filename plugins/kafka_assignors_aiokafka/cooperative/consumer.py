@@ -14,8 +14,7 @@ from aiokafka.consumer.subscription_state import SubscriptionState
 from aiokafka.errors import ConsumerStoppedError, IllegalStateError
 from aiokafka.util import wait_for
 
-from kafka_assignors.assignor import Assignor, require_cooperative
-from kafka_assignors.joining import optional_name
+from kafka_assignors.assignor import Assignor, optional_name, require_cooperative
 from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors_aiokafka._assignor import assignor
 from kafka_assignors_aiokafka.cooperative.compat import end_stock, require_inside, require_ours

@@ -45,7 +45,7 @@ from kafka_assignors.rebalance.events import (
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors.rebalance.transport import JoinGroupResponse
 from kafka_assignors.strategy import RebalanceProtocol
-from kafka_assignors_aiokafka._leading import lead
+from kafka_assignors_aiokafka._leading import lead_group
 from kafka_assignors_aiokafka._topics import (
     REFRESH_TIMEOUT_S,
     refresh,
@@ -408,7 +408,7 @@ class CooperativeCoordinator(RequestingCoordinator):
 
     async def assign(self, assignor: Assignor, joined: JoinGroupResponse) -> Mapping[str, bytes]:
         """The assignment of each member; empty if the group went on without this member."""
-        return await lead(self, assignor, joined.members, self._refresh_topics)
+        return await lead_group(self, assignor, joined.members, self._refresh_topics)
 
     async def _refresh_topics(self, _: Any, topics: Iterable[str]) -> None:
         """Get the metadata of all topics of the group; wait only for those that are not known yet.

@@ -1,7 +1,7 @@
 """What of the metadata makes a leader rejoin under a strategy that follows racks.
 
 kafka-python compares the partitions of the topics that a member watches. Then the racks of all their replicas
-are compared as well (see `kafka_assignors.racks`).
+are compared as well (see `kafka_assignors.leader_bytes.RackWatch`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from kafka_assignors.racks import RackWatch
+from kafka_assignors.leader_bytes import RackWatch
 from kafka_assignors_kafka_python._client.version import interface
 
 __all__ = ["follow_racks"]

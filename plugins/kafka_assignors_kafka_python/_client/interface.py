@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from kafka_assignors.group import Topic
-from kafka_assignors.joining import JoinedMember
-from kafka_assignors.racks import RackWatch
+from kafka_assignors.leader_bytes import JoinedMember, RackWatch
 
 __all__ = ["GroupLeader", "Interface", "LedGeneration"]
 

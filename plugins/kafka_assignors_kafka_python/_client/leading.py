@@ -23,7 +23,8 @@ from typing import Any
 
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
-from kafka_assignors.joining import MOST_MISSING_TOPICS, Joined, broker_assigns, watched_topics
+from kafka_assignors.leader_bytes import MOST_MISSING_TOPICS, DecodedMembers, watched_topics
+from kafka_assignors.member_bytes import broker_assigns
 from kafka_assignors_kafka_python._client.following import follow_racks
 from kafka_assignors_kafka_python._client.version import interface
 from kafka_assignors_kafka_python._weights import weighed_topics
@@ -40,7 +41,7 @@ class Leading:
     metadata_timeout_s: float = 5.0
     """After this time a leader assigns what it knows of, and once more when it knows more."""
 
-    def __init__(self, coordinator: Any, assignor: Assignor, joined: Joined, generation: int) -> None:
+    def __init__(self, coordinator: Any, assignor: Assignor, joined: DecodedMembers, generation: int) -> None:
         self.generation = generation
         config = coordinator.config
         # A third is what Kafka recommends, for those who have set something else.
@@ -83,7 +84,7 @@ class Leading:
         try:
             if self._assignor.weights is not None:
                 self._topics = weighed_topics(self._coordinator, self._assignor, self._topics)
-            self._assignments = self._assignor.answer(self._joined, self._topics, self.generation)
+            self._assignments = self._assignor.encode_assignments(self._joined, self._topics, self.generation)
         except BaseException as error:  # It is raised in `finish`, of any kind: the group waits for us.
             self._error = error
 
@@ -117,7 +118,7 @@ def run_in_background(function: Callable[[], None]) -> None:
     threading.Thread(target=function, name="kafka-assignors-leader", daemon=True).start()
 
 
-def read_members(assignor: Assignor, members: Any) -> Joined:
+def read_members(assignor: Assignor, members: Any) -> DecodedMembers:
     """Decode what the members of the answer to JoinGroup sent."""
     return assignor.read_members(interface.joined_members(members))
 

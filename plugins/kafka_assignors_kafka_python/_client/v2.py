@@ -33,9 +33,8 @@ from kafka.coordinator.base import UnjoinedGroupException
 from kafka.future import Future
 
 from kafka_assignors.group import Topic
-from kafka_assignors.joining import JoinedMember, topics_from
-from kafka_assignors.protocol import Subscription, encode_subscription
-from kafka_assignors.racks import RackWatch
+from kafka_assignors.leader_bytes import JoinedMember, RackWatch, topics_from
+from kafka_assignors.wire import Subscription, encode_subscription
 from kafka_assignors_kafka_python._client.interface import GroupLeader, LedGeneration
 
 __all__ = [

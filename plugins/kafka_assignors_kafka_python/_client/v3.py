@@ -40,8 +40,7 @@ from kafka.protocol.consumer.metadata import (  # pyright: ignore[reportMissingI
 
 from kafka_assignors.assignor import caller_of
 from kafka_assignors.group import Topic
-from kafka_assignors.joining import JoinedMember, topics_from
-from kafka_assignors.racks import RackWatch
+from kafka_assignors.leader_bytes import JoinedMember, RackWatch, topics_from
 from kafka_assignors_kafka_python._client.interface import GroupLeader, LedGeneration
 
 __all__ = [

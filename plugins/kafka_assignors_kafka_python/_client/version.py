@@ -6,7 +6,7 @@ import importlib
 import logging
 from typing import cast
 
-from kafka_assignors.releases import installed_release, numbers_of, require_release
+from kafka_assignors.client_versions import installed_release, numbers_of, require_release
 from kafka_assignors_kafka_python._client.interface import Interface
 
 __all__ = ["CHECKED", "INSTALLED", "MODULE", "interface", "module_for"]

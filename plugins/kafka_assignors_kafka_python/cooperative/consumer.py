@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 from kafka.structs import TopicPartition
 from kafka.util import WeakMethod
 
-from kafka_assignors.assignor import Assignor, require_cooperative
-from kafka_assignors.joining import optional_name
+from kafka_assignors.assignor import Assignor, optional_name, require_cooperative
 from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors_kafka_python._assignor import assignor
 from kafka_assignors_kafka_python.cooperative.compat import KafkaConsumer, require_inside

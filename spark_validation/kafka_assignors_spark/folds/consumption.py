@@ -1,5 +1,5 @@
 """How members consume while their group rebalances, under a strategy and as recorded: input of the pause
-model (`kafka_assignors.pauses`).
+model (`kafka_assignors.pause_model`).
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 
 from kafka_assignors.group import TopicPartitions
-from kafka_assignors.pauses import Consumption
+from kafka_assignors.pause_model import Consumption
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
 from kafka_assignors_spark.folds.generations import CLASSIC
 from kafka_assignors_spark.folds.rebalances import EAGER_STRATEGIES, Rebalance

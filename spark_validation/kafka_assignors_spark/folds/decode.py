@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kafka_assignors.protocol import ConsumerGroupKey, GroupMetadataKey, ProtocolError, decode_key
+from kafka_assignors.wire import ConsumerGroupKey, GroupMetadataKey, ProtocolError, decode_key
 from kafka_assignors_spark.folds.fast_decode import FastDecoder, MemberTotals, totals_of
 from kafka_assignors_spark.folds.records import RecordKind, decode_record
 

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kafka_assignors.group import NO_GENERATION
-from kafka_assignors.protocol import (
+from kafka_assignors.wire import (
     LEFT_TO_RETURN,
     ConsumerGroupKey,
     ConsumerGroupMember,

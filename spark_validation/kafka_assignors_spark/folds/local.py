@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from kafka_assignors.protocol import decode_consumer_group_value
+from kafka_assignors.wire import decode_consumer_group_value
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.decode import CONFLICT
 from kafka_assignors_spark.folds.generations import CLASSIC, CONSUMER, TORN, FoldedGeneration

@@ -20,7 +20,7 @@ import enum
 from dataclasses import dataclass
 
 from kafka_assignors.group import TopicPartitions
-from kafka_assignors.protocol import (
+from kafka_assignors.wire import (
     ConsumerGroupKey,
     ConsumerGroupMember,
     GroupMember,

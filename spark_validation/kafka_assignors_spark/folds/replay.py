@@ -22,7 +22,7 @@ from typing import Any
 
 from kafka_assignors.group import NO_GENERATION, Assignment, Group, Member, Topic, TopicPartitions
 from kafka_assignors.leader import lead
-from kafka_assignors.pauses import Consumption, PauseModel
+from kafka_assignors.pause_model import Consumption, PauseModel
 from kafka_assignors.quality import Quality, least_moved, least_rack_misses, measure
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 from kafka_assignors_spark.catalogue import Catalogue

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kafka_assignors.protocol import (
+from kafka_assignors.wire import (
     AssignedPartitions,
     ConsumerGroupKey,
     ConsumerGroupRecord,

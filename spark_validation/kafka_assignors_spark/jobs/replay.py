@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, StructType
 
 from kafka_assignors.group import quoted
-from kafka_assignors.pauses import PauseModel
+from kafka_assignors.pause_model import PauseModel
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.rebalances import COLUMNS, Generation

@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kafka_assignors.pauses import PauseModel
+from kafka_assignors.pause_model import PauseModel
 from kafka_assignors.strategy import Strategy
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.decode import CONFLICT

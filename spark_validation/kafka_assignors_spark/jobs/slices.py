@@ -20,7 +20,7 @@ from typing import Protocol
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from kafka_assignors.pauses import PauseModel
+from kafka_assignors.pause_model import PauseModel
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.jobs.replay import parts_of, replay_chunk, without_states
 from kafka_assignors_spark.options import Mode

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from kafka_assignors.jsonform import InvalidFieldError, Path
+from kafka_assignors.group_json import InvalidFieldError, Path
 from kafka_assignors_spark.options import RECORDED, Mode
 from kafka_assignors_spark.result import Verdict
 

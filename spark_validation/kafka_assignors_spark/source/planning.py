@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql.datasource import InputPartition
 
-from kafka_assignors.protocol import group_partition
+from kafka_assignors.wire import group_partition
 from kafka_assignors_confluent import Connection
 from kafka_assignors_spark.source.cluster import SourceError, describe_offsets_topic, source_errors
 from kafka_assignors_spark.source.options import SourceOptions

@@ -18,8 +18,8 @@ from kafka_assignors.lint.members import (
     client_of_id,
     stock_strategy,
 )
-from kafka_assignors.livegroup import CONSUMER, LiveGroup, hidden_topics_problem
-from kafka_assignors.protocol import GroupMetadata
+from kafka_assignors.live_group import CONSUMER, LiveGroup, hidden_topics_problem
+from kafka_assignors.wire import GroupMetadata
 
 __all__ = ["live_members"]
 

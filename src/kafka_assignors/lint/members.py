@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kafka_assignors.livegroup import LiveGroup
+from kafka_assignors.live_group import LiveGroup
 from kafka_assignors.strategy import RebalanceProtocol
 
 __all__ = [

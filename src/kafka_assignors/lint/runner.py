@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from kafka_assignors.lint import rules_settings, rules_strategies
 from kafka_assignors.lint.members import LintFacts, NotJudged
 from kafka_assignors.lint.rules import LintFinding, LintRule, Severity
-from kafka_assignors.livegroup import CONSUMER
+from kafka_assignors.live_group import CONSUMER
 
 __all__ = ["RULES", "LintReport", "lint"]
 

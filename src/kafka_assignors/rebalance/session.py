@@ -20,14 +20,13 @@ from functools import partial
 from logging import Logger
 
 from kafka_assignors.assignor import Assignor
-from kafka_assignors.joining import (
+from kafka_assignors.member_bytes import (
     NEVER_ASSIGNED,
     LastAssignment,
     OwnAssignment,
     broker_assigns,
     read_assignment,
 )
-from kafka_assignors.protocol import ProtocolError
 from kafka_assignors.rebalance.error_codes import (
     LOOKUP_BEFORE_LEAVING_S,
     MEMBER_ID_REQUIRED,
@@ -59,6 +58,7 @@ from kafka_assignors.rebalance.join_progress import Phase
 from kafka_assignors.rebalance.session_commits import SessionCommits
 from kafka_assignors.rebalance.transport import Consumer, JoinGroupResponse, Transport
 from kafka_assignors.strategy import RebalanceProtocol
+from kafka_assignors.wire import ProtocolError
 
 __all__ = ["Session"]
 

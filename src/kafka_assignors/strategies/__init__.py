@@ -1,13 +1,8 @@
 """The strategies, the contract they fulfil, and the way to find one by name."""
 
 from kafka_assignors.criteria import Criterion, Trade
-from kafka_assignors.strategies.capacity import Capacity
-from kafka_assignors.strategies.co_partitioned import CoPartitioned
-from kafka_assignors.strategies.composition.composed import Composed
-from kafka_assignors.strategies.kip848_range import Kip848Range
-from kafka_assignors.strategies.kip848_uniform import Kip848Uniform
-from kafka_assignors.strategies.priority import Priority
-from kafka_assignors.strategies.rack_aware_sticky import RackAwareSticky
+from kafka_assignors.strategies.composed import Composed
+from kafka_assignors.strategies.kip848 import Kip848Range, Kip848Uniform
 from kafka_assignors.strategies.range import Range
 from kafka_assignors.strategies.registry import (
     InvalidStrategyError,
@@ -16,10 +11,9 @@ from kafka_assignors.strategies.registry import (
     load_strategy,
     strategy_names,
 )
-from kafka_assignors.strategies.rollout import Rollout
 from kafka_assignors.strategies.roundrobin import RoundRobin
-from kafka_assignors.strategies.standby import Standby
-from kafka_assignors.strategies.sticky import CooperativeSticky, Sticky
+from kafka_assignors.strategies.rule_strategies import CoPartitioned, Priority, Rollout, Standby
+from kafka_assignors.strategies.sticky import Capacity, CooperativeSticky, RackAwareSticky, Sticky
 from kafka_assignors.strategies.weighted import Weighted
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Reduced, Strategy
 

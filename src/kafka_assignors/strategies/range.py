@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from itertools import islice, pairwise
 
 from kafka_assignors.group import Assignment, Group, Topic
-from kafka_assignors.strategies._order import in_java_order, topics_by_subscribers
+from kafka_assignors.strategies.java_order import in_java_order, topics_by_subscribers
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
 __all__ = ["Range", "ranges"]

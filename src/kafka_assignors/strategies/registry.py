@@ -6,7 +6,7 @@ A strategy is found in four ways:
 - one of an installed package, by the name under which it is registered in the entry-point group
   `kafka_assignors.strategies`;
 - any other as `module:attribute`, for example `my_package.strategies:Weighted`;
-- one that a file declares, by the file's path, which ends in `.toml` (see `composition.declared`).
+- one that a file declares, by the file's path, which ends in `.toml` (see `toml_strategy`).
 
 Whatever is found is held against the contract here, once, so that whoever runs it need not doubt it.
 """
@@ -39,16 +39,16 @@ ENTRY_POINT_GROUP = "kafka_assignors.strategies"
 
 # By target, not by class: the classes' package imports this module.
 _BUILT_IN = {
-    "capacity": "kafka_assignors.strategies.capacity:Capacity",
+    "capacity": "kafka_assignors.strategies.sticky:Capacity",
     "cooperative-sticky": "kafka_assignors.strategies.sticky:CooperativeSticky",
-    "kip848-range": "kafka_assignors.strategies.kip848_range:Kip848Range",
-    "kip848-uniform": "kafka_assignors.strategies.kip848_uniform:Kip848Uniform",
-    "priority": "kafka_assignors.strategies.priority:Priority",
-    "rack-aware-sticky": "kafka_assignors.strategies.rack_aware_sticky:RackAwareSticky",
+    "kip848-range": "kafka_assignors.strategies.kip848:Kip848Range",
+    "kip848-uniform": "kafka_assignors.strategies.kip848:Kip848Uniform",
+    "priority": "kafka_assignors.strategies.rule_strategies:Priority",
+    "rack-aware-sticky": "kafka_assignors.strategies.sticky:RackAwareSticky",
     "range": "kafka_assignors.strategies.range:Range",
-    "rollout": "kafka_assignors.strategies.rollout:Rollout",
+    "rollout": "kafka_assignors.strategies.rule_strategies:Rollout",
     "roundrobin": "kafka_assignors.strategies.roundrobin:RoundRobin",
-    "standby": "kafka_assignors.strategies.standby:Standby",
+    "standby": "kafka_assignors.strategies.rule_strategies:Standby",
     "sticky": "kafka_assignors.strategies.sticky:Sticky",
     "weighted": "kafka_assignors.strategies.weighted:Weighted",
 }
@@ -116,7 +116,7 @@ def load_strategy(spec: str) -> Strategy:
 
 def _declared(path: str) -> Strategy:
     # Not at the top: composed strategies stand on the package that imports this module.
-    from kafka_assignors.strategies.composition.declared import DeclarationError, strategy_of
+    from kafka_assignors.strategies.toml_strategy import DeclarationError, strategy_of
 
     try:
         return strategy_of(read_toml(read_text(Path(path))), os.environ)

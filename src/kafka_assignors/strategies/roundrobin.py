@@ -18,7 +18,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.strategies._order import in_java_order, java_order, topics_by_subscribers
+from kafka_assignors.strategies.java_order import in_java_order, java_order, topics_by_subscribers
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
 __all__ = ["RoundRobin"]

@@ -2,7 +2,7 @@
 
 A weight is what a partition costs to consume: its lag, bytes or records a second, whatever the leader is told
 (`Topic.weights`). Fewest is not the aim here: that is `sticky`. How it is done, and what is promised, is in
-`kafka_assignors.loads`.
+`kafka_assignors.makespan`.
 
 The name is our own and stands for both protocols, as for `rack-aware-sticky`. Weights are the leader's
 business: members send nothing that others would have to understand.
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.loads import Terms, balance_loads
-from kafka_assignors.loads.known import weights_of
+from kafka_assignors.makespan import Terms, balance_loads
+from kafka_assignors.makespan.default_weights import weights_of
 from kafka_assignors.strategy import Strategy
 
 __all__ = ["Weighted"]

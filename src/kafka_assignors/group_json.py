@@ -1,0 +1,498 @@
+"""The JSON forms of a group, an assignment and its proof: values from and to what `json` reads and writes.
+
+A group, with every key (those marked ? may be absent or null)::
+
+    {"format": 1,                                                    ? 1 if absent
+     "generation": 8,                                                ? the generation being formed
+     "topics": {"orders": {"partitions": 2,
+                           "replica_racks": [["a", "b"], ["b"]],     ? one list per partition
+                           "weights": [1200, null],                  ? one per partition, null: unknown
+                           "id": "R2u4n-z9TCu5VQ9YBJzYxg"}},         ? as Kafka prints it
+     "members": [{"id": "m1",
+                  "topics": ["orders"],                                what it subscribes to
+                  "instance_id": "pod-0",                            ? group.instance.id
+                  "rack": "a",                                       ? client.rack
+                  "owned": {"orders": [0, 1]},                       ? what it claims to own
+                  "generation": 7,                                   ? in which; -1 for a newcomer
+                  "revoked": false,                                  ? gave it up before it joined
+                  "data": "base64…"}],                               ? what member_data returned
+     "about": {…}}                                                   ? anything: not read here
+
+An assignment is partitions by member and topic, ``{"m1": {"orders": [0, 1]}, "m2": {}}``. A certificate has a
+price for each member, a number for each criterion (see `kafka_assignors.certificate`)::
+
+    {"criteria": ["balance", "movement", "racks"], "prices": {"m1": [3, 0, 0], "m2": [1, 1, 0]}}
+
+Where members differ in what they can carry, it also has those capacities that are not 1, a number of
+partitions for those that have some `already`, and a price that is no whole number is written as a fraction::
+
+    {"criteria": ["balance"], "capacities": {"m1": 4}, "already": {"m2": 3},
+     "prices": {"m1": ["7/4"], "m2": [5]}}
+
+An unknown key is refused, for a misspelt `owned` would silently become a group of newcomers. Types are taken
+strictly: `true` is not a number, nor is `"12"`. What a member claims to own is not judged here (see
+`kafka_assignors.claims`); a claim on a partition that does not exist is a group like any other.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import difflib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict
+from fractions import Fraction
+from typing import Any
+
+from kafka_assignors.certificate import Certificate, Improvement
+from kafka_assignors.certificate.proof import Price
+from kafka_assignors.criteria import named_criterion, require_criteria
+from kafka_assignors.explain import Chain, Explanation
+from kafka_assignors.group import (
+    MOST_WEIGHT,
+    NO_GENERATION,
+    Assignment,
+    Group,
+    InvalidGroupError,
+    Member,
+    Topic,
+)
+from kafka_assignors.makespan import LoadReport
+from kafka_assignors.scale import InvalidScaleError, Scale
+
+__all__ = [
+    "FORMAT",
+    "InvalidFieldError",
+    "assignment_to_json",
+    "certificate_to_json",
+    "explanation_to_json",
+    "group_to_json",
+    "improvement_to_json",
+    "loads_to_json",
+    "parse_assignment",
+    "parse_certificate",
+    "parse_group",
+    "proof_to_json",
+]
+
+FORMAT = 1
+"""The version of this form. A higher one is refused."""
+
+MOST_PARTITIONS = 10_000_000
+"""Of one topic. No cluster has that many; a misplaced number would take all of the machine's memory."""
+
+_FRACTION = re.compile(r"-?[0-9]{1,20}/[0-9]{1,20}")
+_TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{21}[AQgw]")
+
+Path = tuple["str | int", ...]
+
+_MIN_INT32, _MAX_INT32 = -(2**31), 2**31 - 1
+
+_GROUP_KEYS = ("format", "generation", "topics", "members", "about")
+_TOPIC_KEYS = ("partitions", "replica_racks", "weights", "id")
+_CERTIFICATE_KEYS = ("criteria", "capacities", "already", "prices")
+_MEMBER_KEYS = ("id", "topics", "instance_id", "rack", "owned", "generation", "revoked", "data")
+
+
+class InvalidFieldError(InvalidGroupError):
+    """A field of the JSON form is wrong. `path` leads to it: keys and indexes, from the outermost inwards."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        self.path = path
+        self.problem = problem
+        super().__init__(f"{format_path(path)}: {problem}")
+
+
+def format_path(path: Path) -> str:
+    """`path` as a user writes it: `members[3].owned.orders[0]`; `topics["a.b"]` where a key needs quotes."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif re.fullmatch(r"[\w-]+", step):
+            text += f".{step}" if text else step
+        else:
+            text += f"[{json.dumps(step)}]"
+    return text or "the group"
+
+
+def parse_group(obj: object) -> Group:
+    """The group that `obj`, as `json.loads` returned it, describes.
+
+    Raises `InvalidFieldError`, which names the field, when it does not describe one.
+    """
+    fields = _object(obj, (), _GROUP_KEYS)
+    if (version := fields.get("format")) is not None and (_integer(version, ("format",)) != FORMAT):
+        raise InvalidFieldError(("format",), f"this version reads format {FORMAT}, not {version}")
+    topics = {
+        name: _topic(name, value, ("topics", name))
+        for name, value in _mapping(_required(fields, "topics", ()), ("topics",)).items()
+    }
+    members: dict[str, Member] = {}
+    for index, value in enumerate(_array(_required(fields, "members", ()), ("members",))):
+        member = _member(value, ("members", index))
+        if member.id in members:
+            first = list(members).index(member.id)
+            raise InvalidFieldError(
+                ("members", index, "id"), f"{member.id!r} is also the id of members[{first}]"
+            )
+        members[member.id] = member
+    generation = fields.get("generation")
+    return Group(topics, members, None if generation is None else _integer(generation, ("generation",)))
+
+
+def group_to_json(group: Group) -> dict[str, Any]:
+    """The JSON form of `group`, from which `parse_group` gives an equal one back.
+
+    Members and topics are sorted; optional keys that say nothing are left out.
+    """
+    form: dict[str, Any] = {"format": FORMAT}
+    if group.generation is not None:
+        form["generation"] = group.generation
+    form["topics"] = {name: _topic_to_json(group.topics[name]) for name in sorted(group.topics)}
+    form["members"] = [_member_to_json(group.members[member_id]) for member_id in sorted(group.members)]
+    return form
+
+
+def assignment_to_json(assignment: Assignment) -> dict[str, dict[str, list[int]]]:
+    """Partitions by member id and topic, both sorted; every member has an entry, be it empty."""
+    return {
+        member_id: {topic: list(topics[topic]) for topic in sorted(topics)}
+        for member_id, topics in sorted(assignment.members.items())
+    }
+
+
+def parse_assignment(obj: object, path: Path = ()) -> Assignment:
+    """The assignment that `obj`, as `json.loads` returned it, describes; `path` leads to it.
+
+    Raises `InvalidFieldError`. Whether it is an assignment of some group is not judged here.
+    """
+    return Assignment(
+        {
+            member_id: {
+                topic: _integers(partitions, (*path, member_id, topic))
+                for topic, partitions in _mapping(topics, (*path, member_id)).items()
+            }
+            for member_id, topics in _mapping(obj, path).items()
+        }
+    )
+
+
+def parse_certificate(obj: object, path: Path = ()) -> Certificate:
+    """The certificate that `obj`, as `json.loads` returned it, describes; raises `InvalidFieldError`."""
+    fields = _object(obj, path, _CERTIFICATE_KEYS)
+    names = _array(_required(fields, "criteria", path), (*path, "criteria"))
+    prices = _mapping(_required(fields, "prices", path), (*path, "prices"))
+    try:
+        criteria = require_criteria([named_criterion(name) for name in names])
+    except ValueError as error:
+        raise InvalidFieldError((*path, "criteria"), str(error)) from None
+    return Certificate(
+        criteria,
+        {member_id: _price(price, (*path, "prices", member_id)) for member_id, price in prices.items()},
+        _scale(fields, path),
+    )
+
+
+def certificate_to_json(certificate: Certificate) -> dict[str, Any]:
+    """The JSON form of a certificate; members are sorted."""
+    form: dict[str, Any] = {"criteria": [criterion.value for criterion in certificate.criteria]}
+    if certificate.scale.capacities:
+        form["capacities"] = dict(sorted(certificate.scale.capacities.items()))
+    if certificate.scale.already:
+        form["already"] = dict(sorted(certificate.scale.already.items()))
+    prices = sorted(certificate.prices.items())
+    form["prices"] = {member_id: list(map(_number_to_json, price)) for member_id, price in prices}
+    return form
+
+
+def proof_to_json(proof: Certificate | Improvement) -> dict[str, Any]:
+    """What `prove` found, under the key `certificate` or `improvement`."""
+    if isinstance(proof, Certificate):
+        return {"certificate": certificate_to_json(proof)}
+    return {"improvement": improvement_to_json(proof)}
+
+
+def improvement_to_json(improvement: Improvement) -> dict[str, Any]:
+    """What could be better: the steps, and what each criterion changes by."""
+    changes = zip(improvement.criteria, improvement.change, strict=True)
+    return {
+        "change": {criterion.value: _number_to_json(change) for criterion, change in changes},
+        "steps": [
+            {"topic": step.topic, "partition": step.partition, "from": step.giver, "to": step.taker}
+            for step in improvement.steps
+        ],
+    }
+
+
+def loads_to_json(report: LoadReport) -> dict[str, Any]:
+    """What is known of the loads by weight; `ratio` and `factor` are numbers from 1 on, `factor` or null."""
+    return {
+        **asdict(report),
+        "ratio": report.ratio,
+        "factor": None if report.factor is None else float(report.factor),
+    }
+
+
+def explanation_to_json(explanation: Explanation) -> dict[str, Any]:
+    """Each move with its reason, and the chains; a move's `chain` is the place of its chain in the list."""
+    moves = []
+    for move in explanation.moves:
+        fields: dict[str, Any] = {
+            "topic": move.topic,
+            "partition": move.partition,
+            "from": move.owner,
+            "to": move.member,
+            "reason": move.reason.value,
+        }
+        if move.chain is not None:
+            fields["chain"] = move.chain
+        moves.append(fields)
+    return {"moves": moves, "chains": list(map(_chain_to_json, explanation.chains))}
+
+
+def _chain_to_json(chain: Chain) -> dict[str, Any]:
+    form: dict[str, Any] = {
+        "members": list(chain.members),
+        "reason": chain.reason.value if chain.reason is not None else None,
+        "loads": list(chain.loads),
+        "change_if_taken_back": {
+            criterion.value: _number_to_json(change) for criterion, change in chain.change.items()
+        },
+    }
+    if chain.capacities != (1, 1):
+        form["capacities"] = list(chain.capacities)
+    if any(chain.already):
+        form["already"] = list(chain.already)
+    if chain.layer is not None:
+        form["layer"] = chain.layer
+    return form
+
+
+def _topic(name: str, value: object, path: Path) -> Topic:
+    fields = _object(value, path, _TOPIC_KEYS)
+    partitions = _integer(_required(fields, "partitions", path), (*path, "partitions"))
+    if partitions < 0:
+        raise InvalidFieldError(
+            (*path, "partitions"), f"a partition count cannot be negative, as {partitions} is"
+        )
+    if partitions > MOST_PARTITIONS:
+        raise InvalidFieldError(
+            (*path, "partitions"), f"{partitions} partitions are more than the {MOST_PARTITIONS} read here"
+        )
+    racks: tuple[frozenset[str], ...] | None = None
+    if (value := fields.get("replica_racks")) is not None:
+        racks_path: Path = (*path, "replica_racks")
+        lists = _array(value, racks_path)
+        if len(lists) != partitions:
+            raise InvalidFieldError(
+                racks_path,
+                f"expected a list of racks for each of {partitions} partitions, found {len(lists)}",
+            )
+        racks = tuple(_strings(racks, (*racks_path, index)) for index, racks in enumerate(lists))
+    topic_id = _optional_string(fields, "id", path)
+    if topic_id is not None and not _TOPIC_ID.fullmatch(topic_id):
+        raise InvalidFieldError(
+            (*path, "id"), f"{_found(topic_id)} is no topic id: expected 22 characters of URL-safe base64"
+        )
+    weights: tuple[int | None, ...] | None = None
+    if (value := fields.get("weights")) is not None:
+        weights_path: Path = (*path, "weights")
+        listed = _array(value, weights_path)
+        if len(listed) != partitions:
+            raise InvalidFieldError(
+                weights_path, f"expected a weight for each of {partitions} partitions, found {len(listed)}"
+            )
+        weights = tuple(_weight(weight, (*weights_path, index)) for index, weight in enumerate(listed))
+    return Topic(name, partitions, racks, topic_id, weights)
+
+
+def _member(value: object, path: Path) -> Member:
+    fields = _object(value, path, _MEMBER_KEYS)
+    return Member(
+        id=_string(_required(fields, "id", path), (*path, "id")),
+        topics=_strings(_required(fields, "topics", path), (*path, "topics")),
+        instance_id=_optional_string(fields, "instance_id", path),
+        rack=_optional_string(fields, "rack", path),
+        owned={
+            topic: _integers(partitions, (*path, "owned", topic))
+            for topic, partitions in _mapping(_or(fields, "owned", {}), (*path, "owned")).items()
+        },
+        generation=_integer(_or(fields, "generation", NO_GENERATION), (*path, "generation")),
+        revoked=_boolean(_or(fields, "revoked", False), (*path, "revoked")),
+        data=_bytes(_or(fields, "data", ""), (*path, "data")),
+    )
+
+
+def _scale(fields: Mapping[str, object], path: Path) -> Scale:
+    numbers: dict[str, dict[str, int]] = {
+        key: {
+            member_id: _integer(number, (*path, key, member_id))
+            for member_id, number in _mapping(_or(fields, key, {}), (*path, key)).items()
+        }
+        for key in ("capacities", "already")
+    }
+    try:
+        return Scale(**numbers)
+    except InvalidScaleError as error:
+        raise InvalidFieldError(path, str(error)) from None
+
+
+def _price(value: object, path: Path) -> Price:
+    items = _array(value, path)
+    if not any(isinstance(item, str) for item in items):
+        return tuple(_integers(items, path))
+    return tuple(
+        _fraction(item, (*path, index)) if isinstance(item, str) else _integer(item, (*path, index))
+        for index, item in enumerate(items)
+    )
+
+
+def _fraction(text: str, path: Path) -> Fraction:
+    if not _FRACTION.fullmatch(text) or not int(text.partition("/")[2]):
+        raise InvalidFieldError(path, f"expected a fraction such as 7/4, found {_found(text)}")
+    return Fraction(text)
+
+
+def _number_to_json(number: int | Fraction) -> int | str:
+    """A whole number as such, any other as a fraction, for a decimal would not be exact."""
+    return str(number) if isinstance(number, Fraction) else number
+
+
+def _topic_to_json(topic: Topic) -> dict[str, Any]:
+    form: dict[str, Any] = {"partitions": topic.partitions}
+    if topic.replica_racks is not None:
+        form["replica_racks"] = [sorted(racks) for racks in topic.replica_racks]
+    if topic.weights is not None:
+        form["weights"] = list(topic.weights)
+    if topic.id is not None:
+        form["id"] = topic.id
+    return form
+
+
+def _member_to_json(member: Member) -> dict[str, Any]:
+    form: dict[str, Any] = {"id": member.id, "topics": sorted(member.topics)}
+    if member.instance_id is not None:
+        form["instance_id"] = member.instance_id
+    if member.rack is not None:
+        form["rack"] = member.rack
+    if member.owned:
+        form["owned"] = {topic: list(member.owned[topic]) for topic in sorted(member.owned)}
+    if member.generation != NO_GENERATION:
+        form["generation"] = member.generation
+    if member.revoked:
+        form["revoked"] = True
+    if member.data:
+        form["data"] = base64.b64encode(member.data).decode("ascii")
+    return form
+
+
+def _object(value: object, path: Path, keys: tuple[str, ...]) -> Mapping[str, object]:
+    fields = _mapping(value, path)
+    for key in fields:
+        if key not in keys:
+            near = difflib.get_close_matches(key, keys, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(keys)}"
+            raise InvalidFieldError((*path, key), f"there is no such key: {hint}")
+    return fields
+
+
+def _required(fields: Mapping[str, object], key: str, path: Path) -> object:
+    if fields.get(key) is None:
+        raise InvalidFieldError((*path, key), "is missing")
+    return fields[key]
+
+
+def _or(fields: Mapping[str, object], key: str, default: object) -> object:
+    value = fields.get(key)
+    return default if value is None else value
+
+
+def _mapping(value: object, path: Path) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        raise InvalidFieldError(path, f"expected an object, found {_found(value)}")
+    for key in value:
+        _string(key, (*path, key))
+    return value
+
+
+def _array(value: object, path: Path) -> list[object]:
+    if not isinstance(value, list):
+        raise InvalidFieldError(path, f"expected an array, found {_found(value)}")
+    return value
+
+
+def _string(value: object, path: Path) -> str:
+    if not isinstance(value, str):
+        raise InvalidFieldError(path, f"expected a string, found {_found(value)}")
+    if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+        # JSON can write what UTF-8, and so Kafka, cannot.
+        raise InvalidFieldError(path, f"{_found(value)} holds half a surrogate pair, which is no character")
+    return value
+
+
+def _optional_string(fields: Mapping[str, object], key: str, path: Path) -> str | None:
+    value = fields.get(key)
+    return None if value is None else _string(value, (*path, key))
+
+
+def _strings(value: object, path: Path) -> frozenset[str]:
+    return frozenset(_string(item, (*path, index)) for index, item in enumerate(_array(value, path)))
+
+
+def _boolean(value: object, path: Path) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidFieldError(path, f"expected true or false, found {_found(value)}")
+    return value
+
+
+def _integer(value: object, path: Path) -> int:
+    if type(value) is not int:
+        raise InvalidFieldError(path, f"expected an integer, found {_found(value)}")
+    if not _MIN_INT32 <= value <= _MAX_INT32:
+        raise InvalidFieldError(path, f"{_short(str(value))} does not fit Kafka's 32 bits")
+    return value
+
+
+def _weight(value: object, path: Path) -> int | None:
+    if value is None:
+        return None
+    if type(value) is not int:
+        raise InvalidFieldError(path, f"expected a whole number or null, found {_found(value)}")
+    if not 0 <= value <= MOST_WEIGHT:
+        raise InvalidFieldError(path, f"{_short(str(value))} is no weight: they go from 0 to 2^63 - 1")
+    return value
+
+
+def _integers(value: object, path: Path) -> list[int]:
+    items: list[Any] = _array(value, path)
+    # Ownership is the bulk of a large group, so the common case is decided without a loop in Python.
+    if set(map(type, items)) == {int} and min(items) >= _MIN_INT32 and max(items) <= _MAX_INT32:
+        return items
+    return [_integer(item, (*path, index)) for index, item in enumerate(items)]
+
+
+def _bytes(value: object, path: Path) -> bytes:
+    text = _string(value, path)
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidFieldError(path, f"expected base64, found {_short(repr(text))} ({error})") from None
+
+
+def _found(value: object) -> str:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return _short(json.dumps(value))
+    return (
+        "an array"
+        if isinstance(value, list)
+        else "an object"
+        if isinstance(value, dict)
+        else repr(type(value))
+    )
+
+
+def _short(text: str, width: int = 40) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"

@@ -1,0 +1,246 @@
+"""What a leader reads and writes: the members of its JoinGroup response, and the bytes of their assignments.
+
+    its JoinGroup response                -> read_members       -> DecodedMembers
+    the metadata of DecodedMembers.topics -> topics_from        -> topics
+    members and topics                    -> encode_assignments -> its SyncGroup request
+
+The same for every client: an adapter carries bytes and metadata to and from its client and decides nothing.
+
+A group lives as long as its leader can assign, so no member can take the leader down. A member whose bytes
+do not decode counts as one that subscribes to nothing. The leader does not ask for metadata of a topic name
+that no topic can have (some clients refuse to ask, and that would end the generation), nor of more topics
+than a group can have. All of these are *findings*, which the adapter logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_assignors.claims import DroppedClaim
+from kafka_assignors.group import Group, Member, Topic, is_topic_name, quoted
+from kafka_assignors.leader import lead
+from kafka_assignors.strategy import RebalanceProtocol, Strategy
+from kafka_assignors.wire import (
+    ConsumerAssignment,
+    Names,
+    ProtocolError,
+    decode_member,
+    encode_assignment,
+)
+
+__all__ = [
+    "MOST_MISSING_TOPICS",
+    "DecodedMembers",
+    "EncodedAssignments",
+    "JoinedMember",
+    "RackWatch",
+    "encode_assignments",
+    "read_members",
+    "topics_from",
+    "watched_topics",
+]
+
+_MOST_TOPICS = 50_000
+"""Of one member. A broker's record of a group, of which 1 MB is the default limit, has no room for as many
+names of the usual length. The leader would ask for the metadata of all of them, and ask again and again for
+those that do not exist; brokers that create topics on demand would create them."""
+
+MOST_MISSING_TOPICS = 100
+"""A topic that does not exist is watched, so that it has a consumer as soon as it does. But clients log an
+error for each of those with each response of metadata, kafka-python 3 asks twice a second while there is one,
+and a broker may create what is asked for. So if there are more, they wait for the next rebalance."""
+
+_ASSIGNMENT_VERSION = 0
+"""All versions of the assignment have the same fields, and the oldest clients take 0 alone for granted."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedMember:
+    """A member as the JoinGroup response shows it to the leader; `metadata` are the bytes it sent."""
+
+    member_id: str
+    instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedMembers:
+    """The members of a group, decoded.
+
+    `topics` are the subscribed topics that can exist, whose metadata the leader needs before it answers;
+    those that are named by nobody but members with absurdly many are left out.
+    """
+
+    members: tuple[Member, ...]
+    topics: frozenset[str]
+    findings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedAssignments:
+    """The bytes of every member's assignment, by member id."""
+
+    assignments: Mapping[str, bytes]
+    findings: tuple[str, ...]
+
+
+class RackWatch:
+    """The racks of the brokers as one consumer has seen them, and whether it has to follow them now.
+
+    A strategy that follows racks (`Strategy.follows_racks`) has its group rebalance when a replica moves to
+    another rack, as Java's consumers do (KIP-881). Metadata name the racks of running brokers only: while a
+    broker restarts, its replicas are still listed but its rack is not. Taken at its word, such metadata would
+    make the group rebalance twice for every broker of a rolling restart. So a consumer keeps the last known
+    rack of a broker that is away.
+    """
+
+    def __init__(self) -> None:
+        self.following = False
+        self._racks: dict[int, str] = {}
+
+    def see(self, brokers: Iterable[tuple[int, str | None]]) -> Mapping[int, str]:
+        """The rack of each broker that has one, given the ids and racks of those that are running.
+
+        A broker that is running without a rack has none any more.
+        """
+        racks = dict(self._racks)
+        for broker, rack in brokers:
+            if rack:
+                racks[broker] = rack
+            else:
+                racks.pop(broker, None)
+        self._racks = racks
+        return racks
+
+
+def read_members(strategy: Strategy, joined: Iterable[JoinedMember]) -> DecodedMembers:
+    """Decode what the members sent. Never raises for what a member sent."""
+    members: list[Member] = []
+    topics: set[str] = set()
+    findings: list[str] = []
+    names = Names()
+    illegal_of: dict[frozenset[str], list[str]] = {}  # subscription: what of it cannot exist
+    legal: set[str] = set()
+    for one in joined:
+        try:
+            member = decode_member(strategy, one.member_id, one.metadata, one.instance_id, names=names)
+        except ProtocolError as error:
+            findings.append(
+                f"member {quoted(one.member_id)} gets no partitions, what it joined with does not decode: "
+                f"{error}"
+            )
+            member = Member(one.member_id, frozenset(), one.instance_id)
+        first_of_its_kind = member.topics not in illegal_of
+        if first_of_its_kind:
+            illegal_of[member.topics] = sorted(
+                name for name in member.topics - legal if not is_topic_name(name)
+            )
+            legal |= member.topics.difference(illegal_of[member.topics])
+        illegal = illegal_of[member.topics]
+        if illegal:
+            findings.append(
+                f"member {quoted(one.member_id)} subscribes to {len(illegal)} topics that cannot exist, "
+                f"the first being {quoted(illegal[0])}"
+            )
+        if len(member.topics) > _MOST_TOPICS:
+            findings.append(
+                f"member {quoted(one.member_id)} subscribes to {len(member.topics)} topics, which is more "
+                f"than {_MOST_TOPICS}: it gets partitions of those only that members with fewer subscribe to"
+            )
+        elif first_of_its_kind:
+            topics.update(member.topics.difference(illegal))
+        members.append(member)
+    return DecodedMembers(tuple(members), frozenset(topics), tuple(findings))
+
+
+def watched_topics(topics: Set[str], missing: Set[str], own: Set[str]) -> Set[str]:
+    """The topics of a group whose metadata a leader follows, given those that do not exist and its own."""
+    return topics if len(missing) <= MOST_MISSING_TOPICS else topics - missing | own
+
+
+def topics_from(
+    partitions_by_topic: Mapping[str, Mapping[int, Any]],
+    racks: Mapping[int, str],
+    replicas_of: Callable[[Any], Iterable[int]],
+    names: Iterable[str],
+) -> list[Topic]:
+    """Those of `names` that a client has metadata of, whatever the records of its partitions are.
+
+    `racks` are those of the brokers that have one, by broker id; `replicas_of` gives the broker ids of a
+    partition's replicas. Without any rack the replica racks are None.
+    """
+    topics = []
+    for name in names:
+        partitions = partitions_by_topic.get(name)
+        if partitions is None:
+            continue
+        replica_racks = None
+        if racks:
+            replica_racks = tuple(
+                frozenset(racks[node] for node in replicas_of(partitions[number]) if node in racks)
+                for number in sorted(partitions)
+            )
+        topics.append(Topic(name, len(partitions), replica_racks))
+    return topics
+
+
+def encode_assignments(
+    strategy: Strategy, members: DecodedMembers, topics: Iterable[Topic], generation: int | None
+) -> EncodedAssignments:
+    """Run the strategy as the leader of `generation` (None if unknown) and encode its assignment.
+
+    Raises `InvalidAssignmentError` for an assignment that breaks the strategy's contract.
+    """
+    group = Group.of(topics, members.members, generation)
+    result = lead(strategy, group, _protocol_of(strategy))
+    names = Names()
+    assignments = {
+        member_id: encode_assignment(ConsumerAssignment(_ASSIGNMENT_VERSION, partitions, b""), names=names)
+        for member_id, partitions in result.assignment.members.items()
+    }
+    findings = (
+        *_unknown_topics(members, group),
+        *_claim_findings(result.dropped_claims),
+        *strategy.findings(group),
+    )
+    return EncodedAssignments(assignments, members.findings + findings)
+
+
+def _protocol_of(strategy: Strategy) -> RebalanceProtocol:
+    # Whether *this* member is eager does not matter: under a name that allows cooperative members, any other
+    # may still hold what it claims. Eager ones are known to have revoked, so nobody waits for them.
+    cooperative = RebalanceProtocol.COOPERATIVE in strategy.protocols
+    return RebalanceProtocol.COOPERATIVE if cooperative else RebalanceProtocol.EAGER
+
+
+def _unknown_topics(joined: DecodedMembers, group: Group) -> Iterator[str]:
+    """One line, however many topics it is about."""
+    unknown = sorted(joined.topics - group.topics.keys())
+    if unknown:
+        subscribers = {
+            member.id: len(member.topics - group.topics.keys())
+            for member in joined.members
+            if not member.topics <= group.topics.keys()
+        }
+        most, count = min(subscribers.items(), key=lambda item: (-item[1], item[0]))
+        others = f", {len(subscribers) - 1} other members to some" if len(subscribers) > 1 else ""
+        yield (
+            f"{len(unknown)} subscribed topics get no consumer, the first being {quoted(unknown[0])}: the "
+            "leader has no metadata of them, so they do not exist, or it may not describe them. Member "
+            f"{quoted(most)} subscribes to {count} of them{others}"
+        )
+
+
+def _claim_findings(dropped: Iterable[DroppedClaim]) -> Iterator[str]:
+    """One line for each member and reason, however many topics a member claims."""
+    by_member: dict[tuple[str, str], list[DroppedClaim]] = {}
+    for claim in dropped:
+        by_member.setdefault((claim.member_id, claim.reason), []).append(claim)
+    for (member_id, reason), claims in by_member.items():
+        others = f" and {len(claims) - 1} other topics" if len(claims) > 1 else ""
+        yield (
+            f"member {quoted(member_id)} claims {sum(claim.count for claim in claims)} partitions of "
+            f"{quoted(claims[0].topic)}{others} that do not count: {reason}"
+        )

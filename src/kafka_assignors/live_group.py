@@ -1,0 +1,242 @@
+"""A consumer group as a running cluster shows it, and the `Group` that a strategy would see.
+
+An adapter (`kafka_assignors_confluent`) fills these values; nothing here knows how. What a cluster shows
+depends on the group's kind and state, so what is unknown is None, never an empty value:
+
+- A *classic* group shows every member's subscription and assignment, byte by byte, while it is `Stable`.
+  While it rebalances it shows neither. It never shows its generation and its members' timeouts, which are in
+  the group's record in `__consumer_offsets`, nor the assignors that a member supports beside the one that has
+  won the vote, which are nowhere.
+- A *consumer* group (KIP-848), whose broker assigns, shows the members' current and target assignments. The
+  admin client hides their subscriptions, racks and epochs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kafka_assignors.group import NO_GENERATION, Group, Member, Topic, TopicPartitions
+from kafka_assignors.wire import ProtocolError, Subscription, decode_member, decode_subscription
+
+__all__ = [
+    "CLASSIC",
+    "CONSUMER",
+    "Coordinator",
+    "HiddenTopicsError",
+    "LiveGroup",
+    "LiveMember",
+    "UnsettledGroupError",
+    "as_group",
+    "hidden_topics_problem",
+]
+
+CLASSIC = "classic"
+"""A group whose members assign: the leader runs the strategy that the members voted for."""
+
+CONSUMER = "consumer"
+"""A group of KIP-848: the broker assigns, and no strategy of a client runs."""
+
+Offsets = Mapping[str, Mapping[int, int]]
+"""Offsets by topic and partition number."""
+
+
+class UnsettledGroupError(ValueError):
+    """The group is rebalancing: what its members own is not known."""
+
+
+class HiddenTopicsError(ValueError):
+    """The principal may not describe a topic of the group: how many partitions there are is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinator:
+    """The broker that coordinates the group."""
+
+    id: int
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class LiveMember:
+    """A member. Ids, hosts and the like are what it said of itself: not trusted, and anything may be in them.
+
+    Attributes:
+        instance_id: `group.instance.id` of a static member.
+        assigned: what it has now; None while the group rebalances. Empty for an idle member.
+        target: what the broker wants it to have in the end, of a consumer group; None in a classic one.
+        metadata: the bytes with which it joined, under the assignor in use; None where the cluster does not
+            show them. That is always so in a consumer group, and in a classic one while it rebalances.
+        subscription: `metadata` decoded; None without them, and where they do not decode.
+        problem: why bytes that it sent, or was sent, do not decode; None if they do.
+    """
+
+    id: str
+    client_id: str
+    host: str
+    instance_id: str | None = None
+    assigned: TopicPartitions | None = None
+    target: TopicPartitions | None = None
+    metadata: bytes | None = None
+    subscription: Subscription | None = None
+    problem: str | None = None
+
+    @property
+    def topics(self) -> frozenset[str] | None:
+        """What it subscribes to; None if unknown."""
+        return None if self.subscription is None else frozenset(self.subscription.topics)
+
+    @property
+    def rack(self) -> str | None:
+        """`client.rack`; None if it has none, and where its client or the cluster does not tell."""
+        return None if self.subscription is None else self.subscription.rack
+
+    @property
+    def load(self) -> int | None:
+        """How many partitions it has now; None if unknown."""
+        return None if self.assigned is None else sum(map(len, self.assigned.values()))
+
+    def with_metadata(self, metadata: bytes) -> LiveMember:
+        """The member with these bytes and what they say."""
+        try:
+            subscription = decode_subscription(metadata)
+        except ProtocolError as error:
+            return dataclasses.replace(self, metadata=metadata, subscription=None, problem=str(error))
+        return dataclasses.replace(self, metadata=metadata, subscription=subscription)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveGroup:
+    """A group as the cluster showed it at one moment.
+
+    Attributes:
+        group_type: `classic`, `consumer`, or `unknown` where the broker is too old to tell.
+        state: as Kafka names it: `Stable`, `Empty`, `PreparingRebalance`, `CompletingRebalance`, `Dead`;
+            `Unknown` for one that the admin client does not know (a consumer group's `Assigning`, say).
+        protocol: the assignor in use: the winner of the members' vote, or the broker's; None without members.
+        protocol_type: `consumer` for consumers; None if unknown, and in a group that never had members.
+        topics: topics that members subscribe to or have partitions of, with partition counts and replica
+            racks; None if they were not read. A topic that does not exist (any more), or that is hidden, is
+            missing.
+        hidden_topics: those topics that the principal may not describe. While there are any, balance, moves,
+            lag and idle members are not known.
+        unknown_topics: why other topics have no description: there is none of that name, or none can be.
+        committed: the group's committed offsets; None if nobody asked for them or they cannot be read.
+        ends: the end offsets of partitions with a commit; None as above. A partition without a leader is
+            missing.
+        generation: the group's generation; None if unknown, as it is without the group's record.
+        problems: what could not be read, and why; one sentence each.
+    """
+
+    id: str
+    group_type: str
+    state: str
+    protocol: str | None = None
+    protocol_type: str | None = None
+    coordinator: Coordinator | None = None
+    members: tuple[LiveMember, ...] = ()
+    topics: Mapping[str, Topic] | None = None
+    hidden_topics: frozenset[str] = frozenset()
+    unknown_topics: Mapping[str, str] = field(default_factory=dict)
+    committed: Offsets | None = None
+    ends: Offsets | None = None
+    generation: int | None = None
+    problems: tuple[str, ...] = field(default=())
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is known what every member has."""
+        return all(member.assigned is not None for member in self.members)
+
+    @property
+    def loads(self) -> tuple[int, ...] | None:
+        """Partitions of each member, in the order of `members`; None while the group rebalances."""
+        if not self.settled:
+            return None
+        return tuple(member.load or 0 for member in self.members)
+
+    @property
+    def subscribed(self) -> frozenset[str]:
+        """All topics that members are known to subscribe to, or to have partitions of."""
+        names: set[str] = set()
+        for member in self.members:
+            names.update(member.topics or ())
+            names.update(member.assigned or ())
+            names.update(member.target or ())
+        return frozenset(names)
+
+    def lag_of(self, topic: str, partition: int) -> int | None:
+        """Records between the committed offset and the end; None if either is unknown."""
+        committed = (self.committed or {}).get(topic, {}).get(partition)
+        end = (self.ends or {}).get(topic, {}).get(partition)
+        # Offsets and ends are read one after the other, and a topic may have been made anew since the commit.
+        return None if committed is None or end is None else max(0, end - committed)
+
+    @property
+    def lag(self) -> int | None:
+        """The lag of all partitions with a commit and a known end; None without any, and with hidden topics.
+
+        A broker leaves the commits of hidden topics out.
+        """
+        if not self.committed or not self.ends or self.hidden_topics:
+            return None
+        return sum(
+            self.lag_of(topic, partition) or 0
+            for topic, partitions in self.committed.items()
+            for partition in partitions
+        )
+
+
+def hidden_topics_problem(live: LiveGroup) -> str:
+    """What cannot be told of the group for want of a right, and which right it is; it has hidden topics."""
+    names = sorted(live.hidden_topics)
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return (
+        f"this principal may not describe topic {names[0]!r}{more}, so its partitions, the balance of the "
+        f"group and what strategies would move are not known: it needs Describe on Topic {names[0]!r}{more}"
+    )
+
+
+def as_group(live: LiveGroup) -> Group:
+    """The group as the strategy of its leader would see it if everybody joined again now.
+
+    What a member has now is what it owns, under one generation for all. That is the group's own if known;
+    else the lowest one it can be in, one above the latest that a member joined with. A member whose
+    subscription the cluster does not show is taken to subscribe to all topics of the group, one whose bytes
+    do not decode to none. `topics` of `live` must have been read; `UnsettledGroupError` while the group
+    rebalances, `HiddenTopicsError` if a topic of it is hidden.
+    """
+    if live.hidden_topics:
+        raise HiddenTopicsError(f"group {live.id!r}: {hidden_topics_problem(live)}")
+    if not live.settled:
+        raise UnsettledGroupError(
+            f"group {live.id!r} is rebalancing ({live.state}): what its members own is not known now"
+        )
+    everything = live.subscribed
+    members = [_member(live, member, everything) for member in live.members]
+    generation = live.generation
+    if generation is None:
+        generation = 1 + max((member.generation for member in members), default=NO_GENERATION)
+    topics = live.topics or {}
+    return Group.of(
+        (topics[name] for name in sorted(everything) if name in topics),
+        (
+            dataclasses.replace(member, generation=generation if member.owned else NO_GENERATION)
+            for member in members
+        ),
+        None if live.generation is None else live.generation + 1,
+    )
+
+
+def _member(live: LiveGroup, member: LiveMember, everything: frozenset[str]) -> Member:
+    """The core's member, with the generation it joined with."""
+    owned = {topic: sorted(numbers) for topic, numbers in (member.assigned or {}).items() if numbers}
+    if member.metadata is None:
+        return Member(member.id, everything, member.instance_id, owned=owned)
+    try:
+        joined = decode_member(live.protocol or "", member.id, member.metadata, member.instance_id)
+    except ProtocolError:
+        return Member(member.id, frozenset(), member.instance_id, owned=owned)
+    return dataclasses.replace(joined, owned=owned, revoked=False)

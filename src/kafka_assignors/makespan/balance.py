@@ -1,0 +1,231 @@
+"""The assignment with a greatest load within a proved factor of the least possible one, and few moves.
+
+`balance_loads` places the partitions with a weight first. Then it places those of weight zero, by their
+number, beside the number of the others that each member has: a weight says nothing about where they should
+be, but each costs a little, and no member should have thousands of them.
+
+A rebalance begins with the partitions that members own; partitions without an owner go to the members with
+the least load. From there on a partition moves only for a gain. There is one exception: members above their
+fair share give something to a member that has no partition, or a newcomer would wait for ever in a large
+group. Then members above their fair share are looked at in layers, the fullest first:
+
+1. **Search** among the members of the layer, to the end, how far their greatest load can be brought down.
+2. If that is by no more than the threshold, nothing moves here. Else the steps are taken until going on to
+   the end would be worth no more than the threshold.
+3. Members whose load is nearly the greatest now are done. The others are the next layer. So a member with
+   one partition that is heavier than its share does not keep the second fullest from being relieved.
+
+For the first layer there is another way: a **fresh** assignment that looks at no owner, and is within a
+proved factor of the optimum. It is taken if it is better than the result of the search by more than the
+threshold, with its bundles given to the members that have most of them already. So the greatest load is never
+above that of the fresh assignment by more than the threshold.
+
+All of that is repeated until nothing moves. Applied to its own result it moves nothing, on any member, as
+long as the weights are the same.
+
+With a **budget** only the first steps are taken, which relieve the fullest most. Then no factor is promised.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from kafka_assignors.claims import Claims
+from kafka_assignors.group import Assignment, Group
+from kafka_assignors.makespan.default_weights import weights_of
+from kafka_assignors.makespan.initial import deal, round_shares
+from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, assignment_of, changed_hands, jobs_of
+from kafka_assignors.makespan.local_search import Placing, SearchStep, fill_idle, relieve, take_back
+from kafka_assignors.makespan.lower_bound import crowding_bound, relax
+
+__all__ = ["Terms", "balance_loads", "fresh_holders", "improved", "searched"]
+
+_FINE = 256
+"""The search is content with a load that is above a bound by one part in so many."""
+
+_MOST_ROUNDS = 100
+"""Each round lowers loads, and the second mostly finds nothing; nobody should wait for a hundredth."""
+
+_LITTLE = Fraction(1, 64)
+"""What an assignment from nothing is searched for: layers in steps of less would be many and gain nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """`threshold`: what a load must come down by, relative to itself, for partitions to move; from 0 to
+    0.99. `budget`: how many partitions may change hands, None for any number.
+    """
+
+    threshold: Fraction
+    budget: int | None
+
+    def without(self, moved: int) -> Terms:
+        """The same when so many have changed hands already."""
+        return self if self.budget is None else Terms(self.threshold, max(0, self.budget - moved))
+
+    def is_worth(self, load: int, before: int) -> bool:
+        """Whether coming down to this load is a gain above the threshold."""
+        whole, gained = self.threshold.denominator, self.threshold.numerator
+        return load * whole < before * (whole - gained)
+
+
+def balance_loads(group: Group, claims: Claims, terms: Terms) -> Assignment:
+    """The assignment, given the judged claims of the members.
+
+    `report` says within which factor of the optimum its greatest load is.
+    """
+    jobs, classes = jobs_of(group, claims, weights_of(group))
+    holders = [NO_OWNER] * len(jobs.weights)
+    left = terms.without(jobs.owners.count(NO_OWNER))
+    heavy, numbers = jobs.with_weight_alone()
+    if numbers:
+        fresh, bound = fresh_holders(heavy)
+        held = improved(heavy, fresh, bound, left)
+        for number, holder in zip(numbers, held, strict=True):
+            holders[number] = holder
+        left = left.without(changed_hands(heavy, held))
+    else:
+        held = []
+    light, numbers = jobs.by_count(held)
+    if numbers:
+        loads, fresh = list(light.base), [NO_OWNER] * len(numbers)
+        deal(light, loads, fresh, range(len(numbers)))
+        held = improved(light, fresh, 0, left)
+        for number, holder in zip(numbers, held, strict=True):
+            holders[number] = holder
+    return assignment_of(group, classes, holders)
+
+
+def fresh_holders(jobs: Jobs) -> tuple[list[int], int]:
+    """An assignment that looks at no owner, and a lower bound of the greatest load."""
+    loads, holders = list(jobs.base), [NO_OWNER] * len(jobs.weights)
+    deal(jobs, loads, holders, range(len(holders)))
+    relaxed = relax(jobs)
+    bound = max(relaxed.load, crowding_bound(jobs.weights, sum(map(len, jobs.cohorts))))
+    if max(loads) > relaxed.load + max(jobs.weights):
+        holders = round_shares(jobs, relaxed.shares)
+    return searched(jobs, holders, bound), bound
+
+
+def improved(jobs: Jobs, fresh: Sequence[int], bound: int, terms: Terms) -> list[int]:
+    """The holder of each job.
+
+    `fresh` are the holders that are good if no owner is looked at, `bound` is a greatest load that no
+    assignment can be better than.
+    """
+    placing = Placing(jobs, _beginning(jobs, fresh))
+    members = [member for cohort in jobs.cohorts for member in cohort]
+    fair = _fair_share(jobs, len(members))
+    fresh_load = max(Placing(jobs, fresh).loads)
+    for _ in range(_MOST_ROUNDS):
+        before = list(placing.holders)
+        fill_idle(placing, members, fair, terms.budget)
+        if _relieve_layers(placing, members, max(bound, fair), fair, terms):
+            break
+        if terms.is_worth(fresh_load, max(placing.loads)):
+            adapted = _adapted(jobs, fresh, fresh_load, terms)
+            if terms.budget is not None and adapted.changed_hands > terms.budget:
+                break
+            placing = adapted
+        if placing.holders == before:
+            break
+    return placing.holders
+
+
+def _beginning(jobs: Jobs, fresh: Sequence[int]) -> list[int]:
+    """What members own, and what nobody owns with whoever has least."""
+    if all(owner == NO_OWNER for owner in jobs.owners):
+        return list(fresh)
+    loads, holders = list(jobs.base), list(jobs.owners)
+    free: list[int] = []
+    for job, owner in enumerate(holders):
+        if owner == NO_OWNER:
+            free.append(job)
+        else:
+            loads[owner] += jobs.weights[job]
+    deal(jobs, loads, holders, free)
+    return holders
+
+
+def searched(jobs: Jobs, holders: Sequence[int], bound: int) -> list[int]:
+    """Holders improved by the search alone, whoever owned what."""
+    placing = Placing(jobs, holders)
+    members = [member for cohort in jobs.cohorts for member in cohort]
+    fair = _fair_share(jobs, len(members))
+    _relieve_layers(placing, members, max(bound, fair), fair, Terms(_LITTLE, None))
+    return placing.holders
+
+
+def _relieve_layers(placing: Placing, members: Sequence[int], bound: int, fair: int, terms: Terms) -> bool:
+    """Whether the budget stopped it."""
+    loads = placing.loads
+    layer = list(members)
+    enough = bound + bound // _FINE
+    while layer and terms.is_worth(fair, greatest := max(loads[member] for member in layer)):
+        steps = list(relieve(placing, layer, enough))
+        end = max(loads[member] for member in layer)
+        if terms.is_worth(end, greatest):
+            while steps and not terms.is_worth(end, steps[-1].greatest_before):
+                take_back(placing, steps.pop())
+            stopped = False
+            while steps and terms.budget is not None and placing.changed_hands > terms.budget:
+                take_back(placing, steps.pop())
+                stopped = True
+            if stopped:
+                return True
+        else:
+            _take_all_back(placing, steps)
+        greatest = max(loads[member] for member in layer)
+        layer = [member for member in layer if terms.is_worth(loads[member], greatest)]
+        enough = fair + fair // _FINE
+    return False
+
+
+def _take_all_back(placing: Placing, steps: Sequence[SearchStep]) -> None:
+    for step in reversed(steps):
+        take_back(placing, step)
+
+
+def _fair_share(jobs: Jobs, members: int) -> int:
+    """What a member has on average, rounded down, where who has a job that is heavier has it alone."""
+    total, left = sum(jobs.weights) + sum(jobs.base), members
+    for weight in sorted(jobs.weights, reverse=True):
+        if left <= 1 or weight * left <= total:
+            break
+        total -= weight
+        left -= 1
+    return total // left if left else 0
+
+
+def _adapted(jobs: Jobs, fresh: Sequence[int], fresh_load: int, terms: Terms) -> Placing:
+    """The fresh assignment, its bundles with those who have most of them, and then what may stay put back."""
+    place_of = _places(jobs, fresh)
+    adapted = Placing(jobs, [place_of[bundle] for bundle in fresh])
+    gone = [job for job, owner in enumerate(jobs.owners) if owner not in (NO_OWNER, adapted.holders[job])]
+    for job in sorted(gone, key=lambda job: (jobs.weights[job], job)):
+        owner = jobs.owners[job]
+        # Putting it back must not make it worth starting over once more.
+        if not terms.is_worth(fresh_load, adapted.loads[owner] + jobs.weights[job]):
+            adapted.move(job, owner)
+    return adapted
+
+
+def _places(jobs: Jobs, fresh: Sequence[int]) -> dict[int, int]:
+    """To whom what a member has in the fresh assignment goes: somebody of the same cohort."""
+    if any(jobs.base):
+        return {member: member for cohort in jobs.cohorts for member in cohort}
+    common = Counter(zip(fresh, jobs.owners, strict=True))
+    places: dict[int, int] = {}
+    taken = {NO_OWNER}
+    for (bundle, member), _ in sorted(common.items(), key=lambda item: (-item[1], item[0])):
+        if bundle in places or member in taken or jobs.cohort_of[bundle] != jobs.cohort_of[member]:
+            continue
+        places[bundle] = member
+        taken.add(member)
+    for cohort in jobs.cohorts:
+        left = (member for member in cohort if member not in taken)
+        places.update(zip((bundle for bundle in cohort if bundle not in places), left, strict=True))
+    return places

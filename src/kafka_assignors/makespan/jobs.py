@@ -1,0 +1,114 @@
+"""The group in numbers: every partition a job with a weight, every member a number.
+
+Members, cohorts and topic classes are those of `kafka_assignors.solver.classes`: members with the same
+subscription are a cohort, topics with the same subscribers a class. Jobs are numbered by topic and partition,
+members in the order that decides ties, so whatever follows depends on neither mappings nor hash seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, repeat
+
+from kafka_assignors.claims import Claims
+from kafka_assignors.group import Assignment, Group
+from kafka_assignors.makespan.default_weights import Weights
+from kafka_assignors.solver.classes import Classes, classify
+
+__all__ = ["NO_OWNER", "Jobs", "assignment_of", "changed_hands", "jobs_of"]
+
+NO_OWNER = -1
+"""The owner of a partition that no member in the group owned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """What is to be placed, and who may have it.
+
+    `weights`, `class_of` and `owners` have an entry for each job: its weight, its topic class, and the member
+    that owned it or `NO_OWNER`. `cohorts` are the members of each cohort, `cohort_of` has the cohort of each
+    member (-1 for one that can get nothing), and `takers` the cohorts that may have each class. `base` is
+    what each member has to bear besides.
+    """
+
+    weights: Sequence[int]
+    class_of: Sequence[int]
+    owners: Sequence[int]
+    cohorts: Sequence[Sequence[int]]
+    cohort_of: Sequence[int]
+    takers: Sequence[Sequence[int]]
+    base: Sequence[int]
+
+    def with_weight_alone(self) -> tuple[Jobs, list[int]]:
+        """The jobs that weigh something, and their numbers here."""
+        return self._part([job for job, weight in enumerate(self.weights) if weight])
+
+    def by_count(self, holders: Sequence[int]) -> tuple[Jobs, list[int]]:
+        """The jobs that weigh nothing, each counted as one beside what `holders` says of the others.
+
+        `holders` is who has each of the jobs that weigh something, in the order of `with_weight_alone`.
+        """
+        base = [0] * len(self.base)
+        for member in holders:
+            base[member] += 1
+        part, numbers = self._part([job for job, weight in enumerate(self.weights) if not weight])
+        return replace(part, weights=[1] * len(numbers), base=base), numbers
+
+    def _part(self, numbers: list[int]) -> tuple[Jobs, list[int]]:
+        part = replace(
+            self,
+            weights=[self.weights[job] for job in numbers],
+            class_of=[self.class_of[job] for job in numbers],
+            owners=[self.owners[job] for job in numbers],
+        )
+        return part, numbers
+
+
+def jobs_of(group: Group, claims: Claims, weights: Weights) -> tuple[Jobs, Classes]:
+    """The group's partitions as jobs. Cost: linear in the partitions."""
+    classes = classify(group, claims)
+    topics = sorted(classes.class_of_topic)
+    owner_of: dict[str, list[int]] = {name: [NO_OWNER] * group.topics[name].partitions for name in topics}
+    for number, member in enumerate(classes.members):
+        for name, partitions in claims.prior.get(member.id, {}).items():
+            owners = owner_of[name]
+            for partition in partitions:
+                owners[partition] = number
+    cohort_of = [-1] * len(classes.members)
+    for cohort, members in enumerate(classes.cohorts):
+        for number in members:
+            cohort_of[number] = cohort
+    return (
+        Jobs(
+            weights=list(chain.from_iterable(weights.by_topic[name] for name in topics)),
+            class_of=list(
+                chain.from_iterable(
+                    repeat(classes.class_of_topic[name], group.topics[name].partitions) for name in topics
+                )
+            ),
+            owners=list(chain.from_iterable(owner_of[name] for name in topics)),
+            cohorts=classes.cohorts,
+            cohort_of=cohort_of,
+            takers=[topic_class.cohorts for topic_class in classes.topic_classes],
+            base=[0] * len(classes.members),
+        ),
+        classes,
+    )
+
+
+def changed_hands(jobs: Jobs, holders: Sequence[int]) -> int:
+    """How many jobs are not with the member that owned them, though it is in the group."""
+    return sum(owner not in (NO_OWNER, holder) for owner, holder in zip(jobs.owners, holders, strict=True))
+
+
+def assignment_of(group: Group, classes: Classes, holders: Sequence[int]) -> Assignment:
+    """The assignment in which each job is with its holder."""
+    members: list[dict[str, list[int]]] = [{} for _ in classes.members]
+    job = 0
+    for name in sorted(classes.class_of_topic):
+        for partition in range(group.topics[name].partitions):
+            members[holders[job]].setdefault(name, []).append(partition)
+            job += 1
+    by_id = {member.id: held for member, held in zip(classes.members, members, strict=True)}
+    return Assignment({member_id: by_id[member_id] for member_id in group.members})

@@ -1,0 +1,222 @@
+"""What members announce of themselves: the values, and their bytes in a strategy's member data.
+
+All strategies of this package that ask their members for facts share one format. A member so announces the
+same to each of them, and a strategy composed of rules (`kafka_assignors.strategies.rules`) needs no
+format of its own:
+
+    version   int16            1
+    facts     tagged fields    as at the end of a struct of a flexible version (KIP-482)
+
+| tag | fact       | type of Kafka's protocol                                                     |
+|-----|------------|------------------------------------------------------------------------------|
+| 0   | release    | compact string, 1 to 255 bytes                                               |
+| 1   | share      | unsigned varint, 0 to 10,000: ten-thousandths that the release asks for      |
+| 2   | draining   | boolean                                                                      |
+| 3   | capacity   | unsigned varint, 1 to 10,000                                                 |
+| 4   | standby    | boolean                                                                      |
+| 5   | rules      | compact string, 1 to 64 bytes: a digest of the rules that the member runs    |
+
+A later version may only add fields. This code skips tags that it does not know, so members of several
+versions may share a group; known fields must be as the table says. The bytes come from other processes. A
+member whose bytes do not decode counts as one that announced nothing, and a finding names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kafka_assignors.group import Group, quoted
+from kafka_assignors.wire.errors import ProtocolError
+from kafka_assignors.wire.reader import Reader
+from kafka_assignors.wire.writer import Writer
+
+__all__ = [
+    "LONGEST_RELEASE",
+    "MOST_CAPACITY",
+    "WHOLE_SHARE",
+    "Announcement",
+    "Facts",
+    "GroupFacts",
+    "InvalidFactError",
+    "decode_facts",
+    "encode_facts",
+    "facts_of",
+]
+
+LONGEST_RELEASE = 255
+"""Bytes of UTF-8."""
+
+MOST_CAPACITY = 10_000
+"""The largest capacity of a member. Two members cannot differ by more than this factor."""
+
+LONGEST_RULES = 64
+"""Bytes of UTF-8 of a digest of rules."""
+
+WHOLE_SHARE = 10_000
+"""The share of a release that asks for all partitions."""
+
+_SUBJECT = "facts"
+_VERSION = 1
+_TRUE = b"\x01"
+_RELEASE, _SHARE, _DRAINING, _CAPACITY, _STANDBY, _RULES = range(6)
+
+
+class InvalidFactError(ValueError):
+    """A fact that no member can announce; the message says which values are valid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a member announces of itself; a member that announces nothing is `Facts()`.
+
+    `release` is the version of the application that runs on it, and `share` what part of the partitions that
+    release asks for, in ten-thousandths. `draining`: it is about to leave. `capacity` is how much it can
+    carry beside the others. `standby`: it takes over only from members that leave. `rules` is equal for two
+    members that divide a group by the same rules, whichever of them leads.
+    """
+
+    release: str | None = None
+    share: int | None = None
+    draining: bool = False
+    capacity: int | None = None
+    standby: bool = False
+    rules: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.release is not None and not 1 <= len(_utf8(self.release)) <= LONGEST_RELEASE:
+            raise InvalidFactError(
+                f"a release is text of 1 to {LONGEST_RELEASE} bytes, not {self.release!r:.300}"
+            )
+        if self.share is not None and not 0 <= self.share <= WHOLE_SHARE:
+            raise InvalidFactError(
+                f"a share is between 0 and {WHOLE_SHARE} ten-thousandths, not {self.share}"
+            )
+        if self.capacity is not None and not 1 <= self.capacity <= MOST_CAPACITY:
+            raise InvalidFactError(f"a capacity is between 1 and {MOST_CAPACITY}, not {self.capacity}")
+        if self.rules is not None and not 1 <= len(_utf8(self.rules)) <= LONGEST_RULES:
+            raise InvalidFactError(f"a digest of rules is text of 1 to {LONGEST_RULES} bytes")
+
+
+def encode_facts(facts: Facts) -> bytes:
+    """The bytes of `facts`; none at all for a member that announces nothing."""
+    fields: dict[int, bytes] = {}
+    for tag, field, text in ((_RELEASE, "release", facts.release), (_RULES, "rules", facts.rules)):
+        if text is not None:
+            value = Writer(_SUBJECT)
+            value.compact_string(field, text)
+            fields[tag] = value.getvalue()
+    for tag, number in ((_SHARE, facts.share), (_CAPACITY, facts.capacity)):
+        if number is not None:
+            value = Writer(_SUBJECT)
+            value.uvarint(number)
+            fields[tag] = value.getvalue()
+    for tag, flag in ((_DRAINING, facts.draining), (_STANDBY, facts.standby)):
+        if flag:
+            fields[tag] = _TRUE
+    if not fields:
+        return b""
+    writer = Writer(_SUBJECT)
+    writer.int16("version", _VERSION)
+    writer.tagged_fields(fields)
+    return writer.getvalue()
+
+
+def decode_facts(data: bytes) -> Facts:
+    """What a member announced; `ProtocolError` if these are not the bytes of facts."""
+    if not data:
+        return Facts()
+    reader = Reader(data, _SUBJECT)
+    start = reader.offset
+    version = reader.int16("version")
+    if version < 1:
+        raise reader.error("version", start, f"{version} is not a version of facts")
+    facts = Facts()
+    seen: set[int] = set()
+    for tag in reader.tagged_fields("facts"):
+        start = reader.offset
+        if tag in seen:
+            raise reader.error("tag", start, f"{tag} comes twice")
+        seen.add(tag)
+        try:
+            facts = _with_field(facts, tag, reader)
+        except InvalidFactError as error:
+            raise reader.error("data", start, str(error)) from None
+    if version == _VERSION:
+        reader.finish("facts")
+    return facts
+
+
+def _with_field(facts: Facts, tag: int, reader: Reader) -> Facts:
+    if tag == _RELEASE:
+        return replace(facts, release=reader.compact_string("release"))
+    if tag == _SHARE:
+        return replace(facts, share=reader.uvarint("share"))
+    if tag == _DRAINING:
+        return replace(facts, draining=reader.int8("draining") != 0)
+    if tag == _CAPACITY:
+        return replace(facts, capacity=reader.uvarint("capacity"))
+    if tag == _STANDBY:
+        return replace(facts, standby=reader.int8("standby") != 0)
+    if tag == _RULES:
+        return replace(facts, rules=reader.compact_string("rules"))
+    return facts
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # half a surrogate pair
+        return b""
+
+
+class Announcement:
+    """The facts of a member that change while it runs; the strategy reads them at each join.
+
+    Any thread may change them, a signal handler as well.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+
+    def __repr__(self) -> str:
+        return f"Announcement({self._facts!r})"
+
+    @property
+    def facts(self) -> Facts:
+        """The facts that the member announces at its next join."""
+        return self._facts
+
+    def change(self, **facts: Any) -> None:
+        """Replace the named facts from the next join on. Raises `InvalidFactError`."""
+        self._facts = replace(self._facts, **facts)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFacts:
+    """The facts of every member by its id, and a sentence for each member whose data do not decode."""
+
+    members: Mapping[str, Facts]
+    findings: tuple[str, ...]
+
+    @property
+    def capacities(self) -> dict[str, int]:
+        """The capacity of each member that announced one."""
+        return {id: facts.capacity for id, facts in self.members.items() if facts.capacity is not None}
+
+
+def facts_of(group: Group) -> GroupFacts:
+    """What the members of the group announced; never fails because of one of them."""
+    members: dict[str, Facts] = {}
+    findings: list[str] = []
+    for member_id in sorted(group.members):
+        try:
+            members[member_id] = decode_facts(group.members[member_id].data)
+        except ProtocolError as error:
+            members[member_id] = Facts()
+            findings.append(
+                f"member {quoted(member_id)} counts as one that announced nothing, its data do not decode: "
+                f"{error}"
+            )
+    return GroupFacts(members, tuple(findings))

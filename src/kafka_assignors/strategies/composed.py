@@ -1,0 +1,217 @@
+"""A strategy that is put together from rules."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from kafka_assignors.criteria import Criteria, Criterion, follow_racks
+from kafka_assignors.group import Assignment, Group, quoted
+from kafka_assignors.member_facts import Announcement, Facts, encode_facts, facts_of
+from kafka_assignors.strategies.rules.assumed_facts import Supposed, with_supposed
+from kafka_assignors.strategies.rules.balance import LevelByWeight, LevelPartitions
+from kafka_assignors.strategies.rules.base import (
+    Balance,
+    BalanceInLayers,
+    Place,
+    Remarks,
+    Restriction,
+    Rule,
+    Wish,
+)
+from kafka_assignors.strategies.rules.co_partitioned import KeepTogether
+from kafka_assignors.strategies.rules.problem import Problem
+from kafka_assignors.strategies.rules.rollout import ShareByRelease
+from kafka_assignors.strategies.rules.standby import StandbyLast
+from kafka_assignors.strategies.rules.tie_breakers import (
+    FewestMoves,
+    FewestRackMisses,
+    RackTrade,
+)
+from kafka_assignors.strategy import (
+    BOTH_PROTOCOLS,
+    Layered,
+    MemberContext,
+    RebalanceProtocol,
+    Reduced,
+    Strategy,
+)
+
+__all__ = ["Composed", "RuleOrderError"]
+
+_SHARED_NAMES = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class RuleOrderError(ValueError):
+    """Rules that cannot be one strategy: the message says which, why, and what would do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Composed(Strategy):
+    """Rules in the order in which they matter, as a strategy.
+
+    `name` is what members vote on: all members of a group need the same rules under the same name, and their
+    leader says so in its log where they differ. `announces` is what this member says of itself, or an
+    `Announcement` of that, which may change, and `supposes` what members would say that announce nothing, for
+    rules that look at it. Raises `RuleOrderError` for rules that contradict each other.
+    """
+
+    name: str
+    rules: tuple[Rule, ...]
+    announces: Facts | Announcement = field(default_factory=Facts)
+    protocols: tuple[RebalanceProtocol, ...] = BOTH_PROTOCOLS
+    supposes: tuple[Supposed, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rules", tuple(self.rules))
+        object.__setattr__(self, "supposes", tuple(self.supposes))
+        require_order(self.rules)
+        if self.name in _SHARED_NAMES:
+            raise RuleOrderError(
+                f"the name {self.name!r} belongs to a strategy that members of other clients run: take "
+                "one of your own"
+            )
+        if not _NAME.fullmatch(self.name):
+            raise RuleOrderError(
+                f"the name {self.name!r} will not do: take up to 100 letters, digits, dots, hyphens and "
+                "underscores"
+            )
+
+    def follows_racks(self) -> bool:
+        """Whether replicas in other racks would make another assignment the best one."""
+        return follow_racks(self._criteria())
+
+    def member_data(self, member: MemberContext) -> bytes:
+        """What this member announces, and a digest of its rules."""
+        announced = self.announces.facts if isinstance(self.announces, Announcement) else self.announces
+        return encode_facts(replace(announced, rules=self.digest()))
+
+    def digest(self) -> str:
+        """Equal for equal rules in the same order."""
+        return hashlib.sha256(repr((self.rules, self.supposes)).encode()).hexdigest()[:12]
+
+    def assign(self, group: Group) -> Assignment:
+        """The target for the group."""
+        problem = self.problem(group)
+        return problem.in_original_group(self._balanced(problem))
+
+    def reduced_form(self, group: Group) -> Reduced | str:
+        """What the solver was given in the place of the group, and its answer, for a certificate."""
+        problem = self.problem(group)
+        balance = self._balance()
+        if not balance.exact:
+            return f"rule {balance.kind!r} of strategy {self.name!r} does not promise the best assignment"
+        members = problem.group.members
+        plain = balance.scale(problem.without_favour()).among(members) if problem.favoured else None
+        return Reduced(
+            problem.as_group(),
+            self._balanced(problem),
+            self._criteria(),
+            balance.scale(problem).among(members),
+            self._kept(),
+            problem.stands_for,
+            plain,
+        )
+
+    def layered_form(self, group: Group) -> Layered | None:
+        """What the rule about balance gave out one after the other, for an explanation; None if nothing."""
+        balance = self._balance()
+        if not isinstance(balance, BalanceInLayers):
+            return None
+        problem = self.problem(group)
+        layers = tuple(balance.layers(problem, self._criteria()))
+        return Layered(problem.as_group(), layers, self._criteria(), self._kept(), problem.stands_for)
+
+    def problem(self, group: Group) -> Problem:
+        """What the restrictions leave to be balanced."""
+        problem = Problem(group, group.claims, with_supposed(group, facts_of(group), self.supposes))
+        for rule in self.rules:
+            if isinstance(rule, Restriction):
+                problem = rule.restrict(problem)
+        return problem
+
+    def findings(self, group: Group) -> Sequence[str]:
+        """What the members' facts and the rules have to say about the group."""
+        problem = self.problem(group)
+        own = self.digest()
+        others = sorted(
+            member_id
+            for member_id, facts in problem.facts.members.items()
+            if facts.rules is not None and facts.rules != own
+        )
+        differing = (
+            [
+                f"member {quoted(others[0])} runs other rules under the name {self.name!r} ({len(others)} "
+                "such members): who leads decides, so give all members the same"
+            ]
+            if others
+            else []
+        )
+        remarks = [said for rule in self.rules if isinstance(rule, Remarks) for said in rule.remarks(group)]
+        return [*problem.facts.findings, *differing, *problem.findings, *remarks]
+
+    def _balanced(self, problem: Problem) -> Assignment:
+        return self._balance().balance(problem, self._criteria())
+
+    def _balance(self) -> Balance:
+        return next(rule for rule in self.rules if isinstance(rule, Balance))
+
+    def _criteria(self) -> Criteria:
+        """What the problem's assignment is the best by: balance, the wishes in their order, then movement."""
+        wished = [criterion for wish in self.rules if isinstance(wish, Wish) for criterion in wish.criteria]
+        return tuple(dict.fromkeys((Criterion.BALANCE, *wished, Criterion.MOVEMENT)))
+
+    def _kept(self) -> tuple[str, ...]:
+        return tuple(rule.kind for rule in self.rules if isinstance(rule, Restriction))
+
+
+def require_order(rules: Sequence[Rule]) -> None:
+    """`RuleOrderError` unless these rules can be one strategy."""
+    for rule in rules:
+        if isinstance(rule, type) or not isinstance(rule, Rule):
+            raise RuleOrderError(f"{rule!r} is not a rule")
+    kinds = [rule.kind for rule in rules]
+    for earlier, later in pairwise(rules):
+        if later.place < earlier.place:
+            raise RuleOrderError(
+                f"rule {later.kind!r} comes after {earlier.kind!r}: first come rules about who may have "
+                "what, then one about balance, then movement and racks"
+            )
+    for divides in (ShareByRelease.kind, StandbyLast.kind):
+        if KeepTogether.kind in kinds and divides in kinds[: kinds.index(KeepTogether.kind)]:
+            raise RuleOrderError(
+                f"rule {divides!r} comes before {KeepTogether.kind!r}, and would tear apart what is to stay "
+                f"together: put {KeepTogether.kind!r} first"
+            )
+    for kind in kinds:
+        if kinds.count(kind) > 1:
+            raise RuleOrderError(f"rule {kind!r} comes {kinds.count(kind)} times")
+    if RackTrade.kind in kinds and (also := {FewestMoves.kind, FewestRackMisses.kind}.intersection(kinds)):
+        raise RuleOrderError(
+            f"rule {RackTrade.kind!r} weighs movement and racks against each other, so {min(also)!r} beside "
+            "it has nothing to say: leave it out"
+        )
+    if LevelByWeight.kind in kinds:
+        _require_nothing_beside_weights(rules)
+    balances = [rule.kind for rule in rules if rule.place is Place.BALANCE]
+    if len(balances) != 1:
+        found = f"{' and '.join(map(repr, balances))} are too many" if balances else "there is none"
+        raise RuleOrderError(f"one rule must say what is to be balanced: {found}")
+
+
+def _require_nothing_beside_weights(rules: Sequence[Rule]) -> None:
+    for rule in rules:
+        if rule.place is Place.WISH:
+            raise RuleOrderError(
+                f"rule {LevelByWeight.kind!r} moves partitions by its own threshold and budget and does not "
+                f"look at racks, so {rule.kind!r} beside it has nothing to say: leave it out"
+            )
+        if isinstance(rule, ShareByRelease):
+            raise RuleOrderError(
+                f"rule {rule.kind!r} counts partitions and {LevelByWeight.kind!r} weighs them: take one of "
+                f"the two, or {LevelPartitions.kind!r} beside the first"
+            )

@@ -1,0 +1,178 @@
+"""Rolling deployments: partitions stay where they are until their member leaves.
+
+While a deployment runs, members of two releases are in the group. A strategy that balances at every step
+moves a share of everything to each new pod, most of it from old pods, and once more when the next old pod
+goes: with one pod at a time, each partition moves about twice, half of that between pods that are both alive
+and consuming. Here nobody gives up a partition for balance as long as several releases share a topic. What
+becomes free goes to those who stand lowest, and those are the new pods, which are empty: each takes over what
+an old one leaves.
+
+**Cap.** Nobody keeps more than it would have at most when the deployment is over. How many members there will
+be then is not known. But every release that shares a topic has at most as many members now as the one that
+remains will have, unless the application is scaled down at the same time; so the largest of them is the best
+that can be said, and never too many: the cap takes nothing from anybody that would keep it in the end. Of n
+members of two releases the larger one is half at least, so nobody has more than about twice its part of a
+balanced assignment, however long the group stays as it is. What the cap is for each topic is computed by the
+solver's levels, for a group in which the topic's largest release alone subscribes to it. Where everybody
+subscribes to the same topics, all that is free fits in below the cap. Where subscriptions differ, partitions
+that stay can make somebody exceed it; then the members around it are let go, and in the end all. So either
+nobody has more than its cap, or the group is exactly balanced.
+
+Source of the idea: PostHog's placement for rolling deployments of their consumers (pull request 82575),
+where incoming pods are filled to their final share and outgoing ones hold and shed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, replace
+from heapq import heapify, heapreplace
+
+from kafka_assignors.claims import Claims
+from kafka_assignors.criteria import FEWEST_MOVES
+from kafka_assignors.group import Group, Member, TopicPartitions
+from kafka_assignors.solver.classes import classify
+from kafka_assignors.solver.levels import find_levels
+from kafka_assignors.strategies.java_order import topics_by_subscribers
+from kafka_assignors.strategies.rules.balance import LevelPartitions
+from kafka_assignors.strategies.rules.problem import Problem
+from kafka_assignors.strategies.rules.release_shares import Release, Releases, named, release_order
+
+__all__ = ["hold"]
+
+_ATTEMPTS = 4
+"""How often members that would exceed the cap are let go before everybody is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Mixed:
+    """The topics that several releases share, and the group as it would be without those that will leave."""
+
+    topics: Set[str]
+    releases: Set[Release]
+    final: Group
+
+
+def hold(problem: Problem, releases: Releases) -> Problem:
+    """The same with what members keep settled, if several releases share a topic."""
+    mixed = _mixed(problem, releases)
+    if not mixed.topics:
+        return problem
+    caps = _caps(problem, mixed)
+    members = problem.group.members
+    holding = [member for member in members.values() if not mixed.topics.isdisjoint(member.topics)]
+    problem = problem.with_findings(_on_holding(mixed, releases, max(caps[member.id] for member in holding)))
+    one_subscription = len({member.topics for member in holding}) == 1
+    nothing_else = all(
+        name in mixed.topics or not topic.partitions
+        for name, topic in problem.group.topics.items()
+        if any(name in member.topics for member in holding)
+    )
+    loose: set[str] = set()
+    for _ in range(_ATTEMPTS):
+        held = problem.fix(_kept(problem, mixed.topics, caps, loose))
+        if nothing_else and not loose:
+            held = _favouring(held, [member.id for member in holding])
+        # Where subscriptions are equal, what is free fits in below the cap at those who stand lowest.
+        above = set[str]() if one_subscription else _above(held, caps)
+        if not above:
+            return held
+        crowded = set[str]().union(*(members[member_id].topics for member_id in above))
+        loose.update(member.id for member in members.values() if not crowded.isdisjoint(member.topics))
+    return problem
+
+
+def _favouring(held: Problem, members: Iterable[str]) -> Problem:
+    """The same with those of these members favoured that keep least: newcomers, and nobody who may leave.
+
+    Else, where partitions do not divide evenly, the last one of a pod that leaves could as well go to an old
+    pod, and move again with that. Favour counts before movement, so it is for groups in which everything that
+    is not settled is free: any other partition would follow whoever is favoured, in each rebalance another.
+    """
+    settled = held.fixed_loads
+    keeps = {member_id: settled.get(member_id, 0) for member_id in members}
+    least = min(keeps.values())
+    if least == max(keeps.values()):
+        return held
+    return replace(held, favoured=frozenset(member_id for member_id, load in keeps.items() if load == least))
+
+
+def _on_holding(mixed: _Mixed, releases: Releases, most: int) -> str:
+    counts = Counter(release for release in releases.of_member.values() if release in mixed.releases)
+    first, second, *others = sorted(mixed.releases, key=lambda each: (-counts[each], release_order(each)))
+    more = f" and {len(others)} more" if others else ""
+    return (
+        f"{named(first)} ({counts[first]} members) and {named(second)} ({counts[second]}){more} share "
+        f"topics: while they do, partitions stay where they are, up to {most} at a member; a release that is "
+        "to stay beside others needs a share"
+    )
+
+
+def _mixed(problem: Problem, releases: Releases) -> _Mixed:
+    members = [problem.group.members[member_id] for member_id in sorted(problem.group.members)]
+    shared: set[str] = set()
+    sharing: set[Release] = set()
+    remaining: dict[str, set[str]] = {member.id: set() for member in members}
+    for positions, topics in topics_by_subscribers(problem.group, members):
+        names = {topic.name for topic in topics}
+        counts = Counter(releases.of_member[members[position].id] for position in positions)
+        largest = min(counts, key=lambda release: (-counts[release], release_order(release)))
+        for position in positions:
+            if releases.of_member[members[position].id] == largest:
+                remaining[members[position].id] |= names
+        if len(counts) > 1:
+            shared |= names
+            sharing |= counts.keys()
+    final = {member.id: Member(member.id, frozenset(remaining[member.id])) for member in members}
+    return _Mixed(shared, sharing, Group(problem.group.topics, final))
+
+
+def _caps(problem: Problem, mixed: _Mixed) -> dict[str, int]:
+    """The most that each member may keep, by its id."""
+    nobody_owns = Claims({}, (), {name: range(t.partitions) for name, t in mixed.final.topics.items()})
+    classes = classify(mixed.final, nobody_owns)
+    most = {
+        number: max(level.loads.values()) + (level.extra > 0)
+        for level in find_levels(classes)
+        for number in level.topic_classes
+    }
+    by_subscription: dict[frozenset[str], int] = {}
+    for member in problem.group.members.values():
+        if member.topics not in by_subscription:
+            numbers = {classes.class_of_topic[n] for n in member.topics if n in classes.class_of_topic}
+            by_subscription[member.topics] = max((most[number] for number in numbers), default=0)
+    return {member.id: by_subscription[member.topics] for member in problem.group.members.values()}
+
+
+def _kept(
+    problem: Problem, topics: Set[str], caps: Mapping[str, int], loose: Set[str]
+) -> dict[str, TopicPartitions]:
+    """What members go on having of these topics: of what they owned, as much as their cap allows."""
+    kept: dict[str, TopicPartitions] = {}
+    for member_id, owned in problem.claims.prior.items():
+        of_topics = {name: owned[name] for name in sorted(owned) if name in topics}
+        if of_topics and member_id not in loose:
+            kept[member_id] = _first_of_each(of_topics, caps[member_id])
+    return kept
+
+
+def _first_of_each(owned: TopicPartitions, most: int) -> TopicPartitions:
+    """So many of these partitions at most; what is too much is taken from the topics with most of them."""
+    counts = [(-len(partitions), name) for name, partitions in owned.items()]
+    heapify(counts)
+    for _ in range(sum(map(len, owned.values())) - most):
+        count, name = counts[0]
+        heapreplace(counts, (count + 1, name))
+    return {name: owned[name][:-count] for count, name in counts if count}
+
+
+def _above(held: Problem, caps: Mapping[str, int]) -> set[str]:
+    """The members that would have more than their cap, because of what stays where it is."""
+    placed = LevelPartitions().balance(held, FEWEST_MOVES)
+    settled = held.fixed_loads
+    return {
+        member_id
+        for member_id, cap in caps.items()
+        if settled.get(member_id, 0) + placed.load(member_id) > cap
+    }

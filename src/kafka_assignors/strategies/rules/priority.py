@@ -1,0 +1,235 @@
+"""Balance by priority: what matters most is level by itself, the next on top of it, and so on.
+
+A group that is balanced as a whole may have all partitions of its most important topic on one member: the
+others make up for it with what matters less. Here topics, or single partitions, have classes. Those of the
+first class are assigned as if there were no others. Then those of the second, on top of the loads that are
+there already, and so on; what is in no class comes last. So each class is as level as it can be, given the
+ones before it, and so is what a member has in all, as far as the last class can make it.
+
+Each class is solved exactly, given those before it, movement and racks as wished within the class. They are
+not solved jointly. Which members of a class get one more than others is decided by movement, racks and ids,
+and not by what suits the next class. In any other assignment in which the first class is as level, each
+member has the same number of its partitions, to within one (the levels of a group are unique, see
+`kafka_assignors.solver.levels`). So with one class and the rest, the fullest member has at most one partition
+more than in the best of those assignments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
+
+from kafka_assignors.claims import Claims
+from kafka_assignors.criteria import Criteria
+from kafka_assignors.group import Assignment, Group, TopicPartitions
+from kafka_assignors.scale import Scale
+from kafka_assignors.solver import solve
+from kafka_assignors.strategies.rules.base import Place, about_missing
+from kafka_assignors.strategies.rules.problem import Piece, Problem, Unit, piece_name
+from kafka_assignors.strategy import Layer
+
+__all__ = ["LevelByPriority"]
+
+_SHOWN_NAMES = 3
+
+_T = TypeVar("_T")
+_Name = str | tuple[str, tuple[int, ...]]
+"""A topic, or some partitions of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelByPriority:
+    """Partitions of the first class are level, then those of the second on top of them, the rest last.
+
+    `first` are the classes, the most important first. Each has topics, and partitions as a topic and their
+    numbers: `[["alerts", ("orders", [3, 4])], ["orders"]]`. A partition that is named is in that class,
+    whatever class its topic is in. Raises ValueError if something is named twice or a class has nothing in
+    it, TypeError for what is neither.
+    """
+
+    first: tuple[tuple[_Name, ...], ...]
+
+    kind: ClassVar[str] = "balance"
+    place: ClassVar[Place] = Place.BALANCE
+    exact: ClassVar[bool] = False
+
+    def __init__(self, first: Iterable[Iterable[str | tuple[str, Iterable[int]]]] = ()) -> None:
+        classes = tuple(tuple(sorted(map(_read, _listed(names)), key=_order)) for names in _listed(first))
+        seen: set[str | tuple[str, int]] = set()
+        for names in classes:
+            if not names:
+                raise ValueError('a class of priority has nothing in it: write [["alerts"], ["orders"]]')
+            for named in names:
+                for one in [named] if isinstance(named, str) else [(named[0], p) for p in named[1]]:
+                    if one in seen:
+                        shown = one if isinstance(one, str) else f"{one[0]}-{one[1]}"
+                        raise ValueError(f"{shown!r} has two priorities")
+                    seen.add(one)
+        object.__setattr__(self, "first", classes)
+
+    def scale(self, problem: Problem) -> Scale:
+        """What is settled counts; within a class, what the classes before it gave as well."""
+        return Scale(already=problem.fixed_loads)
+
+    def balance(self, problem: Problem, criteria: Criteria) -> Assignment:
+        """The assignment of the problem's group, class by class."""
+        parts, classes = self._by_class(problem)
+        shares: dict[str, dict[str, Sequence[int]]] = {member_id: {} for member_id in parts.group.members}
+        for _, solved, _ in _one_by_one(parts, classes, problem.fixed_loads, criteria):
+            for member_id, share in solved.members.items():
+                shares[member_id].update(share)
+        return parts.in_original_group(Assignment(shares))
+
+    def layers(self, problem: Problem, criteria: Criteria) -> list[Layer]:
+        """The same, each class by itself, in the problem's topics; without classes one of no name."""
+        parts, classes = self._by_class(problem)
+        return [
+            Layer(self._called(number), parts.in_original_group(solved), scale.among(problem.group.members))
+            for number, solved, scale in _one_by_one(parts, classes, problem.fixed_loads, criteria)
+        ]
+
+    def remarks(self, group: Group) -> list[str]:
+        """That nothing comes first, or something does that the group does not have."""
+        if not self.first:
+            return [
+                "no topic comes before others, for `first` has no classes: all partitions are balanced as one"
+            ]
+        missing = [one for names in self.first for named in names for one in _missing(named, group)]
+        return about_missing(missing, "has a priority", "topics and partitions")
+
+    def _called(self, number: int) -> str | None:
+        """What a class is called in an explanation."""
+        if number == len(self.first):
+            return "the rest" if self.first else None
+        named = [shown for one in self.first[number] for shown in _shown(one)]
+        more = f" and {len(named) - _SHOWN_NAMES} more" if len(named) > _SHOWN_NAMES else ""
+        return f"class {number + 1} ({', '.join(named[:_SHOWN_NAMES])}{more})"
+
+    def _by_class(self, problem: Problem) -> tuple[Problem, list[list[str]]]:
+        """The problem with every topic in one class alone, and the names of the topics in each."""
+        class_of = _Classes(self.first, problem)
+        topics: list[list[str]] = [[] for _ in range(len(self.first) + 1)]
+        split: list[str] = []
+        pieces: list[Piece] = []
+        for name, topic in sorted(problem.group.topics.items()):
+            alike = topic.partitions if class_of.may_be_split(name) else min(topic.partitions, 1)
+            by_class: dict[int, list[Unit]] = {}
+            for partition in range(alike):
+                by_class.setdefault(class_of(name, partition), []).append(((name, partition),))
+            if len(by_class) < 2:
+                for number in by_class:
+                    topics[number].append(name)
+                continue
+            split.append(name)
+            readers = frozenset(problem.readers(name))
+            for number, units in sorted(by_class.items()):
+                piece = Piece(piece_name(name, f"priority {number + 1}"), units, readers)
+                pieces.append(piece)
+                topics[number].append(piece.name)
+        # What is recast here is translated back here: to the problem's topics, whatever those stand for.
+        parts = Problem(problem.group, problem.claims, problem.facts)
+        return (parts.replace_topics(split, pieces) if split else parts), topics
+
+
+class _Classes:
+    """The class of each partition of a problem: its place in `first`, or the number of those if in none.
+
+    A partition that stands for several is in the first of their classes.
+    """
+
+    def __init__(self, first: Sequence[Sequence[_Name]], problem: Problem) -> None:
+        self._rest = len(first)
+        self._topics: dict[str, int] = {}
+        self._partitions: dict[str, dict[int, int]] = {}
+        for number, names in enumerate(first):
+            for named in names:
+                if isinstance(named, str):
+                    self._topics[named] = number
+                else:
+                    self._partitions.setdefault(named[0], {}).update(dict.fromkeys(named[1], number))
+        self._stands_for = problem.stands_for
+
+    def may_be_split(self, name: str) -> bool:
+        """Whether the partitions of a topic of the problem may be in several classes."""
+        return name in self._stands_for or name in self._partitions
+
+    def __call__(self, name: str, partition: int) -> int:
+        if name in self._stands_for:
+            return min(self._of_group(*one) for one in self._stands_for[name][partition])
+        return self._of_group(name, partition)
+
+    def _of_group(self, topic: str, partition: int) -> int:
+        of_topic = self._topics.get(topic, self._rest)
+        return self._partitions.get(topic, {}).get(partition, of_topic)
+
+
+def _one_by_one(
+    parts: Problem, classes: Sequence[Iterable[str]], settled: Mapping[str, int], criteria: Criteria
+) -> Iterator[tuple[int, Assignment, Scale]]:
+    """The number of each class in which there is something, its assignment, and what was there before."""
+    already = dict(settled)
+    for number, names in enumerate(classes):
+        if names:
+            group, claims = _only(parts, names)
+            scale = Scale(already=dict(already))
+            solved = solve(group, claims, criteria=criteria, scale=scale)
+            yield number, solved, scale
+            for member_id in solved.members:
+                already[member_id] = already.get(member_id, 0) + solved.load(member_id)
+
+
+def _only(problem: Problem, topics: Iterable[str]) -> tuple[Group, Claims]:
+    """The problem's group as if it had these topics alone."""
+    names = frozenset(topics)
+    group, claims = problem.group, problem.claims
+    prior: dict[str, TopicPartitions] = {}
+    for member_id, owned in claims.prior.items():
+        if here := {name: partitions for name, partitions in owned.items() if name in names}:
+            prior[member_id] = here
+    unowned = {name: partitions for name, partitions in claims.unowned.items() if name in names}
+    return (
+        Group({name: group.topics[name] for name in names}, group.members, group.generation),
+        Claims(prior, claims.dropped, unowned),
+    )
+
+
+def _shown(named: _Name) -> list[str]:
+    return [named] if isinstance(named, str) else [f"{named[0]}-{partition}" for partition in named[1]]
+
+
+def _missing(named: _Name, group: Group) -> list[str]:
+    """What of it the group does not have."""
+    topic, partitions = (named, ()) if isinstance(named, str) else named
+    if topic not in group.topics:
+        return [f"topic {topic!r}"]
+    known = group.topics[topic].partitions
+    return [f"partition {partition} of topic {topic!r}" for partition in partitions if partition >= known]
+
+
+def _listed(value: Iterable[_T]) -> list[_T]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise TypeError(
+            f'classes of priority are lists of topics: write [["alerts"], ["orders"]], not {value!r}'
+        )
+    return list(value)
+
+
+def _read(named: object) -> _Name:
+    """A topic, or a topic and the numbers of some of its partitions, ascending."""
+    if isinstance(named, str):
+        return named
+    if isinstance(named, Sequence) and len(named) == 2 and isinstance(named[0], str):
+        topic, numbers = named
+        if isinstance(numbers, Iterable) and not isinstance(numbers, str):
+            partitions = list(numbers)
+            if partitions and all(type(number) is int and number >= 0 for number in partitions):
+                return topic, tuple(sorted(set(partitions)))
+    raise TypeError(
+        'what has a priority is a topic, "orders", or partitions of one, ["orders", [3, 4]]; '
+        f"not {named!r:.200}"
+    )
+
+
+def _order(named: _Name) -> tuple[str, tuple[int, ...]]:
+    return (named, ()) if isinstance(named, str) else named

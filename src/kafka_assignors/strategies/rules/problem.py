@@ -1,0 +1,266 @@
+"""`Problem`: the undecided part of a group, the value that rules hand on to each other.
+
+A rule that restricts who may have what does not solve anything. It turns the group into another group in
+which the exact solver, or any other way of balancing, can only find assignments that keep the rule:
+
+- members lose topics from their subscriptions (`without`);
+- topics become others, whose partitions stand for partitions of the group: a few of a topic, or one of each
+  of several topics that must stay together (`replace_topics`);
+- partitions have their member already, and count as loads that are there (`fix`).
+
+`in_original_group` translates an assignment of the reduced group back into one of the original group.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+
+from kafka_assignors.claims import Claims
+from kafka_assignors.group import NO_GENERATION, Assignment, Group, Member, Topic, TopicPartitions
+from kafka_assignors.member_facts import GroupFacts
+
+__all__ = ["Piece", "Problem", "Unit", "piece_name"]
+
+Unit = tuple[tuple[str, int], ...]
+"""Partitions, as (topic, partition), that go to one member together."""
+
+
+def piece_name(topic: str, purpose: str) -> str:
+    """The name of a topic that a rule makes of `topic`. No topic of a cluster can have it."""
+    return f"{topic}/{purpose}"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A topic that a rule makes: its partitions are `units` of partitions of the problem, in this order.
+
+    `readers` are the ids of the members that may have it; they subscribe to every topic in the units.
+    """
+
+    name: str
+    units: Sequence[Unit]
+    readers: Set[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A group as the rules applied so far have left it, and their findings about it.
+
+    `stands_for` gives, for every topic that a rule made, the partitions of the original group that each of
+    its partitions stands for. `fixed` are partitions of the original group whose member is decided, and
+    `fixed_loads` counts them by member, where several that stay together count as one. `favoured` are the ids
+    of members that win where balance leaves a choice. `findings` are for the leader's log.
+    """
+
+    group: Group
+    claims: Claims
+    facts: GroupFacts
+    stands_for: Mapping[str, Sequence[Unit]] = field(default_factory=dict)
+    fixed: Mapping[str, TopicPartitions] = field(default_factory=dict)
+    fixed_loads: Mapping[str, int] = field(default_factory=dict)
+    favoured: Set[str] = frozenset()
+    findings: tuple[str, ...] = ()
+
+    def readers(self, topic: str) -> list[str]:
+        """The ids of the members that may have partitions of the topic, ascending."""
+        return sorted(member.id for member in self.group.members.values() if topic in member.topics)
+
+    def owners(self, topic: str) -> dict[int, str]:
+        """Who owned each partition of the topic, by the judged claims."""
+        return {
+            partition: member_id
+            for member_id, owned in self.claims.prior.items()
+            for partition in owned.get(topic, ())
+        }
+
+    def with_findings(self, *findings: str) -> Problem:
+        """The same with something more for the log."""
+        return replace(self, findings=(*self.findings, *findings))
+
+    def without_favour(self) -> Problem:
+        """The same with nobody favoured."""
+        return replace(self, favoured=frozenset())
+
+    def without(self, barred: Mapping[str, Set[str]]) -> Problem:
+        """The same with members that may not have some topics, by member id; what they owned is free."""
+        barred = {member_id: topics for member_id, topics in barred.items() if topics}
+        if not barred:
+            return self
+        members = {
+            member_id: replace(member, topics=member.topics - barred[member_id])
+            if member_id in barred
+            else member
+            for member_id, member in self.group.members.items()
+        }
+        prior: dict[str, TopicPartitions] = {}
+        for member_id, owned in self.claims.prior.items():
+            gone = barred.get(member_id, frozenset())
+            kept = {topic: owned[topic] for topic in owned if topic not in gone} if gone else owned
+            if kept:
+                prior[member_id] = kept
+        freed = {
+            topic
+            for member_id, topics in barred.items()
+            for topic in self.claims.prior.get(member_id, {})
+            if topic in topics
+        }
+        return self._with(self.group.topics, members, prior, freed, self.stands_for)
+
+    def replace_topics(self, topics: Collection[str], pieces: Iterable[Piece]) -> Problem:
+        """The same with these topics replaced by pieces, which hold each of their partitions once.
+
+        A unit was owned by the member that owned most of its partitions, of those that may have it.
+        """
+        gone = frozenset(topics)
+        owner_of = {name: self.owners(name) for name in gone}
+        made: dict[str, Topic] = {}
+        stands_for = {name: units for name, units in self.stands_for.items() if name not in gone}
+        added: dict[str, set[str]] = {member_id: set() for member_id in self.group.members}
+        owned: dict[str, dict[str, list[int]]] = {}
+        for piece in pieces:
+            made[piece.name] = self._topic_of(piece)
+            stands_for[piece.name] = [self._partitions_of_group(unit) for unit in piece.units]
+            for member_id in piece.readers:
+                added[member_id].add(piece.name)
+            for number, unit in enumerate(piece.units):
+                owner = _owner(unit, owner_of, piece.readers)
+                if owner is not None:
+                    owned.setdefault(owner, {}).setdefault(piece.name, []).append(number)
+        members = {
+            # A name that a rule makes is nothing that a member could subscribe to by itself.
+            member_id: replace(member, topics=(member.topics - gone.union(made)) | added[member_id])
+            for member_id, member in self.group.members.items()
+        }
+        prior: dict[str, TopicPartitions] = {}
+        for member_id in self.group.members:
+            before = self.claims.prior.get(member_id, {})
+            kept = {topic: before[topic] for topic in before if topic not in gone}
+            if kept or member_id in owned:
+                prior[member_id] = {**kept, **owned.get(member_id, {})}
+        untouched = {name: topic for name, topic in self.group.topics.items() if name not in gone}
+        return self._with({**untouched, **made}, members, prior, made.keys(), stands_for)
+
+    def fix(self, kept: Mapping[str, TopicPartitions]) -> Problem:
+        """The same with some partitions of the problem decided, by member id: they are out of it."""
+        taken: dict[str, set[int]] = {}
+        for by_topic in kept.values():
+            for name, partitions in by_topic.items():
+                taken.setdefault(name, set()).update(partitions)
+        fixed = {
+            member_id: _merged([self.fixed.get(member_id, {}), self._of_group(kept.get(member_id, {}))])
+            for member_id in self.fixed.keys() | kept.keys()
+        }
+        pieces = []
+        for name in sorted(taken):
+            left = [p for p in range(self.group.topics[name].partitions) if p not in taken[name]]
+            units: list[Unit] = [((name, partition),) for partition in left]
+            if units:
+                pieces.append(Piece(piece_name(name, "left"), units, frozenset(self.readers(name))))
+        loads = Counter(self.fixed_loads)
+        for member_id, by_topic in kept.items():
+            loads[member_id] += sum(map(len, by_topic.values()))
+        return replace(self.replace_topics(taken.keys(), pieces), fixed=fixed, fixed_loads=loads)
+
+    def as_group(self) -> Group:
+        """The group that is left, whose members claim what the judged claims leave them: for who looks at it
+        without the problem."""
+        members = {
+            member_id: replace(
+                member, owned=self.claims.prior.get(member_id, {}), generation=NO_GENERATION, data=b""
+            )
+            for member_id, member in self.group.members.items()
+        }
+        return Group(self.group.topics, members)
+
+    def in_original_group(self, assignment: Assignment) -> Assignment:
+        """The assignment of the group that this assignment of what is left of it stands for."""
+        if not self.stands_for and not self.fixed:
+            return assignment
+        return Assignment(
+            {
+                member_id: _merged([self.fixed.get(member_id, {}), self._of_group(held)])
+                for member_id, held in assignment.members.items()
+            }
+        )
+
+    def _topic_of(self, piece: Piece) -> Topic:
+        racks: list[frozenset[str]] = []
+        weights: list[int | None] = []
+        for unit in piece.units:
+            topics = [(self.group.topics[name], partition) for name, partition in unit]
+            racks_of = [topic.replica_racks[p] for topic, p in topics if topic.replica_racks is not None]
+            # Where several partitions are one, a rack is near only if it is near all of those that have any.
+            known = [each for each in racks_of if each]
+            racks.append(frozenset.intersection(*known) if known else frozenset())
+            weights_of = [topic.weights[p] for topic, p in topics if topic.weights is not None]
+            known_weights = [weight for weight in weights_of if weight is not None]
+            weights.append(sum(known_weights) if known_weights else None)
+        return Topic(
+            piece.name,
+            len(piece.units),
+            tuple(racks) if any(racks) else None,
+            weights=tuple(weights) if any(weight is not None for weight in weights) else None,
+        )
+
+    def _partitions_of_group(self, unit: Unit) -> Unit:
+        if not any(name in self.stands_for for name, _ in unit):
+            return unit
+        return tuple(
+            one
+            for name, partition in unit
+            for one in (self.stands_for[name][partition] if name in self.stands_for else ((name, partition),))
+        )
+
+    def _of_group(self, held: TopicPartitions) -> dict[str, list[int]]:
+        partitions: dict[str, list[int]] = {}
+        for name, numbers in held.items():
+            if name not in self.stands_for:
+                partitions.setdefault(name, []).extend(numbers)
+                continue
+            for number in numbers:
+                for topic, partition in self.stands_for[name][number]:
+                    partitions.setdefault(topic, []).append(partition)
+        return partitions
+
+    def _with(
+        self,
+        topics: Mapping[str, Topic],
+        members: Mapping[str, Member],
+        prior: Mapping[str, TopicPartitions],
+        changed: Collection[str],
+        stands_for: Mapping[str, Sequence[Unit]],
+    ) -> Problem:
+        """The same with another group in it; `changed` are the topics whose owners may be others now."""
+        unowned = {name: free for name, free in self.claims.unowned.items() if name in topics}
+        for name in changed:
+            if name in topics:
+                owned = {p for held in prior.values() for p in held.get(name, ())}
+                free = [p for p in range(topics[name].partitions) if p not in owned]
+                if free:
+                    unowned[name] = free
+                else:
+                    unowned.pop(name, None)
+        claims = Claims(prior, self.claims.dropped, unowned)
+        return replace(
+            self, group=Group(topics, members, self.group.generation), claims=claims, stands_for=stands_for
+        )
+
+
+def _owner(unit: Unit, owner_of: Mapping[str, Mapping[int, str]], readers: Set[str]) -> str | None:
+    owners = Counter(owner_of[name].get(partition) for name, partition in unit)
+    candidates = [
+        (-count, owner) for owner, count in owners.items() if owner is not None and owner in readers
+    ]
+    return min(candidates)[1] if candidates else None
+
+
+def _merged(parts: Sequence[TopicPartitions]) -> TopicPartitions:
+    """Partitions by topic from several sources, ascending."""
+    filled = [part for part in parts if part]
+    together: dict[str, list[int]] = {}
+    for part in filled:
+        for topic, partitions in part.items():
+            together.setdefault(topic, []).extend(partitions)
+    return {topic: sorted(partitions) for topic, partitions in together.items()}

@@ -1,0 +1,423 @@
+"""How many partitions of each topic, and which ones, go to each release that announces a share.
+
+**How many** (`round_shares`). The shares of a topic's releases come to fractions of partitions. Each of them
+is rounded up or down so that every topic is given out completely, and so that the sum of a release over all
+topics is its fraction of all partitions, rounded up or down as well. That this is always possible follows
+from the integrality of flows: M. Bacharach, "Matrix rounding problems", Management Science 12 (1966).
+Rounding each topic alone would not do: a tenth of each of a hundred topics with four partitions would be
+rounded to zero.
+
+The rounding works by exchanges. First every topic rounds for itself, so that as few partitions as possible
+change hands: up where a release owns more than its fraction rounded down. Then releases that got too much in
+all pass partitions on to those that got too little, one topic at a time, along chains of releases and always
+by the cheapest chain: successive shortest paths, as in the solver, on a network whose nodes are releases
+alone. Of all roundings with these totals the result is one that moves the fewest partitions between releases.
+
+**Who asks** (`releases_of`). A release is any text, and no order is known between two of them: one side's
+promotion is the other's rollback. Members that announce none are a release of their own. A member that may
+not have any partition, such as one that drains, does not count.
+
+**Which ones** (`divide`). The members without a share form one part together, which gets what the shares
+leave of each topic. A part gets partitions in this order: those that its members own; then those without an
+owner; then, one by one, those of the members with the greatest load.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heapreplace
+
+from kafka_assignors.group import Topic
+from kafka_assignors.strategies.java_order import topics_by_subscribers
+from kafka_assignors.strategies.rules.problem import Piece, Problem, Unit, piece_name
+
+__all__ = [
+    "MOST_SHARING",
+    "WHOLE",
+    "Release",
+    "Releases",
+    "TopicShares",
+    "divide",
+    "named",
+    "release_order",
+    "releases_of",
+    "round_shares",
+    "scaled",
+]
+
+MOST_SHARING = 16
+"""How many releases can have shares at a time. No deployment has as many, and the work grows with them."""
+
+Release = str | None
+"""What members announce; None where they announce none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Releases:
+    """The release of every member that may have something, by its id, and the shares of those that have one.
+
+    Shares are in ten-thousandths. `findings` are for the leader's log.
+    """
+
+    of_member: Mapping[str, Release]
+    shares: Mapping[Release, int]
+    findings: tuple[str, ...]
+
+
+def named(release: Release) -> str:
+    """A release, as a sentence has it."""
+    return "the members without a release" if release is None else f"release {release!r:.80}"
+
+
+def releases_of(problem: Problem) -> Releases:
+    """What the members of the problem announce, put together."""
+    with_partitions = frozenset(name for name, topic in problem.group.topics.items() if topic.partitions)
+    announced: dict[Release, Counter[int | None]] = {}
+    of_member: dict[str, Release] = {}
+    for member_id in sorted(problem.group.members):
+        if with_partitions.isdisjoint(problem.group.members[member_id].topics):
+            continue
+        facts = problem.facts.members[member_id]
+        of_member[member_id] = facts.release
+        announced.setdefault(facts.release, Counter())[facts.share] += 1
+
+    shares: dict[Release, int] = {}
+    findings: list[str] = []
+    differing: list[Release] = []
+    for release in sorted(announced, key=release_order):
+        share = min(announced[release], key=lambda share: (-announced[release][share], _rank(share)))
+        if len(announced[release]) > 1:
+            differing.append(release)
+        if share is not None:
+            shares[release] = share
+    if differing:
+        first = differing[0]
+        findings.append(
+            f"the members of {named(first)} announce different shares, and what most of them say counts: "
+            f"{_share_text(shares.get(first))} ({len(differing)} such releases)"
+        )
+    if len(shares) > MOST_SHARING:
+        by_members = sorted(shares, key=lambda release: (-announced[release].total(), release_order(release)))
+        findings.append(
+            f"{len(shares)} releases announce shares: those of the {MOST_SHARING} with most members count, "
+            "the others are treated as without a share"
+        )
+        counting = set(by_members[:MOST_SHARING])
+        shares = {release: share for release, share in shares.items() if release in counting}
+    return Releases(of_member, shares, tuple(findings))
+
+
+def release_order(release: Release) -> tuple[bool, str]:
+    """A sort key; it decides ties and means nothing."""
+    return release is not None, release or ""
+
+
+def _rank(share: int | None) -> int:
+    """Of shares that are announced equally often the lowest counts, and a share before none."""
+    return 1 << 62 if share is None else share
+
+
+def _share_text(share: int | None) -> str:
+    return "no share" if share is None else f"{share / 100:g} %"
+
+
+_Held = Mapping[str, Sequence[tuple[str, Sequence[int]]]]
+"""By topic, who owned which partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Divided:
+    """A topic that has to be divided; `readers` are the members of each part."""
+
+    topic: Topic
+    shares: TopicShares
+    readers: Mapping[int, frozenset[str]]
+
+
+def divide(problem: Problem, releases: Releases) -> Problem:
+    """The same with every topic that is shared in pieces, one for each release that gets something of it."""
+    if not releases.shares:
+        return problem
+    numbers = {release: number for number, release in enumerate(releases.shares)}
+    part_of = {
+        member_id: numbers.get(release, len(numbers)) for member_id, release in releases.of_member.items()
+    }
+    held: dict[str, list[tuple[str, Sequence[int]]]] = {}
+    for member_id in sorted(problem.claims.prior):
+        for name, partitions in problem.claims.prior[member_id].items():
+            held.setdefault(name, []).append((member_id, partitions))
+
+    divided, findings = _to_divide(problem, releases, part_of, held)
+    quotas = round_shares([one.shares for one in divided])
+    loads = {member_id: sum(map(len, owned.values())) for member_id, owned in problem.claims.prior.items()}
+    pieces: list[Piece] = []
+    for one, quota in zip(divided, quotas, strict=True):
+        name = one.topic.name
+        chosen = _choose(one.topic.partitions, quota, held.get(name, ()), part_of, loads)
+        for number, partitions in chosen.items():
+            if partitions:
+                units: list[Unit] = [((name, partition),) for partition in sorted(partitions)]
+                pieces.append(Piece(piece_name(name, f"part {number}"), units, one.readers[number]))
+    return problem.replace_topics([one.topic.name for one in divided], pieces).with_findings(*findings)
+
+
+def _to_divide(
+    problem: Problem, releases: Releases, part_of: Mapping[str, int], held: _Held
+) -> tuple[list[_Divided], list[str]]:
+    """The topics that members of several parts subscribe to, by name, and what is to be said of shares."""
+    sharing = list(releases.shares)
+    rest = len(sharing)
+    members = [problem.group.members[member_id] for member_id in sorted(problem.group.members)]
+    divided: list[_Divided] = []
+    findings: dict[str, None] = {}
+    for positions, topics in topics_by_subscribers(problem.group, members):
+        of_part: dict[int, set[str]] = {}
+        for position in positions:
+            member_id = members[position].id
+            of_part.setdefault(part_of[member_id], set()).add(member_id)
+        asked = {number: releases.shares[sharing[number]] for number in sorted(of_part) if number != rest}
+        if len(of_part) == 1 or not (any(asked.values()) or rest in of_part):
+            continue
+        total = sum(asked.values())
+        if total > WHOLE or (rest not in of_part and total < WHOLE):
+            findings[_on_scaling(total, [named(sharing[number]) for number in asked])] = None
+        if rest in of_part and total <= WHOLE:
+            shares = {**asked, rest: WHOLE - total}
+        else:
+            shares = scaled(asked) | ({rest: 0} if rest in of_part else {})
+        readers = {number: frozenset(ids) for number, ids in of_part.items()}
+        for topic in topics:
+            owned = dict.fromkeys(shares, 0)
+            for member_id, partitions in held.get(topic.name, ()):
+                owned[part_of[member_id]] += len(partitions)
+            divided.append(_Divided(topic, TopicShares(topic.partitions, shares, owned), readers))
+    divided.sort(key=lambda one: one.topic.name)
+    return divided, sorted(findings)[:1]
+
+
+def _on_scaling(total: int, releases: Collection[str]) -> str:
+    listed = " and ".join([*releases][:2]) + (f" and {len(releases) - 2} more" if len(releases) > 2 else "")
+    reason = "more than everything" if total > WHOLE else "and nobody without a share takes what is left"
+    return f"{listed} ask for {total / 100:g} % together, {reason}: their shares are scaled to 100 %"
+
+
+def _choose(
+    partitions: int,
+    quotas: Mapping[int, int],
+    held: Sequence[tuple[str, Sequence[int]]],
+    part_of: Mapping[str, int],
+    loads: dict[str, int],
+) -> dict[int, list[int]]:
+    """Which partitions of a topic each part gets. What is taken from a member is taken off its load."""
+    chosen: dict[int, list[int]] = {number: [] for number in quotas}
+    holders: dict[int, list[tuple[int, str, list[int]]]] = {number: [] for number in quotas}
+    free = set(range(partitions))
+    for member_id, owned in held:
+        holders[part_of[member_id]].append((-loads[member_id], member_id, [*owned]))
+        free.difference_update(owned)
+    for number, heap in holders.items():
+        heapify(heap)
+        for _ in range(sum(len(owned) for _, _, owned in heap) - quotas[number]):
+            _, member_id, owned = heap[0]
+            free.add(owned.pop())
+            loads[member_id] -= 1
+            if owned:
+                heapreplace(heap, (-loads[member_id], member_id, owned))
+            else:
+                heappop(heap)
+        chosen[number] = [partition for _, _, owned in heap for partition in owned]
+    left = iter(sorted(free))
+    for number, quota in quotas.items():
+        chosen[number].extend(next(left) for _ in range(quota - len(chosen[number])))
+    return chosen
+
+
+WHOLE = 10_000
+"""What the shares of a topic add up to."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicShares:
+    """A topic that several releases share, by their numbers.
+
+    `shares`, none of which is negative, add up to `WHOLE`. `owned` is how many of its partitions the members
+    of each release own.
+    """
+
+    partitions: int
+    shares: Mapping[int, int]
+    owned: Mapping[int, int]
+
+
+def scaled(shares: Mapping[int, int]) -> dict[int, int]:
+    """The same proportions with the sum `WHOLE`; one of the shares at least is not 0.
+
+    What is left by rounding down goes to the greatest remainders, of equal ones to the lower number.
+    """
+    total = sum(shares.values())
+    down = {number: share * WHOLE // total for number, share in shares.items()}
+    by_remainder = sorted(shares, key=lambda number: (-(shares[number] * WHOLE % total), number))
+    for number in by_remainder[: WHOLE - sum(down.values())]:
+        down[number] += 1
+    return down
+
+
+def round_shares(topics: Sequence[TopicShares]) -> list[dict[int, int]]:
+    """How many partitions of each topic go to each release.
+
+    Each number is its fraction rounded up or down, and so is the sum of each release. Of the latter, those
+    are rounded up that would get nothing else, then those with the greatest remainders; where subscriptions
+    do not allow that, others. Cost: linear in the fractions, and for each topic that is exchanged at most the
+    third power of the number of releases.
+    """
+    rounding = _Rounding(topics)
+    rounding.pass_on(rounding.is_above_ceiling, rounding.has_room_up)
+    rounding.pass_on(rounding.has_room_down, rounding.is_below_floor)
+    rounding.pass_on(rounding.is_above_target, rounding.is_below_target)
+    return rounding.given
+
+
+class _Rounding:
+    """How everything is rounded so far.
+
+    `given` are the numbers, topic by topic, and `totals` their sums. `chains[a][b][cost]` are the topics in
+    which release `a` is rounded up and `b` is not, so that `a` can pass one on, as keys.
+    """
+
+    def __init__(self, topics: Sequence[TopicShares]) -> None:
+        releases = sorted({number for topic in topics for number in topic.shares})
+        self._topics = topics
+        exact = dict.fromkeys(releases, 0)
+        for topic in topics:
+            for number, share in topic.shares.items():
+                exact[number] += topic.partitions * share
+        self._floors = {number: parts // WHOLE for number, parts in exact.items()}
+        self._ceilings = {number: -(-parts // WHOLE) for number, parts in exact.items()}
+        self._targets = self._rounded_totals(exact)
+        self.given: list[dict[int, int]] = []
+        self._up: list[set[int]] = []
+        self._undecided: list[list[int]] = []
+        self.totals = dict.fromkeys(releases, 0)
+        self._chains: dict[int, dict[int, dict[int, dict[int, None]]]] = {
+            a: {b: {-1: {}, 0: {}, 1: {}} for b in releases if b != a} for a in releases
+        }
+        for topic in topics:
+            self._round_alone(topic)
+
+    def _rounded_totals(self, exact: Mapping[int, int]) -> dict[int, int]:
+        """The sums as they should be: rounded so that they add up to all partitions."""
+        targets = dict(self._floors)
+        left = (sum(exact.values()) - sum(WHOLE * floor for floor in targets.values())) // WHOLE
+        broken = [number for number, parts in exact.items() if parts % WHOLE]
+        broken.sort(key=lambda number: (targets[number] > 0, -(exact[number] % WHOLE), number))
+        for number in broken[:left]:
+            targets[number] += 1
+        return targets
+
+    def _round_alone(self, topic: TopicShares) -> None:
+        down = {number: topic.partitions * share // WHOLE for number, share in topic.shares.items()}
+        undecided = [number for number, share in topic.shares.items() if topic.partitions * share % WHOLE]
+        undecided.sort(
+            key=lambda number: (
+                topic.owned.get(number, 0) <= down[number],
+                -(topic.partitions * topic.shares[number] % WHOLE),
+                number,
+            )
+        )
+        up = set(undecided[: topic.partitions - sum(down.values())])
+        row = len(self.given)
+        self.given.append({number: least + (number in up) for number, least in down.items()})
+        self._up.append(up)
+        self._undecided.append(undecided)
+        for number, count in self.given[row].items():
+            self.totals[number] += count
+        for number in up:
+            self._enter(row, number)
+
+    def is_above_ceiling(self, number: int) -> bool:
+        return self.totals[number] > self._ceilings[number]
+
+    def has_room_up(self, number: int) -> bool:
+        return self.totals[number] < self._ceilings[number]
+
+    def has_room_down(self, number: int) -> bool:
+        return self.totals[number] > self._floors[number]
+
+    def is_below_floor(self, number: int) -> bool:
+        return self.totals[number] < self._floors[number]
+
+    def is_above_target(self, number: int) -> bool:
+        return self.totals[number] > self._targets[number]
+
+    def is_below_target(self, number: int) -> bool:
+        return self.totals[number] < self._targets[number]
+
+    def pass_on(self, gives: Callable[[int], bool], takes: Callable[[int], bool]) -> None:
+        """Pass partitions on from releases that should give to those that should take, while any can."""
+        while (chain := self._cheapest_chain(gives, takes)) is not None:
+            for giver, taker in chain:
+                topics = next(topics for topics in self._by_cost(giver, taker) if topics)
+                self._exchange(next(iter(topics)), giver, taker)
+
+    def _cheapest_chain(
+        self, gives: Callable[[int], bool], takes: Callable[[int], bool]
+    ) -> list[tuple[int, int]] | None:
+        """Steps (giver, taker) from one that gives to one that takes: the cheapest, then the shortest."""
+        best: dict[int, tuple[int, int]] = {number: (0, 0) for number in self.totals if gives(number)}
+        came_from: dict[int, int] = {}
+        changed = bool(best)
+        while changed:  # Bellman and Ford; costs may be negative, but not along a cycle
+            changed = False
+            for giver in sorted(best):
+                for taker in self._chains[giver]:
+                    cost = next((c for c in (-1, 0, 1) if self._chains[giver][taker][c]), None)
+                    if cost is None:
+                        continue
+                    reached = best[giver][0] + cost, best[giver][1] + 1
+                    if taker not in best or reached < best[taker]:
+                        best[taker] = reached
+                        came_from[taker] = giver
+                        changed = True
+        ends = [(best[number], number) for number in best if takes(number)]
+        if not ends:
+            return None
+        chain: list[tuple[int, int]] = []
+        taker = min(ends)[1]
+        while taker in came_from:
+            chain.append((came_from[taker], taker))
+            taker = came_from[taker]
+        return chain[::-1]
+
+    def _by_cost(self, giver: int, taker: int) -> list[dict[int, None]]:
+        return [self._chains[giver][taker][cost] for cost in (-1, 0, 1)]
+
+    def _exchange(self, row: int, giver: int, taker: int) -> None:
+        for number in self._up[row]:
+            self._leave(row, number)
+        self._up[row] = (self._up[row] - {giver}) | {taker}
+        for number, change in ((giver, -1), (taker, 1)):
+            self.given[row][number] += change
+            self.totals[number] += change
+        for number in sorted(self._up[row]):
+            self._enter(row, number)
+
+    def _enter(self, row: int, giver: int) -> None:
+        for taker in self._undecided[row]:
+            if taker not in self._up[row]:
+                self._chains[giver][taker][self._cost(row, giver, taker)][row] = None
+
+    def _leave(self, row: int, giver: int) -> None:
+        for taker in self._undecided[row]:
+            if taker not in self._up[row]:
+                del self._chains[giver][taker][self._cost(row, giver, taker)][row]
+
+    def _cost(self, row: int, giver: int, taker: int) -> int:
+        """How many partitions more change hands if the one is rounded down and the other up."""
+        topic = self._topics[row]
+        loses, gains = (
+            topic.owned.get(number, 0) > topic.partitions * topic.shares[number] // WHOLE
+            for number in (giver, taker)
+        )
+        return loses - gains

@@ -1,0 +1,207 @@
+"""Writes Kafka's primitive types.
+
+Every method takes the name of the field it writes; a value that the type cannot hold raises `ProtocolError`
+with the path of the field. See `reader` for the types.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from kafka_assignors.group import TopicPartitions
+from kafka_assignors.wire.errors import FieldPath, ProtocolError
+from kafka_assignors.wire.names import Names
+
+__all__ = ["Writer", "write_topic_partitions"]
+
+T = TypeVar("T")
+
+_MAX_INT16 = 0x7FFF
+
+
+class Writer(FieldPath):
+    """Collects bytes; `subject` names them in errors. `names` are shared by writers of the same names."""
+
+    __slots__ = ("_buffer", "_names")
+
+    def __init__(self, subject: str, names: Names | None = None) -> None:
+        super().__init__(subject)
+        self._names = Names() if names is None else names
+        self._buffer = bytearray()
+
+    def getvalue(self) -> bytes:
+        """What was written."""
+        return bytes(self._buffer)
+
+    def raw(self, data: bytes) -> None:
+        """These bytes, without a length."""
+        self._buffer += data
+
+    # Fixed-size types.
+
+    def _pack(self, field: str, layout: str, value: int) -> None:
+        try:
+            self._buffer += struct.pack(layout, value)
+        except struct.error:
+            raise self._unfit(field, f"{value!r} is not an int{8 * struct.calcsize(layout)}") from None
+
+    def int8(self, field: str, value: int) -> None:
+        self._pack(field, ">b", value)
+
+    def int16(self, field: str, value: int) -> None:
+        self._pack(field, ">h", value)
+
+    def int32(self, field: str, value: int) -> None:
+        self._pack(field, ">i", value)
+
+    def int64(self, field: str, value: int) -> None:
+        self._pack(field, ">q", value)
+
+    def uuid(self, field: str, value: str) -> None:
+        """An identifier as Kafka prints it (see `Reader.uuid`)."""
+        try:
+            data = base64.b64decode(value + "==", altchars=b"-_", validate=True)
+        except (binascii.Error, ValueError):
+            data = b""
+        if len(data) != 16:
+            raise self._unfit(field, f"{value!r} is not 16 bytes in URL-safe base64")
+        self._buffer += data
+
+    def uvarint(self, value: int) -> None:
+        """A length, which is never negative."""
+        while value >= 0x80:
+            self._buffer.append(value & 0x7F | 0x80)
+            value >>= 7
+        self._buffer.append(value)
+
+    # Strings and bytes.
+
+    def string(self, field: str, value: str) -> None:
+        data = self._utf8(field, value)
+        self.int16(field, len(data))
+        self._buffer += data
+
+    def nullable_string(self, field: str, value: str | None) -> None:
+        if value is None:
+            self.int16(field, -1)
+        else:
+            self.string(field, value)
+
+    def byte_array(self, field: str, value: bytes) -> None:
+        self.int32(field, len(value))
+        self._buffer += value
+
+    def compact_string(self, field: str, value: str) -> None:
+        data = self._utf8(field, value)
+        self.uvarint(len(data) + 1)
+        self._buffer += data
+
+    def compact_nullable_string(self, field: str, value: str | None) -> None:
+        if value is None:
+            self.uvarint(0)
+        else:
+            self.compact_string(field, value)
+
+    def compact_byte_array(self, field: str, value: bytes) -> None:
+        self.uvarint(len(value) + 1)
+        self._buffer += value
+
+    def _utf8(self, field: str, value: str) -> bytes:
+        try:
+            data = value.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise self._unfit(field, f"{value!r} cannot be UTF-8: {error.reason}") from None
+        if len(data) > _MAX_INT16:
+            raise self._unfit(
+                field, f"{len(data)} bytes of UTF-8 are more than the {_MAX_INT16} a string holds"
+            )
+        return data
+
+    def _unfit(self, field: str, problem: str) -> ProtocolError:
+        return self.error(field, len(self._buffer), problem)
+
+    # Arrays.
+
+    def int32s(self, field: str, values: Sequence[int]) -> None:
+        """An array of int32, packed in one call."""
+        self.int32(field, len(values))
+        try:
+            self._buffer += struct.pack(f">{len(values)}i", *values)
+        except struct.error:
+            for index, value in enumerate(
+                values
+            ):  # one by one, so that the error names the one that does not fit
+                self.int32(f"{field}[{index}]", value)
+            raise
+
+    def compact_int32s(self, field: str, values: Sequence[int]) -> None:
+        """As `int32s`, for an array of a flexible version."""
+        for value in self.compact_items(field, values):
+            self.int32("", value)
+
+    def compact_strings(self, field: str, values: Sequence[str]) -> None:
+        """An array of strings of a flexible version."""
+        for value in self.compact_items(field, values):
+            self.compact_string("", value)
+
+    def int32s_by_name(self, names: Sequence[str], values: Mapping[str, Sequence[int]]) -> bool:
+        """An array of (string, array of int32), all packed in one call, in the order of the names.
+
+        False if something does not fit, and then nothing has been written: the caller goes through it field
+        by field and meets what does not.
+        """
+        as_bytes = self._names.as_bytes
+        layout = [">i"]
+        fields: list[int | bytes] = [len(names)]
+        try:
+            for name in names:
+                text, numbers = as_bytes(name), values[name]
+                layout.append(f"h{len(text)}si{len(numbers)}i")
+                fields += (len(text), text, len(numbers), *numbers)
+            self._buffer += struct.pack("".join(layout), *fields)
+        except (struct.error, UnicodeEncodeError):
+            return False
+        return True
+
+    def items(self, field: str, values: Sequence[T]) -> Iterator[T]:
+        """The elements of an array, one at a time; the loop writes them."""
+        self.int32(field, len(values))
+        return self._items(field, values)
+
+    def compact_items(self, field: str, values: Sequence[T]) -> Iterator[T]:
+        """As `items`, for an array of a flexible version."""
+        self.uvarint(len(values) + 1)
+        return self._items(field, values)
+
+    def _items(self, field: str, values: Sequence[T]) -> Iterator[T]:
+        self._within.append((field, 0))
+        for index, value in enumerate(values):
+            self._within[-1] = (field, index)
+            yield value
+        self._within.pop()
+
+    def tagged_fields(self, fields: Mapping[int, bytes]) -> None:
+        """The end of a struct of a flexible version: tagged fields (KIP-482), their bytes by tag."""
+        self.uvarint(len(fields))
+        for tag, data in sorted(fields.items()):
+            self.uvarint(tag)
+            self.uvarint(len(data))
+            self._buffer += data
+
+    def no_tagged_fields(self) -> None:
+        """The end of a struct of a flexible version in which no tagged field is set."""
+        self.uvarint(0)
+
+
+def write_topic_partitions(writer: Writer, field: str, partitions: TopicPartitions) -> None:
+    """Topics in ascending order, so that equal values give equal bytes; partitions in their own order."""
+    in_order = sorted(partitions)
+    if writer.int32s_by_name(in_order, partitions):
+        return
+    for topic in writer.items(field, in_order):
+        writer.string("topic", topic)
+        writer.int32s("partitions", partitions[topic])

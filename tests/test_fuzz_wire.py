@@ -1,0 +1,322 @@
+"""Bytes that nobody vouches for, and values of every shape: what holds for all of them."""
+
+from __future__ import annotations
+
+import base64
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from kafka_assignors.group import Assignment, Group
+from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
+from kafka_assignors.wire import (
+    AssignedPartitions,
+    ClassicMember,
+    ClassicProtocol,
+    ConsumerAssignment,
+    ConsumerGroupKey,
+    ConsumerGroupMember,
+    ConsumerGroupRecord,
+    ConsumerGroupValue,
+    CurrentAssignment,
+    GroupEpoch,
+    GroupMember,
+    GroupMetadata,
+    GroupMetadataKey,
+    MemberState,
+    OffsetCommitKey,
+    PartitionMetadata,
+    ProtocolError,
+    ResolvedRegularExpression,
+    Subscription,
+    TargetAssignment,
+    TargetAssignmentEpoch,
+    TopicMetadata,
+    decode_assignment,
+    decode_consumer_group_value,
+    decode_group_metadata,
+    decode_key,
+    decode_member,
+    decode_subscription,
+    encode_assignment,
+    encode_consumer_group_value,
+    encode_group_metadata,
+    encode_key,
+    encode_member,
+    encode_subscription,
+    encode_user_data,
+)
+
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""A loaded machine is no finding."""
+
+NAMES = ("sticky", "cooperative-sticky", "range", "of-our-own")
+
+
+@dataclass(frozen=True)
+class Talkative(Strategy):
+    """A strategy whose members say `data`."""
+
+    name: str
+    data: bytes = b""
+    version: int = 0
+    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
+
+    def assign(self, group: Group) -> Assignment:
+        return Assignment({member_id: {} for member_id in group.members})
+
+    def member_data(self, member: MemberContext) -> bytes:
+        return self.data
+
+
+# Values.
+
+int32s = st.integers(-(2**31), 2**31 - 1)
+int64s = st.integers(-(2**63), 2**63 - 1)
+names = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+partitions = st.dictionaries(names, st.lists(int32s, max_size=8).map(tuple), max_size=6)
+claims = st.dictionaries(names, st.lists(int32s, min_size=1, max_size=8).map(sorted).map(tuple), max_size=6)
+racks = st.none() | names.filter(bool)
+
+subscriptions = st.one_of(
+    st.builds(Subscription, st.just(0), st.lists(names).map(tuple), st.binary()),
+    st.builds(Subscription, st.just(1), st.lists(names).map(tuple), st.binary(), partitions),
+    st.builds(Subscription, st.just(2), st.lists(names).map(tuple), st.binary(), partitions, int32s),
+    st.builds(Subscription, st.just(3), st.lists(names).map(tuple), st.binary(), partitions, int32s, racks),
+)
+assignments = st.builds(ConsumerAssignment, st.integers(0, 3), partitions, st.binary())
+keys = st.one_of(
+    st.builds(OffsetCommitKey, names, names, int32s, st.integers(0, 1)),
+    st.builds(GroupMetadataKey, names),
+    st.builds(ConsumerGroupKey, st.sampled_from([3, 4, 6]).map(ConsumerGroupRecord), names),
+    st.builds(ConsumerGroupKey, st.sampled_from([5, 7, 8]).map(ConsumerGroupRecord), names, names),
+    st.builds(
+        ConsumerGroupKey,
+        st.just(ConsumerGroupRecord.REGULAR_EXPRESSION),
+        names,
+        st.none(),
+        names,
+    ),
+)
+generations = st.builds(
+    GroupMetadata,
+    st.integers(3, 4),
+    names,
+    int32s,
+    st.none() | names,
+    st.none() | names,
+    st.lists(
+        st.builds(
+            GroupMember, names, names, names, int32s, st.binary(), st.binary(), int32s, st.none() | names
+        ),
+        max_size=4,
+    ).map(tuple),
+    int64s,
+)
+topic_ids = st.binary(min_size=16, max_size=16).map(
+    lambda data: base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+)
+numbers_of_a_topic = st.lists(int32s, max_size=8).map(tuple)
+assigned = st.lists(
+    st.builds(AssignedPartitions, topic_ids, numbers_of_a_topic, st.none() | numbers_of_a_topic), max_size=4
+).map(tuple)
+classic_members = st.builds(
+    ClassicMember, int32s, st.lists(st.builds(ClassicProtocol, names, st.binary()), max_size=3).map(tuple)
+)
+of_consumer_groups: dict[ConsumerGroupRecord, st.SearchStrategy[ConsumerGroupValue]] = {
+    ConsumerGroupRecord.METADATA: st.builds(GroupEpoch, int32s, int64s),
+    ConsumerGroupRecord.PARTITION_METADATA: st.lists(
+        st.builds(
+            TopicMetadata, topic_ids, names, int32s, st.dictionaries(int32s, st.lists(names).map(tuple))
+        ),
+        max_size=3,
+    ).map(lambda topics: PartitionMetadata(tuple(topics))),
+    ConsumerGroupRecord.MEMBER_METADATA: st.builds(
+        ConsumerGroupMember,
+        st.none() | names,
+        st.none() | names,
+        names,
+        names,
+        st.lists(names).map(tuple),
+        st.none() | names,
+        int32s,
+        st.none() | names,
+        st.none() | classic_members,
+    ),
+    ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA: st.builds(TargetAssignmentEpoch, int32s, int64s),
+    ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER: st.dictionaries(
+        topic_ids, numbers_of_a_topic, max_size=4
+    ).map(TargetAssignment),
+    ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT: st.builds(
+        CurrentAssignment, int32s, int32s, st.sampled_from(MemberState), assigned, assigned
+    ),
+    ConsumerGroupRecord.REGULAR_EXPRESSION: st.builds(
+        ResolvedRegularExpression, st.lists(names).map(tuple), int64s, int64s
+    ),
+}
+contexts = st.builds(MemberContext, st.frozensets(names), claims, st.integers(-1, 2**31 - 1), rack=racks)
+
+
+@unhurried
+@given(subscriptions)
+def test_every_subscription_reads_back(subscription: Subscription) -> None:
+    assert decode_subscription(encode_subscription(subscription)) == subscription
+
+
+@unhurried
+@given(assignments)
+def test_every_assignment_reads_back(assignment: ConsumerAssignment) -> None:
+    assert decode_assignment(encode_assignment(assignment)) == assignment
+
+
+@unhurried
+@given(keys)
+def test_every_key_reads_back(key: GroupMetadataKey) -> None:
+    assert decode_key(encode_key(key)) == key
+
+
+@unhurried
+@given(generations)
+def test_every_generation_reads_back(value: GroupMetadata) -> None:
+    assert decode_group_metadata(encode_group_metadata(value)) == value
+
+
+@pytest.mark.parametrize("record", ConsumerGroupRecord)
+def test_every_value_of_a_consumer_group_reads_back(record: ConsumerGroupRecord) -> None:
+    @unhurried
+    @given(of_consumer_groups[record])
+    def reads_back(value: ConsumerGroupValue) -> None:
+        assert decode_consumer_group_value(record, encode_consumer_group_value(value)) == value
+
+    reads_back()
+
+
+@unhurried
+@given(
+    st.sampled_from(["sticky", "cooperative-sticky", "of-our-own"]), contexts, st.binary(), st.integers(0, 3)
+)
+def test_every_eager_member_reads_back(name: str, context: MemberContext, data: bytes, version: int) -> None:
+    sent = encode_member(Talkative(name, data), context, held=False, version=version)
+    member = decode_member(name, "m", sent, strict=True)
+    assert (member.topics, member.owned, member.data) == (context.topics, context.owned, data)
+    assert member.generation == context.generation
+    assert member.revoked == bool(context.owned)
+    assert member.rack == (context.rack if version == 3 else None)
+
+
+@unhurried
+@given(
+    st.sampled_from(["sticky", "cooperative-sticky", "of-our-own"]), contexts, st.binary(), st.integers(1, 3)
+)
+def test_every_holding_member_reads_back(
+    name: str, context: MemberContext, data: bytes, version: int
+) -> None:
+    sent = encode_member(Talkative(name, data), context, held=True, version=version)
+    member = decode_member(name, "m", sent, strict=True)
+    assert (member.topics, member.owned, member.data) == (context.topics, context.owned, data)
+    assert (member.generation, member.revoked) == (context.generation, False)
+
+
+# Bytes.
+
+
+def decode_user_data(name: str, data: bytes) -> object:
+    without_topics = Subscription(0, (), data)
+    return decode_member(name, "m", encode_subscription(without_topics), strict=True)
+
+
+DECODERS: dict[str, Callable[[bytes], object]] = {
+    "subscription": decode_subscription,
+    "assignment": decode_assignment,
+    "key": decode_key,
+    "group metadata": decode_group_metadata,
+    **{record.name: partial(decode_consumer_group_value, record) for record in ConsumerGroupRecord},
+    **{f"member, {name}": partial(decode_member, name, "m") for name in NAMES},
+    **{f"user data, {name}": partial(decode_user_data, name) for name in NAMES},
+}
+
+numbers = st.sampled_from([-(2**31), -2, -1, 0, 1, 2, 3, 7, 255, 65535, 2**31 - 1])
+pieces = st.one_of(
+    st.binary(max_size=8),
+    numbers.map(lambda number: number.to_bytes(4, "big", signed=True)),
+    st.integers(-2, 9).map(lambda number: number.to_bytes(2, "big", signed=True)),
+    st.sampled_from([b"\xfeKAM\x00\x01", b"\xfeKAL\x00\x01", b"\x00\x06orders", b"\x00\x01"]),
+)
+arbitrary = st.binary(max_size=200) | st.lists(pieces, max_size=30).map(b"".join)
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    """Something well formed, cut, with bytes changed or with bytes behind it."""
+    written = draw(
+        st.one_of(
+            subscriptions.map(encode_subscription),
+            assignments.map(encode_assignment),
+            keys.map(encode_key),
+            generations.map(encode_group_metadata),
+            st.one_of(*of_consumer_groups.values()).map(encode_consumer_group_value),
+            st.builds(
+                lambda name, context: encode_member(Talkative(name, b"data"), context, held=False),
+                st.sampled_from(NAMES),
+                contexts,
+            ),
+            st.builds(
+                lambda name, context: encode_user_data(Talkative(name, b"data"), context),
+                st.sampled_from(NAMES),
+                contexts,
+            ),
+        )
+    )
+    data = bytearray(written)
+    for _ in range(draw(st.integers(0, 3))):
+        if data:
+            data[draw(st.integers(0, len(data) - 1))] = draw(st.integers(0, 255))
+    return bytes(data[: draw(st.integers(0, len(data)))]) + draw(st.binary(max_size=4))
+
+
+@pytest.mark.parametrize("decode", DECODERS.values(), ids=DECODERS.keys())
+@settings(unhurried, max_examples=300)
+@given(arbitrary | damaged())
+@example(b"")
+def test_no_bytes_raise_anything_but_a_protocol_error(decode: Callable[[bytes], object], data: bytes) -> None:
+    error = None
+    try:
+        decode(data)
+    except ProtocolError as raised:
+        error = raised
+    if error is not None:
+        assert error.field
+        assert error.problem in str(error)
+        assert 0 <= error.offset <= len(data) + 10  # "user data" puts ten bytes before them
+
+
+@pytest.mark.parametrize("decode", DECODERS.values(), ids=DECODERS.keys())
+@settings(unhurried, max_examples=60)
+@given(arbitrary | damaged() | st.integers(0, 3).map(lambda fill: bytes([fill]) * 4000))
+def test_no_bytes_make_a_decoder_allocate_far_beyond_their_size(
+    decode: Callable[[bytes], object], data: bytes
+) -> None:
+    tracemalloc.start()
+    try:
+        decode(data)
+    except ProtocolError:
+        pass
+    finally:
+        _, peak_bytes = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert peak_bytes <= 20_000 + 80 * len(data)
+
+
+@unhurried
+@given(subscriptions, st.binary(max_size=8))
+def test_what_follows_a_newer_subscription_changes_nothing(subscription: Subscription, more: bytes) -> None:
+    if subscription.version == 3:
+        newer = b"\x00\x04" + encode_subscription(subscription)[2:] + more
+        decoded = decode_subscription(newer)
+        assert (decoded.topics, decoded.owned) == (subscription.topics, subscription.owned)
+        assert (decoded.generation, decoded.rack) == (subscription.generation, subscription.rack)

@@ -1,0 +1,269 @@
+"""The JSON form: what is written can be read back, and what is wrong is named by its path."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_assignors.group import Assignment, Group, InvalidGroupError, Member, Topic
+from kafka_assignors.group_json import InvalidFieldError, assignment_to_json, group_to_json, parse_group
+
+FULL: dict[str, Any] = {
+    "format": 1,
+    "generation": 8,
+    "topics": {
+        "orders": {"partitions": 2, "replica_racks": [["a", "b"], []], "id": "R2u4n-z9TCu5VQ9YBJzYxg"},
+        "audit": {"partitions": 0},
+    },
+    "members": [
+        {
+            "id": "m1",
+            "instance_id": "pod-0",
+            "rack": "a",
+            "topics": ["orders", "audit"],
+            "owned": {"orders": [0, 1]},
+            "generation": 7,
+            "revoked": True,
+            "data": "AP8=",
+        },
+        {"id": "m2", "topics": ["orders"]},
+    ],
+}
+
+FULL_GROUP = Group.of(
+    [Topic("orders", 2, (frozenset("ab"), frozenset()), "R2u4n-z9TCu5VQ9YBJzYxg"), Topic("audit", 0)],
+    [
+        Member(
+            "m1",
+            frozenset({"orders", "audit"}),
+            instance_id="pod-0",
+            rack="a",
+            owned={"orders": [0, 1]},
+            generation=7,
+            revoked=True,
+            data=b"\x00\xff",
+        ),
+        Member("m2", frozenset({"orders"})),
+    ],
+    generation=8,
+)
+
+
+def changed(*path: str | int, to: object) -> dict[str, Any]:
+    """`FULL` with the value at `path` replaced."""
+    form: dict[str, Any] = json.loads(json.dumps(FULL))
+    at: Any = form
+    for step in path[:-1]:
+        at = at[step]
+    at[path[-1]] = to
+    return form
+
+
+def without(*path: str | int) -> dict[str, Any]:
+    """`FULL` without the key at `path`."""
+    form: dict[str, Any] = json.loads(json.dumps(FULL))
+    at: Any = form
+    for step in path[:-1]:
+        at = at[step]
+    del at[path[-1]]
+    return form
+
+
+def test_every_key_is_read() -> None:
+    assert parse_group(FULL) == FULL_GROUP
+
+
+def test_every_key_is_written() -> None:
+    form = group_to_json(FULL_GROUP)
+    assert form == {
+        **FULL,
+        "members": [{**FULL["members"][0], "topics": ["audit", "orders"]}, FULL["members"][1]],
+    }
+
+
+def test_absent_and_null_mean_the_same() -> None:
+    member = {"id": "m1", "topics": ["orders"]}
+    nulls = dict.fromkeys(("instance_id", "rack", "owned", "generation", "revoked", "data"))
+    short = {"topics": {"orders": {"partitions": 1}}, "members": [member]}
+    long = {
+        "format": None,
+        "generation": None,
+        "topics": {"orders": {"partitions": 1, "replica_racks": None, "id": None}},
+        "members": [{**member, **nulls}],
+    }
+    assert parse_group(short) == parse_group(long)
+    assert parse_group(short).members["m1"].generation == -1
+
+
+def test_a_group_without_members_is_a_group() -> None:
+    assert parse_group({"topics": {}, "members": []}) == Group({}, {})
+
+
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        ([], "the group: expected an object, found an array"),
+        (changed("format", to=2), "format: this version reads format 1, not 2"),
+        (changed("format", to=True), "format: expected an integer, found true"),
+        (changed("generation", to="8"), 'generation: expected an integer, found "8"'),
+        (changed("generation", to=2**31), "generation: 2147483648 does not fit Kafka's 32 bits"),
+        (without("topics"), "topics: is missing"),
+        (changed("topics", to=["orders"]), "topics: expected an object, found an array"),
+        (without("topics", "orders", "partitions"), "topics.orders.partitions: is missing"),
+        (changed("topics", "a.b", to=3), 'topics["a.b"]: expected an object, found 3'),
+        (
+            changed("topics", "orders", "partitions", to=-1),
+            "topics.orders.partitions: a partition count cannot be negative, as -1 is",
+        ),
+        (
+            changed("topics", "orders", "partitions", to=2**31 - 1),
+            "topics.orders.partitions: 2147483647 partitions are more than the 10000000 read here",
+        ),
+        (
+            changed("topics", "orders", "replica_racks", to=[["a"]]),
+            "topics.orders.replica_racks: expected a list of racks for each of 2 partitions, found 1",
+        ),
+        (
+            changed("topics", "orders", "replica_racks", 1, to=[None]),
+            "topics.orders.replica_racks[1][0]: expected a string, found null",
+        ),
+        (
+            changed("topics", "orders", "id", to="orders"),
+            'topics.orders.id: "orders" is no topic id: expected 22 characters of URL-safe base64',
+        ),
+        (changed("members", to={}), "members: expected an array, found an object"),
+        (without("members", 0, "id"), "members[0].id: is missing"),
+        (changed("members", 1, "id", to="m1"), "members[1].id: 'm1' is also the id of members[0]"),
+        (
+            changed("members", 1, "topics", to="orders"),
+            'members[1].topics: expected an array, found "orders"',
+        ),
+        (without("members", 1, "topics"), "members[1].topics: is missing"),
+        (
+            changed("members", 0, "ownd", to={}),
+            "members[0].ownd: there is no such key: did you mean 'owned'?",
+        ),
+        (
+            changed("members", 0, "colour", to=1),
+            "members[0].colour: there is no such key: known are id, topics, instance_id, rack, owned, "
+            "generation, revoked, data",
+        ),
+        (
+            changed("members", 0, "owned", "orders", to=[0, True]),
+            "members[0].owned.orders[1]: expected an integer, found true",
+        ),
+        (
+            changed("members", 0, "owned", "orders", to=[0, 2**31]),
+            "members[0].owned.orders[1]: 2147483648 does not fit Kafka's 32 bits",
+        ),
+        (changed("members", 0, "revoked", to=1), "members[0].revoked: expected true or false, found 1"),
+        (changed("members", 0, "rack", to=7.5), "members[0].rack: expected a string, found 7.5"),
+        (
+            changed("members", 0, "id", to="m\ud800"),
+            'members[0].id: "m\\ud800" holds half a surrogate pair, which is no character',
+        ),
+        (
+            changed("topics", "t\udc00", to={"partitions": 1}),
+            'topics["t\\udc00"]: "t\\udc00" holds half a surrogate pair, which is no character',
+        ),
+    ],
+)
+def test_what_is_wrong_is_named_by_its_path(form: object, message: str) -> None:
+    with pytest.raises(InvalidGroupError) as caught:
+        parse_group(form)
+    assert str(caught.value) == message
+
+
+def test_data_that_is_not_base64_is_named() -> None:
+    with pytest.raises(
+        InvalidFieldError, match=r"^members\[0\]\.data: expected base64, found '%%%'"
+    ) as caught:
+        parse_group(changed("members", 0, "data", to="%%%"))
+    assert caught.value.path == ("members", 0, "data")
+
+
+def test_a_claim_on_what_does_not_exist_is_still_a_group() -> None:
+    owned = {"orders": [-1, 99], "nowhere": []}
+    assert parse_group(changed("members", 0, "owned", to=owned)).members["m1"].owned == owned
+
+
+def test_an_assignment_is_written_sorted_and_complete() -> None:
+    assignment = Assignment({"m2": {}, "m1": {"b": range(2), "a": (3,)}})
+    assert json.dumps(assignment_to_json(assignment)) == '{"m1": {"a": [3], "b": [0, 1]}, "m2": {}}'
+
+
+names = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+int32 = st.integers(-(2**31), 2**31 - 1)
+
+
+@st.composite
+def topics(draw: st.DrawFn) -> Topic:
+    partitions = draw(st.integers(0, 4))
+    racks = st.lists(st.frozensets(names, max_size=3), min_size=partitions, max_size=partitions).map(tuple)
+    return Topic(draw(names), partitions, draw(st.none() | racks))
+
+
+members = st.builds(
+    Member,
+    id=names,
+    topics=st.frozensets(names, max_size=4),
+    instance_id=st.none() | names,
+    rack=st.none() | names,
+    owned=st.dictionaries(names, st.lists(int32, max_size=4), max_size=3),
+    generation=int32,
+    revoked=st.booleans(),
+    data=st.binary(max_size=16),
+)
+groups = st.builds(
+    Group.of,
+    st.lists(topics(), max_size=4, unique_by=lambda topic: topic.name),
+    st.lists(members, max_size=4, unique_by=lambda member: member.id),
+    st.none() | int32,
+)
+
+
+@given(groups)
+def test_any_group_survives_the_way_through_json_text(group: Group) -> None:
+    assert parse_group(json.loads(json.dumps(group_to_json(group)))) == group
+
+
+def refusal(form: object) -> tuple[str | int, ...] | None:
+    """The path at which `form` is refused; None if it is read."""
+    try:
+        parse_group(form)
+    except InvalidFieldError as error:
+        return error.path
+    return None
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+paths: list[tuple[str | int, ...]] = [
+    (),
+    ("format",),
+    ("generation",),
+    ("topics",),
+    ("topics", "orders"),
+    ("topics", "orders", "replica_racks"),
+    ("topics", "orders", "id"),
+    ("members",),
+    ("members", 0),
+    ("members", 0, "topics"),
+    ("members", 0, "owned"),
+    ("members", 0, "data"),
+]
+
+
+@given(st.sampled_from(paths), json_values)
+def test_any_json_value_anywhere_is_read_or_refused_by_path(
+    path: tuple[str | int, ...], value: object
+) -> None:
+    where = refusal(changed(*path, to=value) if path else value)
+    assert where is None or where[: len(path)] == path

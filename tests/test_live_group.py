@@ -1,0 +1,90 @@
+"""Groups as a running cluster shows them, and what a strategy would see of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_assignors.compare_strategies import compare_strategies
+from kafka_assignors.group import Topic
+from kafka_assignors.live_group import LiveGroup, LiveMember, UnsettledGroupError, as_group
+from kafka_assignors.strategies import Range, Sticky
+from kafka_assignors.wire import Subscription, encode_subscription
+
+ORDERS = {"orders": Topic("orders", 4, tuple(frozenset({rack}) for rack in "aabb"))}
+
+
+def member(name: str, *owned: int, generation: int = -1, rack: str | None = None) -> LiveMember:
+    """A member of a classic group that subscribes to orders."""
+    joined = Subscription(3, ("orders",), generation=generation, rack=rack)
+    one = LiveMember(name, name, "127.0.0.1", assigned={"orders": owned} if owned else {})
+    return one.with_metadata(encode_subscription(joined))
+
+
+def group(*members: LiveMember, state: str = "Stable", **fields: object) -> LiveGroup:
+    return LiveGroup("g", "classic", state, "range", members=members, topics=ORDERS, **fields)  # type: ignore[arg-type]
+
+
+def test_what_members_have_is_what_they_own_in_one_generation() -> None:
+    seen = as_group(group(member("a", 2, 0, generation=7, rack="a"), member("b", 1), member("c")))
+    assert {name: dict(one.owned) for name, one in seen.members.items()} == {
+        "a": {"orders": [0, 2]},
+        "b": {"orders": [1]},
+        "c": {},
+    }
+    assert {name: one.generation for name, one in seen.members.items()} == {"a": 8, "b": 8, "c": -1}
+    assert seen.members["a"].rack == "a"
+    assert seen.generation is None
+
+
+def test_a_known_generation_counts() -> None:
+    seen = as_group(group(member("a", 0, generation=7), generation=9))
+    assert (seen.members["a"].generation, seen.generation) == (9, 10)
+
+
+def test_a_member_whose_subscription_is_hidden_is_taken_to_subscribe_to_everything() -> None:
+    hidden = LiveMember("h", "h", "127.0.0.1", assigned={})
+    seen = as_group(group(member("a", 0), hidden))
+    assert seen.members["h"].topics == {"orders"}
+
+
+def test_a_member_whose_bytes_do_not_decode_subscribes_to_nothing() -> None:
+    garbage = LiveMember("h", "h", "127.0.0.1", assigned={}).with_metadata(b"\xff")
+    assert garbage.problem is not None
+    assert garbage.topics is None
+    assert as_group(group(member("a", 0), garbage)).members["h"].topics == frozenset()
+
+
+def test_a_group_that_rebalances_owns_nothing_that_one_could_know() -> None:
+    live = group(LiveMember("a", "a", "127.0.0.1"), state="PreparingRebalance")
+    assert (live.settled, live.loads) == (False, None)
+    with pytest.raises(UnsettledGroupError, match="PreparingRebalance"):
+        as_group(live)
+
+
+def test_lag_counts_partitions_with_a_commit_and_an_end() -> None:
+    live = group(committed={"orders": {0: 5, 1: 9, 2: 1}}, ends={"orders": {0: 8, 1: 4}})
+    assert [live.lag_of("orders", partition) for partition in range(4)] == [3, 0, None, None]
+    assert live.lag == 3
+    assert group(committed={}, ends={}).lag is None
+    assert group().lag is None
+
+
+def test_the_comparison_measures_now_and_each_strategy() -> None:
+    found = compare_strategies(
+        as_group(group(member("a", 0, 1, 2, 3), member("b"))), [("s", Sticky()), ("r", Range())]
+    )
+    assert (found.now.max_load, found.now.min_load, found.now.moved) == (4, 0, 0)
+    assert found.least_moved == 2
+    assert [result.strategy for result in found.results] == ["s", "r"]
+    for result in found.results:
+        assert result.quality is not None
+        assert result.quality.moved == 2
+
+
+def test_a_strategy_that_raises_has_a_problem_and_no_quality() -> None:
+    class Broken(Sticky):
+        def assign(self, group: object) -> object:  # type: ignore[override]
+            raise KeyError("orders")
+
+    (result,) = compare_strategies(as_group(group(member("a", 0))), [("broken", Broken())]).results
+    assert (result.quality, result.problem) == (None, "KeyError: 'orders'")

@@ -1,0 +1,313 @@
+"""What members say when they join, and what a leader makes of it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from kafka_assignors.assignor import optional_name, require_strategy
+from kafka_assignors.group import Assignment, Group, Topic, TopicPartitions
+from kafka_assignors.leader import InvalidAssignmentError
+from kafka_assignors.leader_bytes import JoinedMember, encode_assignments, read_members
+from kafka_assignors.member_bytes import (
+    NEVER_ASSIGNED,
+    LastAssignment,
+    OwnAssignment,
+    read_assignment,
+    subscription_bytes,
+)
+from kafka_assignors.strategies.range import Range
+from kafka_assignors.strategies.sticky import CooperativeSticky, Sticky
+from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
+from kafka_assignors.wire import (
+    ConsumerAssignment,
+    ProtocolError,
+    Subscription,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+
+STRATEGIES: list[Strategy] = [Range(), Sticky(), CooperativeSticky()]
+ORDERS = Topic("orders", 4)
+
+
+@dataclass(frozen=True)
+class Told(Strategy):
+    """A strategy of somebody else's, with member data and a claim in our own format."""
+
+    name: str = "told"
+    version: int = 1
+    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
+
+    def member_data(self, member: MemberContext) -> bytes:
+        return f"{member.instance_id} in {member.rack}".encode()
+
+    def assign(self, group: Group) -> Assignment:
+        return Assignment({member_id: {} for member_id in group.members})
+
+
+def joined(strategy: Strategy, member_id: str, last: LastAssignment = NEVER_ASSIGNED) -> JoinedMember:
+    return JoinedMember(member_id, None, subscription_bytes(strategy, ["orders"], last))
+
+
+def assigned(
+    strategy: Strategy, *members: JoinedMember, generation: int = 9
+) -> dict[str, dict[str, list[int]]]:
+    assignments = encode_assignments(
+        strategy, read_members(strategy, members), [ORDERS], generation
+    ).assignments
+    return {
+        member_id: {topic: list(ps) for topic, ps in decode_assignment(data).partitions.items()}
+        for member_id, data in assignments.items()
+    }
+
+
+# ---- members
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda strategy: strategy.name)
+def test_an_eager_member_never_says_that_it_holds_anything(strategy: Strategy) -> None:
+    data = subscription_bytes(strategy, ["orders"], LastAssignment({"orders": [0, 1]}, 7), rack="a")
+    subscription = decode_subscription(data)
+    assert subscription.owned == {}
+    assert subscription.rack == "a"
+
+
+@pytest.mark.parametrize("strategy", [Sticky(), CooperativeSticky(), Told()], ids=lambda s: s.name)
+def test_what_a_member_had_arrives_as_revoked_with_its_generation(strategy: Strategy) -> None:
+    last = LastAssignment({"orders": [2, 3], "no longer subscribed": [0]}, 7)
+    (member,) = read_members(strategy, [joined(strategy, "m", last)]).members
+    assert {topic: list(partitions) for topic, partitions in member.owned.items()} == {"orders": [2, 3]}
+    assert (member.generation, member.revoked) == (7, True)
+
+
+def test_member_data_are_told_instance_and_rack() -> None:
+    data = subscription_bytes(Told(), ["orders"], NEVER_ASSIGNED, instance_id="pod-0", rack="a")
+    (member,) = read_members(Told(), [JoinedMember("m", "pod-0", data)]).members
+    assert member.data == b"pod-0 in a"
+    assert member.instance_id == "pod-0"
+
+
+# ---- leaders
+
+
+def test_a_member_that_does_not_decode_gets_nothing_and_the_others_everything() -> None:
+    garbage = JoinedMember("broken", "pod-7", b"\x00\x03\x7f\xff\xff\xff")
+    group = read_members(Sticky(), [joined(Sticky(), "m"), garbage])
+    assert [(member.id, member.instance_id, sorted(member.topics)) for member in group.members] == [
+        ("m", None, ["orders"]),
+        ("broken", "pod-7", []),
+    ]
+    (finding,) = group.findings
+    assert "'broken'" in finding
+    assert "topics" in finding
+    assert assigned(Sticky(), joined(Sticky(), "m"), garbage) == {"m": {"orders": [0, 1, 2, 3]}, "broken": {}}
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "é", "x" * 250])
+def test_a_topic_that_cannot_exist_is_not_asked_for(name: str) -> None:
+    data = encode_subscription(Subscription(version=0, topics=("orders", name)))
+    group = read_members(Range(), [JoinedMember("m", None, data)])
+    assert group.topics == {"orders"}
+    assert "'m' subscribes to 1 topics that cannot exist" in group.findings[0]
+
+
+def test_of_a_member_with_more_topics_than_a_group_can_have_only_those_of_others_are_asked_for() -> None:
+    names = [f"t{number}" for number in range(50_000)]
+    data = encode_subscription(Subscription(version=0, topics=("orders", *names)))
+    group = read_members(Range(), [JoinedMember("many", None, data), joined(Range(), "m")])
+    assert group.topics == {"orders"}
+    assert group.findings[0].startswith("member 'many' subscribes to 50001 topics, which is more than 50000")
+
+
+def test_topics_without_metadata_are_one_finding() -> None:
+    data = encode_subscription(Subscription(version=0, topics=("orders", "gone", "hidden")))
+    group = read_members(Range(), [JoinedMember("m", None, data)])
+    (finding,) = encode_assignments(Range(), group, [ORDERS], 1).findings
+    assert finding.startswith("2 subscribed topics get no consumer, the first being 'gone'")
+
+
+def test_a_claim_of_a_generation_that_has_not_been_is_found_and_named() -> None:
+    liar = joined(Sticky(), "liar", LastAssignment({"orders": [0, 1, 2, 3]}, 2**31 - 1))
+    owner = joined(Sticky(), "owner", LastAssignment({"orders": [0, 1]}, 8))
+    findings = encode_assignments(Sticky(), read_members(Sticky(), [liar, owner]), [ORDERS], 9).findings
+    assert len(findings) == 1
+    assert "'liar' claims 4 partitions of 'orders'" in findings[0]
+    assert assigned(Sticky(), liar, owner)["owner"] == {"orders": [0, 1]}
+
+
+def test_a_member_that_claims_many_topics_is_one_finding() -> None:
+    names = [f"topic-{number}" for number in range(1000)]
+    claims = {name: [0] for name in names}
+    subscription = Subscription(version=3, topics=("orders",), owned=claims, generation=2**31 - 1)
+    liar = JoinedMember("liar", None, encode_subscription(subscription))
+    findings = encode_assignments(
+        CooperativeSticky(), read_members(CooperativeSticky(), [liar]), [ORDERS], 9
+    ).findings
+    assert len(findings) == 1
+    assert "'liar' claims 1000 partitions of 'topic-0' and 999 other topics" in findings[0]
+
+
+def test_a_member_that_lost_its_session_loses_to_the_one_that_was_given_its_partitions() -> None:
+    back = joined(Sticky(), "back", LastAssignment({"orders": [0, 1]}, 7))
+    since = joined(Sticky(), "since", LastAssignment({"orders": [0, 1, 2, 3]}, 8))
+    after = assigned(Sticky(), back, since)
+    assert [len(share["orders"]) for share in after.values()] == [2, 2]
+    # Both claimed 0 and 1; only the later claim is one, so which two move is for the strategy to choose.
+    findings = encode_assignments(Sticky(), read_members(Sticky(), [back, since]), [ORDERS], 9).findings
+    assert [finding for finding in findings if "'back' claims 2" in finding] == list(findings)
+
+
+def test_a_lone_claim_counts_however_old_it_is() -> None:
+    back = joined(Sticky(), "back", LastAssignment({"orders": [1, 3]}, 2))
+    assert assigned(Sticky(), back, joined(Sticky(), "a"), generation=50)["back"] == {"orders": [1, 3]}
+
+
+def test_what_a_cooperative_member_holds_is_withheld_from_an_eager_one() -> None:
+    holding = Subscription(3, ("orders",), owned={"orders": [0, 1, 2, 3]}, generation=8)
+    cooperative = JoinedMember("cooperative", None, encode_subscription(holding))
+    shares = assigned(CooperativeSticky(), cooperative, joined(CooperativeSticky(), "eager"))
+    assert len(shares["cooperative"]["orders"]) == 2
+    assert shares["eager"] == {}
+
+
+def test_what_an_eager_member_had_is_handed_over_at_once() -> None:
+    had = joined(CooperativeSticky(), "had", LastAssignment({"orders": [0, 1, 2, 3]}, 8))
+    shares = assigned(CooperativeSticky(), had, joined(CooperativeSticky(), "new"))
+    assert sorted(len(share["orders"]) for share in shares.values()) == [2, 2]
+
+
+def test_an_invalid_answer_names_the_strategy_and_what_is_wrong() -> None:
+    group = read_members(Told(), [joined(Told(), "m")])
+    with pytest.raises(InvalidAssignmentError, match="'told': left 4 of the 4 partitions of 'orders'"):
+        encode_assignments(Told(), group, [ORDERS], 1)
+
+
+def test_assignments_are_written_so_that_the_oldest_client_reads_them() -> None:
+    data = encode_assignments(
+        Range(), read_members(Range(), [joined(Range(), "m")]), [Topic("orders", 1)], 1
+    ).assignments["m"]
+    assert data == struct.pack(">hih6siii", 0, 1, 6, b"orders", 1, 0, 0)
+
+
+# ---- arguments
+
+
+def test_a_class_where_a_strategy_belongs_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"Sticky is a class and a strategy is an instance: pass Sticky\(\)"):
+        require_strategy(Sticky)
+
+
+def test_a_name_where_a_strategy_belongs_is_refused_with_the_way_to_find_it() -> None:
+    with pytest.raises(TypeError, match=r"'sticky' is a name and .*load_strategy\('sticky'\) finds the one"):
+        require_strategy("sticky")
+
+
+def test_something_that_is_no_strategy_is_refused_with_what_it_lacks() -> None:
+    with pytest.raises(
+        TypeError,
+        match=r"3 is not a strategy: it does not derive from .*\.Strategy",
+    ):
+        require_strategy(3)
+    with pytest.raises(TypeError, match=r"Told.* is not a strategy: its name is '', not a non-empty string"):
+        require_strategy(Told(name=""))
+
+
+@pytest.mark.parametrize("value", ["", 3, b"a", ["a"]])
+def test_a_rack_is_a_name_or_none(value: object) -> None:
+    with pytest.raises(TypeError, match="rack must be a non-empty str or None"):
+        optional_name("rack", value)
+
+
+def test_a_rack_fits_into_what_is_sent() -> None:
+    assert optional_name("rack", "ä" * 16_383) == "ä" * 16_383
+    for unsendable in ("ä" * 16_384, "\ud800"):
+        with pytest.raises(TypeError, match="rack must be text of at most 32767 bytes"):
+            optional_name("rack", unsendable)
+
+
+COUNTS = {"orders": 4, "payments": 2}
+
+
+def own(partitions: TopicPartitions, *, leader: str = "boss") -> OwnAssignment:
+    """What a member that subscribes to the topics of `COUNTS` and one without metadata takes."""
+    data = encode_assignment(ConsumerAssignment(1, partitions))
+    return read_assignment(data, leader, frozenset({*COUNTS, "created"}), COUNTS.get)
+
+
+def test_an_assignment_that_fits_is_taken_as_it_is() -> None:
+    assigned = own({"orders": [0, 3], "payments": [1]})
+    assert sorted(assigned.pairs) == [("orders", 0), ("orders", 3), ("payments", 1)]
+    assert assigned.findings == ()
+    assert not assigned.lacks_metadata
+
+
+def test_a_member_that_was_left_out_has_an_empty_assignment() -> None:
+    assert read_assignment(b"", "boss", frozenset({"orders"}), COUNTS.get) == OwnAssignment({}, (), False)
+
+
+def test_partitions_of_topics_that_were_not_subscribed_are_a_finding_that_names_the_leader() -> None:
+    assigned = own({"orders": [1], "secrets": [0], "audit": [0, 1], "nothing": []})
+    assert assigned.partitions == {"orders": [1]}
+    assert assigned.findings == (
+        "the leader 'boss' assigned partitions of 2 topics to this member to which it does not subscribe, "
+        "the first being 'audit'. It takes none of them, and joins again later: see which strategy that "
+        "leader runs",
+    )
+
+
+def test_partitions_that_may_be_new_are_taken() -> None:
+    assigned = own({"orders": [4, 5], "created": [0, 1]})
+    assert assigned.partitions == {"orders": [4, 5], "created": [0, 1]}
+    assert assigned.findings == ()
+
+
+@pytest.mark.parametrize(
+    ("numbers", "taken", "refused"),
+    [
+        ([-1, 0, 0, -(2**31)], [0], 2),
+        (range(1_000_000), range(1004), 998_996),
+        ([2**31 - 1, 2], [2, 2**31 - 1], 0),
+    ],
+    ids=["negative and repeated", "a million", "far away"],
+)
+def test_what_no_metadata_can_show_is_not_taken(
+    numbers: Sequence[int], taken: Sequence[int], refused: int
+) -> None:
+    assigned = own({"orders": numbers, "payments": [0]})
+    assert assigned.partitions == {"orders": [*taken], "payments": [0]}
+    assert assigned.lacks_metadata is (refused > 2)
+    assert [finding.split(" to this")[0] for finding in assigned.findings] == [
+        f"the leader 'boss' assigned {refused} partitions"
+    ] * bool(refused)
+
+
+def test_unknown_partitions_are_bounded_over_all_topics() -> None:
+    assigned = own({"created": range(800), "orders": range(4, 804)})
+    assert sum(map(len, assigned.partitions.values())) == 1000
+
+
+@pytest.mark.parametrize("data", [b"\0", b"\0\0\x7f\xff\xff\xff", bytes(4 * 2**20 + 1)])
+def test_an_assignment_that_does_not_decode_names_the_leader(data: bytes) -> None:
+    with pytest.raises(ProtocolError, match=r"^what the leader 'boss' assigned to this member: "):
+        read_assignment(data, "boss", frozenset(), COUNTS.get)
+
+
+def test_long_names_are_cut_in_findings() -> None:
+    long = "n" * 32_000
+    legal_but_unknown = subscription_bytes(Range(), ["t" * 249], NEVER_ASSIGNED)
+    illegal = subscription_bytes(Range(), [long], NEVER_ASSIGNED)
+    members = [
+        JoinedMember(long, None, b"?"),
+        JoinedMember(long + "1", None, illegal),
+        JoinedMember(long + "2", None, legal_but_unknown),
+    ]
+    led = encode_assignments(Range(), read_members(Range(), members), [], 1)
+    findings = (*led.findings, *own({long: [0]}, leader=long).findings)
+    assert len(findings) == 4
+    assert max(map(len, findings)) < 1000

@@ -1,0 +1,87 @@
+"""The model of pauses: what pauses under which protocol and for how long; and its page says the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from pathlib import Path
+
+import pytest
+
+from benchmarks.pause.model import resume_s, second_rounds, sheets
+from benchmarks.pause.results import Results
+from benchmarks.pause.tables import markdown
+from kafka_assignors.pause_model import Consumption, PauseModel
+
+ROOT = Path(__file__).parents[1]
+RUNS = [Results.read(ROOT / "benchmarks" / "pause" / "results" / f"{size}.json") for size in (60, 600)]
+
+BARE = PauseModel(
+    heartbeat_interval_s=4.0, resume_s=0.0, second_round_heartbeats=0.5, broker_heartbeat_interval_s=6.0
+)
+
+
+def paused(consumption: Consumption, *, moved: int = 0, vacated: int = 0, model: PauseModel = BARE) -> float:
+    """In a group of three members that had twelve partitions."""
+    return model.paused_s(consumption, members=3, could_stay=12 - vacated, moved=moved, vacated=vacated)
+
+
+def test_an_eager_group_pauses_as_a_whole_whatever_moves() -> None:
+    assert paused(Consumption.EAGER) == paused(Consumption.EAGER, moved=5) == 12 * 4.0 * (3 / 4 - 1 / 2)
+
+
+@pytest.mark.parametrize(
+    ("consumption", "each_s"), [(Consumption.COOPERATIVE, 2.0), (Consumption.BROKER_ASSIGNED, 3.0)]
+)
+def test_otherwise_only_what_moves_pauses(consumption: Consumption, each_s: float) -> None:
+    assert paused(consumption) == 0.0
+    assert paused(consumption, moved=5) == 5 * each_s
+
+
+def test_what_a_member_left_behind_pauses_under_each() -> None:
+    assert paused(Consumption.COOPERATIVE, vacated=4) == 4 * 4.0 * 3 / 4
+    assert paused(Consumption.BROKER_ASSIGNED, vacated=4) == 4 * 3.0
+    assert paused(Consumption.EAGER, vacated=4) == 4 * 4.0 * 3 / 4 + 8 * 1.0
+
+
+def test_nobody_waits_for_the_last_where_all_hear_of_it_at_once() -> None:
+    in_step = dataclasses.replace(BARE, heartbeats_in_step=True)
+    assert paused(Consumption.EAGER, model=in_step) == 0.0
+    assert paused(Consumption.COOPERATIVE, vacated=1, model=in_step) == 2.0
+
+
+def test_a_single_member_waits_for_nobody() -> None:
+    assert BARE.pause_s(Consumption.EAGER, 1) == 0.0
+
+
+@pytest.mark.parametrize("consumption", Consumption)
+def test_listeners_and_resuming_come_on_top_of_every_pause(consumption: Consumption) -> None:
+    slower = dataclasses.replace(BARE, resume_s=0.25, listener_s=0.5)
+    assert slower.pause_s(consumption, 3) == pytest.approx(BARE.pause_s(consumption, 3) + 0.75)
+    assert slower.vacancy_s(consumption, 3) == pytest.approx(BARE.vacancy_s(consumption, 3) + 0.75)
+
+
+@pytest.mark.parametrize("value", [-0.1, math.nan, math.inf])
+def test_a_parameter_that_is_no_duration_is_refused_by_name(value: float) -> None:
+    with pytest.raises(ValueError, match=r"listener_s is .*, and has to be"):
+        PauseModel(listener_s=value)
+
+
+def test_the_defaults_are_what_was_measured() -> None:
+    model = PauseModel()
+    assert model.resume_s == pytest.approx(resume_s(RUNS[0]), abs=0.0005)
+    mean = statistics.fmean(second_rounds(RUNS[0]).values())
+    assert model.second_round_heartbeats == pytest.approx(mean, abs=0.005)
+
+
+def test_the_page_has_the_tables_that_the_command_makes() -> None:
+    page = (ROOT / "docs" / "pause-model.md").read_text(encoding="utf-8")
+    assert page.endswith(markdown(sheets(RUNS)))
+
+
+def test_the_page_has_every_parameter_with_its_default() -> None:
+    page = (ROOT / "docs" / "pause-model.md").read_text(encoding="utf-8")
+    for each in dataclasses.fields(PauseModel):
+        default = str(each.default).lower() if isinstance(each.default, bool) else f"{each.default:g}"
+        assert f"| `{each.name}` | {default} |" in page

@@ -1,0 +1,153 @@
+"""What a leader makes of what it is told about weights, and of not being told."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from typing import Any
+
+import pytest
+
+from kafka_assignors.assignor import Assignor
+from kafka_assignors.group import Topic
+from kafka_assignors.strategies import Weighted
+from kafka_assignors.weights import lag_weights, parse_weights, patience_s, weigh
+
+ORDERS = Topic("orders", 3)
+
+
+class PlainAssignor(Assignor):
+    log = logging.getLogger("test-weights")
+
+
+class Coordinator:
+    """Anything that can be remembered weakly."""
+
+
+class TestWeigh:
+    def test_known_unknown_and_missing(self) -> None:
+        topics, findings = weigh([ORDERS, Topic("pays", 1)], {"orders": [5, None, 0], "else": [1]})
+        assert [topic.weights for topic in topics] == [(5, None, 0), None]
+        assert findings == []
+
+    @pytest.mark.parametrize(
+        ("entry", "shown"),
+        [(-1, "-1"), (2**63, "9223372036854775808"), (1.0, "1.0"), (True, "True"), ("7", "'7'")],
+    )
+    def test_an_entry_that_is_no_weight_is_unknown_and_named(self, entry: object, shown: str) -> None:
+        topics, (finding,) = weigh([ORDERS], {"orders": [1, entry, 2]})
+        assert topics[0].weights == (1, None, 2)
+        assert finding == (
+            "1 weights of topic 'orders' are no whole numbers from 0 to 2^63 - 1, the first being "
+            f"{shown} of partition 1: they are unknown"
+        )
+
+    def test_an_integer_of_a_million_digits_is_not_printed(self) -> None:
+        _, (finding,) = weigh([ORDERS], {"orders": [1 << 4_000_000, 1, 1]})
+        assert "an integer of 4000001 bits of partition 0" in finding
+
+    @pytest.mark.parametrize("listed", [[1, 2], [1, 2, 3, 4], "abc", {0: 1}, 7, iter([1, 2, 3])])
+    def test_a_topic_whose_weights_make_no_sense_is_unknown_and_named(self, listed: object) -> None:
+        topics, (finding,) = weigh([ORDERS], {"orders": listed})
+        assert topics == [ORDERS]
+        assert "'orders'" in finding
+
+    @pytest.mark.parametrize("given", [None, [1, 2, 3], 7])
+    def test_an_answer_that_is_none(self, given: object) -> None:
+        topics, (finding,) = weigh([ORDERS], given)
+        assert topics == [ORDERS]
+        assert "not a mapping of topics" in finding
+
+    def test_integers_of_other_kinds(self) -> None:
+        class Whole:
+            def __index__(self) -> int:
+                return 12
+
+        assert weigh([Topic("t", 1)], {"t": [Whole()]})[0][0].weights == (12,)
+
+
+class TestFiles:
+    def test_one(self) -> None:
+        form = {"format": 1, "topics": {"orders": [1200, None, 0]}}
+        assert parse_weights(json.dumps(form), "w.json") == {"orders": [1200, None, 0]}
+        assert parse_weights('{"topics": {}}', "w.json") == {}
+
+    @pytest.mark.parametrize(
+        ("text", "problem"),
+        [
+            ("{", "this is no JSON"),
+            (b"\xff", "this is no JSON"),
+            ("[" * 100_000, "this is no JSON"),
+            ("[]", 'expected {"topics"'),
+            ('{"orders": [1]}', 'expected {"topics"'),
+            ('{"format": 2, "topics": {}}', "reads format 1, not 2"),
+            ('{"topics": {"orders": 7}}', "the weights of topic 'orders' are no array"),
+        ],
+    )
+    def test_that_are_none(self, text: str | bytes, problem: str) -> None:
+        with pytest.raises(ValueError, match=r"^w\.json: ") as caught:
+            parse_weights(text, "w.json")
+        assert problem in str(caught.value)
+
+
+def test_lag_is_what_lies_behind_the_committed_offset() -> None:
+    committed = {("t", 0): 10, ("t", 1): 50, ("t", 3): -1}
+    end = {("t", 0): 25, ("t", 1): 40, ("t", 2): 9, ("t", 3): 9}
+    # The second was read beyond the end (truncated since), the third and fourth have no commit, the fifth
+    # no end.
+    assert lag_weights({"t": 5}, committed, end, 100) == {"t": [115, 100, None, None, None]}
+
+
+class TestAsking:
+    def test_never_longer_than_a_third_of_a_session(self) -> None:
+        assert patience_s(2.0, 45.0) == 2.0
+        assert patience_s(60.0, 6.0) == 2.0
+
+    def test_without_an_answer_the_last_one_counts_and_the_log_says_so(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        assignor = PlainAssignor(Weighted(), weights=lambda topics: {})
+        consumer, other = Coordinator(), Coordinator()
+        assert assignor.weigh_without_answer(consumer, [ORDERS], "it raised OSError: x") == [ORDERS]
+        assert "it raised OSError: x; all weights count as unknown" in caplog.messages[-1]
+        assignor.weigh(consumer, [ORDERS], {"orders": [1, 2, 3]})
+        (topic,) = assignor.weigh_without_answer(consumer, [ORDERS], "late")
+        assert topic.weights == (1, 2, 3)
+        assert "late; those it gave last are used" in caplog.messages[-1]
+        assert assignor.weigh_without_answer(other, [ORDERS], "late") == [ORDERS]
+
+    def test_who_has_not_answered_yet_is_not_asked_again(self) -> None:
+        answered = threading.Event()
+
+        def slow(topics: Any) -> Any:
+            assert answered.wait(120)
+            return {"orders": [len(topics)] * 3}
+
+        assignor, consumer = PlainAssignor(Weighted(), weights=slow), Coordinator()
+        first = assignor.ask_for_weights(consumer, [ORDERS])
+        assert first is not None
+        assert assignor.ask_for_weights(consumer, [ORDERS]) is None
+        answered.set()
+        assert first.result(30) == {"orders": [1, 1, 1]}
+        second = assignor.ask_for_weights(consumer, [ORDERS])
+        assert second is not None
+        assert second.result(30) == {"orders": [1, 1, 1]}
+
+    def test_whatever_the_source_raises_is_in_the_answer(self) -> None:
+        def failing(topics: Any) -> Any:
+            raise SystemExit(3)
+
+        asking = PlainAssignor(Weighted(), weights=failing).ask_for_weights(Coordinator(), [ORDERS])
+        assert asking is not None
+        assert isinstance(asking.exception(30), SystemExit)
+
+    @pytest.mark.parametrize("source", ["lag", 7, dict])
+    def test_what_cannot_be_asked_is_refused(self, source: Any) -> None:
+        with pytest.raises(TypeError, match="weights must be a function"):
+            PlainAssignor(Weighted(), weights=source)
+
+    @pytest.mark.parametrize("timeout", [0, -1, float("inf"), float("nan")])
+    def test_a_time_that_is_none_is_refused(self, timeout: float) -> None:
+        with pytest.raises(ValueError, match="weights_timeout_s must be above 0"):
+            PlainAssignor(Weighted(), weights=lambda topics: {}, weights_timeout_s=timeout)

@@ -1,0 +1,186 @@
+"""Values of the records of KIP-848 groups, held against those of a broker.
+
+`data/offsets_topic.jsonl` has records of a Kafka 4.3.1 broker with what its own kafka-dump-log makes of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_assignors.wire import (
+    AssignedPartitions,
+    ClassicMember,
+    ClassicProtocol,
+    ConsumerGroupKey,
+    ConsumerGroupMember,
+    ConsumerGroupRecord,
+    ConsumerGroupValue,
+    CurrentAssignment,
+    GroupEpoch,
+    MemberState,
+    PartitionMetadata,
+    ProtocolError,
+    ResolvedRegularExpression,
+    TargetAssignment,
+    TargetAssignmentEpoch,
+    TopicMetadata,
+    decode_consumer_group_value,
+    decode_key,
+    encode_consumer_group_value,
+)
+from tests.java_group_fields import consumer_group_fields
+
+Json = dict[str, Any]
+_LINES = (Path(__file__).parent / "data" / "offsets_topic.jsonl").read_text().splitlines()
+KINDS = {str(record.value) for record in ConsumerGroupRecord}
+BY_BROKER = [
+    record for record in map(json.loads, _LINES) if record["dumped_key"]["type"] in KINDS and record["value"]
+]
+
+TOPIC = "KuxAUbb3SYG5cqJamlpx_Q"
+CLASSIC = ClassicMember(45_000, (ClassicProtocol("range", b"subscription"),))
+VALUES: Mapping[ConsumerGroupRecord, ConsumerGroupValue] = {
+    ConsumerGroupRecord.METADATA: GroupEpoch(7, -5),
+    ConsumerGroupRecord.PARTITION_METADATA: PartitionMetadata(
+        (TopicMetadata(TOPIC, "orders", 2, {0: ("a", "b"), 1: ()}),)
+    ),
+    ConsumerGroupRecord.MEMBER_METADATA: ConsumerGroupMember(
+        "pod-0", "a", "client", "/10.0.0.1", ("orders",), "pay.*", 300_000, "uniform", CLASSIC
+    ),
+    ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA: TargetAssignmentEpoch(7, 1_795_225_270_436),
+    ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER: TargetAssignment({TOPIC: (0, 1)}),
+    ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT: CurrentAssignment(
+        7,
+        6,
+        MemberState.UNREVOKED_PARTITIONS,
+        (AssignedPartitions(TOPIC, (0,), (7,)),),
+        (AssignedPartitions(TOPIC, (1,)),),
+    ),
+    ConsumerGroupRecord.REGULAR_EXPRESSION: ResolvedRegularExpression(("payments",), 12, 34),
+}
+EVERY_RECORD = pytest.mark.parametrize("record", ConsumerGroupRecord, ids=lambda record: record.name)
+
+
+def where(record: Json) -> str:
+    return f"{record['partition']}@{record['offset']}"
+
+
+@pytest.mark.parametrize("record", BY_BROKER, ids=where)
+def test_a_value_reads_as_the_broker_dumps_it(record: Json) -> None:
+    key = decode_key(bytes.fromhex(record["key"]))
+    assert isinstance(key, ConsumerGroupKey)
+    data = bytes.fromhex(record["value"])
+    value = decode_consumer_group_value(key.type, data)
+    assert consumer_group_fields(value) == record["dumped_value"]["data"]
+    assert encode_consumer_group_value(value) == data
+
+
+def test_the_broker_s_records_are_of_every_kind_that_it_writes() -> None:
+    assert {record["dumped_key"]["type"] for record in BY_BROKER} == {"3", "5", "6", "7", "8"}
+
+
+@EVERY_RECORD
+def test_a_value_reads_back_and_cut_anywhere_says_where(record: ConsumerGroupRecord) -> None:
+    data = encode_consumer_group_value(VALUES[record])
+    assert decode_consumer_group_value(record, data) == VALUES[record]
+    for length in range(len(data)):
+        with pytest.raises(ProtocolError) as error:
+            decode_consumer_group_value(record, data[:length])
+        assert 0 <= error.value.offset <= length
+        assert error.value.subject
+    with pytest.raises(ProtocolError, match="ends here, but 1 byte follow"):
+        decode_consumer_group_value(record, data + b"x")
+
+
+@EVERY_RECORD
+def test_a_newer_version_is_refused(record: ConsumerGroupRecord) -> None:
+    data = b"\0\1" + encode_consumer_group_value(VALUES[record])[2:]
+    with pytest.raises(ProtocolError, match="1 is not known: this reads version 0"):
+        decode_consumer_group_value(record, data)
+
+
+UNKNOWN = bytes([9, 3]) + b"new"
+"""A tagged field of a later broker: its tag, its size, its bytes."""
+
+
+@pytest.mark.parametrize(
+    ("record", "data"),
+    [
+        (ConsumerGroupRecord.METADATA, "0000 00000007 02 0008 fffffffffffffffb" + UNKNOWN.hex()),
+        (
+            ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA,
+            "0000 00000007 02 0008 000001a1fbc3b8a4" + UNKNOWN.hex(),
+        ),
+        (
+            ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER,
+            "0000 02 2aec4051b6f74981b972a25a9a5a71fd 03 00000000 00000001 01"
+            + UNKNOWN.hex()
+            + "01"
+            + UNKNOWN.hex(),
+        ),
+        (
+            ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT,
+            "0000 00000007 00000006 01"
+            "02 2aec4051b6f74981b972a25a9a5a71fd 02 00000000 02 0005 02 00000007"
+            + UNKNOWN.hex()
+            + "02 2aec4051b6f74981b972a25a9a5a71fd 02 00000001 00 01"
+            + UNKNOWN.hex(),
+        ),
+        (
+            ConsumerGroupRecord.REGULAR_EXPRESSION,
+            "0000 02 09 7061796d656e7473 000000000000000c 0000000000000022 01" + UNKNOWN.hex(),
+        ),
+    ],
+    ids=lambda value: value.name if isinstance(value, ConsumerGroupRecord) else "",
+)
+def test_tagged_fields_of_a_later_broker_are_skipped(record: ConsumerGroupRecord, data: str) -> None:
+    expected = VALUES[record]
+    assert decode_consumer_group_value(record, bytes.fromhex(data)) == expected
+
+
+def test_a_member_without_the_tagged_field_is_a_classic_one_as_in_java() -> None:
+    said = ConsumerGroupMember(None, None, "c", "h", ("orders",), classic=ClassicMember())
+    data = encode_consumer_group_value(said)
+    assert data.endswith(b"\0")
+    assert decode_consumer_group_value(ConsumerGroupRecord.MEMBER_METADATA, data) == said
+
+
+def test_a_tagged_field_that_does_not_end_where_it_says_is_refused() -> None:
+    data = bytes.fromhex("0000 00000007 01 0009 fffffffffffffffb 00")
+    with pytest.raises(ProtocolError, match="has 9 bytes, but 8 bytes are read") as error:
+        decode_consumer_group_value(ConsumerGroupRecord.METADATA, data)
+    assert (error.value.field, error.value.offset) == ("tagged_fields[0].data", 9)
+
+
+def test_a_count_that_the_bytes_left_cannot_hold_is_refused_before_the_first_element() -> None:
+    data = bytes.fromhex("0000 ffffffff0f 2aec4051b6f74981b972a25a9a5a71fd 01 00")
+    with pytest.raises(ProtocolError, match="claims 4294967294 elements") as error:
+        decode_consumer_group_value(ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER, data)
+    assert (error.value.field, error.value.offset) == ("topic_partitions", 2)
+
+
+def test_a_topic_that_is_named_twice_is_refused() -> None:
+    topic = "2aec4051b6f74981b972a25a9a5a71fd 01 00"
+    with pytest.raises(ProtocolError, match=f"{TOPIC} is there twice") as error:
+        decode_consumer_group_value(
+            ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER, bytes.fromhex(f"0000 03 {topic} {topic} 00")
+        )
+    assert (error.value.field, error.value.offset) == ("topic_partitions[1].topic_id", 21)
+
+
+def test_a_state_that_this_release_does_not_know_reads_as_unknown() -> None:
+    data = bytes.fromhex("0000 00000007 00000006 05 01 01 00")
+    value = decode_consumer_group_value(ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT, data)
+    assert isinstance(value, CurrentAssignment)
+    assert value.state is MemberState.UNKNOWN
+
+
+@pytest.mark.parametrize("topic_id", ["", "orders", TOPIC[:-1], TOPIC + "A", "ä" * 22])
+def test_what_is_no_topic_id_is_not_written(topic_id: str) -> None:
+    with pytest.raises(ProtocolError, match="is not 16 bytes in URL-safe base64"):
+        encode_consumer_group_value(TargetAssignment({topic_id: (0,)}))

@@ -1,0 +1,152 @@
+"""Whole members: what a leader makes of the bytes that a member joins with."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from kafka_assignors.group import Assignment, Group, Member
+from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
+from kafka_assignors.wire import (
+    ProtocolError,
+    Subscription,
+    decode_member,
+    decode_subscription,
+    encode_member,
+    encode_subscription,
+    encode_user_data,
+)
+
+STATEFUL = ["sticky", "cooperative-sticky", "of-our-own"]
+CONTEXT = MemberContext(frozenset({"orders", "audit"}), {"orders": [3, 1], "gone": []}, 7, "pod-0", "r1")
+
+
+@dataclass(frozen=True)
+class Named(Strategy):
+    """A strategy of which only the name and what its members say matter."""
+
+    name: str
+    version: int = 0
+    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
+
+    def assign(self, group: Group) -> Assignment:
+        return Assignment({member_id: {} for member_id in group.members})
+
+    def member_data(self, member: MemberContext) -> bytes:
+        return b"hello"
+
+
+@pytest.mark.parametrize("name", STATEFUL)
+def test_a_member_that_holds_its_partitions_arrives_whole(name: str) -> None:
+    data = encode_member(Named(name), CONTEXT, held=True)
+    assert decode_member(Named(name), "m-1", data, "pod-0") == Member(
+        id="m-1",
+        topics=CONTEXT.topics,
+        instance_id="pod-0",
+        rack="r1",
+        owned={"orders": (1, 3)},
+        generation=7,
+        revoked=False,
+        data=b"hello",
+    )
+
+
+@pytest.mark.parametrize("name", STATEFUL)
+def test_an_eager_member_arrives_whole_and_its_partitions_as_revoked(name: str) -> None:
+    data = encode_member(Named(name), CONTEXT, held=False)
+    assert decode_member(name, "m-1", data) == Member(
+        id="m-1",
+        topics=CONTEXT.topics,
+        rack="r1",
+        owned={"orders": (1, 3)},
+        generation=7,
+        revoked=True,
+        data=b"hello",
+    )
+
+
+@pytest.mark.parametrize("name", STATEFUL)
+@pytest.mark.parametrize("version", range(4))
+def test_an_eager_member_never_uses_the_field_for_held_partitions(name: str, version: int) -> None:
+    data = encode_member(Named(name), CONTEXT, held=False, version=version)
+    assert decode_subscription(data).owned == {}
+    member = decode_member(name, "m-1", data)
+    assert (member.owned, member.generation, member.revoked) == ({"orders": (1, 3)}, 7, True)
+
+
+@pytest.mark.parametrize("name", STATEFUL)
+@pytest.mark.parametrize("version", [1, 2])
+def test_held_partitions_and_their_generation_fit_every_version_that_has_the_field(
+    name: str, version: int
+) -> None:
+    member = decode_member(name, "m-1", encode_member(Named(name), CONTEXT, held=True, version=version))
+    assert (member.owned, member.generation, member.revoked) == ({"orders": (1, 3)}, 7, False)
+
+
+def test_held_partitions_cannot_be_sent_in_version_0() -> None:
+    with pytest.raises(ProtocolError, match="held partitions cannot be sent in version 0"):
+        encode_member(Named("cooperative-sticky"), CONTEXT, held=True, version=0)
+
+
+@pytest.mark.parametrize("held", [True, False])
+@pytest.mark.parametrize("version", range(4))
+def test_a_newcomer_can_send_any_version(held: bool, version: int) -> None:
+    newcomer = MemberContext(frozenset({"orders"}))
+    data = encode_member(Named("cooperative-sticky"), newcomer, held=held, version=version)
+    member = decode_member("cooperative-sticky", "m-1", data)
+    assert (member.owned, member.generation, member.revoked) == ({}, -1, False)
+
+
+def test_the_topics_are_sent_in_order() -> None:
+    assert decode_subscription(encode_member(Named("range"), CONTEXT, held=False)).topics == (
+        "audit",
+        "orders",
+    )
+
+
+def test_held_partitions_win_over_those_in_the_user_data() -> None:
+    earlier = MemberContext(frozenset({"orders"}), {"orders": [5]}, 4)
+    user_data = encode_user_data(Named("sticky"), earlier)
+    data = encode_subscription(Subscription(2, ("orders",), user_data, {"orders": [1]}, 6))
+    member = decode_member("sticky", "m-1", data)
+    assert (member.owned, member.generation, member.revoked) == ({"orders": (1,)}, 6, False)
+
+
+def test_a_revoked_claim_keeps_the_generation_it_came_with() -> None:
+    # Java's consumer knows its next generation from the JoinGroup response on. When that rebalance is broken
+    # off, it joins again with the new number in the field; its user data are of the last assignment it got.
+    earlier = MemberContext(frozenset({"orders"}), {"orders": [5]}, 4)
+    data = encode_subscription(
+        Subscription(2, ("orders",), encode_user_data(Named("sticky"), earlier), {}, 6)
+    )
+    member = decode_member("sticky", "m-1", data)
+    assert (member.owned, member.generation, member.revoked) == ({"orders": (5,)}, 4, True)
+
+
+def test_held_partitions_without_a_generation_of_their_own_have_that_of_the_user_data() -> None:
+    data = encode_subscription(Subscription(1, ("orders",), b"\0\0\0\x05", {"orders": [1]}))
+    member = decode_member("cooperative-sticky", "m-1", data)
+    assert (member.owned, member.generation, member.revoked) == ({"orders": (1,)}, 5, False)
+
+
+def test_an_owned_topic_without_partitions_is_no_claim() -> None:
+    data = encode_subscription(Subscription(2, ("orders",), b"", {"orders": []}, 6))
+    member = decode_member("cooperative-sticky", "m-1", data)
+    assert (member.owned, member.generation, member.revoked) == ({}, 6, False)
+
+
+def test_a_subscription_cut_anywhere_names_the_member() -> None:
+    data = encode_member(Named("cooperative-sticky"), CONTEXT, held=True)
+    version_0 = MemberContext(CONTEXT.topics, {}, 7)
+    end_of_user_data = len(encode_member(Named("cooperative-sticky"), version_0, held=True, version=0))
+    for length in set(range(len(data))) - {end_of_user_data}:
+        with pytest.raises(ProtocolError, match="subscription of member 'm-1': ") as error:
+            decode_member("cooperative-sticky", "m-1", data[:length])
+        assert 0 <= error.value.offset <= length
+
+
+def test_an_error_in_the_user_data_counts_bytes_from_the_start_of_the_subscription() -> None:
+    data = encode_member(Named("of-our-own"), CONTEXT, held=False)
+    at = data.index(b"\xfeKAM") + 4
+    with pytest.raises(ProtocolError) as error:
+        decode_member("of-our-own", "m-1", data[:at] + b"\0\0" + data[at + 2 :])
+    assert (error.value.field, error.value.offset) == ("user_data.version", at)

@@ -1,0 +1,282 @@
+"""Records of `__consumer_offsets`, held against bytes that brokers and Java wrote.
+
+`data/offsets_topic.jsonl` has records of a Kafka 4.3.1 broker with what its own kafka-dump-log makes of
+them; `data/group_metadata_by_java.jsonl` has one generation in every version of the record and of the
+consumer protocol in it, written by Java's generated classes.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_assignors.wire import (
+    ConsumerGroupKey,
+    ConsumerGroupRecord,
+    GroupMember,
+    GroupMetadata,
+    GroupMetadataKey,
+    OffsetCommitKey,
+    ProtocolError,
+    RecordKey,
+    UnknownKey,
+    decode_assignment,
+    decode_group_metadata,
+    decode_key,
+    decode_member,
+    decode_subscription,
+    encode_assignment,
+    encode_group_metadata,
+    encode_key,
+    encode_subscription,
+)
+
+Json = dict[str, Any]
+DATA = Path(__file__).parent / "data"
+
+
+def lines(name: str) -> list[Json]:
+    return [json.loads(line) for line in (DATA / name).read_text().splitlines()]
+
+
+BY_BROKER = lines("offsets_topic.jsonl")
+GENERATIONS = [record for record in BY_BROKER if record["dumped_key"]["type"] == "2" and record["value"]]
+BY_JAVA = lines("group_metadata_by_java.jsonl")
+
+KEYS: list[RecordKey] = [
+    OffsetCommitKey("g", "orders", 7, type=0),
+    OffsetCommitKey("g", "orders", 7),
+    GroupMetadataKey("gruppe-ä"),
+    ConsumerGroupKey(ConsumerGroupRecord.METADATA, "g"),
+    ConsumerGroupKey(ConsumerGroupRecord.PARTITION_METADATA, "g"),
+    ConsumerGroupKey(ConsumerGroupRecord.MEMBER_METADATA, "g", "m"),
+    ConsumerGroupKey(ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA, "g"),
+    ConsumerGroupKey(ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER, "g", "m"),
+    ConsumerGroupKey(ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT, "g", "m"),
+    ConsumerGroupKey(ConsumerGroupRecord.REGULAR_EXPRESSION, "g", regular_expression="orders-.*"),
+]
+
+MEMBER = GroupMember("m-1", "client", "/10.0.0.1", 45_000, b"subscription", b"assignment", 300_000, "pod-0")
+
+
+def generation(version: int, *members: GroupMember) -> GroupMetadata:
+    return GroupMetadata(version, "consumer", 9, "range", "m-1", members, 123_456_789)
+
+
+def where(record: Json) -> str:
+    return f"{record['partition']}@{record['offset']}"
+
+
+# Keys.
+
+
+@pytest.mark.parametrize("record", BY_BROKER, ids=where)
+def test_a_key_reads_as_the_broker_dumps_it(record: Json) -> None:
+    key = decode_key(bytes.fromhex(record["key"]))
+    dumped = record["dumped_key"]["data"]
+    if isinstance(key, OffsetCommitKey):
+        assert dumped == {"group": key.group, "topic": key.topic, "partition": key.partition}
+    elif isinstance(key, GroupMetadataKey):
+        assert dumped == {"group": key.group}
+    else:
+        assert isinstance(key, ConsumerGroupKey)
+        assert dumped == {"groupId": key.group} | ({"memberId": key.member_id} if key.member_id else {})
+        assert record["dumped_key"]["type"] == str(key.type.value)
+    assert encode_key(key) == bytes.fromhex(record["key"])
+
+
+@pytest.mark.parametrize("key", KEYS, ids=repr)
+def test_a_key_reads_back_and_cut_anywhere_says_where(key: OffsetCommitKey) -> None:
+    data = encode_key(key)
+    assert decode_key(data) == key
+    for length in range(len(data)):
+        with pytest.raises(ProtocolError, match="record key: ") as error:
+            decode_key(data[:length])
+        assert 0 <= error.value.offset <= length
+    with pytest.raises(ProtocolError, match="ends here, but 1 byte follow"):
+        decode_key(data + b"x")
+
+
+@pytest.mark.parametrize("kind", [9, 15, 17, 99, -1])
+def test_other_kinds_of_records_are_told_apart_and_not_looked_into(kind: int) -> None:
+    assert decode_key(kind.to_bytes(2, "big", signed=True) + b"anything") == UnknownKey(kind)
+
+
+@pytest.mark.parametrize(
+    ("key", "field"),
+    [
+        (ConsumerGroupKey(ConsumerGroupRecord.METADATA, "g", "m"), "member_id"),
+        (ConsumerGroupKey(ConsumerGroupRecord.MEMBER_METADATA, "g"), "member_id"),
+        (ConsumerGroupKey(ConsumerGroupRecord.METADATA, "g", regular_expression=".*"), "regular_expression"),
+        (ConsumerGroupKey(ConsumerGroupRecord.REGULAR_EXPRESSION, "g"), "regular_expression"),
+        (OffsetCommitKey("g", "orders", 0, type=2), "type"),
+        (OffsetCommitKey("g", "orders", 2**31), "partition"),
+    ],
+)
+def test_a_key_that_is_none_is_not_written(key: OffsetCommitKey, field: str) -> None:
+    with pytest.raises(ProtocolError) as error:
+        encode_key(key)
+    assert error.value.field == field
+
+
+# Values.
+
+
+@pytest.mark.parametrize("record", GENERATIONS, ids=where)
+def test_a_generation_reads_as_the_broker_dumps_it(record: Json) -> None:
+    value = decode_group_metadata(bytes.fromhex(record["value"]))
+    dumped = record["dumped_value"]["data"]
+    assert record["dumped_value"]["version"] == str(value.version)
+    assert dumped == {
+        "protocolType": value.protocol_type,
+        "generation": value.generation,
+        "protocol": value.protocol,
+        "leader": value.leader,
+        "currentStateTimestamp": value.state_timestamp_ms,
+        "members": [dumped_member(member) for member in value.members],
+    }
+    assert encode_group_metadata(value) == bytes.fromhex(record["value"])
+
+
+def dumped_member(member: GroupMember) -> Json:
+    subscription = decode_subscription(member.subscription)
+    assignment = decode_assignment(member.assignment)
+    return {
+        "memberId": member.member_id,
+        "groupInstanceId": member.instance_id,
+        "clientId": member.client_id,
+        "clientHost": member.client_host,
+        "rebalanceTimeout": member.rebalance_timeout_ms,
+        "sessionTimeout": member.session_timeout_ms,
+        "subscription": {
+            "topics": list(subscription.topics),
+            "userData": base64.b64encode(subscription.user_data).decode(),
+            "ownedPartitions": dumped_partitions(subscription.owned),
+            "generationId": subscription.generation,
+            "rackId": subscription.rack,
+        },
+        "assignment": {
+            "assignedPartitions": dumped_partitions(assignment.partitions),
+            "userData": base64.b64encode(assignment.user_data).decode(),
+        },
+    }
+
+
+def dumped_partitions(partitions: Any) -> list[Json]:
+    return [{"topic": topic, "partitions": list(numbers)} for topic, numbers in partitions.items()]
+
+
+def test_the_broker_and_its_clients_wrote_the_very_bytes_that_we_write() -> None:
+    members = [
+        member
+        for record in GENERATIONS
+        for member in decode_group_metadata(bytes.fromhex(record["value"])).members
+    ]
+    assert len(members) > 40
+    for member in members:
+        subscription = decode_subscription(member.subscription)
+        assert encode_subscription(subscription) == member.subscription
+        # The order of topics in an assignment means nothing, and here it is the leader's.
+        assignment = decode_assignment(member.assignment)
+        assert sorted(encode_assignment(assignment)) == sorted(member.assignment)
+
+
+def test_every_member_that_the_broker_stored_can_be_read_strictly() -> None:
+    claims = 0
+    for record in GENERATIONS:
+        value = decode_group_metadata(bytes.fromhex(record["value"]))
+        for stored in value.members:
+            member = decode_member(
+                value.protocol or "", stored.member_id, stored.subscription, stored.instance_id, strict=True
+            )
+            assert (
+                not member.revoked
+            )  # librdkafka sends held partitions, Java's range and round robin no claim
+            assert member.generation < value.generation
+            claims += bool(member.owned)
+    assert claims >= 4
+
+
+@pytest.mark.parametrize(
+    "written", BY_JAVA, ids=lambda w: f"v{w['version']}-{w['consumer_protocol_version']}"
+)
+def test_every_version_that_java_writes_reads_and_is_written_the_same(written: Json) -> None:
+    data = bytes.fromhex(written["value"])
+    value = decode_group_metadata(data)
+    assert (value.version, value.protocol_type, value.generation) == (written["version"], "consumer", 9)
+    assert (value.protocol, value.leader) == ("range", "m-1")
+    assert value.state_timestamp_ms == (123_456_789 if value.version >= 2 else -1)
+    (member,) = value.members
+    assert (member.member_id, member.client_id, member.client_host) == ("m-1", "c", "/h")
+    assert member.instance_id == ("i-1" if value.version >= 3 else None)
+    assert member.rebalance_timeout_ms == (300 if value.version >= 1 else -1)
+    assert member.session_timeout_ms == 45
+    assert encode_group_metadata(value) == data
+
+    subscription = decode_subscription(member.subscription)
+    assert subscription.version == written["consumer_protocol_version"]
+    assert (subscription.topics, subscription.user_data) == (("orders", "päy"), b"\x01\x02")
+    assert subscription.owned == ({"orders": (3,)} if subscription.version >= 1 else {})
+    assert subscription.generation == (7 if subscription.version >= 2 else -1)
+    assert subscription.rack == ("r1" if subscription.version >= 3 else None)
+    assert encode_subscription(subscription) == member.subscription
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_a_generation_cut_anywhere_says_where(version: int) -> None:
+    data = encode_group_metadata(generation(version, MEMBER, MEMBER))
+    for length in range(len(data)):
+        with pytest.raises(ProtocolError, match="group metadata: ") as error:
+            decode_group_metadata(data[:length])
+        assert 0 <= error.value.offset <= length
+        if version >= 1 and length == len(data) - 10:
+            assert error.value.field.startswith("members[1].")
+    with pytest.raises(ProtocolError, match="ends here, but 1 byte follow"):
+        decode_group_metadata(data + b"x")
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_an_empty_group_has_no_protocol_no_leader_and_no_members(version: int) -> None:
+    empty = GroupMetadata(version, "consumer", 3, None, None, ())
+    assert decode_group_metadata(encode_group_metadata(empty)) == empty
+
+
+@pytest.mark.parametrize("version", [5, 32767, -1])
+def test_a_version_that_is_not_known_is_refused(version: int) -> None:
+    data = version.to_bytes(2, "big", signed=True) + encode_group_metadata(generation(4, MEMBER))[2:]
+    with pytest.raises(ProtocolError, match=f"version at byte 0: {version} is not known"):
+        decode_group_metadata(data)
+    with pytest.raises(ProtocolError, match=f"version at byte 0: {version} is not known"):
+        encode_group_metadata(generation(version, MEMBER))
+
+
+def test_tagged_fields_of_a_later_broker_are_skipped() -> None:
+    value = generation(4, MEMBER, MEMBER)
+    data = encode_group_metadata(value)
+    tagged = b"\x02" + b"\x00\x03abc" + b"\x85\x01\x00"  # field 0 of three bytes, and field 133 of none
+    of_member = data.index(b"assignment") + len(b"assignment")
+    with_tags = data[:of_member] + tagged + data[of_member + 1 : -1] + tagged
+    assert decode_group_metadata(with_tags) == value
+
+
+def test_tagged_fields_cannot_reach_beyond_the_record() -> None:
+    data = encode_group_metadata(generation(4, MEMBER))
+    with pytest.raises(ProtocolError) as error:
+        decode_group_metadata(data[:-1] + b"\x01\x00\x05abcd")
+    assert (error.value.field, error.value.offset) == ("tagged_fields[0].data", len(data) + 2)
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_more_members_than_bytes_are_refused(version: int) -> None:
+    data = encode_group_metadata(generation(version))
+    if version < 4:
+        claim = data[:-4] + b"\x7f\xff\xff\xff"
+    else:
+        claim = data[:-2] + b"\x80\x80\x80\x80\x08" + data[-1:]
+    with pytest.raises(ProtocolError, match=r"members at byte \d+: claims 2147483647 elements") as error:
+        decode_group_metadata(claim)
+    assert error.value.field == "members"

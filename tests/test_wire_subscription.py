@@ -1,0 +1,146 @@
+"""Subscriptions and assignments: what members and leaders exchange."""
+
+import pytest
+
+from kafka_assignors.wire import (
+    ConsumerAssignment,
+    ProtocolError,
+    Subscription,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+
+OWNED = {"orders": (3,), "päy": (0, 7)}
+
+SUBSCRIPTIONS = [
+    Subscription(0, ("orders", "päy"), b"\x01\x02"),
+    Subscription(1, ("orders", "päy"), b"\x01\x02", OWNED),
+    Subscription(2, ("orders", "päy"), b"\x01\x02", OWNED, 7),
+    Subscription(3, ("orders", "päy"), b"\x01\x02", OWNED, 7, "r1"),
+]
+
+
+def of_version(subscriptions: list[Subscription]) -> list[str]:
+    return [f"v{subscription.version}" for subscription in subscriptions]
+
+
+@pytest.mark.parametrize("subscription", SUBSCRIPTIONS, ids=of_version(SUBSCRIPTIONS))
+def test_a_subscription_reads_back_from_any_kind_of_buffer(subscription: Subscription) -> None:
+    data = encode_subscription(subscription)
+    assert decode_subscription(data) == subscription
+    assert decode_subscription(bytearray(data)) == subscription
+    assert decode_subscription(memoryview(data)) == subscription
+
+
+@pytest.mark.parametrize("subscription", SUBSCRIPTIONS, ids=of_version(SUBSCRIPTIONS))
+def test_a_subscription_cut_anywhere_says_where(subscription: Subscription) -> None:
+    data = encode_subscription(subscription)
+    end_of_user_data = len(encode_subscription(SUBSCRIPTIONS[0]))
+    for length in range(len(data)):
+        if length == end_of_user_data:
+            continue  # complete, see the next test
+        with pytest.raises(ProtocolError) as error:
+            decode_subscription(data[:length])
+        assert error.value.field in str(error.value)
+        assert 0 <= error.value.offset <= length
+        assert error.value.subject == "subscription"
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 9])
+def test_the_fields_of_version_0_under_a_later_number_are_a_subscription(version: int) -> None:
+    data = bytearray(encode_subscription(Subscription(0, ("orders",), b"data")))
+    data[0:2] = version.to_bytes(2, "big")
+    assert decode_subscription(data) == Subscription(version, ("orders",), b"data")
+
+
+def test_a_newer_version_reads_as_the_newest_known_and_the_rest_is_ignored() -> None:
+    newest = SUBSCRIPTIONS[3]
+    data = b"\x00\x2a" + encode_subscription(newest)[2:] + b"a field of the future"
+    assert decode_subscription(data) == Subscription(
+        42, newest.topics, newest.user_data, newest.owned, newest.generation, newest.rack
+    )
+
+
+def test_a_negative_version_is_refused() -> None:
+    with pytest.raises(ProtocolError, match="version at byte 0: is negative: -1"):
+        decode_subscription(b"\xff\xff" + encode_subscription(SUBSCRIPTIONS[0])[2:])
+    with pytest.raises(ProtocolError, match="version at byte 0: is negative: -1"):
+        decode_assignment(b"\xff\xff" + encode_assignment(ConsumerAssignment(0, {}))[2:])
+
+
+def test_null_user_data_reads_as_none_at_all() -> None:
+    assert decode_subscription(bytes.fromhex("0000 00000000 ffffffff")).user_data == b""
+    assert decode_assignment(bytes.fromhex("0000 00000000 ffffffff")).user_data == b""
+
+
+def test_an_empty_rack_id_is_no_rack() -> None:
+    data = encode_subscription(Subscription(3, ("orders",)))
+    assert data.endswith(b"\xff\xff")
+    assert decode_subscription(data[:-2] + b"\x00\x00").rack is None
+
+
+def test_a_topic_named_twice_among_the_owned_has_the_partitions_of_both() -> None:
+    a, b = bytes.fromhex("0001 61 00000002 00000003 00000001"), bytes.fromhex("0001 62 00000001 00000000")
+    data = bytes.fromhex("0001 00000000 00000000 00000004") + a + b + a + b
+    assert decode_subscription(data).owned == {"a": (3, 1, 3, 1), "b": (0, 0)}
+
+
+def test_topics_are_written_in_order_whatever_the_order_they_come_in() -> None:
+    owned = {"b": [1], "a": [2]}
+    assert encode_subscription(Subscription(1, (), b"", owned)) == encode_subscription(
+        Subscription(1, (), b"", dict(reversed(owned.items())))
+    )
+
+
+@pytest.mark.parametrize(
+    ("subscription", "field"),
+    [
+        (Subscription(0, (), owned={"a": [1]}), "owned_partitions"),
+        (Subscription(1, (), generation=3), "generation_id"),
+        (Subscription(2, (), rack="r1"), "rack_id"),
+        (Subscription(4, ()), "version"),
+        (Subscription(-1, ()), "version"),
+        (Subscription(3, ("a", "\ud800")), "topics[1]"),
+        (Subscription(3, (), owned={"a": [0, 2**31]}), "owned_partitions[0].partitions[1]"),
+    ],
+)
+def test_what_a_version_cannot_carry_is_not_written(subscription: Subscription, field: str) -> None:
+    with pytest.raises(ProtocolError) as error:
+        encode_subscription(subscription)
+    assert error.value.field == field
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_an_assignment_reads_back(version: int) -> None:
+    assignment = ConsumerAssignment(version, OWNED, b"data")
+    assert decode_assignment(encode_assignment(assignment)) == assignment
+
+
+def test_an_assignment_of_a_newer_version_is_read() -> None:
+    data = b"\x00\x09" + encode_assignment(ConsumerAssignment(3, OWNED, b"data"))[2:] + b"more"
+    assert decode_assignment(data) == ConsumerAssignment(9, OWNED, b"data")
+
+
+def test_an_assignment_cut_anywhere_says_where() -> None:
+    data = encode_assignment(ConsumerAssignment(3, OWNED, b"data"))
+    for length in range(len(data)):
+        with pytest.raises(ProtocolError) as error:
+            decode_assignment(data[:length])
+        assert 0 <= error.value.offset <= length
+        assert error.value.subject == "assignment"
+
+
+def test_an_assignment_of_an_unknown_version_is_not_written() -> None:
+    with pytest.raises(ProtocolError, match="version at byte 0: 4 is not one of 0 to 3"):
+        encode_assignment(ConsumerAssignment(4, {}))
+
+
+def test_a_million_partitions_survive() -> None:
+    owned = {"one": range(500_000)} | {f"topic-{number}": range(500) for number in range(1000)}
+    decoded = decode_subscription(encode_subscription(Subscription(3, tuple(owned), b"", owned, 4)))
+    assert {topic: len(partitions) for topic, partitions in decoded.owned.items()} == {
+        topic: len(partitions) for topic, partitions in owned.items()
+    }
+    assert decoded.owned["one"] == tuple(range(500_000))
