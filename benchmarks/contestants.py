@@ -31,7 +31,7 @@ _POLL_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """`largest` bounds members times partitions: beyond it nobody waits for the answer."""
+    """`largest` bounds members times partitions: beyond it the benchmark does not wait for the result."""
 
     name: str
     command: Callable[[Path], list[str]]

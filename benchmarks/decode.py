@@ -125,7 +125,7 @@ def show(title: str, records: Records, samples: dict[str, list[float]]) -> None:
 
 
 def on_spark(records: Records) -> None:
-    """The stage, from Parquet to columns that nobody keeps."""
+    """The stage, from Parquet to columns that are dropped."""
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder, "raw.parquet"))
         keys, values = zip(*records, strict=True)

@@ -126,7 +126,7 @@ class Deployment:
     # ---- what it has come to
 
     def group(self) -> Group:
-        """What the leader knows when everybody joins now."""
+        """What the leader knows when all members join now."""
         members = [pod.member(self.strategy) for pod in self.pods.values()]
         return Group.of(self.topics, members, self.generation)
 

@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "| event | strategy | greatest lag, of the bound | partitions of each member "
         "| taken from members that stay | got |\n|---|---|---|---|--:|--:|"
     )
-    # The first member has everything, whatever the strategy.
+    # The first member has everything, under any strategy.
     for event in list(rows.values())[1:]:
         print("\n".join(event))
     return 0

@@ -42,7 +42,7 @@ _RECORDS = 10
 """Per partition and phase: 5 MB in all."""
 
 _SESSION_MS = 30_000
-"""Nobody is to be missed, on however busy a machine."""
+"""No session may expire, on the busiest machine."""
 
 
 def replicas_before_and_after(

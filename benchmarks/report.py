@@ -50,7 +50,7 @@ def partitions_in(group: str) -> int:
 
 
 def times_table(results: Results, what: str, names: Iterable[str]) -> Iterator[str]:
-    """Milliseconds of everybody, and in brackets our time over theirs."""
+    """Milliseconds of every contestant, and in brackets our time over theirs."""
     measured = {g: of[what] for g, of in results["groups"].items() if what in of}
     names = [name for name in names if any(name in times for times in measured.values())]
     yield f"| members x partitions | ours, ms | {' | '.join(names)} |"
@@ -81,7 +81,7 @@ def _number(value: float | None) -> str:
 
 
 def memory_table(results: Results) -> Iterator[str]:
-    """MiB of everybody who leads."""
+    """MiB of every contestant that leads."""
     names = [name for name, contestant in CONTESTANTS.items() if "lead" in contestant.does]
     yield f"| members x partitions | {' | '.join(f'{name}, MiB' for name in names)} |"
     yield f"|---|{'---:|' * len(names)}"

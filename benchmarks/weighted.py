@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def a_group(members: int, partitions: int, mixed: bool) -> Group:
-    """Members of as many topics as there are, or of half of them each; nobody owns anything."""
+    """Members of as many topics as there are, or of half of them each; no partition has an owner."""
     rng, size = random.Random(members), partitions // TOPICS
     topics = [
         Topic(f"t{number:02}", size, weights=tuple(a_weight(rng) for _ in range(size)))

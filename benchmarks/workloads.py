@@ -1,8 +1,8 @@
 """Groups to measure on: the shapes that large consumer groups have, and those that are hard.
 
-A workload comes in situations: *fresh*, where nobody owns anything; *join*, where everybody owns a balanced
+A workload comes in situations: *fresh*, where no partition has an owner; *join*, where members own a balanced
 share and the last member is new; *scattered*, where each partition is claimed by a random subscriber, so that
-loads are uneven and everybody owns a little of every topic. Names are ordered like numbers; there is no
+loads are uneven and every member owns a little of every topic. Names are ordered like numbers; there is no
 randomness outside the seeds given here.
 
 `kafka uniform` and `kafka bucket` are the homogeneous and heterogeneous subscriptions of Kafka's own
@@ -81,7 +81,7 @@ def _group(topics: Sequence[Topic], subscriptions: Iterable[Iterable[Topic]]) ->
 
 
 def _uniform(members: int, topics: int, partitions: int) -> Group:
-    """Everybody reads everything."""
+    """Every member reads everything."""
     all_topics = _topics(topics, partitions)
     return _group(all_topics, [all_topics] * members)
 
@@ -106,14 +106,14 @@ def _bucket(members: int, topics: int, partitions: int, buckets: int = 5) -> Gro
 
 
 def _half(members: int, topics: int, partitions: int) -> Group:
-    """Everybody reads a random half of the topics: no two members are alike."""
+    """Every member reads a random half of the topics: no two members are alike."""
     rng = random.Random(1)
     all_topics = _topics(topics, partitions)
     return _group(all_topics, (rng.sample(all_topics, topics // 2) for _ in range(members)))
 
 
 def _random(members: int, topics: int, partitions: int, most: int) -> Group:
-    """Everybody reads a random number of random topics, up to `most`; the last member reads all."""
+    """Every member reads a random number of random topics, up to `most`; the last member reads all."""
     rng = random.Random(1)
     all_topics = _topics(topics, partitions)
     some = [rng.sample(all_topics, rng.randint(1, most)) for _ in range(members - 1)]
@@ -121,7 +121,7 @@ def _random(members: int, topics: int, partitions: int, most: int) -> Group:
 
 
 def _narrow(members: int, topics: int, partitions: int) -> Group:
-    """Everybody reads everything but for one member, which reads a single topic."""
+    """Every member reads everything but for one member, which reads a single topic."""
     all_topics = _topics(topics, partitions)
     return _group(all_topics, [all_topics[:1], *([all_topics] * (members - 1))])
 

@@ -42,7 +42,7 @@ class Result:
         kafka: the release of the brokers, or "a given cluster" where the user named one.
         deselected: tests that the environment leaves out; tox.ini says why.
         exit_code: pytest's.
-        may_fail: the client is a pre-release; a failure is shown, and is nobody's fault.
+        may_fail: the client is a pre-release; a failure is shown, and does not fail the run.
         failures: the id of each test that failed, and the first line of why.
     """
 

@@ -20,12 +20,12 @@ __all__ = ["ByCapacity"]
 class ByCapacity(Strategy):
     """Each partition goes to the subscriber with the most capacity left for another one.
 
-    `capacity` is a whole number above 0, in whatever unit all members agree on (cores, say): a member with
+    `capacity` is a whole number above 0, in a unit that all members agree on (cores, say): a member with
     twice the capacity gets twice the partitions.
     """
 
     capacity: int = 1
-    name: str = "example-by-capacity"  # what the members vote on, so nobody else's strategy may have it
+    name: str = "example-by-capacity"  # what the members vote on, so no other strategy may have it
     version: int = 1
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
 
@@ -55,6 +55,6 @@ class ByCapacity(Strategy):
 
 
 def _capacity_of(member: Member) -> int:
-    # Other processes wrote this, perhaps another release: whatever is not a number must not end the group.
+    # Other processes wrote this, perhaps another release: bytes that are no number must not end the group.
     text = member.data.decode("ascii", "replace")
     return max(1, int(text)) if text.isdecimal() and len(text) < 10 else 1

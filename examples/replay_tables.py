@@ -58,7 +58,7 @@ for row in pq.read_table(TABLES / "assignments", filters=of_generation).sort_by(
     print(f"  {row['member_id']}: {len(row['partitions'])} partitions of {row['topic']}")
 
 # %% [markdown]
-# Who made groups rebalance most often; a deployment is nobody's fault.
+# Who made groups rebalance most often; a deployment is no member's fault.
 
 # %%
 faults = pq.read_table(TABLES / "faults", filters=pc.field("kind") != "deployment")

@@ -83,7 +83,7 @@ class Comparison:
         self._describe(group, oracle)
         movement_first = oracle.best(Order.MOVEMENT_RACKS)
         best = {
-            Order.MOVEMENT: movement_first,  # which has the least movement, whatever its racks
+            Order.MOVEMENT: movement_first,  # which has the least movement, at any rack misses
             Order.MOVEMENT_RACKS: movement_first,
             Order.RACKS_MOVEMENT: oracle.best(Order.RACKS_MOVEMENT)
             if movement_first.rack_misses
@@ -219,12 +219,12 @@ def distribution(counts: Counter[int]) -> str:
 
 
 def _plain(assignment: Assignment) -> dict[str, dict[str, list[int]]]:
-    """The assignment in lists, whatever sequences it came in."""
+    """The assignment in lists, from any type of sequence."""
     return {m: {t: list(ps) for t, ps in by_topic.items()} for m, by_topic in assignment.members.items()}
 
 
 def _owning(group: Group, owned: Mapping[str, Mapping[str, list[int]]]) -> Group:
-    """The group a generation later, when everybody owns what was assigned."""
+    """The group a generation later, when every member owns its assignment."""
     generation = 1 + max(0, group.generation or 0)
 
     def later(member: Member) -> Member:

@@ -3,7 +3,7 @@
 Each group is made from a family's name and a number alone. What a family varies:
 
 - `small`: the nasty mixture of `exact_groups`, up to 8 members
-- `fresh`: nobody owns anything; uniform and mixed subscriptions
+- `fresh`: no partition has an owner; uniform and mixed subscriptions
 - `changed`: members joined, left or changed their subscription since an earlier assignment
 - `grown`: the same, and partitions were added, topics created and deleted
 - `racks`: the same as `changed`, with racks on both sides, and replicas that have moved

@@ -2,8 +2,8 @@
 
 Unless told otherwise up to 8 members, 10 topics and 12 partitions a topic: uniform and mixed subscriptions,
 prior owners that came from an earlier assignment or from nowhere, stale and double claims, claims of
-generations that never were, of partitions that do not exist and of topics nobody reads, static members and
-racks.
+generations that never were, of partitions that do not exist and of topics without subscribers, static members
+and racks.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Every partition is a row, every member has a row of slots as columns, and a part
 member costs 2j + 1: filled from the left, a member's slots add up to the square of its load. On a scale it
 costs (2(j + already) + 1) / capacity, times the common multiple of all capacities. Movement and
 rack misses are added with smaller weights, and scipy's `linear_sum_assignment` (a shortest augmenting path
-method on the dense matrix) finds the cheapest way to seat everybody. There are no classes, no levels and no
-network in it.
+method on the dense matrix) finds the cheapest way to seat every partition. There are no classes, no levels
+and no network in it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Oracle:
                 moves[row, column] = owner is not None and owner != member_id
                 missed[row, column] = misses(group, partition, member_id)
         self._multiple = lcm(*(scale.capacity(member_id) for member_id in self.members))
-        # Nobody needs more slots than there are partitions he may get.
+        # No member needs more slots than there are partitions it may get.
         slots = np.minimum(np.array(self._most_slots(), dtype=int), allowed.sum(axis=0))
         self._member_of_slot = np.repeat(np.arange(len(self.members)), slots)
         self._costs = {"moved": moves, "rack_misses": missed}

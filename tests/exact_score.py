@@ -77,7 +77,7 @@ def prior_owners(group: Group) -> dict[Partition, str]:
 
 
 def readers(group: Group) -> dict[Partition, list[str]]:
-    """Who may get which partition; partitions that nobody may get are left out."""
+    """The members that may get each partition; partitions without any are left out."""
     by_topic = {name: [m.id for m in group.members.values() if name in m.topics] for name in group.topics}
     return {
         (name, partition): by_topic[name]
@@ -131,7 +131,7 @@ def owners_of(group: Group, assignment: Assignment) -> dict[Partition, str]:
                 )
                 assert (topic, partition) not in owner_now, f"{topic}-{partition} is assigned twice"
                 owner_now[topic, partition] = member_id
-    assert owner_now.keys() == may_get.keys(), "a partition is assigned to nobody"
+    assert owner_now.keys() == may_get.keys(), "a partition is assigned to no member"
     return owner_now
 
 

@@ -89,7 +89,7 @@ class Search:
         )
 
     def save(self, file: Path) -> None:
-        """Write the file anew; whoever reads it meanwhile sees the old one or the new one."""
+        """Write the file anew; a concurrent reader sees the old one or the new one."""
         value = {
             "seed": self.seed,
             "capacities": self.capacities,

@@ -1,4 +1,4 @@
-"""Groups that need nothing: what their members own is the best there is, by somebody else's reckoning.
+"""Groups that need nothing: the owned partitions are the best assignment, as another program proved.
 
 A leader of any release has to leave them as they are, or leaders of two releases would pass partitions back
 and forth. `data/settled_groups.jsonl` was written once, with what the exact oracle found, and stays:

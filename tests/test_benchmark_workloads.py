@@ -20,7 +20,7 @@ def number(text: str) -> int:
     return int(text.replace("k", "000").replace("M", "000000"))
 
 
-def test_there_is_a_small_one_of_every_kind() -> None:
+def test_every_kind_of_workload_has_a_small_one() -> None:
     assert {w.name.split(" x ")[0].rstrip(" 0123456789") for w in SMALL} >= {
         "kafka uniform", "kafka bucket", "half", "narrow", "random", "chain", "ladder", "nested",
     }  # fmt: skip

@@ -142,7 +142,7 @@ class TestARollingUpgrade:
         }
         return answered, given
 
-    def test_nobody_gives_up_more_than_proportion_demands_and_nothing_has_two_owners(self) -> None:
+    def test_a_member_gives_up_no_more_than_proportion_demands_and_no_partition_has_two_owners(self) -> None:
         before = {"m1": range(4), "m2": range(4, 8), "m3": range(8, 12)}
         capacities = {"m1": 1, "m2": 1, "m3": 2}
         had = {name: LastAssignment({"orders": list(owned)}, 7) for name, owned in before.items()}
@@ -326,9 +326,9 @@ class TestOnTheCommandLine:
             "2 of 2 members announce no capacity and count as 1, the first being 'm1'"
         ]
 
-    def test_a_certificate_with_capacities_nobody_announced_is_refused(self, run: Any) -> None:
+    def test_a_certificate_with_capacities_that_no_member_announced_is_refused(self, run: Any) -> None:
         _, answered, _ = run("assign", self.group(1, 2), options=("--strategy", "capacity", "--certify"))
-        # Nobody can say which are true without being told by what to judge ...
+        # Without the strategy, `check` cannot know which capacities are true ...
         assert run("check", self.GROUP, answered, options=())[0] == 0
         # ... and with it the certificate does not count, and the assignment is not the best.
         code, verdict, _ = run("check", self.group(1, 1), answered, options=("--strategy", "capacity"))
@@ -362,7 +362,7 @@ class TestOnTheCommandLine:
         assert "--strategy range: it declares no criteria" in err
 
 
-def test_it_runs_under_either_protocol() -> None:
+def test_capacity_runs_under_either_protocol() -> None:
     assert load_strategy("capacity") == Capacity()
     assert Capacity.protocols == (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
     assert Capacity(3).balance_scale(group_of(announcing("m1", 4), announcing("m2", None))) == Scale(

@@ -44,7 +44,7 @@ LARGER = Limits(members=25, topics=20, partitions=15)
 
 
 @pytest.mark.parametrize("preference", ORDERS)
-def test_whatever_the_solver_finds_is_proven_and_the_proof_holds(preference: Criteria) -> None:
+def test_every_assignment_of_the_solver_is_proven_and_the_proof_holds(preference: Criteria) -> None:
     criteria, _ = ORDERS[preference]
     for number in range(300):
         group = random_group(random.Random(f"proven/{number}"), LARGER if number % 10 == 0 else Limits())
@@ -90,7 +90,7 @@ def test_what_costs_more_than_the_best_trade_is_improved_by_exactly_what_is_said
 
 
 @pytest.mark.parametrize("preference", ORDERS)
-def test_it_is_proven_too_where_members_differ_in_capacity(preference: Criteria) -> None:
+def test_an_assignment_is_proven_where_members_differ_in_capacity(preference: Criteria) -> None:
     criteria, _ = ORDERS[preference]
     fractions = 0
     for number in range(150):

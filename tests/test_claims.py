@@ -155,7 +155,7 @@ def pickled(group: Group) -> Group:
 class TestOfAGroup:
     """`Group.claims`, which judges them when it is first asked."""
 
-    def test_they_are_judged_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_claims_are_judged_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         asked: list[Group] = []
 
         def judge(group: Group) -> Claims:
@@ -169,7 +169,7 @@ class TestOfAGroup:
         assert asked == [group]
 
     @pytest.mark.parametrize("of_another", [copy.copy, copy.deepcopy, replace, pickled])
-    def test_they_are_no_part_of_the_value(self, of_another: Callable[[Group], Group]) -> None:
+    def test_claims_are_no_part_of_the_value_of_a_group(self, of_another: Callable[[Group], Group]) -> None:
         group = Group.of([Topic("orders", 3)], [member("a", [0, 1])])
         fresh = Group.of([Topic("orders", 3)], [member("a", [0, 1])])
         judged = group.claims

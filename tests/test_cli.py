@@ -273,7 +273,7 @@ def test_a_reader_that_stops_reading_ends_it_quietly() -> None:
 
 
 @pytest.mark.parametrize("command", [[], ["groups"], ["lint"]])
-def test_help_that_nobody_reads_ends_like_any_output(command: list[str]) -> None:
+def test_help_into_a_closed_pipe_ends_like_any_output(command: list[str]) -> None:
     reader, stdout = os.pipe()
     os.close(reader)
     try:

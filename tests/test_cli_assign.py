@@ -341,7 +341,7 @@ def test_an_explanation_is_in_the_answer_and_in_words(assign: Assign) -> None:
     )
 
 
-def test_a_strategy_of_somebody_elses_that_keeps_no_owners_is_explained_by_that(
+def test_a_third_party_strategy_that_keeps_no_owners_is_explained_by_that(
     assign: Assign, others: str
 ) -> None:
     moving = {**MOVING, "members": [{**MOVING["members"][1], "id": "m0"}, MOVING["members"][0]]}
@@ -378,7 +378,7 @@ def test_the_example_of_rules_in_the_documentation_is_what_comes_out(assign: Ass
     assert outcome.err == page.split("--explain > answer.json\n")[1].split("```")[0]
 
 
-def test_a_strategy_of_rules_that_restrict_nobody_is_explained_by_the_claims_as_they_are(
+def test_a_strategy_whose_rules_restrict_no_member_is_explained_by_the_claims_as_they_are(
     assign: Assign,
 ) -> None:
     group = {

@@ -75,7 +75,7 @@ def groups(draw: st.DrawFn) -> Group:
 
 
 def owned_now(group: Group, assignment: Assignment) -> Group:
-    """The group once everybody has what it was assigned."""
+    """The group once every member owns its assignment."""
     members = [
         replace(member, owned=assignment.members[member.id], generation=9)
         for member in group.members.values()
@@ -90,7 +90,8 @@ class TestPlainRules:
         assert sticky.assign(group) == CooperativeSticky().assign(group)
         racks_first = Composed("acme", (LevelPartitions(), FewestRackMisses(), FewestMoves()))
         assert racks_first.assign(group) == RackAwareSticky().assign(group)
-        # Where movement comes first, a replica in another rack moves nothing: nobody need join again for it.
+        # Where movement comes first, a replica in another rack moves nothing: no member needs to join again
+        # for it.
         assert racks_first.follows_racks()
         assert not sticky.follows_racks()
 
@@ -102,7 +103,7 @@ class TestOrder:
     @pytest.mark.parametrize(
         ("rules", "problem"),
         [
-            ((), "one rule must say what is to be balanced: there is none"),
+            ((), "one rule must say what to balance: there is none"),
             ((FewestMoves(),), "there is none"),
             ((FewestMoves(), LevelPartitions()), "rule 'balance' comes after 'movement'"),
             ((LevelPartitions(), KeepTogether([["a", "b"]])), "rule 'together' comes after 'balance'"),
@@ -123,7 +124,7 @@ class TestOrder:
         assert problem in str(raised.value)
 
     @pytest.mark.parametrize("name", ["sticky", "range", "cooperative-sticky", "", "a b", "a" * 101, "é"])
-    def test_a_name_that_others_vote_on_or_that_nobody_can_type_is_refused(self, name: str) -> None:
+    def test_a_name_of_other_clients_or_with_invalid_characters_is_refused(self, name: str) -> None:
         with pytest.raises(RuleOrderError):
             Composed(name, (LevelPartitions(),))
 
@@ -224,7 +225,7 @@ class TestTogether:
             "topics that stay together differ in partitions: 'a' 6, 'b' 4",
         ]
 
-    def test_where_nobody_reads_all_of_a_set_its_topics_are_like_any_other(self) -> None:
+    def test_where_no_member_reads_all_of_a_set_its_topics_are_like_any_other(self) -> None:
         group = Group.of(
             [Topic("a", 2), Topic("b", 2)], [Member("m1", frozenset("a")), Member("m2", frozenset("b"))]
         )
@@ -429,7 +430,7 @@ class TestDeclared:
             ),
             (
                 {"rule": [{"kind": "rollout"}, {"kind": "together", "topics": [["a", "b"]]}]},
-                "rule 'rollout' comes before 'together', and would tear apart what is to stay together",
+                "rule 'rollout' comes before 'together', and would tear apart topics that stay together",
             ),
             ({"rule": [{"kind": "together", "topics": ["a"]}]}, "rule[0]: topics are sets of topic names"),
             (

@@ -36,7 +36,7 @@ LARGER = Limits(members=25, topics=20, partitions=15)
 class LikeSomebodysOwn(Strategy):
     """Gives everything to the first of its readers, and promises nothing."""
 
-    name, version, protocols = "somebodys-own", 0, Sticky().protocols
+    name, version, protocols = "third-party", 0, Sticky().protocols
 
     def assign(self, group: Group) -> Assignment:
         given: dict[str, dict[str, list[int]]] = {member_id: {} for member_id in group.members}
@@ -179,7 +179,7 @@ def test_where_racks_are_traded_for_movement_the_chain_shows_what_outweighs_what
 
 @pytest.mark.parametrize("strategy", [Range(), RoundRobin(), LikeSomebodysOwn()], ids=lambda one: one.name)
 def test_a_strategy_that_keeps_no_owners_is_explained_by_that(strategy: Strategy) -> None:
-    """Whatever had an owner and moved."""
+    """Every partition that had an owner and moved."""
     moved = 0
     for group in groups("not-kept", 30):
         _, explanation = explained(group, strategy)

@@ -1,4 +1,4 @@
-"""Bytes that nobody vouches for, and values of every shape: what holds for all of them."""
+"""Properties of untrusted bytes, and of values of every shape."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_uniform_finds_no_chain_where_subscriptions_differ() -> None:
     assert loads(Sticky().assign(group)) == [2, 2, 2]
 
 
-def test_neither_looks_at_racks_and_without_them_range_is_that_of_clients() -> None:
+def test_the_kip848_strategies_ignore_racks_and_range_without_racks_is_that_of_clients() -> None:
     racks = tuple(frozenset(rack) for rack in "abab")
     members = [Member("m1", ORDERS, rack="b"), Member("m2", ORDERS, rack="a")]
     racked = Group.of([Topic("orders", 4, racks)], members)

@@ -73,16 +73,16 @@ class TestWithholding:
         assert lead(Always(of_orders(a=[0], b=[])), group, COOPERATIVE).assignment == of_orders(a=[0], b=[])
 
     @pytest.mark.parametrize(("generation", "why"), [(3, "tied"), (2, "older"), (99, "not reached")])
-    def test_a_claim_that_does_not_count_spares_nobody_the_wait(self, generation: int, why: str) -> None:
+    def test_a_claim_that_does_not_count_still_makes_others_wait(self, generation: int, why: str) -> None:
         group = orders(1, member("a", 0, generation=generation), member("b", 0), generation=5)
         led = lead(Always(of_orders(a=[0], b=[])), group, COOPERATIVE)
         assert led.assignment == of_orders(a=[], b=[]), why
 
-    def test_nobody_waits_for_itself_even_if_its_claim_does_not_count(self) -> None:
+    def test_a_member_does_not_wait_for_itself_even_if_its_claim_does_not_count(self) -> None:
         group = orders(1, member("a", 0, generation=99), member("b"), generation=5)
         assert lead(Always(of_orders(a=[0], b=[])), group, COOPERATIVE).assignment == of_orders(a=[0], b=[])
 
-    def test_nobody_waits_for_what_an_eager_member_has_revoked(self) -> None:
+    def test_no_member_waits_for_partitions_that_an_eager_member_has_revoked(self) -> None:
         group = orders(1, member("a", 0, revoked=True), member("b"))
         assert not lead(Always(of_orders(a=[], b=[0])), group, COOPERATIVE).withheld
 
@@ -157,7 +157,7 @@ class TestCheck:
         with pytest.raises(InvalidAssignmentError, match="'unknown', which has no metadata"):
             check_assignment(group, Assignment({"a": {"orders": [0], "unknown": [0]}}))
 
-    def test_topics_that_nobody_reads_stay_unassigned(self) -> None:
+    def test_topics_without_subscribers_stay_unassigned(self) -> None:
         check_assignment(Group.of([Topic("orders", 3)], [Member("a", frozenset())]), Assignment({"a": {}}))
 
     def test_an_empty_group_has_an_empty_assignment(self) -> None:

@@ -303,7 +303,7 @@ def test_where_the_broker_assigns_nothing_is_said_of_strategies_but_that_none_ru
     assert "which strategies the members list" in {one.what for one in left_open}
 
 
-def test_nobody_votes_in_a_group_whose_broker_assigns() -> None:
+def test_no_member_votes_in_a_group_whose_broker_assigns() -> None:
     live = LiveGroup("orders", "consumer", "Stable", "uniform")
     report = lint(LintFacts((librdkafka("sticky"),), (aiokafka("range"),), live=live))
     (found,) = report.findings

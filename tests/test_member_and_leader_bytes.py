@@ -38,7 +38,7 @@ ORDERS = Topic("orders", 4)
 
 @dataclass(frozen=True)
 class Told(Strategy):
-    """A strategy of somebody else's, with member data and a claim in our own format."""
+    """A third-party strategy, with member data and a claim in our own format."""
 
     name: str = "told"
     version: int = 1

@@ -1,4 +1,4 @@
-"""What members announce: bytes and back, and whatever else may stand in their place."""
+"""The facts that members announce: bytes and back, and bytes that are no facts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_bytes_are_those_of_the_documentation() -> None:
     )
 
 
-def test_who_says_nothing_sends_nothing() -> None:
+def test_a_member_without_facts_sends_no_bytes() -> None:
     assert encode_facts(Facts()) == b""
     assert decode_facts(b"") == Facts()
 
@@ -74,7 +74,7 @@ def test_what_is_wrong_is_said(data: str, problem: str) -> None:
     assert problem in str(raised.value)
 
 
-def test_nobody_can_announce_what_nobody_could_read() -> None:
+def test_a_fact_that_no_member_could_read_cannot_be_announced() -> None:
     for wrong in (
         {"release": ""},
         {"release": "v" * 256},

@@ -27,7 +27,7 @@ def paused(consumption: Consumption, *, moved: int = 0, vacated: int = 0, model:
     return model.paused_s(consumption, members=3, could_stay=12 - vacated, moved=moved, vacated=vacated)
 
 
-def test_an_eager_group_pauses_as_a_whole_whatever_moves() -> None:
+def test_an_eager_group_pauses_as_a_whole_for_any_moves() -> None:
     assert paused(Consumption.EAGER) == paused(Consumption.EAGER, moved=5) == 12 * 4.0 * (3 / 4 - 1 / 2)
 
 
@@ -45,13 +45,13 @@ def test_what_a_member_left_behind_pauses_under_each() -> None:
     assert paused(Consumption.EAGER, vacated=4) == 4 * 4.0 * 3 / 4 + 8 * 1.0
 
 
-def test_nobody_waits_for_the_last_where_all_hear_of_it_at_once() -> None:
+def test_no_member_waits_for_the_last_if_all_hear_of_the_rebalance_at_once() -> None:
     in_step = dataclasses.replace(BARE, heartbeats_in_step=True)
     assert paused(Consumption.EAGER, model=in_step) == 0.0
     assert paused(Consumption.COOPERATIVE, vacated=1, model=in_step) == 2.0
 
 
-def test_a_single_member_waits_for_nobody() -> None:
+def test_a_single_member_does_not_wait() -> None:
     assert BARE.pause_s(Consumption.EAGER, 1) == 0.0
 
 

@@ -95,7 +95,7 @@ class TestClasses:
             group = random_group(random.Random(f"without/{number}"))
             assert has(Priority().assign(group)) == has(CooperativeSticky().assign(group))
 
-    def test_topics_that_nobody_has_heard_of_do_not_matter(self) -> None:
+    def test_unknown_topics_do_not_matter(self) -> None:
         group = Group.of(TOPICS, self.SETTLED, 4)
         named = [["no-such"], ["alerts", ("none", [7]), ("orders", [99])]]
         assert has(Priority(named).assign(group)) == has(Priority([["alerts"]]).assign(group))

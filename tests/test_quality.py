@@ -78,14 +78,14 @@ class TestRacks:
     @pytest.mark.parametrize(
         ("member_racks", "replica_racks"), [({}, ["x"]), ({"a": "x"}, None), ({"a": "x"}, [""])]
     )
-    def test_they_are_not_counted_where_racks_are_unknown(
+    def test_rack_misses_are_not_counted_where_racks_are_unknown(
         self, member_racks: Mapping[str, str], replica_racks: Sequence[str] | None
     ) -> None:
         unknown = group(1, {"a": []}, member_racks, replica_racks)
         assert measure(unknown, assignment(a=[0])).rack_misses is None
         assert least_rack_misses(unknown) is None
 
-    def test_the_fewest_misses_are_those_at_the_best_balance_whatever_is_owned(self) -> None:
+    def test_the_fewest_misses_are_those_at_the_best_balance_for_any_owners(self) -> None:
         # All four lie in rack x, where only a is: two of them have to go to b, who is in rack y.
         one_sided = group(4, {"a": [], "b": [0, 1, 2, 3]}, {"a": "x", "b": "y"}, ["x", "x", "x", "x"])
         assert least_rack_misses(one_sided) == 2
@@ -108,15 +108,15 @@ class TestRackTraffic:
         heavy = self.weighted(100, 20, 3, 4000, owned={"a": [0, 3], "b": [1, 2]})
         assert measure(heavy, assignment(a=[0, 1], b=[2, 3])).rack_traffic == RackTraffic(4023, 3, 0, 0)
 
-    def test_a_weight_that_nobody_knows_is_counted_and_not_guessed(self) -> None:
+    def test_an_unknown_weight_is_counted_and_not_guessed(self) -> None:
         partly = self.weighted(100, None, None, 4000, owned={"a": [3], "b": [1]})
         assert measure(partly, assignment(a=[0, 3], b=[1, 2])).rack_traffic == RackTraffic(4000, 4000, 1, 2)
 
-    def test_what_nobody_owned_crossed_nowhere_before(self) -> None:
+    def test_a_partition_without_an_owner_crossed_no_racks_before(self) -> None:
         fresh = self.weighted(100, 20, 3, 4000, owned={"a": [], "b": []})
         assert measure(fresh, assignment(a=[0, 1], b=[2, 3])).rack_traffic == RackTraffic(0, 3, 0, 0)
 
-    def test_there_is_none_where_no_weight_or_no_rack_is_known(self) -> None:
+    def test_rack_traffic_is_none_if_no_weight_or_no_rack_is_known(self) -> None:
         owned = {"a": [0, 3], "b": [1, 2]}
         for without in (self.weighted(owned=owned), self.weighted(*[None] * 4, owned=owned)):
             assert measure(without, assignment(**owned)).rack_traffic is None

@@ -106,7 +106,7 @@ RACKS = "abcd"
 
 
 def ring(members: int, missing: int = 1) -> Group:
-    """Everybody has a partition of a topic that the next one could read, and one more that it keeps.
+    """Every member has a partition of a topic that the next one could read, and one more that it keeps.
 
     Only `missing` of the partitions have no replica in the rack of who owns them; the others have it there
     and in the next rack.
@@ -149,7 +149,7 @@ class TestWhatItDecides:
         assert measure(group, RackAwareSticky(1.01).assign(group)).moved == 4
         assert RackAwareSticky(1.01).follows_racks()
 
-    def test_what_it_settles_for_stays_though_nobody_has_moved_for_it_any_more(self) -> None:
+    def test_an_assignment_of_the_trade_stays_when_no_move_improves_it(self) -> None:
         for number, group in enumerate(groups_with_racks("rest", 60)):
             strategy = RackAwareSticky(RATIOS[number % len(RATIOS)])
             first = strategy.assign(group)
@@ -171,7 +171,7 @@ class TestWhatIsRefused:
 
     def test_a_tenth_is_a_tenth(self) -> None:
         assert RackTrade(0.1) == RackTrade(Fraction(1, 10))
-        assert RackTrade(0.1).criteria == (Trade(moves=1, misses=10), Criterion.MOVEMENT)
+        assert RackTrade(0.1).criteria() == (Trade(moves=1, misses=10), Criterion.MOVEMENT)
 
     @pytest.mark.parametrize("also", [FewestMoves(), FewestRackMisses()])
     def test_what_is_weighed_has_no_place_beside_the_trade(
@@ -180,7 +180,7 @@ class TestWhatIsRefused:
         with pytest.raises(RuleOrderError, match="'trade' weighs movement and racks"):
             Composed("mine", (LevelPartitions(), RackTrade(3), also))
 
-    def test_it_is_a_rule_like_others(self) -> None:
+    def test_the_rack_trade_is_a_rule_like_others(self) -> None:
         group = ring(4)
         composed = Composed("mine", (LevelPartitions(), RackTrade(5)))
         assert plain(composed.assign(group)) == plain(RackAwareSticky(5).assign(group))

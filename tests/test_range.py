@@ -31,14 +31,14 @@ def assign(topics: Sequence[Topic], *members: Member) -> dict[str, dict[str, lis
     return assignment_to_json(Range().assign(Group.of(topics, members)))
 
 
-def test_it_is_a_strategy_under_kafkas_name() -> None:
+def test_the_strategy_has_the_name_of_kafkas_assignor() -> None:
     strategy: Strategy = Range()
     assert (strategy.name, strategy.version, strategy.protocols) == ("range", 0, (RebalanceProtocol.EAGER,))
     assert Range() == Range()
 
 
 @pytest.mark.parametrize("answer", ANSWERS_OF_JAVA)
-def test_it_gives_what_java_gives(answer: dict[str, Any]) -> None:
+def test_the_assignment_is_that_of_java(answer: dict[str, Any]) -> None:
     assert assignment_to_json(Range().assign(parse_group(answer["group"]))) == answer["range"]
 
 
@@ -97,7 +97,7 @@ def test_partitions_go_to_members_in_a_rack_of_theirs() -> None:
     }
 
 
-def test_racks_give_nobody_more_than_its_share() -> None:
+def test_racks_give_no_member_more_than_its_share() -> None:
     topics = [topic("a", "x", "x", "x", "y")]
     assert assign(topics, member("m1", "a", "x"), member("m2", "a", "y")) == {
         "m1": {"a": [0, 1]},

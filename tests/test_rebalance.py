@@ -119,7 +119,7 @@ class TestRevoking:
         assert driver.assigned(0, 2) == (Revoke(orders(1)),)
         return driver
 
-    def test_it_comes_before_the_new_assignment(self) -> None:
+    def test_revocation_comes_before_the_new_assignment(self) -> None:
         driver = self.revoking()
         assert driver.member.owned == orders(0, 1)
         assert driver.tell(ListenerReturned()) == (Install(orders(0, 2)), Announce(orders(2)))
@@ -166,7 +166,7 @@ class TestLoss:
         ("answer", "member_id"),
         [(MembershipError.UNKNOWN_MEMBER_ID, ""), (MembershipError.ILLEGAL_GENERATION, "a")],
     )
-    def test_it_stops_delivery_at_once_and_claims_nothing(
+    def test_losing_the_session_stops_delivery_at_once_and_drops_all_claims(
         self, answer: MembershipError, member_id: str
     ) -> None:
         driver = Driver().owning(0)
@@ -207,7 +207,7 @@ class TestLoss:
 
 
 class TestLease:
-    def test_it_ends_a_session_timeout_after_the_last_request_was_sent(self) -> None:
+    def test_the_lease_ends_a_session_timeout_after_the_last_request_was_sent(self) -> None:
         driver = Driver().owning(0)
         assert driver.member.has_lease(driver.now + 44)
         assert not driver.member.has_lease(driver.now + 45)
@@ -218,7 +218,7 @@ class TestLease:
         driver.heartbeat(MembershipError.NONE, sent_at)
         assert not driver.member.has_lease(driver.now)
 
-    def test_it_returns_with_an_answer_that_only_a_coordinator_gives_which_knows_the_member(self) -> None:
+    def test_the_lease_returns_with_a_response_that_proves_the_coordinator_knows_the_member(self) -> None:
         driver = Driver().owning(0)
         driver.now += 60
         assert not driver.member.has_lease(driver.now)
@@ -294,7 +294,7 @@ class TestPollInterval:
 
 
 class TestClose:
-    def test_it_revokes_and_leaves(self) -> None:
+    def test_closing_revokes_and_leaves(self) -> None:
         driver = Driver().owning(0)
         assert driver.tell(CloseRequested()) == (Revoke(orders(0)),)
         install, leave = driver.tell(ListenerReturned())
@@ -341,7 +341,7 @@ class TestClose:
         assert driver.tell(late) == ()
         assert driver.member == closed
 
-    def test_it_leaves_by_a_member_id_that_is_given_while_everything_is_revoked(self) -> None:
+    def test_closing_leaves_by_a_member_id_that_is_given_while_partitions_are_revoked(self) -> None:
         driver = Driver().owning(0)
         driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         request = driver.join()
@@ -369,7 +369,7 @@ class TestClose:
         assert isinstance(refused, CommitRefused)
         assert driver.tell(ListenerReturned()) == (Install(frozenset()),)
 
-    def test_who_unsubscribes_during_a_join_commits_as_well(self) -> None:
+    def test_a_member_that_unsubscribes_during_a_join_commits_as_well(self) -> None:
         driver = Driver().owning(0)
         driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         membership = driver.joined(2)
@@ -382,7 +382,7 @@ class TestClose:
         driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
         assert driver.tell(CloseRequested()) == (Lose(orders(0)),)
 
-    def test_it_waits_for_a_listener_that_is_running(self) -> None:
+    def test_closing_waits_for_a_running_listener(self) -> None:
         driver = Driver()
         driver.joined(1)
         driver.assigned(0)

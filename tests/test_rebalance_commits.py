@@ -156,7 +156,7 @@ class TestCommits:
             (CommitRefused, 3),
         ]
 
-    def test_one_that_a_later_one_takes_over_does_not_wait_for_it_when_nobody_else_does(self) -> None:
+    def test_a_commit_taken_over_by_a_later_one_does_not_wait_for_it_alone(self) -> None:
         driver = Driver().owning(0)
         for number in (1, 2, 3):
             driver.tell(CommitRequested(number, orders(0)))
@@ -217,7 +217,7 @@ class TestCommitsTakenInPart:
         assert again == (SendCommit(1, self.A, orders(2)),)
         assert driver.tell(CommitAnswered(1, self.A, MembershipError.NONE)) == (CommitDone(1),)
 
-    def test_it_is_over_when_nothing_may_be_tried_again(self) -> None:
+    def test_a_commit_is_over_when_no_retry_is_allowed(self) -> None:
         driver = self.requested(1)
         done = driver.tell(
             CommitAnswered(1, self.A, MembershipError.OTHER, accepted=orders(0, 2), failed=orders(1))
@@ -271,7 +271,7 @@ class TestCommitResponse:
     """What the error codes of an OffsetCommit response say; `P` has the code named."""
 
     @pytest.mark.parametrize("code", [7, 14, 15, 16])
-    def test_errors_that_pass_are_tried_again_whatever_the_others_are(self, code: int) -> None:
+    def test_transient_errors_are_retried_beside_any_other_errors(self, code: int) -> None:
         sent = orders(0, 1, 2)
         read = read_commit_response(sent, {("orders", 0): 3, ("orders", 1): code, ("orders", 2): 0})
         assert (read.error, read.accepted, read.failed) == (

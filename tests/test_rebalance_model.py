@@ -108,7 +108,7 @@ def test_when_more_disturbances_lead_no_further_that_is_the_fixpoint() -> None:
     assert result.states == explore(model).states
 
 
-def test_every_rule_holds_whatever_happens_first() -> None:
+def test_every_rule_holds_for_any_first_events() -> None:
     assert not explore(Model(), max_states=8_000).complete
 
 

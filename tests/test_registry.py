@@ -100,7 +100,7 @@ def test_any_other_is_found_by_module_and_attribute(site: Path) -> None:
     assert load_strategy("weighted_for_test:Holder.inner").name == "inner"
 
 
-def test_those_of_installed_packages_are_found_and_listed(site: Path) -> None:
+def test_strategies_of_installed_packages_are_found_and_listed(site: Path) -> None:
     install(site, "weighted", acme_weighted="weighted_for_test:Weighted")
     assert load_strategy("acme_weighted").name == "acme_weighted"
     assert "acme_weighted" in strategy_names()
@@ -209,7 +209,7 @@ memberless = Wrong(member_data=lambda: b"")
         ("bare", f"its protocols are {RebalanceProtocol.EAGER!r}, not a tuple of RebalanceProtocol"),
         ("eager_word", "its protocols are ('eager',), not a tuple of RebalanceProtocol"),
         ("groupless", "its assign cannot be called with a group alone"),
-        ("awaited", "its assign is a coroutine function, and nobody would await it"),
+        ("awaited", "its assign is a coroutine function, which no caller awaits"),
         ("memberless", "its member_data cannot be called with a member alone"),
         ("assign_nothing", "it does not derive from kafka_assignors.strategies.Strategy"),
         ("duck", "it does not derive from kafka_assignors.strategies.Strategy"),

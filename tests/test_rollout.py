@@ -44,7 +44,7 @@ def members_of(release: str | None, count: int, share: int | None = None) -> lis
 
 
 def assigned(members: Sequence[Member], topics: Mapping[str, int], strategy: Composed | None = None) -> Group:
-    """The group in which everybody owns what the strategy gives him."""
+    """The group in which every member owns its assignment."""
     group = Group.of([Topic(name, count) for name, count in topics.items()], members)
     return claiming(group, lead(strategy or Rollout(), group, COOPERATIVE).target)
 
@@ -85,7 +85,7 @@ def moved(group: Group, assignment: Assignment) -> int:
 
 
 def plain(assignment: Assignment) -> dict[str, dict[str, list[int]]]:
-    """The assignment, whatever kinds of sequences are in it."""
+    """The assignment in lists, from any type of sequence."""
     return {id: {topic: list(of[topic]) for topic in of} for id, of in assignment.members.items()}
 
 
@@ -137,7 +137,7 @@ def test_promotion_and_rollback_move_what_the_share_changes_and_come_back() -> N
     assert sorted(after.load(id) for id in before) == [6, 18, 18, 18]
 
 
-def test_whoever_is_alone_gets_everything() -> None:
+def test_a_release_that_is_alone_gets_all_partitions() -> None:
     group = assigned(members_of("2", 2, 1000), {"orders": 10})
     assert [target(group).load(id) for id in group.members] == [5, 5]
     assert not findings(group)
@@ -158,10 +158,10 @@ def test_shares_of_more_than_everything_are_scaled_and_that_is_said() -> None:
     assert "ask for 180 % together, more than everything" in findings(group)
 
 
-def test_shares_with_nobody_beside_them_are_scaled() -> None:
+def test_shares_without_other_members_beside_them_are_scaled() -> None:
     group = assigned([*members_of("2", 1, 1000), *members_of("3", 1, 3000)], {"orders": 12})
     assert per_release(group, target(group)) == {"2": 3, "3": 9}
-    assert "ask for 40 % together, and nobody without a share" in findings(group)
+    assert "ask for 40 % together, and no member without a share" in findings(group)
 
 
 def test_of_different_shares_of_a_release_the_most_common_counts() -> None:
@@ -195,7 +195,7 @@ def test_the_members_with_most_give_to_a_canary() -> None:
 # ---- members that drain
 
 
-def test_a_member_that_drains_gives_up_everything_and_nobody_else_does() -> None:
+def test_a_draining_member_gives_up_all_partitions_and_no_other_member_does() -> None:
     group = assigned(members_of("1", 4), {"orders": 12})
     leaving = joined_by(group, replace(group.members["1-0"], data=encode_facts(Facts("1", draining=True))))
     after = target(leaving)
@@ -203,7 +203,7 @@ def test_a_member_that_drains_gives_up_everything_and_nobody_else_does() -> None
     assert moved(leaving, after) == 3
 
 
-def test_while_everybody_drains_the_topic_is_read() -> None:
+def test_while_all_members_drain_the_topic_is_read() -> None:
     members = [a_member(name, draining=True) for name in ("a", "b")]
     group = assigned(members, {"orders": 4})
     assert [target(group).load(id) for id in group.members] == [2, 2]
@@ -313,8 +313,8 @@ def test_the_order_of_members_and_topics_means_nothing(group: Group) -> None:
 
 
 @given(groups())
-def test_nobody_has_more_than_the_largest_releases_alone_unless_all_are_balanced(group: Group) -> None:
-    """Of releases without a share, whatever their members subscribe to and own."""
+def test_no_member_has_more_than_the_largest_releases_alone_unless_all_are_balanced(group: Group) -> None:
+    """Of releases without a share, at any subscriptions and owners."""
     release = {id: decode_facts(member.data).release or "" for id, member in group.members.items()}
     members = {
         id: replace(m, data=encode_facts(Facts(release[id] or None))) for id, m in group.members.items()
@@ -333,7 +333,7 @@ def test_nobody_has_more_than_the_largest_releases_alone_unless_all_are_balanced
     if sorted(map(after.load, members)) != sorted(map(balanced.load, members)):
         for id, member in members.items():
             serving = [other for other in members if not member.topics.isdisjoint(alone.members[other])]
-            # Whoever serves a topic has the load of its level, or one less.
+            # A member that serves a topic has the load of its level, or one less.
             assert after.load(id) <= max(map(alone.load, serving), default=0) + 1
 
 
@@ -397,7 +397,7 @@ def test_the_hash_seed_means_nothing() -> None:
 # ---- the strategy as an object
 
 
-def test_it_announces_what_it_was_told() -> None:
+def test_rollout_announces_the_facts_of_its_arguments() -> None:
     strategy = Rollout("v2", 0.1)
     said = decode_facts(strategy.member_data(MemberContext(ORDERS)))
     assert (said.release, said.share, said.draining) == ("v2", 1000, False)
@@ -437,7 +437,7 @@ def test_a_release_is_text() -> None:
         Rollout("2", draining="no")  # type: ignore[arg-type]
 
 
-def test_it_is_known_by_its_name() -> None:
+def test_rollout_is_found_by_its_name() -> None:
     strategy = load_strategy("rollout")
     assert isinstance(strategy, Rollout)
     assert strategy.name == "rollout"

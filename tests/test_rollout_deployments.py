@@ -58,7 +58,7 @@ def test_with_a_surge_each_partition_moves_once_and_never_from_a_live_pod(
 
 @given(topics_of, pods_of)
 @FEW
-def test_so_it_is_when_old_pods_drain_first(topics: Mapping[str, int], pods: int) -> None:
+def test_each_partition_moves_once_when_old_pods_drain_first(topics: Mapping[str, int], pods: int) -> None:
     deployment = started(topics)
     pods = min(pods, deployment.partitions)
     for _ in surge(deployment, pods, draining=True):
@@ -137,7 +137,7 @@ def test_nothing_is_worse_than_under_the_stock_strategies(name: str, other: type
 
 @given(topics_of, st.lists(st.integers(1, 5), min_size=2, max_size=4))
 @FEW
-def test_nobody_has_more_than_the_largest_release_alone_would_give_him(
+def test_no_member_has_more_than_the_largest_release_alone_would_give_it(
     topics: Mapping[str, int], releases: list[int]
 ) -> None:
     """However the pods of several releases came and went."""

@@ -26,7 +26,7 @@ def member(member_id: str, topics: str, instance_id: str | None = None) -> Membe
     return Member(member_id, frozenset(topics.split()), instance_id=instance_id)
 
 
-def test_it_is_a_strategy_under_kafkas_name() -> None:
+def test_the_strategy_has_the_name_of_kafkas_assignor() -> None:
     strategy: Strategy = RoundRobin()
     assert (strategy.name, strategy.version) == ("roundrobin", 0)
     assert strategy.protocols == (RebalanceProtocol.EAGER,)
@@ -34,7 +34,7 @@ def test_it_is_a_strategy_under_kafkas_name() -> None:
 
 
 @pytest.mark.parametrize("answer", ANSWERS_OF_JAVA)
-def test_it_gives_what_java_gives(answer: dict[str, Any]) -> None:
+def test_the_assignment_is_that_of_java(answer: dict[str, Any]) -> None:
     assert assignment_to_json(RoundRobin().assign(parse_group(answer["group"]))) == answer["roundrobin"]
 
 

@@ -1,4 +1,4 @@
-"""What every release has to leave as it is, and what a restart of everybody brings back."""
+"""Groups that every release has to leave as they are, and that a restart of all members restores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def plain(assignment: Assignment) -> dict[str, dict[str, list[int]]]:
     return {m: {t: list(ps) for t, ps in share.items()} for m, share in assignment.members.items()}
 
 
-def test_a_group_that_is_at_its_best_by_somebody_elses_reckoning_stays_as_it_is_in_every_release() -> None:
+def test_a_group_that_another_program_proved_optimal_stays_as_it_is_in_every_release() -> None:
     # Where this fails, do not write the file anew: leaders of two releases would disagree about live groups.
     seen = 0
     for strategy, group in settled_groups():

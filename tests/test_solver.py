@@ -1,4 +1,4 @@
-"""What every assignment of the solver has in common, whatever the group."""
+"""Properties of every assignment of the solver, for any group."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def assign(group: Group, racks: Criteria = MOVES_THEN_RACKS) -> Assignment:
 
 
 def plain(assignment: Assignment) -> dict[str, dict[str, list[int]]]:
-    """The assignment in lists, whatever sequences it came in."""
+    """The assignment in lists, from any type of sequence."""
     return {m: {t: list(ps) for t, ps in by_topic.items()} for m, by_topic in assignment.members.items()}
 
 
 def owning(group: Group, assignment: Assignment, generation: int = 9) -> Group:
-    """The same group a generation later: everybody owns what was assigned."""
+    """The same group a generation later: every member owns its assignment."""
     members = {
         member.id: replace(member, owned=assignment.members[member.id], generation=generation)
         for member in group.members.values()
@@ -165,8 +165,8 @@ class TestWhateverTheGroup:
         self, group: Group
     ) -> None:
         # Without racks, to swap partitions within a topic class would only be movement.
-        everybody_alike = {m.id: replace(m, topics=frozenset(group.topics)) for m in group.members.values()}
-        alike = Group(group.topics, everybody_alike, group.generation)
+        all_alike = {m.id: replace(m, topics=frozenset(group.topics)) for m in group.members.values()}
+        alike = Group(group.topics, all_alike, group.generation)
         prior = alike.claims.prior
         for member_id, now in assign(alike, FEWEST_MOVES).members.items():
             had = {(t, p) for t, ps in prior.get(member_id, {}).items() for p in ps}

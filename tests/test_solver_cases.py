@@ -119,7 +119,7 @@ class TestRacks:
         assigned = assign([topic], member("m", "a"), member("n", "a", rack="x"))
         assert assigned["n"] == {"a": [0, 2]}
 
-    def test_partitions_whose_racks_are_unknown_match_everybody(self) -> None:
+    def test_partitions_whose_racks_are_unknown_match_every_member(self) -> None:
         topic = in_racks("a", "", "x", "", "x")
         assigned = assign([topic], member("m", "a", rack="x"), member("n", "a", rack="y"))
         assert assigned == {"m": {"a": [1, 3]}, "n": {"a": [0, 2]}}
@@ -205,7 +205,7 @@ class TestStrategies:
         assert (strategy.name, strategy.version, strategy.protocols) == (name, 0, protocols)
 
     @pytest.mark.parametrize("strategy", [Sticky(), CooperativeSticky()])
-    def test_they_prefer_few_moves_to_racks(self, strategy: Strategy) -> None:
+    def test_sticky_strategies_prefer_few_moves_to_racks(self, strategy: Strategy) -> None:
         members = member("m", "a", {"a": [0]}, rack="x"), member("n", "a", {"a": [1]}, rack="y")
         group = Group.of([in_racks("a", "y", "x")], members)
         assert plain(strategy.assign(group)) == {"m": {"a": [0]}, "n": {"a": [1]}}

@@ -29,7 +29,7 @@ TINY = Limits(members=4, topics=3, partitions=3)
 LARGER = Limits(members=30, topics=25, partitions=15)
 
 
-@pytest.mark.timeout(1200)  # some ten seconds of CPU time, on whatever share of a machine
+@pytest.mark.timeout(1200)  # some ten seconds of CPU time, on any share of a machine
 @pytest.mark.parametrize(
     ("groups", "seed", "limits"),
     [(2000, 1, Limits()), (150, 2, LARGER)],
@@ -107,7 +107,7 @@ def solve_nothing(group: Group, claims: Claims, *, criteria: Criteria, scale: Sc
     [
         (solve_by_range, "is possible"),
         (solve_by_order, "the order of members or topics matters"),
-        (solve_nothing, "a partition is assigned to nobody"),
+        (solve_nothing, "a partition is assigned to no member"),
     ],
 )
 def test_the_comparison_sees_what_a_wrong_solver_does(
@@ -145,7 +145,7 @@ class TestTheSearch:
         Search(seed=1).save(file)
         assert main(["--groups", "100", "--seed", "2", "--json", str(file)]) == 2
 
-    def test_that_found_something_wrong_exits_with_1(self, tmp_path: Path) -> None:
+    def test_a_comparison_that_finds_a_fault_exits_with_1(self, tmp_path: Path) -> None:
         file = tmp_path / "search.json"
         search = Search(seed=1)
         search.by_family["small"].failures.append(Failure("small/1/0", "MOVEMENT", "is wrong", {}))

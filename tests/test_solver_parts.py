@@ -40,7 +40,7 @@ def dealt(
 
 class TestDealing:
     @given(heaps, st.lists(st.integers(0, 8), max_size=8))
-    def test_everybody_gets_as_many_as_wanted_and_nothing_is_dealt_twice(
+    def test_every_receiver_gets_as_many_as_wanted_and_no_item_is_dealt_twice(
         self, heap: Sequence[tuple[int, Sequence[int]]], wanted: list[int]
     ) -> None:
         total = sum(len(things) for _, things in heap)
@@ -60,11 +60,11 @@ class TestDealing:
             counts = [sum(thing // 100 == kind for thing in hand) for hand in hands.values()]
             assert max(counts) - min(counts) <= 1
 
-    def test_those_who_want_more_go_on_when_others_are_done(self) -> None:
+    def test_receivers_that_want_more_go_on_when_others_are_done(self) -> None:
         heap = [(0, range(3)), (1, range(100, 103))]
         assert dealt(heap, [(1, 1), (2, 3), (3, 2)]) == {1: [0], 2: [1, 100, 102], 3: [2, 101]}
 
-    def test_of_a_single_kind_everybody_is_given_a_piece(self) -> None:
+    def test_of_a_single_kind_every_receiver_gets_consecutive_items(self) -> None:
         assert dealt([(0, range(7))], [(1, 1), (2, 3), (3, 2)]) == {1: [0], 2: [1, 2, 3], 3: [4, 5]}
 
 
@@ -74,7 +74,7 @@ class TestLevels:
         return classify(group, group.claims)
 
     @pytest.mark.parametrize("number", range(100))
-    def test_they_divide_the_group_and_none_can_help_a_lower_one(self, number: int) -> None:
+    def test_levels_divide_the_group_and_none_can_help_a_lower_one(self, number: int) -> None:
         classes = self.classes(number)
         levels = find_levels(classes)
         level_of_cohort = {cohort: level for level in levels for cohort in level.cohorts}
@@ -116,7 +116,7 @@ class TestLevelsOnScales(TestLevels):
         return classify(group, group.claims, random_scale(rng, group))
 
     @pytest.mark.parametrize("number", range(100))
-    def test_they_divide_the_group_and_none_can_help_a_lower_one(self, number: int) -> None:
+    def test_levels_divide_the_group_and_none_can_help_a_lower_one(self, number: int) -> None:
         classes = self.classes(number)
         level_of_cohort = {cohort: level for level in find_levels(classes) for cohort in level.cohorts}
         for serving, level in level_of_cohort.items():
@@ -136,7 +136,7 @@ def step_cost(classes: Classes, cohort: int, nth: int) -> Fraction:
 
 
 class TestApportionment:
-    """The cheapest steps, if everybody could have any of them."""
+    """The cheapest steps, if every member could have any of them."""
 
     def classes(self, members: Sequence[tuple[int, int]]) -> Classes:
         names = [f"m{number:02}" for number in range(len(members))]
@@ -147,7 +147,7 @@ class TestApportionment:
         group = Group.of([Topic("t", 1)], [Member(name, frozenset({"t"})) for name in names])
         return classify(group, group.claims, scale)
 
-    def test_it_is_the_method_of_sainte_lague(self) -> None:
+    def test_apportionment_is_the_method_of_sainte_lague(self) -> None:
         # Divided by 1, 3, 5 …: 53, 24, 23, 17 2/3, 10 3/5, 8 and 7 2/3 are the seven greatest.
         classes = self.classes([(53, 0), (24, 0), (23, 0)])
         assert apportion(classes, (0, 1, 2), 7) == ({0: 3, 1: 2, 2: 2}, {0}, 0)
@@ -163,7 +163,7 @@ class TestApportionment:
         # In proportion 95.24 and 0.95 each: with five ones 95 are left for the great one, with fewer more.
         loads, _, extra = apportion(self.classes([(100, 0), *[(1, 0)] * 5]), (0, 1), 100)
         assert (loads, extra) == ({0: 95, 1: 1}, 0)
-        # Of 100 and 50 small ones with 0.98 each nobody goes short: 1 is nearer than 0.
+        # Of 100 and 50 small ones with 0.98 each no member goes short: 1 is nearer than 0.
         loads, _, extra = apportion(self.classes([(50, 0), *[(1, 0)] * 50]), (0, 1), 98)
         assert (loads, extra) == ({0: 48, 1: 1}, 0)
 
@@ -171,7 +171,9 @@ class TestApportionment:
         st.lists(st.tuples(st.integers(1, 12), st.integers(0, 9)), min_size=1, max_size=8),
         st.integers(0, 120),
     )
-    def test_they_are_the_cheapest_of_all_steps(self, members: list[tuple[int, int]], total: int) -> None:
+    def test_apportioned_steps_are_the_cheapest_of_all_steps(
+        self, members: list[tuple[int, int]], total: int
+    ) -> None:
         classes = self.classes(members)
         cohorts = range(len(classes.cohorts))
         loads, optional, extra = apportion(classes, cohorts, total)

@@ -36,7 +36,7 @@ def test_members_with_different_topics_share_each_of_them() -> None:
     assert excess(group, solved(group)) <= 100  # dealt in rounds alone it is more than 2000
 
 
-def test_who_came_back_with_too_much_of_one_topic_gives_that_and_not_the_others() -> None:
+def test_a_member_with_too_much_of_one_topic_gives_that_topic_and_not_the_others() -> None:
     names = frozenset({"a", "b"})
     owned = {"a": list(range(9)), "b": [0]}
     group = Group.of(

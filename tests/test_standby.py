@@ -70,7 +70,7 @@ class Life:
 
 
 class TestWhoTakesOver:
-    def test_nobody_while_an_active_member_subscribes(self) -> None:
+    def test_no_standby_member_takes_over_while_an_active_member_subscribes(self) -> None:
         group = Group.of(ORDERS, [active("a"), standby("b"), standby("c")])
         assert loads(Standby().assign(group)) == {"a": 6, "b": 0, "c": 0}
         assert Standby().findings(group) == []
@@ -80,7 +80,7 @@ class TestWhoTakesOver:
         group = Group.of(ORDERS, [active("a"), standby("b", owned=owned, generation=3)], 4)
         assert loads(Standby().assign(group)) == {"a": 6, "b": 0}
 
-    def test_only_the_topics_that_nobody_active_reads(self) -> None:
+    def test_a_standby_member_gets_only_topics_without_active_subscribers(self) -> None:
         topics = [*ORDERS, Topic("payments", 3)]
         group = Group.of(topics, [active("a"), standby("b", "orders", "payments")])
         taken = Standby().assign(group).members["b"]
@@ -105,7 +105,7 @@ class TestWhoTakesOver:
         }
         assert loads(Standby(active_at_least=9).assign(Group.of(ORDERS, members[:2]))) == {"a": 3, "b": 3}
 
-    def test_who_has_taken_over_already_takes_over_more_before_another_is_woken(self) -> None:
+    def test_a_standby_member_that_took_over_takes_over_more_before_another_does(self) -> None:
         topics = [*ORDERS, Topic("payments", 3)]
         life = Life(Standby(), topics)
         both = "orders", "payments"
@@ -235,7 +235,7 @@ class TestWhateverTheGroup:
     ) -> None:
         group, at_least = life
         strategy = Standby(active_at_least=at_least)
-        # What a standby member owned and may not keep was not anybody else's either.
+        # A partition that a standby member owned and may not keep had no other owner.
         left = strategy.problem(group).as_group()
         oracle = Oracle(left)
         ours = score(left, owners_of(left, strategy.assign(group)), oracle.prior)

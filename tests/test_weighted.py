@@ -64,7 +64,7 @@ class TestBounds:
         assert report.heaviest == 1000
         assert report.makespan <= 2 * report.lower_bound
 
-    def test_readers_of_one_topic_alone_bound_everybody(self) -> None:
+    def test_readers_of_one_topic_alone_bound_all_members(self) -> None:
         group = weighed({"big": [9, 9, 9, 9], "small": [1]}, {"a": ["big"], "b": ["big"], "c": ["small"]})
         report = measure_loads(group, assigned(Weighted(), group))
         assert (report.makespan, report.lower_bound, report.factor) == (18, 18, None)
@@ -108,11 +108,11 @@ class TestWhatMoves:
         )
         assert max(loads(heavier, assigned(Weighted(0.1), heavier)).values()) <= 30
 
-    def test_what_nobody_owns_is_placed_whatever_the_threshold(self) -> None:
+    def test_a_free_partition_is_placed_at_any_threshold(self) -> None:
         group = weighed({"t": [5, 5, 5]}, {"a": ["t"], "b": ["t"]}, {"a": {"t": [0, 1]}})
         assert loads(group, assigned(Weighted(0.9, budget=0), group)) == {"a": 10, "b": 5}
 
-    def test_a_newcomer_gets_its_share_whatever_the_threshold(self) -> None:
+    def test_a_newcomer_gets_its_share_at_any_threshold(self) -> None:
         names = [f"m{n:02}" for n in range(20)]
         group = weighed(
             {"t": [1] * 200},
@@ -123,7 +123,7 @@ class TestWhatMoves:
         assert 8 <= assignment.load("new") <= 10
         assert moved(group, assignment) == assignment.load("new")
 
-    def test_who_is_second_is_relieved_beside_a_partition_heavier_than_any_share(self) -> None:
+    def test_the_second_fullest_member_is_relieved_beside_a_partition_heavier_than_any_share(self) -> None:
         group = weighed(
             {"t": [1000, 100, 100, 100, 100]},
             {m: ["t"] for m in "abcd"},
@@ -171,7 +171,7 @@ class TestWeightlessAndUnknown:
         group = weighed({"t": [most] * 5}, {"a": ["t"], "b": ["t"]})
         assert sorted(loads(group, assigned(Weighted(), group)).values()) == [2 * most, 3 * most]
 
-    def test_nobody_and_nothing(self) -> None:
+    def test_a_group_without_members_or_topics_is_assigned(self) -> None:
         assert assigned(Weighted(), weighed({"t": [1]}, {})).members == {}
         assert assigned(Weighted(), weighed({"t": []}, {"a": ["t", "gone"]})).members == {"a": {}}
         report = measure_loads(weighed({}, {}), Assignment({}))

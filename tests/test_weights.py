@@ -85,7 +85,7 @@ class TestFiles:
             ('{"topics": {"orders": 7}}', "the weights of topic 'orders' are no array"),
         ],
     )
-    def test_that_are_none(self, text: str | bytes, problem: str) -> None:
+    def test_an_invalid_weights_file_is_refused(self, text: str | bytes, problem: str) -> None:
         with pytest.raises(ValueError, match=r"^w\.json: ") as caught:
             parse_weights(text, "w.json")
         assert problem in str(caught.value)
@@ -117,7 +117,7 @@ class TestAsking:
         assert "late; those it gave last are used" in caplog.messages[-1]
         assert assignor.weigh_without_answer(other, [ORDERS], "late") == [ORDERS]
 
-    def test_who_has_not_answered_yet_is_not_asked_again(self) -> None:
+    def test_a_source_that_has_not_answered_yet_is_not_asked_again(self) -> None:
         answered = threading.Event()
 
         def slow(topics: Any) -> Any:
@@ -134,7 +134,7 @@ class TestAsking:
         assert second is not None
         assert second.result(30) == {"orders": [1, 1, 1]}
 
-    def test_whatever_the_source_raises_is_in_the_answer(self) -> None:
+    def test_every_exception_of_the_source_is_in_the_result(self) -> None:
         def failing(topics: Any) -> Any:
             raise SystemExit(3)
 

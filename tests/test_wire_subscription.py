@@ -87,7 +87,7 @@ def test_a_topic_named_twice_among_the_owned_has_the_partitions_of_both() -> Non
     assert decode_subscription(data).owned == {"a": (3, 1, 3, 1), "b": (0, 0)}
 
 
-def test_topics_are_written_in_order_whatever_the_order_they_come_in() -> None:
+def test_topics_are_written_in_order_for_any_order_of_the_input() -> None:
     owned = {"b": [1], "a": [2]}
     assert encode_subscription(Subscription(1, (), b"", owned)) == encode_subscription(
         Subscription(1, (), b"", dict(reversed(owned.items())))

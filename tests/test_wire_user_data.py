@@ -215,5 +215,5 @@ def test_member_data_cannot_read_beyond_their_length() -> None:
 
 
 def test_user_data_of_others_under_a_name_of_ours_mean_nothing() -> None:
-    member = eager_member("of-our-own", b"whatever")
+    member = eager_member("of-our-own", b"any bytes")
     assert (member.owned, member.generation, member.data) == ({}, -1, b"")

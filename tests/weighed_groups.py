@@ -104,7 +104,7 @@ _WEIGHTS = st.one_of(
 
 @st.composite
 def weighed_groups(draw: st.DrawFn, *, most_partitions: int = 4) -> Group:
-    """Up to 4 members and 3 topics; what somebody owned came from anywhere."""
+    """Up to 4 members and 3 topics; the owned partitions are arbitrary."""
     names = ["orders", "pays", "views"][: draw(st.integers(1, 3))]
     topics: dict[str, Sequence[int | None] | None] = {}
     for name in names:

@@ -113,7 +113,7 @@ def stay_off_the_disk() -> None:
     """Have the broker and the members write into memory, where the system has such a folder.
 
     A file system with a journal (ext4 commits it five seconds after the topic was made, and every five
-    seconds again) lets nobody append for up to some 0.3 s. That is no pause of a rebalance.
+    seconds again) blocks all appends for up to some 0.3 s. That is no pause of a rebalance.
     """
     if os.access(_MEMORY, os.W_OK):
         tempfile.tempdir = str(_MEMORY)

@@ -229,7 +229,7 @@ def duplicate_times(deliveries: Mapping[int, Sequence[Delivery]]) -> list[int]:
 
 
 def lost_records(deliveries: Mapping[int, Sequence[Delivery]]) -> int:
-    """Records that nobody was given, though a later one of the partition was."""
+    """Records that no member got, though a later one of the partition was."""
     return sum(
         max(one.offset for one in of_one) + 1 - len({one.offset for one in of_one})
         for of_one in deliveries.values()
@@ -240,8 +240,8 @@ def lost_records(deliveries: Mapping[int, Sequence[Delivery]]) -> int:
 def least_moves(owned: Mapping[str, int], left: str | None, joined: str | None) -> int:
     """The fewest moves that balance a group whose members read the same topic.
 
-    What the member had that left goes to somebody. One that joins gets its share: the partitions of the one
-    that left, or else as many as everybody has at the least.
+    What the member had that left goes to other members. One that joins gets its share: the partitions of the
+    one that left, or else as many as every member has at the least.
     """
     if left is not None:
         return owned.get(left, 0)

@@ -26,7 +26,7 @@ from kafka_assignors.pause_model import Consumption, PauseModel
 __all__ = ["modelled_ms", "resume_s", "second_rounds", "sheets"]
 
 _JOINS = ("join", "refill")
-"""Events in which nobody leaves, and every heartbeat is in step with the others."""
+"""Events in which no member leaves, and every heartbeat is in step with the others."""
 
 _LEAVES = ("leave", "kill", "rolling")
 
@@ -40,7 +40,7 @@ def consumption_of(peer: str) -> Consumption:
 
 
 def resume_s(results: Results) -> float:
-    """What is left of a pause where nobody waits for anybody: eager peers, when a member joins.
+    """What is left of a pause where no member waits for another: eager peers, when a member joins.
 
     The median over peers and events, of the medians over partitions.
     """

@@ -25,7 +25,7 @@ class TestRackTrade(RackTradeScenarios):
     program = PROGRAM
 
 
-def test_who_is_not_the_coordinator_any_more_is_not_believed_that_nothing_is_committed(
+def test_a_former_coordinator_that_says_nothing_is_committed_is_not_believed(
     kafka3: KafkaCluster,
 ) -> None:
     async def ask_each_broker() -> None:

@@ -205,7 +205,7 @@ def test_a_consumer_that_stops_revokes_what_it_owns_and_leaves_at_once(kafka: Ka
         asyncio.run(consume())
 
 
-def test_who_unsubscribes_gives_everything_back_and_may_subscribe_again(kafka: Kafka) -> None:
+def test_a_consumer_that_unsubscribes_gives_all_partitions_back_and_may_subscribe_again(kafka: Kafka) -> None:
     async def consume() -> None:
         listener = Listener()
         async with consuming(group, listener) as consumer:
@@ -302,7 +302,7 @@ def test_a_consumer_can_stop_while_the_group_waits_for_a_member_that_does_not_jo
         asyncio.run(consume())
 
 
-def test_who_was_fenced_can_neither_commit_nor_read_and_the_other_keeps_what_it_committed(
+def test_a_fenced_consumer_can_neither_commit_nor_read_and_the_other_keeps_its_commits(
     kafka: Kafka,
 ) -> None:
     async def consume() -> None:
@@ -320,7 +320,7 @@ def test_who_was_fenced_can_neither_commit_nor_read_and_the_other_keeps_what_it_
                     with pytest.raises(FencedInstanceIdError, match="another process joined with the same"):
                         await asyncio.wait_for(zombie.getone(), 30)
 
-                # Had the zombie not stopped by itself: the broker refuses whatever it sends.
+                # Had the zombie not stopped by itself: the broker refuses all its requests.
                 offset = {tp: OffsetAndMetadata(4, "")}
                 heartbeat = requests.heartbeat(group.id, was, "pod-0")
                 commit = requests.offset_commit(group.id, was, "pod-0", offset)

@@ -99,7 +99,7 @@ async def consume(consumer: CooperativeAIOKafkaConsumer, records: int) -> set[tu
     return found
 
 
-def test_a_rebalance_that_begins_before_sync_group_is_answered_costs_nobody_a_partition(kafka: Kafka) -> None:
+def test_a_rebalance_that_begins_before_the_sync_group_response_loses_no_partition(kafka: Kafka) -> None:
     async def run() -> None:
         listeners = Listener(), Listener()
         async with waiting(group, *listeners) as now:
@@ -200,7 +200,7 @@ def test_a_follower_waits_for_the_leader_for_longer_than_its_request_timeout(kaf
 
 
 @pytest.mark.parametrize("role", ["leader", "follower"])
-def test_who_stops_in_the_middle_of_a_join_can_still_commit(kafka: Kafka, role: str) -> None:
+def test_a_consumer_that_stops_during_a_join_can_still_commit(kafka: Kafka, role: str) -> None:
     async def run() -> None:
         async def commit(revoked: set[TopicPartition]) -> None:
             if revoked == mine:
@@ -225,7 +225,7 @@ def test_who_stops_in_the_middle_of_a_join_can_still_commit(kafka: Kafka, role: 
         asyncio.run(run())
 
 
-def test_nobody_who_stops_waits_for_ever_for_a_leader_that_does_not_assign(kafka: Kafka) -> None:
+def test_a_stopping_consumer_does_not_wait_for_ever_for_a_leader_that_does_not_assign(kafka: Kafka) -> None:
     async def run() -> None:
         async def commit(revoked: set[TopicPartition]) -> None:
             try:
@@ -260,7 +260,7 @@ def test_a_subscription_that_changes_during_a_join_is_what_counts_after_it(kafka
         asyncio.run(run())
 
 
-def test_who_unsubscribes_during_a_join_is_out_and_may_come_back(kafka: Kafka) -> None:
+def test_a_consumer_that_unsubscribes_during_a_join_leaves_and_may_come_back(kafka: Kafka) -> None:
     async def run() -> None:
         listener = Listener()
         async with waiting(group, Listener(), listener) as now:

@@ -1,6 +1,6 @@
 """How long partitions pause that stay where they are: printed beside the same without an event (`pytest -s`).
 
-A process that starts takes time from the others, whatever group it joins: that is shown apart.
+A process that starts takes time from the others, in any group: that is shown apart.
 """
 
 from __future__ import annotations

@@ -35,7 +35,9 @@ def test_the_releases_between_the_oldest_and_the_newest_checked_are_taken_in_sil
 
 
 @pytest.mark.parametrize("version", ["0.15.0rc1", "0.100", "1.0.0", "unknown"])
-def test_others_are_taken_with_one_warning(version: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_untested_version_is_accepted_with_one_warning(
+    version: str, caplog: pytest.LogCaptureFixture
+) -> None:
     require_supported(version, LOG)
     assert caplog.messages == [
         f"aiokafka {version} is not among the releases checked with this plugin (0.10 to 0.14)"

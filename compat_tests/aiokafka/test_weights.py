@@ -27,7 +27,7 @@ PROGRAM = "compat_tests.aiokafka.member"
 
 
 async def until_shares(expected: list[set[int]], *consumers: Any) -> None:
-    """Wait until the consumers have these partitions, whoever has which."""
+    """Wait until the consumers have these partitions, in any order."""
     deadline = time.monotonic() + HANG_S
     while True:
         shares = [{tp.partition for tp in consumer.assignment()} for consumer in consumers]
@@ -74,7 +74,7 @@ def test_cooperative_members_move_when_the_file_says_so(kafka: Kafka, tmp_path: 
             await until_shares([{0}, {1, 2, 3}], first, second)
             weigh(5, 5, 5, 5)
             async with consuming(group, partition_assignment_strategy=strategies):
-                pass  # Somebody comes and goes: the next rebalance has the new weights.
+                pass  # A member comes and goes: the next rebalance has the new weights.
             await until_shares_even(first, second)
 
     async def until_shares_even(*consumers: AIOKafkaConsumer) -> None:

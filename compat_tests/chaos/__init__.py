@@ -1,1 +1,1 @@
-"""A mixed group under random events on real brokers, and the rules that must hold whatever happens."""
+"""A mixed group under random events on real brokers, and the rules that must always hold."""

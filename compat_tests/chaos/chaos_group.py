@@ -259,7 +259,7 @@ class ChaosGroup(MixedGroup):
         after_s = REQUEST_TIMEOUT_MS / 1000 if fault.effect is Effect.SWALLOW else 0.0
         with self._outage(name, after_s), self.kafka.proxy.fault(fault):
             time.sleep(seconds)
-        self._note(f"the network is as it was for {name or 'everybody'}", name)
+        self._note(f"the network is as it was for {name or 'all members'}", name)
 
     @contextlib.contextmanager
     def _outage(self, name: str, after_s: float = 0.0) -> Iterator[None]:
@@ -301,7 +301,7 @@ class ChaosGroup(MixedGroup):
             self._tell(name, freeze_before=deadline, suspended=suspended)
             while not _stands_still(pid) and time.monotonic() < deadline:
                 time.sleep(0.01)
-        # Whoever does not listen is stopped from outside.
+        # A process that does not react is stopped from outside.
         with contextlib.suppress(ProcessLookupError):
             self.freeze(name)
 

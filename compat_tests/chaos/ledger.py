@@ -165,7 +165,7 @@ class Ledger:
     copies: Mapping[Partition, Mapping[int, int]] | None = None
     """How often the copy of each offset was committed; None if members do not copy in transactions."""
     without_lease: frozenset[str] = frozenset()
-    """Members of other clients, which deliver what they have until somebody tells them."""
+    """Members of other clients, which go on delivering until the coordinator tells them to stop."""
 
     def giving(self, ownership: Ownership) -> Generation | None:
         """The generation that gave this partition to this member, the newest before it was announced."""

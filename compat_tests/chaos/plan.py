@@ -152,7 +152,7 @@ class _Planner:
         return steps
 
     def _any(self, choices: Mapping[Callable[[], Action | None], float]) -> Action | None:
-        """One that is possible; None if everybody is just starting and brokers are busy."""
+        """One that is possible; None if all members are just starting and brokers are busy."""
         left = dict(choices)
         while left:
             (choice,) = self.random.choices(list(left), list(left.values()))
@@ -197,7 +197,7 @@ class _Planner:
             self.members[name].busy_until = self.now + seconds + 1
         return name
 
-    # ---- one of each kind of action; None if there is nobody to whom it could happen
+    # ---- one of each kind of action; None if no member can be its target
 
     def _join(self) -> Join | None:
         if len(self.members) >= _MEMBERS[1]:

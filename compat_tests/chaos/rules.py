@@ -1,11 +1,11 @@
-"""What must hold of a group whatever happens to it, each rule a function from a ledger to its violations.
+"""The rules that must always hold of a group, each a function from a ledger to its violations.
 
 **Live.** A member is a *live owner* of a partition from the moment at which it announces it to its
 application until it has taken it away again or its process has ended, *as long as the coordinator counts it
-in*: its member id is in the newest generation that gave the partition to anybody. A member that the
+in*: its member id is in the newest generation that gave the partition to any member. A member that the
 coordinator has removed and that was not told yet (frozen, cut off, busy) is no live owner but a *zombie*.
 
-- Two live owners are a violation, whoever they are.
+- Two live owners are a violation, of any clients.
 - A zombie of ours delivers nothing once the partition was announced elsewhere: its lease is over before the
   coordinator can remove it. A zombie of another client (Java, librdkafka: they have no lease) may deliver
   what it has until it is told, which is when its application hears that the partition is lost. Such
@@ -89,11 +89,11 @@ def no_record_is_lost(part: Ledger) -> Found:
     for partition, written in part.written.items():
         for first, last in covered.missing(written):
             before = [one.at for one in part.deliveries if one.last < first]
-            yield max(before, default=0.0), f"{name_of(partition)} [{first}..{last}] was handed to nobody"
+            yield max(before, default=0.0), f"{name_of(partition)} [{first}..{last}] was handed to no member"
 
 
 def commits_cover_only_what_was_delivered(part: Ledger) -> Found:
-    """Nobody commits an offset before all records below it were handed out: a crash would lose them."""
+    """No member commits an offset before all records below it were handed out: a crash would lose them."""
     covered = _Covered()
     deliveries = iter(part.deliveries)
     upcoming = next(deliveries, None)
@@ -102,7 +102,7 @@ def commits_cover_only_what_was_delivered(part: Ledger) -> Found:
             covered.add(upcoming.first, upcoming.last)
             upcoming = next(deliveries, None)
         for first, last in covered.missing(commit.offset):
-            yield commit.at, f"{commit}, and [{first}..{last}] was handed to nobody before"
+            yield commit.at, f"{commit}, and [{first}..{last}] was handed to no member before"
 
 
 def no_committed_offset_goes_back(part: Ledger) -> Found:
@@ -121,7 +121,7 @@ def partitions_are_announced_only_if_given(part: Ledger) -> Found:
     """What a member announces, a generation of the coordinator's log gave to it."""
     for one in part.ownerships:
         if part.giving(one) is None:
-            yield one.since, f"{one.member} announces {name_of(one.partition)}, which nobody gave to it"
+            yield one.since, f"{one.member} announces {name_of(one.partition)}, given by no generation"
 
 
 def members_are_told_when_partitions_go(part: Ledger) -> Found:
@@ -297,7 +297,7 @@ _TAKING_OVER_S = 3.0
 def _waited_for_a_broker(part: Ledger, failure: CommitFailure) -> bool:
     return any(
         outage.since <= failure.at <= outage.until + _TAKING_OVER_S
-        # One that was cut off, or may not commit, was told so in whatever words.
+        # A member that was cut off, or may not commit, got an error of any wording.
         and (outage.member == failure.member or (not outage.member and "Timeout" in failure.error))
         for outage in part.outages
     )
@@ -313,7 +313,7 @@ def every_record_is_copied_once(part: Ledger) -> Found:
             times = copies.get(offset, 0)
             if times != 1 and (offset < written or times):
                 handed = [one for one in part.deliveries if one.first <= offset <= one.last]
-                to = ", ".join(one.member for one in handed) or "nobody"
+                to = ", ".join(one.member for one in handed) or "no member"
                 at = handed[-1].at if handed else 0.0
                 yield at, f"{name_of(partition)} {offset} was copied {times} times; it was handed to {to}"
 

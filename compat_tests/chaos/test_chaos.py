@@ -54,7 +54,7 @@ def test_a_round_of_chaos_breaks_no_rule(
     assert found.totals.generations > found.totals.rounds
 
 
-def test_these_rounds_have_every_kind_of_event() -> None:
+def test_the_rounds_of_the_chaos_test_have_every_kind_of_event() -> None:
     rounds = [next(iter(plan.plan(seed, kinds))) for seed, kinds in ROUNDS.values()]
     assert {type(step.action) for steps in rounds for step in steps} == set(get_args(Action))
 
@@ -104,7 +104,7 @@ def test_a_static_member_of_librdkafka_that_had_to_begin_again_forgets_what_it_h
 
 def test_java_members_report_on_the_clock_of_the_others() -> None:
     spec = MemberSpec(
-        "a", "127.0.0.1:1", "nobody", ["orders"], ["cooperative-sticky"], max_poll_interval_ms=10_000
+        "a", "127.0.0.1:1", "no-such-group", ["orders"], ["cooperative-sticky"], max_poll_interval_ms=10_000
     )
     begin = time.monotonic()
     # Its standard input is at its end, so it stops at once.

@@ -113,7 +113,7 @@ def wait_for(condition: object) -> None:
         time.sleep(0.01)
 
 
-def test_without_a_fault_everything_passes_however_large_and_in_whatever_pieces(proxy: FaultProxy) -> None:
+def test_without_a_fault_all_bytes_pass_in_any_size_and_pieces(proxy: FaultProxy) -> None:
     with connect(proxy) as connection:
         large = request(METADATA, "a", bytes(300_000))
         sender = threading.Thread(target=connection.sendall, args=[large])

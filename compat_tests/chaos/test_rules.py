@@ -83,7 +83,7 @@ def test_what_should_happen_breaks_no_rule(ledger: Ledger) -> None:
 def test_records_that_are_confirmed_and_never_delivered_are_lost() -> None:
     (found,) = judge(dataclasses.replace(HANDED_OVER, written={P: 21}))
     assert found.rule == "no record is lost"
-    assert "[20..20] was handed to nobody" in found.text
+    assert "[20..20] was handed to no member" in found.text
     (found,) = judge(dataclasses.replace(HANDED_OVER, written={**HANDED_OVER.written, Q: 1}))
     assert (found.rule, found.partition) == ("no record is lost", Q)
 
@@ -99,13 +99,13 @@ def test_a_commit_must_not_run_ahead_of_deliveries_that_come_later() -> None:
     assert broken(ledger) == {"commits cover only what was delivered"}
 
 
-def test_committed_offsets_must_not_go_back_in_the_log_whatever_their_times_say() -> None:
+def test_committed_offsets_must_not_go_back_in_the_log_for_any_timestamps() -> None:
     back = [*HANDED_OVER.commits, Commit(6.4, 4, P, 19)]
     (found,) = judge(dataclasses.replace(HANDED_OVER, commits=back))
     assert (found.rule, found.text) == ("no committed offset goes back", "committed: orders/0 @ 19, after 20")
 
 
-def test_nobody_announces_what_no_generation_gave_it() -> None:
+def test_a_member_announces_only_partitions_that_a_generation_gave_it() -> None:
     ledger = dataclasses.replace(HANDED_OVER, generations=HANDED_OVER.generations[:2])
     assert "partitions are announced only if given" in broken(ledger)
 
@@ -271,7 +271,7 @@ def test_members_that_copy_may_be_handed_a_record_again_and_copy_it_once() -> No
 
 
 @pytest.mark.parametrize("ending", [Ending.LOST, Ending.DIED])
-def test_who_died_or_was_fenced_may_not_have_committed(ending: Ending) -> None:
+def test_a_dead_or_fenced_member_may_not_have_committed(ending: Ending) -> None:
     ledger = dataclasses.replace(
         HANDED_OVER,
         deliveries=[*HANDED_OVER.deliveries[:2], Delivery(6, "b", P, 5, 19)],

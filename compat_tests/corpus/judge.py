@@ -152,7 +152,7 @@ def _plain(assignment: Assignment) -> Plain:
 
 
 def _owning(group: Group, owned: Plain) -> Group:
-    """The group a generation later, when everybody owns what the round gave him."""
+    """The group a generation later, when every member owns what the round gave it."""
     generation = (group.generation or 0) + 1
     members = [
         replace(member, owned=owned.get(member.id, {}), generation=generation - 1)

@@ -121,7 +121,7 @@ class Life:
         return self
 
     def settle(self, by: Peer = JAVA) -> Life:
-        """Run a generation: everybody owns now what another client's assignor gives it."""
+        """Run a generation: every member owns what another client's assignor gives it."""
         assignment = self.ask(by, self.group())
         self.generation += 1
         self.members = {

@@ -1,4 +1,4 @@
-"""What a leader of ours must stand: members that send whatever they like.
+"""What a leader of ours must withstand: members that send arbitrary bytes.
 
 The same for every client: a test module subclasses `HostileScenarios` and names its member program. The
 hostile members speak the wire themselves (`raw_member`), because clients refuse to send most of this.
@@ -40,7 +40,7 @@ def subscription(
     generation: int = -1,
     more: bytes = b"",
 ) -> bytes:
-    """A ConsumerProtocolSubscription of version 3, whatever it says that its version is."""
+    """A ConsumerProtocolSubscription of version 3, labelled with any version."""
     user = int32(-1) if user_data is None else int32(len(user_data)) + user_data
     claims = b"".join(
         string(name.encode()) + int32(len(partitions)) + b"".join(map(int32, partitions))
@@ -75,7 +75,8 @@ class HostileScenarios:
     program: ClassVar[str]
     strategy: ClassVar[str] = "sticky"
     waits_for_claimants: ClassVar[bool] = False
-    """Whether what a member claims is given to nobody else until it gives it up, as in cooperative groups."""
+    """Whether claimed partitions are withheld from other members until they are given up, as in cooperative
+    groups."""
 
     def attacker(self, kafka: Kafka, group: GroupOfMembers, metadata: bytes, client_id: str) -> RawMember:
         return RawMember(
@@ -181,7 +182,7 @@ class StolenInstanceScenarios:
     program: ClassVar[str]
     strategy: ClassVar[str] = "sticky"
 
-    def test_who_takes_the_instance_id_of_another_takes_its_place_and_harms_nobody_else(
+    def test_a_member_with_the_instance_id_of_another_takes_its_place_and_harms_no_third_member(
         self, kafka: Kafka
     ) -> None:
         with GroupOfMembers(kafka, self.program, {"orders": 6}) as group:

@@ -110,7 +110,7 @@ class _Running:
         """Rounds that did not come to an end."""
 
     def lead(self, leader: str) -> Assignment:
-        """One round; returns what everybody has after it."""
+        """One round; returns what every member has after it."""
         for _ in range(_MOST_GENERATIONS):
             joined = self._joined()
             assigned = self._ours(joined) if leader == "ours" else self._javas_answer(joined)

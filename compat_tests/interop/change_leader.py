@@ -53,7 +53,7 @@ def alternate(kafka: Kafka, name: str, times: int) -> list[Led]:
                 rebalance_timeout_ms=_REBALANCE_TIMEOUT_MS,
             )
             group.settle()
-        # What a leader that stands still said last should be what is true now, so everybody says it again.
+        # What a leader that stands still said last should be what is true now, so every member says it again.
         _ask_for_a_rebalance(group, besides="")
         group.come_to_rest()
         return [_change_leader(group) for _ in range(times)]

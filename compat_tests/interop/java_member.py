@@ -13,7 +13,7 @@ from compat_tests.java.member import JavaMember
 from compat_tests.support.member_reports import MemberSpec, Reporter, sigterms
 
 _A_DAY_S = 86_400.0
-"""Longer than any test: whoever started the member ends it."""
+"""Longer than any test: the test that started the member ends it."""
 
 
 class Translator:

@@ -156,7 +156,7 @@ class MixedGroup(GroupOfMembers):
                 written.result()
 
     def come_to_rest(self) -> Settled:
-        """Wait until the group has settled, and nobody asks for another generation."""
+        """Wait until the group has settled, and no member asks for another generation."""
         settled = self.settle()
         while True:
             time.sleep(_QUIET_S)

@@ -1,4 +1,4 @@
-"""What a broker recorded of a group: who led each generation, and what everybody was given in it.
+"""What a broker recorded of a group: who led each generation, and the assignment of each member in it.
 
 No client tells who leads, and not all tell the generation. The coordinator writes both into
 `__consumer_offsets` whenever a leader has answered, together with the members and their assignments, so this

@@ -33,7 +33,7 @@ OURS = (OUR_AIOKAFKA, OUR_KAFKA_PYTHON)
 def rolled_to_ours_and_back(
     kafka: Kafka, name: str, others: Sequence[Kind], capsys: pytest.CaptureFixture[str]
 ) -> list[Observed]:
-    """What is true of every group, whatever its name; returns what each direction did."""
+    """What is true of every group, of any name; returns what each direction did."""
     ours = [OURS[number % 2] for number in range(len(others))]
     with MixedGroup(kafka, name, TOPICS) as group:
         group.form(others)
@@ -61,7 +61,7 @@ def rolled_to_ours_and_back(
     ],
     ids=["range", "roundrobin"],
 )
-def test_whoever_leads_members_get_the_same(
+def test_members_get_the_same_partitions_from_any_leader(
     kafka: Kafka, name: str, others: Sequence[Kind], capsys: pytest.CaptureFixture[str]
 ) -> None:
     strategy = load_strategy(name)

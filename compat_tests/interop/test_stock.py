@@ -73,7 +73,7 @@ def test_a_stock_kafka_python_leader_of_roundrobin_fails_when_subscriptions_diff
         group.wait_for("the leader to fail", lambda: "KeyError" in group.members[leader].last_lines())
 
 
-def test_a_stock_kafka_python_leader_of_sticky_understands_nobody_and_ours_understands_all(
+def test_a_stock_kafka_python_leader_of_sticky_reads_no_claim_and_ours_reads_all(
     kafka: Kafka,
 ) -> None:
     with MixedGroup(kafka, "sticky", {"orders": 12, "payments": 7}) as group:

@@ -5,8 +5,8 @@
 - members: 1 to 12, one group in twenty 30 to 120; topics: 1 to 8, in the larger groups up to 40
 - partitions: 0 to 40 a topic; in two groups of three drawn from two or three counts, so that topics are
   co-partitioned
-- subscriptions: everybody to everything (4 in 10), two overlapping camps (3 in 10), at random (3 in 10); a
-topic of which there is no metadata, and a topic that nobody reads, in one group of four each
+- subscriptions: all members to all topics (4 in 10), two overlapping camps (3 in 10), at random (3 in 10); a
+topic of which there is no metadata, and a topic without subscribers, in one group of four each
 - racks: none (1 in 4); else 1 to 4 of them, and for each member one of them (7 in 10), none, an empty one, or
   one that no broker is in
 - replica racks, for each topic on its own: unknown, every partition in every rack, brokers taken in turn with
@@ -196,7 +196,7 @@ def features(group: Group) -> set[str]:
         != sorted(names, key=lambda name: name.encode("utf-16-be")),
         "a subscribed topic without metadata": not subscribed <= group.topics.keys(),
         "a topic without partitions": any(not topic.partitions for topic in group.topics.values()),
-        "a topic that nobody reads": not group.topics.keys() <= subscribed,
+        "a topic without subscribers": not group.topics.keys() <= subscribed,
         "a member that subscribes to nothing": any(not member.topics for member in members),
         "more members than partitions": len(group.members) > sum(topic.partitions for topic in known),
         "owned partitions": any(member.owned for member in members),

@@ -64,7 +64,7 @@ class Change:
     """What is different in the next epoch: `what` in a word, and the group's topics and members after it.
 
     `heartbeat` is the member whose request makes the coordinator compute the target; `left` has gone, and
-    `recreated` is a topic that has a new id. Members own nothing here: that is for whoever assigns.
+    `recreated` is a topic that has a new id. Members own nothing here: that is for the assignor.
     """
 
     what: str

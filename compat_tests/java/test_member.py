@@ -15,7 +15,7 @@ PARTITIONS = 6
 RECORDS = 50
 """In each partition."""
 
-# Nobody has to wait for a session to end here, and a busy machine must not end one.
+# No test has to wait for a session to end here, and a busy machine must not end one.
 FAST: dict[str, object] = {"heartbeat.interval.ms": 300, "session.timeout.ms": 120_000, "max.poll.records": 7}
 
 

@@ -372,7 +372,7 @@ def test_a_consumer_that_is_closed_revokes_what_it_owns_and_leaves_at_once(kafka
         share(group, second)
 
 
-def test_who_unsubscribes_gives_everything_back_and_may_subscribe_again(kafka: Kafka) -> None:
+def test_a_consumer_that_unsubscribes_gives_all_partitions_back_and_may_subscribe_again(kafka: Kafka) -> None:
     listener = Listener()
     with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group, consuming(group, listener) as consumer:
         group.produce(10)

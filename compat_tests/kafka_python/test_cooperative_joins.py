@@ -41,7 +41,7 @@ def exceed_the_poll_interval(consumer: CooperativeKafkaConsumer) -> None:
 
 
 @pytest.mark.parametrize("leave", [unsubscribe, exceed_the_poll_interval])
-def test_who_leaves_while_it_waits_for_its_assignment_can_join_again(
+def test_a_consumer_that_leaves_while_it_waits_for_its_assignment_can_join_again(
     kafka: Kafka, leave: Callable[[CooperativeKafkaConsumer], None]
 ) -> None:
     # The broker never answers the SyncGroup of a member that has left.
@@ -83,7 +83,7 @@ def test_a_join_that_begins_while_the_user_unsubscribes_is_no_error(kafka: Kafka
 
 
 @pytest.mark.parametrize("role", ["leader", "follower"])
-def test_who_is_closed_in_the_middle_of_a_join_can_still_commit(kafka: Kafka, role: str) -> None:
+def test_a_consumer_that_is_closed_during_a_join_can_still_commit(kafka: Kafka, role: str) -> None:
     def commit(revoked: set[TopicPartition]) -> None:
         if strategy.stuck.is_set():
             threading.Timer(0.5, strategy.released.set).start()

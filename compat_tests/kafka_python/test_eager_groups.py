@@ -187,7 +187,7 @@ def test_a_wrong_configuration_is_refused_as_early_as_the_client_shows_it(
         if MAKES_INSTANCES:
             with pytest.raises(error, match=message):
                 construct()
-        else:  # 2.x shows its settings to nobody before it joins
+        else:  # 2.x does not show its settings before it joins
             with contextlib.closing(construct()) as consumer, pytest.raises(error, match=message):
                 consumer.poll(timeout_ms=10_000)
 

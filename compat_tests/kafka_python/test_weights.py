@@ -60,7 +60,7 @@ def polling(
 
 
 def until_shares(expected: list[set[int]], consumers: list[Any]) -> None:
-    """Wait until the consumers have these partitions, whoever has which."""
+    """Wait until the consumers have these partitions, in any order."""
     deadline = time.monotonic() + HANG_S
     while True:
         shares = [{tp.partition for tp in consumer.assignment()} for consumer in consumers]
@@ -102,7 +102,7 @@ def test_the_group_does_not_wait_for_brokers_that_do_not_answer(
             assert before == [member_ids(group)]
         assert asked == [dict(group.topics)]
     assert took >= 2
-    # There may be a second rebalance for another reason; nobody is asked again before he has answered.
+    # There may be a second rebalance for another reason; no source is asked again before it has answered.
     warnings = [m for m in caplog.messages if "no weights from" in m]
     assert "it did not answer within 2 s; all weights count as unknown" in warnings[0]
     assert all("all weights count as unknown" in warning for warning in warnings)

@@ -111,7 +111,7 @@ class TestABatchIsInHand:
             group.take_all(busy)
             second = group.start()
             group.poll(second, until=lambda: bool(second.assigned), what="the second member")
-            # If the first one crashes now, nobody is ever given what it had in hand.
+            # If the first one crashes now, no member ever gets the records that it had in hand.
             assert group.committed() == {0: 10, 1: 10}
 
     def test_kafka_python_lets_no_member_in_before_the_next_poll(self, kafka: Kafka) -> None:
@@ -201,7 +201,8 @@ class TestAMemberIsLate:
             self.taken_over(group)
             assert group.times_delivered() == {2: 20, 1: 2}
 
-            # A transaction commits for whoever asks, unless it tells a member and a generation that were.
+            # A transaction commits for any member that asks, unless it tells a member and a generation that
+            # were.
             with_generation = client == "kafka_python"
             if with_generation:
                 with pytest.raises(RemoteError):
@@ -231,7 +232,7 @@ class TestAMemberIsLate:
 @pytest.mark.parametrize("client", CLIENTS)
 class TestNothingIsCommittedYet:
     @pytest.mark.parametrize("reset", ["latest", "earliest"])
-    def test_the_latest_offset_skips_what_came_while_nobody_was_there(
+    def test_the_latest_offset_skips_records_written_while_the_group_was_empty(
         self, kafka: Kafka, client: str, reset: str
     ) -> None:
         with RemoteGroup(kafka, client) as group:

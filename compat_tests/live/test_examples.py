@@ -109,7 +109,8 @@ class Shop:
         self.produced += per_partition
 
     def share(self, *examples: Example) -> None:
-        """Wait until these members have all partitions among them, each one once and nobody none."""
+        """Wait until these members have all partitions among them, each one once and each member at least
+        one."""
 
         def shared() -> bool:
             shares = [example.assigned() for example in examples]

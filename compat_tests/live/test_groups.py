@@ -152,7 +152,7 @@ def test_a_group_that_does_not_exist_is_dead(kafka: Kafka) -> None:
     assert read(kafka, "nowhere-to-be-found").state == "Dead"
 
 
-def test_nobody_there_is_an_error_within_the_time() -> None:
+def test_a_missing_broker_is_an_error_within_the_timeout() -> None:
     with (
         Cluster("127.0.0.1:1", timeout_s=0.5) as cluster,
         pytest.raises(UnreachableError, match=r"127\.0\.0\.1:1"),

@@ -39,7 +39,7 @@ def test_each_target_follows_from_the_one_before(kafka: Kafka, assignor: str) ->
             def look() -> LiveGroup | None:
                 (live,) = cluster.read_groups([group.id])
                 loads = live.loads or ()
-                # Either assignor has something for everybody; the broker may take a second to decide.
+                # Either assignor has something for every member; the broker may take a second to decide.
                 given_out = len(loads) == members and sum(loads) == sum(TOPICS.values()) and min(loads) > 0
                 at_rest = all(member.assigned == member.target for member in live.members)
                 return live if given_out and at_rest else None

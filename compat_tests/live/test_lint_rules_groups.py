@@ -47,7 +47,7 @@ def test_passing_instance_id(kafka: Kafka) -> None:
         return aiokafka(group_instance_id=instance_id, session_timeout_ms=30_000, rebalance_timeout_ms=3000)
 
     async def after_restart(first_id: str, second_id: str) -> tuple[int, int]:
-        """How many members a restart of one process leaves, and how many partitions nobody reads."""
+        """How many members a restart of one process leaves, and how many partitions no member reads."""
         scene = Scene(kafka)
         async with scene.aiokafka(settings(first_id)) as before:
             await before.until(lambda: before.owned)

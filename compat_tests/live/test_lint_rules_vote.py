@@ -156,7 +156,7 @@ def test_vote(kafka: Kafka) -> None:
 
 def test_never_settles(kafka: Kafka) -> None:
     async def generations(*lists: tuple[str, ...]) -> int:
-        """How many generations pass in two seconds in which nobody joins or leaves."""
+        """How many generations pass in two seconds in which no member joins or leaves."""
         scene = Scene(kafka)
         async with scene.aiokafka(aiokafka(*lists[0])) as first:
             await first.until(lambda: first.owned)

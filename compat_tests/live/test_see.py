@@ -22,7 +22,7 @@ def see(kafka: Kafka, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
 
 
-def test_both_groups_are_shown_and_ours_gives_up_less(kafka: Kafka) -> None:
+def test_make_see_shows_both_groups_and_the_cooperative_one_revokes_less(kafka: Kafka) -> None:
     running = see(kafka, "--seconds", "7", "--every", "2")
     output, _ = running.communicate(timeout=HANG_S)
     assert running.returncode == 0, output

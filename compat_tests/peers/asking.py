@@ -37,7 +37,7 @@ class Peer:
 
     @property
     def cooperative(self) -> bool:
-        """Whether its answer is that of one round, without what somebody still has to revoke."""
+        """Whether its answer is that of one round, without partitions that a member still has to revoke."""
         return self.assignor == "cooperative-sticky"
 
 

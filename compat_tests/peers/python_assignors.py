@@ -129,7 +129,7 @@ def main(client: str, *names: str) -> None:
         for name in names or assignors:
             try:
                 answers[name] = {"assignment": assignors[name](group)}
-            except Exception as error:  # whatever it is, it would be the end of the leader's rebalance
+            except Exception as error:  # any error would end the leader's rebalance
                 answers[name] = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(answers), flush=True)
 

@@ -6,7 +6,7 @@ A broker of our own holds the offsets topic, into which records of groups and of
 The archiver is the command, in processes of its own: Python, the JVM, Spark's Python workers. At a random
 moment all of them are killed (SIGKILL), and it is started again. In the end it may finish, and the archive is
 compared, record for record, with what a plain consumer reads from the topic. The archive is read with pyarrow
-and not with Spark, as anybody's tool would read it.
+and not with Spark, as any other tool would read it.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class OffsetsTraffic:
 
 
 def make_offsets_topic(kafka: Kafka) -> None:
-    """Brokers make the topic when somebody looks for the coordinator of a group for the first time."""
+    """Brokers make the topic when a client looks for the coordinator of a group for the first time."""
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "first", "log_level": 0})
     deadline = time.monotonic() + _START_TIMEOUT_S
     try:

@@ -293,9 +293,7 @@ class CooperativeGroupScenarios:
             group.produce(10)
             group.must_have_delivered_each_record_once(50)
 
-    def test_a_group_changes_over_to_capacity_and_everybody_has_what_is_in_proportion(
-        self, kafka: Kafka
-    ) -> None:
+    def test_a_group_changes_over_to_capacity_and_loads_are_in_proportion(self, kafka: Kafka) -> None:
         capacities = {"a": 1, "b": 1, "c": 2}
         with self.group(kafka, orders=12) as group:
             for name in capacities:
@@ -346,7 +344,9 @@ class CooperativeGroupScenarios:
             group.produce(10)
             group.must_have_delivered_each_record_once(30)
 
-    def test_a_group_shared_with_java_has_every_partition_consumed_whoever_leads(self, kafka: Kafka) -> None:
+    def test_a_group_shared_with_java_has_every_partition_consumed_under_any_leader(
+        self, kafka: Kafka
+    ) -> None:
         with self.group(kafka, orders=6) as group:
             everything = {(group.topic("orders"), number) for number in range(6)}
 
@@ -383,7 +383,7 @@ class CooperativeGroupScenarios:
 class LostCoordinatorScenarios:
     program: ClassVar[str]
 
-    def test_when_the_coordinator_dies_the_group_goes_on_with_another_and_nobody_loses_anything(
+    def test_when_the_coordinator_dies_the_group_goes_on_with_another_and_no_member_loses_a_partition(
         self,
         kafka3: KafkaCluster,
     ) -> None:
@@ -427,7 +427,7 @@ class RollingBrokersScenarios:
                     kafka3.restart(broker)
             wait_until_the_logs_are_consumed(group)
             group.must_not_have_lost_anything()
-            # Whoever takes over begins where they ended.
+            # The member that takes over begins where they ended.
             group.join("c", **patient)
             group.stop("a", "b")
             group.settle("c")

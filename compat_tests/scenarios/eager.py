@@ -218,7 +218,7 @@ class EagerScenarios:
                 not one["partitions"] for w in UNREADABLE for one in group.members[w].reports("assigned")
             )
 
-    def test_a_member_that_asks_or_claims_what_cannot_be_is_named_and_harms_nobody(
+    def test_a_member_with_impossible_topics_or_claims_is_named_and_harms_no_other_member(
         self, kafka: Kafka
     ) -> None:
         with self.group(kafka, orders=6) as group:

@@ -73,7 +73,7 @@ class LeaderScenarios:
     # ---- a leader that thinks for longer than the sessions last
 
     @pytest.mark.parametrize("strategy", ["ThinksAsleep", "ThinksHard"])
-    def test_a_leader_that_thinks_longer_than_a_session_stays_and_everybody_is_assigned_in_one_generation(
+    def test_a_leader_that_assigns_longer_than_a_session_stays_and_all_members_are_assigned_in_one_generation(
         self, kafka: Kafka, strategy: str
     ) -> None:
         name = f"{OTHERS}:{strategy}"

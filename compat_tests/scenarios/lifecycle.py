@@ -34,7 +34,7 @@ class DeletedTopicScenarios:
             group.produce(10)
             group.wait_until_consumed(10)
 
-            # Whoever joins next finds a group that shares what is left.
+            # The next member that joins finds a group that shares what is left.
             group.start("c", [self.strategy], topics=["orders"])
             after = group.settle(after=before)
             assert by_size(after) == [1, 1, 2]
@@ -105,7 +105,7 @@ class LifecycleScenarios(DeletedTopicScenarios):
 
 
 class LostWithTopicScenarios:
-    """For clients that do not join again before they have committed what they read, whatever the answer."""
+    """For clients that do not join again before they have committed what they read, at any response."""
 
     program: ClassVar[str]
     strategy: ClassVar[str] = "sticky"

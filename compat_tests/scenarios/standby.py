@@ -25,7 +25,9 @@ class StandbyScenarios:
     cooperative_program: ClassVar[str]
 
     @pytest.mark.parametrize("cooperative", [False, True], ids=["eager", "cooperative"])
-    def test_it_takes_over_from_a_killed_member_and_gives_back(self, kafka: Kafka, cooperative: bool) -> None:
+    def test_a_standby_member_takes_over_from_a_killed_member_and_gives_back(
+        self, kafka: Kafka, cooperative: bool
+    ) -> None:
         program = self.cooperative_program if cooperative else self.program
         with GroupOfMembers(kafka, program, {"orders": 4, "payments": 2}) as group:
             group.start("active", [f"{HERE}:ACTIVE"], session_timeout_ms=SHORT_SESSION_MS)

@@ -1,4 +1,4 @@
-"""Groups that read what transactions wrote: only what was committed, and once, whoever owns the partitions.
+"""Groups that read what transactions wrote: only what was committed, and once, under any owners.
 
 The same for every client that knows isolation levels: a test module subclasses the scenarios and names its
 member program.

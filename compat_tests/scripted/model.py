@@ -47,8 +47,8 @@ class Group:
     Attributes:
         peer_leads: whether a scripted member leads. It assigns `assigned`, or all partitions if that is None.
         others: what the other members have joined with, by member id, if the consumer leads.
-        loading: whether the coordinator is loading the group: it answers OK to every heartbeat, whoever
-            sends it, and COORDINATOR_LOAD_IN_PROGRESS to what needs the group.
+        loading: whether the coordinator is loading the group: it answers OK to every heartbeat, from any
+            member, and COORDINATOR_LOAD_IN_PROGRESS to what needs the group.
         fetch_wait_s: how long a fetch takes.
         nodes: how many nodes lead the partitions, in turn. All have the address of this broker.
         leader_epoch: what metadata say, of each partition.

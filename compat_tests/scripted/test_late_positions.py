@@ -69,7 +69,7 @@ async def assign(consumer: Any, group: Group, *partitions: TopicPartition) -> No
 
 @pytest.mark.parametrize("seek", ["seek_to_beginning", "seek_to_end"])
 @OURS_AND_STOCK
-def test_who_seeks_in_a_partition_that_goes_meanwhile_is_told_that_it_failed(kind: Any, seek: str) -> None:
+def test_a_seek_in_a_partition_that_is_revoked_meanwhile_fails(kind: Any, seek: str) -> None:
     async def scene(consumer: Any, group: Group, released: asyncio.Event) -> None:
         seeking = await asked(group, getattr(consumer, seek)(GOES))
         await assign(consumer, group, STAYS)

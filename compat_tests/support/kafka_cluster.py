@@ -5,8 +5,9 @@
         AIOKafkaConsumer("orders", bootstrap_servers=kafka.bootstrap, ...)
 
 The release is the one that `java/pom.xml` names, or the one in the environment variable KAFKA_VERSION.
-Each broker is a JVM of its own that is its own controller too; the racks are a, b, c. Whatever happens to the
-owner, the brokers end with it and their folder goes (see `processes`). `KafkaCluster` adds to `Kafka` (see
+Each broker is a JVM of its own that is its own controller too; the racks are a, b, c. Even if the
+owner is killed, the brokers end with it and their folder goes (see `processes`). `KafkaCluster` adds to
+`Kafka` (see
 `kafka_admin`) what needs brokers of our own, such as killing one.
 """
 
@@ -75,7 +76,7 @@ class _Broker:
 
 
 class _PortTaken(KafkaError):
-    """Somebody else bound a port between our choice and the broker's start."""
+    """Another process bound a port between our choice and the broker's start."""
 
 
 def _record_classes(file: Path) -> None:
@@ -354,7 +355,7 @@ class KafkaCluster(Kafka):
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports on loopback that nobody listens on now.
+    """Free ports on loopback.
 
     They lie below the range that the system hands out to outgoing connections, so that a client's connection
     does not take a port before its broker binds it, or while that broker is restarted.

@@ -1,6 +1,6 @@
 """A member program (see `compat_tests.support.member_reports`): librdkafka with the protocol of KIP-848.
 
-Once it is in a group, the broker assigns, whatever the other members are. `spec.assignors` holds the broker's
+Once it is in a group, the broker assigns for members of every kind. `spec.assignors` holds the broker's
 assignor that it asks for, or nothing.
 """
 

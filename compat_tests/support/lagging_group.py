@@ -5,8 +5,8 @@
             print(step.loads.makespan, step.loads.lower_bound)
 
 The lag is one that the brokers know: offset 0 is committed for every partition, records are written, and
-nobody reads them, because each partition begins with a record of a transaction that stays open, and members
-read what is committed. So the lag is the same however fast members are, and whoever owns what.
+no member reads them, because each partition begins with a record of a transaction that stays open, and
+members read what is committed. So the lag is the same however fast members are, and under any owners.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def live_with_lag(
     ]
     if crowded:
         events += crowding(group, joining("d"))
-    with _records_that_nobody_reads(group):
+    with _records_that_stay_unread(group):
         lag(group, lags)
         found = [LoadedStep(step, _loads(group, lags, step)) for step in steps(group, events)]
         assert not group.consumed(), "the lag was read away"
@@ -81,7 +81,7 @@ def live_with_lag(
     return found
 
 
-def _records_that_nobody_reads(group: CooperativeGroup) -> AbstractContextManager[None]:
+def _records_that_stay_unread(group: CooperativeGroup) -> AbstractContextManager[None]:
     writer = TransactionalWriter(group, timeout_ms=_TRANSACTION_MS)
     return writer.transaction(commit=False, records_per_partition=1)
 

@@ -51,7 +51,7 @@ class MemberSpec:
     - `rollout:2`: our `rollout` of a member that runs release 2;
     - `weighted:10`: our `weighted` by the lag of the group, and 10 records for each partition besides;
     - `rack-aware-sticky:1.5`: ours to which a rack miss is worth so many moves;
-    - `module:attribute`: our assignor of a strategy written by somebody else;
+    - `module:attribute`: our assignor of a third-party strategy;
     - `/path/to/rules.toml`: our assignor of a strategy put together from rules;
     - `class:sticky`: our class where an instance belongs;
     - `garbage:sticky:ff00`: votes for `sticky`, and joins with these bytes.

@@ -163,14 +163,14 @@ def nursery() -> Nursery:
 
 
 def _tend(channel: socket.socket) -> dict[str, Any] | None:
-    """Fork for each order until nobody is left to give any. Returns twice, like a fork: in each new process
+    """Fork for each order until the channel is closed. Returns twice, like a fork: in each new process
     with its order, in the end with None."""
     woken, wakes = os.pipe()
     os.set_blocking(woken, False)
     os.set_blocking(wakes, False)
     signal.set_wakeup_fd(wakes)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    # Ctrl-C is for whoever gives the orders.
+    # Ctrl-C is for the process that gives the orders.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
         ready, _, _ = select.select([channel, woken], [], [])

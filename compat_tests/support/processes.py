@@ -1,4 +1,4 @@
-"""Child processes that do not outlive whoever started them.
+"""Child processes that do not outlive the process that started them.
 
 `Processes` is a context manager. Leaving it kills what still runs and removes the folders entrusted to it.
 When the owner has no chance to leave (SIGKILL, a SIGTERM that Python does not handle, a crash), a small

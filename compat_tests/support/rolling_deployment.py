@@ -20,7 +20,7 @@ __all__ = ["Counted", "deploy"]
 _RECORDS_AT_A_TIME = 5
 _WRITE_EVERY_S = 0.2
 _SESSION_MS = 30_000
-"""Nobody is to fail here, on however busy a machine."""
+"""No session may expire here, on the busiest machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Counted:
     `revoked_from_live` are partitions that members gave up which went on consuming others, and
     `handed_over_draining` those that members gave up which were about to leave. `added` are partitions that
     members got. `greatest_load` is the most that one had whenever the group was settled. `records` were
-    written, and so many of them delivered more than once, or to nobody.
+    written, and so many of them delivered more than once, or to no member.
     """
 
     revoked_from_live: int

@@ -131,7 +131,7 @@ def live_through(
 
 
 def crowding(group: CooperativeGroup, join: Callable[[], None]) -> list[Event]:
-    """To a group of a, b and c somebody comes, somebody goes, and somebody is killed."""
+    """In a group of a, b and c a member joins, a member leaves, and a member is killed."""
     return [
         ("a fourth joins", [join]),
         ("one leaves", [lambda: group.stop("b")]),

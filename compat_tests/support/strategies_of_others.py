@@ -105,7 +105,7 @@ THINKING_S = 7.0
 
 @dataclass(frozen=True)
 class ThinksAsleep(Strategy):
-    """`Reversed`, after a long wait once the group has three members: somebody asks a service, or a disk."""
+    """`Reversed`, after a long wait once the group has three members: as if it asked a service, or a disk."""
 
     name: str = "test-thinks-asleep"
     version: int = 1

@@ -137,7 +137,7 @@ def test_brokers_end_with_a_killed_owner(number: signal.Signals) -> None:
     assert wait_until(lambda: not Path(folder.decode()).exists())
 
 
-def test_a_port_that_somebody_took_is_replaced() -> None:
+def test_a_port_that_is_taken_is_replaced() -> None:
     with socket.socket() as rival:
         rival.bind(("127.0.0.1", 0))
         rival.listen()

@@ -56,7 +56,9 @@ def wait_for(log: Path, text: str) -> None:
         time.sleep(0.01)
 
 
-def test_it_has_arguments_folder_session_input_and_exit_code(a_nursery: Nursery, tmp_path: Path) -> None:
+def test_a_preloaded_process_has_arguments_folder_session_input_and_exit_code(
+    a_nursery: Nursery, tmp_path: Path
+) -> None:
     process, log = start(a_nursery, tmp_path, "one", "two words")
     assert process.poll() is None
     tell(process, "something")
@@ -80,7 +82,7 @@ def test_signals_reach_it_and_show_in_its_exit_code(a_nursery: Nursery, tmp_path
     process.kill()
 
 
-def test_it_ends_by_itself_when_its_input_ends(a_nursery: Nursery, tmp_path: Path) -> None:
+def test_a_preloaded_process_ends_when_its_input_ends(a_nursery: Nursery, tmp_path: Path) -> None:
     process, _ = start(a_nursery, tmp_path)
     assert process.stdin is not None
     process.stdin.close()
@@ -125,7 +127,7 @@ print(started.pid)
 def test_words_that_no_longer_reached_it_do_not_disturb_cleaning_up(tmp_path: Path) -> None:
     with Processes() as processes:
         process = processes.start_preloaded(
-            "compat_tests.support.preloaded", ["nobody"], tmp_path / "log", cwd=tmp_path
+            "compat_tests.support.preloaded", ["missing"], tmp_path / "log", cwd=tmp_path
         )
         process.wait(HANG_S)
         assert process.stdin is not None

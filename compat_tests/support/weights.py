@@ -51,7 +51,7 @@ def _commit(consumer: Consumer, offsets: list[TopicPartition]) -> None:
 
 
 def member_ids(group: GroupOfMembers) -> list[str]:
-    """The ids that the coordinator gave to the members of the group, in whatever state that is."""
+    """The ids that the coordinator gave to the members of the group, in any state."""
     admin = AdminClient({"bootstrap.servers": group.kafka.bootstrap})
     described = admin.describe_consumer_groups([group.id], request_timeout=HANG_S)[group.id].result()
     return sorted(member.member_id for member in described.members)

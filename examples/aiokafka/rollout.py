@@ -19,7 +19,8 @@ from examples.command_line import parser, start_logging
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, RolloutAssignor
 
 DRAIN_S = 20.0
-"""Less than `terminationGracePeriodSeconds`. Whoever has partitions after that leaves with them, as ever."""
+"""Less than `terminationGracePeriodSeconds`. A member that has partitions after that leaves with them, as
+ever."""
 
 
 async def main() -> None:

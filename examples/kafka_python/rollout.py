@@ -21,7 +21,8 @@ from examples.kafka_python.plain import log, work
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer, RolloutAssignor
 
 DRAIN_S = 20.0
-"""Less than `terminationGracePeriodSeconds`. Whoever has partitions after that leaves with them, as ever."""
+"""Less than `terminationGracePeriodSeconds`. A member that has partitions after that leaves with them, as
+ever."""
 
 
 class Announcer(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types

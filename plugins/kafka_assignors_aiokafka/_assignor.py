@@ -25,7 +25,7 @@ __all__ = ["StrategyAssignor", "assignor"]
 class _OfInstances:
     """A method that says what is wrong when it is called on the class.
 
-    aiokafka's own assignors are handed over as classes, so sooner or later somebody hands over one of ours.
+    aiokafka's own assignors are handed over as classes, so a user may by mistake pass one of ours as a class.
     `metadata` is the first that a consumer calls.
     """
 

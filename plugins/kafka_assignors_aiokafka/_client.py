@@ -173,14 +173,14 @@ def _join_once(coordinator: Any) -> None:
     async def send(request: Any) -> Any:
         offered = getattr(request, "_group_protocols", None) or getattr(request, "group_protocols", None)
         if offered and len(offered) < len(coordinator._assignors):
-            return _NOBODY_ASKED
+            return _NOT_SENT
         return await stock_send(request)
 
     coordinator._send_req = send
 
 
-_NOBODY_ASKED = SimpleNamespace(error_code=0)
-"""What stands for the answer to a JoinGroup request that is not sent."""
+_NOT_SENT = SimpleNamespace(error_code=0)
+"""The response in place of a JoinGroup request that is not sent."""
 
 
 def _warn_where_the_broker_assigns(coordinator: Any) -> None:

@@ -2,7 +2,7 @@
 
     read the members        in a thread: theirs are other people's bytes, and there may be many
     refresh the metadata    of all topics of the group
-    ask for weights         if the assignor was given somebody to ask, and for so long
+    ask for weights         if the assignor has a source of weights, with its timeout
     assign                  in a thread
     all the while           heartbeats
 
@@ -13,7 +13,7 @@ member that awaits the answer to it is never expelled: `hasSatisfiedHeartbeat` i
 `ClassicGroupMember`.)
 
 Heartbeats do not buy time without end. After the longest `rebalance_timeout_ms` of all members the
-coordinator expels whoever has not sent its SyncGroup (`expirePendingSync` in Kafka's
+coordinator expels every member that has not sent its SyncGroup (`expirePendingSync` in Kafka's
 `GroupMetadataManager`). A leader that is told so drops what it computes and joins again.
 
 A follower that waits for longer than its `request_timeout_ms` joins again. While the leader assigns, the
@@ -53,7 +53,7 @@ async def lead_group(
 ) -> Mapping[str, bytes]:
     """The assignment of every member, given the JoinGroup response; {} if the group went on without us.
 
-    Raises what the strategy raises, and KafkaError, of which nobody hears, if the consumer is being stopped.
+    Raises the strategy's exception, and KafkaError, which no caller sees, if the consumer is being stopped.
     """
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -85,7 +85,8 @@ async def lead_group(
                     loop.time() - began,
                     coordinator._rebalance_timeout_ms,
                 )
-                # aiokafka has forgotten its member id, so nobody takes this for an answer, and it rejoins.
+                # aiokafka has forgotten its member id, so no member takes this for an assignment, and it
+                # rejoins.
                 return {}
     finally:
         assigning.cancel()

@@ -106,8 +106,8 @@ def _snapshot(coordinator: Any, stock_snapshot: Callable[[], Mapping[str, int]],
 def watch_topics_if_static(coordinator: Any, *, racks: bool) -> None:
     """Have a static member, once it was assigned, rejoin when partitions are added to its topics.
 
-    A static member that was the leader still is after a restart, but the versions of JoinGroup that
-    aiokafka speaks do not tell it. It takes itself for a follower, nobody watches, and added partitions
+    A static member that was the leader still is after a restart, but the versions of JoinGroup that aiokafka
+    speaks do not tell it. It takes itself for a follower, no member watches the topics, and added partitions
     would have no consumer until the next rebalance. So every static member watches its own topics, and with
     `racks` those of their replicas.
     """

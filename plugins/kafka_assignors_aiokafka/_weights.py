@@ -1,8 +1,8 @@
 """Where a leader gets the weights of partitions from, and how long it waits for them.
 
-Whoever is asked runs beside the event loop (a plain function in a thread) or in it (a coroutine function),
-while heartbeats go on. `LagWeights` has connections of its own, through aiokafka's public clients: the
-consumer's are busy with a rebalance and with fetches that a broker holds back.
+The source runs beside the event loop (a plain function in a thread) or in it (a coroutine function), while
+heartbeats go on. `LagWeights` has connections of its own, through aiokafka's public clients: the consumer's
+are busy with a rebalance and with fetches that a broker holds back.
 """
 
 from __future__ import annotations

@@ -51,8 +51,8 @@ class Cluster:
         servers: `host:port` of brokers to ask first, separated by commas.
         config: librdkafka's properties, such as `security.protocol`; secrets among them are never shown.
 
-    `ConfigurationError` for a property that librdkafka refuses. All methods raise `UnreachableError` if
-    nobody answers in time, and `AuthenticationError` if it is a matter of passwords or certificates.
+    `ConfigurationError` for a property that librdkafka refuses. All methods raise `UnreachableError` if no
+    broker answers in time, and `AuthenticationError` if it is a matter of passwords or certificates.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Cluster:
         return operations is not None and AclOperation.DESCRIBE in operations
 
     def _ready(self) -> Connection:
-        """The connection for the next task, a new one if nobody answered the last.
+        """The connection for the next task, a new one if the last got no answer.
 
         A client that has lost its brokers backs off for longer than a short timeout lasts, and would miss
         them when they are back.

@@ -29,7 +29,7 @@ _Key = TypeVar("_Key")
 
 _STEP_S = 0.2
 _SLACK_S = 1.0
-"""librdkafka ends a request itself when its time is over; this much later nobody waits for that any more."""
+"""librdkafka ends a request itself at its timeout; after this much longer the adapter stops waiting."""
 
 _SECRET = re.compile(r"password|secret|\.pem|token|jaas|oauthbearer", re.IGNORECASE)
 

@@ -31,8 +31,8 @@ __all__ = ["StrategyAssignor", "assignor"]
 class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no types
     """One strategy in the consumers of a process.
 
-    Everything but kafka-python's own interface is `Assignor`'s. (kafka-python calls whatever is not an
-    instance of its own abstract class, which is why this is one.)
+    Everything but kafka-python's own interface is `Assignor`'s. (kafka-python calls any object that is not an
+    instance of its own abstract class, which is why this class derives from it.)
     """
 
     log = logging.getLogger("kafka_assignors_kafka_python")
@@ -69,7 +69,7 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
 
     def metadata(self, topics: Iterable[str] = ()) -> bytes:
         """The bytes that the calling consumer joins with."""
-        if not isinstance(self, StrategyAssignor):  # kafka-python 2 calls it on whatever it was given
+        if not isinstance(self, StrategyAssignor):  # kafka-python 2 calls it on any object it was given
             raise TypeError(
                 "partition_assignment_strategy has a class of kafka_assignors_kafka_python in it; "
                 "kafka-python 2 needs an instance, as in [StickyAssignor()]"
@@ -97,7 +97,7 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
         interface.keep_heartbeats(coordinator)
 
     def on_generation_assignment(self, generation: int) -> None:
-        """Nothing: kafka-python 2 calls this, after `on_assignment`, on whatever has the name `sticky`."""
+        """Do nothing: kafka-python 2 calls this, after `on_assignment`, on every assignor named `sticky`."""
 
     def assign(self, cluster: Any, members: Any) -> dict[str, Any]:
         """Assign from metadata that is decoded already, as kafka-python's assignors do.

@@ -1,8 +1,8 @@
 """Where a leader gets the weights of partitions from, and how long it waits for them.
 
-Whoever is asked runs in a thread of its own, while kafka-python goes on with its I/O. `LagWeights` has
-connections of its own, through kafka-python's public clients: the consumer's are busy with a rebalance and
-with fetches that a broker holds back, and in version 2 whoever uses them must hold the consumer's lock.
+The source runs in a thread of its own, while kafka-python goes on with its I/O. `LagWeights` has connections
+of its own, through kafka-python's public clients: the consumer's are busy with a rebalance and with fetches
+that a broker holds back, and in version 2 a user of them must hold the consumer's lock.
 """
 
 from __future__ import annotations

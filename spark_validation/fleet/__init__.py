@@ -4,5 +4,5 @@
 
 `profile` says what each group and each topic is, `happenings` what befalls a group and when, `life` what its
 coordinator then writes, and `history` has Spark do that for all groups at once. A group's history depends on
-the options and on its own number alone: it is the same in whatever task, and on whatever machine, it is made.
+the options and on its own number alone: it is the same in every task and on every machine.
 """

@@ -77,8 +77,8 @@ def _rows(
     partition = group_partition(profile.group, options.offsets_partitions)
     start = to_micros(START)
     for record in life(options, profile):
-        # Every partition is full of offset commits, which nobody keeps. So offsets may leave room for one
-        # record of each group in each millisecond, and nobody has to count.
+        # Every partition is full of offset commits, which the replay drops. So offsets may leave room for one
+        # record of each group in each millisecond, and no task has to count.
         offset = record.at_ms * options.groups + index
         yield partition, offset, start + 1000 * record.at_ms, record.key, record.value
 

@@ -33,7 +33,7 @@ from spark_validation.fleet.profile import RACKS, Client, FleetOptions, GroupPro
 __all__ = ["Record", "life"]
 
 _LOST_GENERATIONS = 3
-"""Those of a group whose history starts late that nobody kept."""
+"""The missing generations of a group whose history starts late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class _Life:
             old.generation = NO_GENERATION
             return
         self._members.remove(old)
-        # Often it is back before the others have joined again: then nobody sees that it was gone.
+        # Often it is back before the others have joined again: then no member sees that it was gone.
         if self._rng.random() < 0.7:
             yield from self._rebalance()
         self._join(old.instance_id)

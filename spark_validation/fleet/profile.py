@@ -1,6 +1,6 @@
 """What the groups and topics of a fleet are: sizes, clients, strategies, subscriptions, and flaws.
 
-All of it follows from the options and a number, so nobody has to know the whole fleet.
+All of it follows from the options and a number, so no task has to know the whole fleet.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def _grown(profile: GroupProfile, members: int, topic: int) -> GroupProfile:
 
 def _some_topics(rng: random.Random, topics: int) -> tuple[int, ...]:
     (wanted,) = rng.choices((1, 2, 3, 5), (60, 25, 10, 5))
-    # The first topics of a cluster are those that everybody reads.
+    # The first topics of a cluster are those that most groups read.
     return tuple(sorted({int(topics * rng.random() ** 2) for _ in range(wanted)}))
 
 

@@ -75,7 +75,7 @@ class _Members:
         self.settle()
 
     def settle(self, seconds: float = _STEP_S) -> None:
-        """Poll everybody for a while, and then until nobody's assignment has changed for some seconds."""
+        """Poll all members for a while, and then until no assignment has changed for some seconds."""
         start = calm_since = time.monotonic()
         seen: object = None
         while True:

@@ -7,7 +7,7 @@ It consumes, commits, and obeys the lines on its standard input:
     stall 12            stop polling for 12 seconds
     subscribe a,b       change the subscription to topics a and b
 
-and leaves the group when its standard input ends, so it never outlives whoever started it.
+and leaves the group when its standard input ends, so it never outlives its parent process.
 """
 
 from __future__ import annotations

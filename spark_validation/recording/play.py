@@ -278,7 +278,7 @@ async def play(
     """Let the groups live for so many seconds, and the topics grow in the meantime.
 
     Raises:
-        Whatever goes wrong in any of the groups; the others end with it.
+        The exception of any of the groups; the others end with it.
     """
     tasks = [asyncio.create_task(_Life(group, stage, seed).live()) for group in groups]
     tasks.append(asyncio.create_task(_grow(stage, growths, catalogue, seconds)))

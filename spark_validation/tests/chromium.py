@@ -132,7 +132,7 @@ class Page:
         """What went wrong on the page: exceptions, console.error and what the browser itself logged as
         errors.
         """
-        self.evaluate("0")  # Whatever happened before this reply has been reported.
+        self.evaluate("0")  # Every event before this reply has been reported.
         found = []
         for event in self.events:
             method, parameters = event["method"], event["params"]

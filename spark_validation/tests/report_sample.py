@@ -118,7 +118,7 @@ def ownership(group: str) -> list[OwnershipSpan]:
 
 
 def culprit(group: str, kind: FaultKind, generations: int) -> Culprit:
-    """Somebody with a hostile name, or four members that were replaced."""
+    """A member with a hostile name, or four members that were replaced."""
     one = kind is not FaultKind.DEPLOYMENT
     return Culprit(
         group=group,

@@ -68,7 +68,7 @@ def test_every_group_record_is_archived_once_in_batches_of_bounded_size(topic: A
     assert topic.archived() == topic.expected()
 
 
-def test_it_goes_on_until_it_is_told_to_stop(topic: ArchivedTopic) -> None:
+def test_the_archive_goes_on_until_it_is_told_to_stop(topic: ArchivedTopic) -> None:
     stop, deadline = threading.Event(), time.monotonic() + WAIT_S
 
     def on_progress(step: ArchiveProgress) -> None:

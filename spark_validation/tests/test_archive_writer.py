@@ -155,7 +155,7 @@ def test_names_are_made_from_the_batch_and_its_offsets() -> None:
     assert batch_name(7, FIRST[:1]) != name
 
 
-def test_files_that_nobody_would_complete_are_removed(tmp_path: Path, spark: SparkSession) -> None:
+def test_files_that_no_run_would_complete_are_removed(tmp_path: Path, spark: SparkSession) -> None:
     for date in ("date=2026-03-01", "date=2026-03-02"):
         (tmp_path / "raw" / date).mkdir(parents=True)
         for name in ("0000000003-aa.parquet", "0000000004-bb.parquet"):

@@ -89,7 +89,7 @@ def restarts(life: Life, name: str, times: int, *, stays: float = 60, away: floa
 # What one member does
 
 
-def test_the_group_that_stays_as_it_is_is_nobodys_fault() -> None:
+def test_a_group_without_changes_has_no_fault() -> None:
     assert Life(A, B).then(10).then(10).faults() == []
 
 
@@ -100,7 +100,7 @@ def test_scaling_up_and_down_later_is_two_episodes_without_a_fault() -> None:
     assert (up.joins, up.leaves, down.joins, down.leaves) == (1, 0, 0, 1)
 
 
-def test_who_restarts_once_came_back_and_made_two_generations() -> None:
+def test_a_member_that_restarts_once_came_back_and_made_two_generations() -> None:
     [fault] = restarts(Life(A, B), "a", 1).faults()
     assert fault.kind is CAME_BACK
     assert (fault.joins, fault.leaves, fault.restarts, fault.generations, fault.alone) == (1, 1, 1, 2, 2)
@@ -113,13 +113,13 @@ def test_three_quick_restarts_in_a_row_are_a_crash_loop_and_two_are_not() -> Non
     assert (fault.kind, fault.restarts, fault.generations) == (CRASH_LOOP, 3, 6)
 
 
-def test_who_stays_longer_than_a_short_stay_in_between_is_in_no_crash_loop() -> None:
+def test_a_member_with_a_longer_stay_in_between_is_in_no_crash_loop() -> None:
     life = restarts(Life(A, B), "a", 3, stays=11 * MINUTE)
     assert kinds(life.faults()) == [CAME_BACK]
     assert kinds(life.faults(short_stay_s=12 * MINUTE)) == [CRASH_LOOP]
 
 
-def test_who_is_away_for_too_long_to_have_restarted_but_joins_often_flaps() -> None:
+def test_a_member_that_is_away_too_long_for_a_restart_but_joins_often_flaps() -> None:
     life = restarts(Life(A, B), "a", 4, away=6 * MINUTE)
     assert kinds(life.faults()) == [FLAPPING]
     assert kinds(life.faults(flapping=5)) == [SCALED]
@@ -132,7 +132,7 @@ def test_a_static_member_that_goes_has_lost_its_session() -> None:
     assert (fault.kind, fault.expiries, fault.instance_id) == (EXPIRED, 1, "pod-0")
 
 
-def test_but_not_one_of_aiokafka_which_says_goodbye() -> None:
+def test_an_aiokafka_member_that_sends_leave_group_has_not_lost_its_session() -> None:
     pod = someone("pod", instance="pod-0", client="aiokafka")
     assert kinds(Life(A, pod).then(60, went=[pod]).faults()) == [SCALED]
 
@@ -151,12 +151,12 @@ def test_an_instance_is_itself_wherever_it_runs() -> None:
     assert kinds(life.faults()) == [CRASH_LOOP]
 
 
-def test_a_generation_in_which_two_came_is_alone_nobodys() -> None:
+def test_one_generation_in_which_two_members_came_is_no_members_fault() -> None:
     found = Life(A).then(10, came=[B, C]).faults()
     assert [(fault.generations, fault.alone) for fault in found] == [(1, 0), (1, 0)]
 
 
-def test_of_several_with_one_client_id_on_one_host_nobody_can_tell_who_came_again() -> None:
+def test_a_restart_is_not_attributed_among_members_with_one_client_id_on_one_host() -> None:
     life = restarts(Life(A, someone("a", 99)), "a", 3)
     [fault] = life.faults()
     assert (fault.kind, fault.members, fault.joins, fault.restarts) == (SCALED, 2, 3, 0)
@@ -193,7 +193,7 @@ def test_a_rolling_deployment_is_one_and_no_fault_of_its_members(surge: bool) ->
     assert fault.client_id is None
 
 
-def test_so_is_one_that_stops_everybody_first() -> None:
+def test_a_deployment_that_stops_all_members_first_is_a_deployment() -> None:
     life = Life(A, B).then(60, went=[A, B]).then(60, came=[someone("x")]).then(5, came=[someone("y")])
     [fault] = life.faults()
     assert (fault.kind, fault.members, fault.generations) == (DEPLOYMENT, 2, 3)
@@ -217,17 +217,17 @@ def test_static_members_that_are_replaced_in_place_are_a_deployment_without_a_ge
     assert (fault.kind, fault.members, fault.generations) == (DEPLOYMENT, 2, 0)
 
 
-def test_a_wave_that_leaves_somebody_out_is_no_deployment() -> None:
+def test_a_wave_that_leaves_a_member_out_is_no_deployment() -> None:
     assert kinds(rolling(Life(A, B, C), "ab").faults()) == [SCALED] * 4
 
 
-def test_nor_is_one_whose_newcomers_leave_again() -> None:
+def test_a_wave_whose_newcomers_leave_again_is_no_deployment() -> None:
     life = rolling(Life(A, B, C), "ab")
     life.then(10, went=[someone("new-b")]).then(10, came=[someone("new-b", 1)])
     assert DEPLOYMENT not in kinds(rolling(life, "c").faults())
 
 
-def test_nor_one_that_takes_too_long_or_pauses_in_between() -> None:
+def test_a_wave_that_takes_too_long_or_pauses_is_no_deployment() -> None:
     life = rolling(Life(A, B), "ab", seconds=200)
     assert kinds(life.faults()) == [DEPLOYMENT]
     assert DEPLOYMENT not in kinds(life.faults(deployment_s=599))
@@ -258,7 +258,7 @@ def test_nothing_is_compared_across_a_generation_that_does_not_decode() -> None:
     assert [fault.client_id for fault in life.faults()] == ["java-c"]
 
 
-def test_nor_across_records_that_are_lost_nor_with_members_that_are_not_all_known() -> None:
+def test_lost_records_or_unknown_members_prevent_a_finding() -> None:
     life = Life(A, B).then(10, went=[B])
     life.records[-1] = replace(life.records[-1], lost=3)
     assert life.faults() == []
@@ -266,7 +266,7 @@ def test_nor_across_records_that_are_lost_nor_with_members_that_are_not_all_know
     assert life.faults() == []
 
 
-def test_a_group_made_anew_begins_with_nobody() -> None:
+def test_a_recreated_group_begins_without_members() -> None:
     life = Life(A).then(10, incarnation=2)
     assert kinds(life.faults()) == [SCALED]
 

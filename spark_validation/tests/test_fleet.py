@@ -31,7 +31,7 @@ def lives() -> dict[GroupProfile, list[Record]]:
     return {profile: list(life(WIDE, profile)) for profile in profiles(WIDE)}
 
 
-def test_it_is_the_same_however_the_work_is_divided(spark: SparkSession) -> None:
+def test_the_fleet_is_the_same_for_any_division_of_the_work(spark: SparkSession) -> None:
     def records(options: FleetOptions, tasks: int) -> list[tuple[object, ...]]:
         return sorted(
             tuple(row) for row in history.raw(spark, options, tasks=tasks).drop("timestamp").collect()

@@ -196,7 +196,7 @@ def test_what_is_paused_is_what_the_strategy_runs_as(result: ReplayResult) -> No
             assert verdict.paused_s < (verdict.paused_eager_s or 0)
 
 
-def test_those_at_fault_are_of_the_groups_and_did_not_make_more_generations_than_there_were(
+def test_members_at_fault_belong_to_the_groups_and_made_no_more_generations_than_there_were(
     result: ReplayResult,
 ) -> None:
     generations = {group.group: group.generations for group in result.groups}
@@ -383,8 +383,8 @@ def test_a_history_of_which_nothing_can_be_judged_is_an_error(spark: SparkSessio
 
 
 def test_a_group_that_is_not_there_is_named(spark: SparkSession, small_path: str) -> None:
-    with pytest.raises(ReplayError, match="there are no records of group 'nobody'"):
-        run(small_path, groups=("eager", "nobody"))
+    with pytest.raises(ReplayError, match="there are no records of group 'missing'"):
+        run(small_path, groups=("eager", "missing"))
 
 
 def test_an_unknown_strategy_is_named_before_anything_starts() -> None:

@@ -414,7 +414,7 @@ def test_a_group_that_moves_back_goes_on_with_its_life_and_a_deleted_one_does_no
 # What is missing.
 
 
-def test_a_history_that_starts_late_is_whole_once_every_partition_is_somebody_s() -> None:
+def test_a_history_that_starts_late_is_complete_once_every_partition_has_an_owner() -> None:
     log = Log()
     log.describes("g", "a", new_member())
     log.epoch("g", 7)

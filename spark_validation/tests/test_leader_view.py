@@ -57,7 +57,7 @@ def test_a_leader_may_be_ahead_of_the_catalogue() -> None:
     assert view.topics == (Topic("orders", 6),)
 
 
-def test_a_topic_of_which_nobody_got_anything_was_not_seen() -> None:
+def test_a_topic_that_no_member_got_was_not_seen_by_the_leader() -> None:
     view = leader_view(CATALOGUE, START, ["orders", "ghost"], {"a": {}})
     assert view.topics == ()
     assert view.corrected == ("orders",)
@@ -68,7 +68,7 @@ def test_partitions_that_a_leader_left_out_do_not_change_the_count() -> None:
     assert view.topics == (Topic("orders", 4),)
 
 
-def test_a_catalogue_has_the_same_digest_whatever_its_order_and_another_one_after_any_change() -> None:
+def test_a_catalogue_has_the_same_digest_in_any_order_and_another_one_after_any_change() -> None:
     entries = [
         CatalogueEntry(None, "id", Topic("t", 1, (frozenset("a"),), "id")),
         CatalogueEntry(START, "id", Topic("t", 2, (frozenset("a"), frozenset("b")), "id")),

@@ -22,7 +22,7 @@ def spans(*records: Generation) -> set[tuple[int, str, int, int]]:
     }
 
 
-def test_a_partition_is_owned_until_somebody_else_is_given_it() -> None:
+def test_a_partition_is_owned_until_another_member_gets_it() -> None:
     records = (
         generation(1, had("a", {"orders": [0, 1]})),
         generation(3, had("a", {"orders": [0]}), had("b", {"orders": [1]})),
@@ -31,7 +31,7 @@ def test_a_partition_is_owned_until_somebody_else_is_given_it() -> None:
     assert spans(*records) == {(0, "a", 1, 7), (1, "a", 1, 3), (1, "b", 3, 7)}
 
 
-def test_a_partition_that_is_withheld_is_nobodys() -> None:
+def test_a_withheld_partition_has_no_owner() -> None:
     records = (
         generation(1, had("a", {"orders": [0, 1]})),
         generation(2, had("a", {"orders": [0]}), had("b", {})),
@@ -50,7 +50,7 @@ def test_a_static_member_that_restarts_goes_on_with_what_it_had() -> None:
     assert spans(*records) == {(0, "pod", 1, 5)}
 
 
-def test_nobody_owns_anything_of_a_group_that_is_empty_or_does_not_decode() -> None:
+def test_no_partition_is_owned_in_a_group_that_is_empty_or_does_not_decode() -> None:
     a = had("a", {"orders": [0]})
     assert spans(generation(1, a), generation(2), generation(5, a), generation(6, a)) == {
         (0, "a", 1, 2),
@@ -59,7 +59,7 @@ def test_nobody_owns_anything_of_a_group_that_is_empty_or_does_not_decode() -> N
     assert spans(generation(1, a), generation(2, a, decodes=False), generation(5, a)) >= {(0, "a", 1, 2)}
 
 
-def test_nobody_owns_anything_across_records_that_are_lost() -> None:
+def test_no_partition_is_owned_across_lost_records() -> None:
     a = had("a", {"orders": [0]})
     records = (generation(1, a), generation(2, a), replace(generation(8, a), lost=5), generation(9, a))
     assert spans(*records) == {(0, "a", 1, 2), (0, "a", 8, 9)}

@@ -122,7 +122,7 @@ def test_a_hand_over_that_no_record_ends_cannot_be_judged() -> None:
     assert last.problem == UNFINISHED
 
 
-def test_members_that_revoked_everything_hand_nothing_over_whatever_the_name() -> None:
+def test_members_that_revoked_all_partitions_hand_none_over_under_any_strategy_name() -> None:
     *_, last = of(
         generation(1, had("a", ALL), protocol="cooperative-sticky"),
         generation(

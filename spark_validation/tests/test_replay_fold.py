@@ -20,7 +20,7 @@ ALL = {"orders": [0, 1, 2, 3]}
 NAMES = ("range", "sticky", "cooperative-sticky")
 STRATEGIES = {name: load_strategy(name) for name in NAMES}
 
-# a has everything, b joins, a leaves: whoever leads must move two partitions, then two.
+# a has everything, b joins, a leaves: any leader must move two partitions, then two.
 JOIN_AND_LEAVE = (
     generation(1, had("a", ALL)),
     generation(2, had("a", {"orders": [0, 1]}), had("b", {"orders": [2, 3]})),

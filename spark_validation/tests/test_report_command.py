@@ -129,7 +129,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return line.removeprefix("kafka-assignors: error: ")
 
 
-def test_it_prints_tables_and_a_verdict_and_writes_both_reports(
+def test_the_command_prints_tables_and_a_verdict_and_writes_both_reports(
     history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     report, document = tmp_path / "out" / "report.html", tmp_path / "out" / "report.json"

@@ -46,7 +46,7 @@ def test_tables_of_large_records_go_to_the_disk_in_little_memory(spark: SparkSes
         records.unpersist()
 
 
-def test_a_session_of_somebody_else_gets_its_setting_back(spark: SparkSession) -> None:
+def test_the_session_of_the_caller_gets_its_setting_back(spark: SparkSession) -> None:
     setting = "spark.sql.execution.arrow.maxRecordsPerBatch"
     before = spark.conf.get(setting)
     spark.conf.set(setting, "1234")

@@ -83,7 +83,7 @@ def test_a_wrong_option_is_named(options: dict[str, str], message: str) -> None:
     assert message in str(error.value)
 
 
-def test_nobody_listening_fails_within_the_time_given() -> None:
+def test_a_missing_broker_fails_within_the_timeout() -> None:
     options = {"bootstrap.servers": "127.0.0.1:1", "timeoutSeconds": "2"}
     started = time.monotonic()
     with pytest.raises(SourceError, match=r"no answer from 127\.0\.0\.1:1 within 2 s"):
@@ -130,7 +130,7 @@ def read(spark: SparkSession, kafka: Kafka, topic: str) -> DataFrame:
     )
 
 
-def test_it_reads_every_group_record_once_and_no_offset_commit(read: DataFrame) -> None:
+def test_the_source_reads_every_group_record_once_and_no_offset_commit(read: DataFrame) -> None:
     rows = read.collect()
     seen = sorted((bytes(row["key"]), bytes(row["value"])) for row in rows)
     expected = [

@@ -73,7 +73,7 @@ def test_any_other_assignment_by_java_is_unexplained_and_shown() -> None:
     assert "a: recorded orders:2,3, replayed orders:0,1" in checked.detail
 
 
-def test_stale_metadata_of_the_leader_explain_whoever_it_is() -> None:
+def test_stale_metadata_of_the_leader_explain_a_difference_for_any_client() -> None:
     catalogue = Catalogue(
         [CatalogueEntry(None, None, Topic("orders", 4)), CatalogueEntry(START, None, Topic("orders", 6))]
     )
@@ -104,7 +104,7 @@ def test_a_leader_that_leaves_a_member_out_is_found_out() -> None:
     assert check("kafka-python-stock", gets).explanation == "its leader ignored 1 of 3 members"
 
 
-def test_an_order_that_nobody_is_known_for_is_named_and_stays_unexplained() -> None:
+def test_an_order_of_no_known_client_is_named_and_stays_unexplained() -> None:
     checked = check("confluent", {"a": {"orders": [2, 3]}, "b": {"orders": [0, 1]}})
     assert checked.outcome == CheckOutcome.UNEXPLAINED.value
     assert checked.detail is not None

@@ -187,7 +187,7 @@ class Assignor:
 
     @property
     def weights(self) -> Callable[[Mapping[str, int]], Any] | None:
-        """What a leader asks for the weights of partitions; None if nobody is asked."""
+        """The function that a leader asks for the weights of partitions; None if there is none."""
         return self._weights
 
     def weights_patience_s(self, session_timeout_ms: float) -> float:
@@ -217,7 +217,7 @@ class Assignor:
     ) -> list[Topic]:
         """The topics with the weights that the source has answered, after having been waited for so long.
 
-        Whatever it did, this does not fail: what went wrong is in the log.
+        This never fails: it logs every error of the source.
         """
         if asked is None:
             why = "it has not answered the last question yet"

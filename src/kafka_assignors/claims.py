@@ -11,8 +11,8 @@ name anything. Stickiness rests on the judged claims, so the rules are strict an
 - a claim on an unknown topic, on a topic the member no longer subscribes to, on a partition that does not
   exist, or on the same partition a second time is dropped.
 
-This decides who may *keep* a partition. Who must give one up before somebody else gets it is another
-question, and `kafka_assignors.leader` answers it from the unjudged claims.
+This decides which member may *keep* a partition. Which member must give one up before another gets it is a
+different question, and `kafka_assignors.leader` answers it from the unjudged claims.
 
 Cost: linear in the claims, in set operations per topic. Only topics with a faulty or double claim are looked
 at partition by partition.
@@ -66,8 +66,8 @@ class Claims:
     subscribes to, no partition twice, every sequence ascending and not empty; members that own nothing are
     left out.
 
-    `unowned` gives, for every topic of the group, the partitions nobody owned, ascending; topics without such
-    are left out. Together with `prior` that is every partition exactly once.
+    `unowned` gives the partitions without an owner by topic, ascending; topics without any are left out.
+    Together with `prior` that is every partition exactly once.
     """
 
     prior: Mapping[str, TopicPartitions]
@@ -162,7 +162,7 @@ def _keep(
 def _judge_topic(
     topic: str, count: int, claims: Sequence[tuple[Member, Sequence[int]]], dropped: list[DroppedClaim]
 ) -> dict[str, list[int]]:
-    """What each member keeps of a topic on which somebody's claim is bad; adds to `dropped`."""
+    """The partitions that each member keeps of a topic on which some claim is invalid; adds to `dropped`."""
     honest: list[tuple[Member, set[int]]] = []
     claimed: set[int] = set()
     contested: set[int] = set()

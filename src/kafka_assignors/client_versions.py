@@ -1,8 +1,8 @@
 """Which releases of a client an adapter is made for.
 
-Adapters depend on the insides of clients, which nobody promises to keep. So the release is looked at before
-any of them is imported, and one that is unsuitable is named, instead of a module or an attribute that it
-lacks.
+Adapters depend on private attributes of clients, which may change in any release. So the version is checked
+before an adapter imports them: an unsuitable version is named in the error, instead of a module or an
+attribute that it lacks.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class StrategyComparison:
 def compare_strategies(group: Group, strategies: Iterable[tuple[str, Strategy]]) -> StrategyComparison:
     """What these strategies, by the names they were asked for, would do with `group` right now.
 
-    A strategy may be anybody's code: one that raises, or breaks its contract, has a problem and no quality.
+    A strategy may be third-party code: one that raises, or breaks its contract, has a problem and no quality.
     """
     return StrategyComparison(
         now=measure(group, Assignment(_owned_now(group))),

@@ -138,7 +138,7 @@ def exact(moves_per_miss: Fraction | float) -> Fraction | None:
     if max(number.numerator, number.denominator) > MOST_IN_TRADE:
         raise InvalidTradeError(
             f"moves per rack miss are a ratio of numbers up to {MOST_IN_TRADE}, not {moves_per_miss!r:.100}: "
-            "for racks first, whatever moves, give infinity"
+            "for racks first, at any number of moves, give infinity"
         )
     return number
 

@@ -1,16 +1,16 @@
 """Why a partition moved: for every partition that is not where it was, one reason.
 
-Nothing here runs while a strategy assigns. What moved, and what it would cost to put it back, can be read off
-the group and the assignment afterwards, whoever made it. So the explanation costs nothing where nobody asks
-for it, and it explains other strategies and other programs' assignments just as well.
+The explanation is computed after the assignment, from the group and the assignment alone. So it costs nothing
+unless requested, and it explains the assignments of other strategies and programs just as well.
 
-A partition that nobody owned had to go somewhere; that is its reason. Of one whose owner is in the group, the
-question is what would be wrong if it had stayed. Taken alone it has no answer: where orders-3 stays with m1,
-m1 may pass on pays-0 instead. So moves are looked at in *chains*. A chain begins at a member that ends with
-less than it owned, or that was given a partition nobody owned; each member passes a partition on to the next;
-it ends at the member that ends with more than it owned. Every move is in one chain, and all of them together
-turn what members owned into what they have. (The moves are a flow; this is its decomposition into paths and,
-if any are left, circles: L. R. Ford and D. R. Fulkerson, "Flows in Networks", 1962, section I.2.)
+A partition without an owner had to go to some member; that is its reason. For a partition whose owner is in
+the group, the question is what would be wrong if it had stayed. A single partition has no answer: if orders-3
+stays with m1, m1 may pass on pays-0 instead. So moves are examined in *chains*. A chain begins at a member
+that ends with fewer partitions than it owned, or that got a partition without an owner; each member passes a
+partition on to the next; it ends at the member that ends with more than it owned. Every move is in one chain,
+and all of them together turn what members owned into what they have. (The moves are a flow; this is its
+decomposition into paths and, if any are left, circles: L. R. Ford and D. R. Fulkerson, "Flows in Networks",
+1962, section I.2.)
 
 Of a chain one can say what it is for, by taking it back as a whole: each partition stays with its owner, so
 that the first member has one more and the last one less. If that makes balance worse, it is for balance; if
@@ -57,7 +57,7 @@ class Reason(enum.Enum):
     """Why a partition is not where it was, or is somewhere for the first time."""
 
     NO_OWNER = "no-owner"
-    """Nobody in the group said that it owned it: its owner has left, or the partition is new."""
+    """No member of the group claims it: its owner has left, or the partition is new."""
 
     UNSUBSCRIBED = "unsubscribed"
     """The member that owned it no longer subscribes to its topic."""
@@ -105,7 +105,7 @@ class Move:
 class Chain:
     """Moves that belong together: each member passes one partition on, and the next one takes it.
 
-    `moves` are places in `Explanation.moves`. The first may be of a partition that nobody owned; alone, it
+    `moves` are places in `Explanation.moves`. The first may be of a partition without an owner; alone, it
     needs no other reason. `passed_on` are the others, each from `members[i]` to `members[i + 1]`; in a circle
     the last member is the first. `loads` are what the first and the last member have now, and `capacities`
     how much they can carry beside others. Had the chain not been, the first would have one more and the last
@@ -204,7 +204,7 @@ def moves_of(group: Group, assignment: Assignment) -> list[Move]:
 
 
 def _claims_on(group: Group, unowned: Mapping[str, Iterable[int]]) -> dict[tuple[str, int], Reason]:
-    """Why partitions that were claimed count as nobody's."""
+    """Why partitions that were claimed count as free."""
     asked = {topic: set(partitions) for topic, partitions in unowned.items()}
     found: dict[tuple[str, int], Reason] = {}
     for member in group.members.values():
@@ -252,7 +252,8 @@ def _paths(group: Group, moves: Sequence[Move]) -> Iterator[tuple[int, ...]]:
         gains[member] -= gains[member] > 0
         return tuple(path)
 
-    # Whoever ends with less begins a path for each partition less; the rest of what it passes on came to it.
+    # A member that ends with fewer partitions begins a path for each of them; it received the rest that it
+    # passes on.
     for member_id in sorted(group.members):
         while gains[member_id] < 0:
             gains[member_id] += 1
@@ -354,7 +355,7 @@ def _in_group(
 
 
 def _why_free(meant: Sequence[Move]) -> Reason:
-    """Why what nobody owned in the reduced group had no owner, given its moves in the group itself."""
+    """Why a partition without an owner in the reduced group had none, given its moves in the group itself."""
     return Reason.RULES if any(move.owner is not None for move in meant) else meant[0].reason
 
 

@@ -68,9 +68,9 @@ class Topic:
     `replica_racks` has one entry per partition: the racks of its replicas (KIP-881), empty where no replica's
     rack is known. It is None when racks are unknown for the whole topic.
 
-    `weights` has one entry per partition: how heavy it is beside others, in whatever unit the leader's source
-    of weights has (lag, bytes or records a second); None for a partition of which it does not know. It is
-    None where nobody asked. Only strategies that weigh partitions look at it.
+    `weights` has one entry per partition: how heavy it is beside others, in the unit of the leader's source
+    of weights (lag, bytes or records a second); None for a partition with an unknown weight. It is None if
+    the leader asks no source. Only strategies that weigh partitions use it.
 
     `id` is the topic's id (KIP-516) as Kafka prints it, 22 characters of URL-safe base64; None if unknown.
     Nothing that a client runs looks at it.
@@ -113,7 +113,7 @@ class Member:
     judges it. `generation` is the generation in which it owned them, -1 for a newcomer.
 
     `revoked` says that the member gave all of `owned` up before it joined, as an eager member does: the claim
-    still counts for stickiness, but nobody has to wait for the partitions.
+    still counts for stickiness, but no member has to wait for the partitions.
 
     `data` is what the strategy's own `member_data` returned on that member; empty where it runs another
     strategy's code or none.

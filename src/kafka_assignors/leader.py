@@ -4,18 +4,18 @@ held.
 The three steps are here once, and every adapter, the command line and the replay go through them:
 
 * **Target.** `Strategy.assign` says who should own what once the group has settled.
-* **Check.** A strategy may be anybody's code. An assignment that gives a partition to two members, to none,
+* **Check.** A strategy may be third-party code. An assignment that gives a partition to two members, to none,
   or to a member that did not subscribe never leaves the leader.
 * **Withhold.** Under the cooperative protocol (KIP-429) members go on consuming what they own while they
-  join. A partition that changes hands is therefore given to nobody in this generation; its owner sees that it
-  is gone, revokes it and rejoins, and the next generation hands it over. It is withheld while *any* other
-  member still claims it, whatever the claim's generation and however the strategy judged it: a claim that is
-  too old to earn stickiness can still be a member that is consuming. Only a claim that counts spares a member
-  the wait: of two that claim the same partition in the same generation neither gets it at once.
+  join. A partition that changes hands is therefore assigned to no member in this generation; its owner sees
+  that it is gone, revokes it and rejoins, and the next generation hands it over. It is withheld while *any*
+  other member still claims it, in any generation and even if the claim does not count: a claim that is too
+  old to earn stickiness can still be a member that is consuming. Only a claim that counts spares a member the
+  wait: of two that claim the same partition in the same generation neither gets it at once.
 
 Under `RebalanceProtocol.CONSUMER` the leader is the coordinator itself. It withholds, too, but from each
-member on its own and for as long as the owner has not given the partition up; nobody joins again for that, so
-here the target is the assignment.
+member on its own, until the owner has given the partition up. No member joins again for that, so here the
+target is the assignment.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class LeaderResult:
 def lead(strategy: Strategy, group: Group, protocol: RebalanceProtocol) -> LeaderResult:
     """Run one assignment of a group as its leader does.
 
-    `protocol` is the one the group runs. Raises `InvalidAssignmentError` if the strategy's answer breaks its
-    contract; whatever the strategy itself raises passes through.
+    `protocol` is the one the group runs. Raises `InvalidAssignmentError` if the strategy's assignment breaks
+    its contract; an exception of the strategy itself passes through.
     """
     target = strategy.assign(group)
     try:
@@ -68,10 +68,9 @@ def lead(strategy: Strategy, group: Group, protocol: RebalanceProtocol) -> Leade
 
 
 def check_assignment(group: Group, assignment: Assignment) -> None:
-    """Raise `InvalidAssignmentError` unless every partition that somebody subscribes to has exactly one
-    owner.
+    """Raise `InvalidAssignmentError` unless every subscribed partition has exactly one owner.
 
-    That owner must subscribe to its topic; every member of the group, and nobody else, must have an entry.
+    That owner must subscribe to its topic; every member of the group must have an entry, and no other id may.
     Time is linear in the partitions.
     """
     if not isinstance(assignment, Assignment):
@@ -193,7 +192,7 @@ def _still_held(group: Group, target: Assignment) -> dict[str, dict[str, list[in
                 held[topic_name] = set().union(*(held_now[each][topic_name] for each in holders[topic_name]))
             moving = held[topic_name].intersection(partitions).difference(keeps)
             if moving and topic_name in own:
-                # Its own claim does not count; it need not wait for itself, but for everybody else.
+                # Its own claim does not count: a member waits for every other member, not for itself.
                 others = (held_now[each][topic_name] for each in holders[topic_name] if each != member_id)
                 moving.intersection_update(set().union(*others))
             if moving:

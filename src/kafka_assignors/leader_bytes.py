@@ -69,8 +69,8 @@ class JoinedMember:
 class DecodedMembers:
     """The members of a group, decoded.
 
-    `topics` are the subscribed topics that can exist, whose metadata the leader needs before it answers;
-    those that are named by nobody but members with absurdly many are left out.
+    `topics` are the subscribed topics that can exist, whose metadata the leader needs before it assigns.
+    Topics that only members with more than 50,000 topics name are left out.
     """
 
     members: tuple[Member, ...]
@@ -166,7 +166,7 @@ def topics_from(
     replicas_of: Callable[[Any], Iterable[int]],
     names: Iterable[str],
 ) -> list[Topic]:
-    """Those of `names` that a client has metadata of, whatever the records of its partitions are.
+    """Those of `names` that a client has metadata of, with any type of partition record.
 
     `racks` are those of the brokers that have one, by broker id; `replicas_of` gives the broker ids of a
     partition's replicas. Without any rack the replica racks are None.
@@ -210,7 +210,7 @@ def encode_assignments(
 
 def _protocol_of(strategy: Strategy) -> RebalanceProtocol:
     # Whether *this* member is eager does not matter: under a name that allows cooperative members, any other
-    # may still hold what it claims. Eager ones are known to have revoked, so nobody waits for them.
+    # may still hold what it claims. Eager ones are known to have revoked, so no member waits for them.
     cooperative = RebalanceProtocol.COOPERATIVE in strategy.protocols
     return RebalanceProtocol.COOPERATIVE if cooperative else RebalanceProtocol.EAGER
 

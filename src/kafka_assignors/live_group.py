@@ -123,7 +123,7 @@ class LiveGroup:
         hidden_topics: those topics that the principal may not describe. While there are any, balance, moves,
             lag and idle members are not known.
         unknown_topics: why other topics have no description: there is none of that name, or none can be.
-        committed: the group's committed offsets; None if nobody asked for them or they cannot be read.
+        committed: the group's committed offsets; None if they were not requested or cannot be read.
         ends: the end offsets of partitions with a commit; None as above. A partition without a leader is
             missing.
         generation: the group's generation; None if unknown, as it is without the group's record.
@@ -200,7 +200,7 @@ def hidden_topics_problem(live: LiveGroup) -> str:
 
 
 def as_group(live: LiveGroup) -> Group:
-    """The group as the strategy of its leader would see it if everybody joined again now.
+    """The group as the strategy of its leader would see it if all members joined again now.
 
     What a member has now is what it owns, under one generation for all. That is the group's own if known;
     else the lowest one it can be in, one above the latest that a member joined with. A member whose

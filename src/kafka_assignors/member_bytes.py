@@ -41,8 +41,8 @@ class LastAssignment:
     """What a member was last assigned, and in which generation: what makes the next assignment sticky.
 
     A member that has lost its partitions (its session expired) keeps this as it is. The generation says how
-    old the claim is: whoever was given the partitions since claims them with a later one, and wins; if
-    nobody was, giving them back costs nothing.
+    old the claim is: a member that got the partitions later claims them with a later generation, and wins. If
+    no member did, giving them back costs nothing.
     """
 
     partitions: TopicPartitions
@@ -97,8 +97,9 @@ def subscription_bytes(
 ) -> bytes:
     """What a member joins with.
 
-    An eager one owns nothing at this moment: what it owned until now counts for stickiness and makes nobody
-    wait. A cooperative one has `held` what it was assigned last, and goes on holding it while it joins.
+    An eager member owns nothing at this moment: the partitions that it owned until now count for stickiness,
+    and no member waits for them. A cooperative member has `held` its last assignment, and keeps it while it
+    joins.
     """
     subscribed = frozenset(topics)
     # Dropping a claim on a topic that is no longer subscribed is the leader's job too, but it would log it.

@@ -52,7 +52,8 @@ class PauseModel:
         heartbeat_interval_s: the members' `heartbeat.interval.ms`; Kafka's default. With it they hear of a
             rebalance.
         heartbeats_in_step: whether all members send their heartbeats at the same moment, as they do shortly
-            after a rebalance, which starts everybody's interval anew. Nobody then waits for the last one.
+            after a rebalance, which restarts the interval of every member. Then no member waits for the last
+            heartbeat.
         resume_s: from the last member's arrival to the first record: the rest of the join, the committed
             offset, the first fetch.
         listener_s: what the application's listener takes to give up a partition and to take it up again.
@@ -109,7 +110,7 @@ class PauseModel:
         Args:
             members: of the group after the rebalance.
             could_stay: partitions whose owner is still there and still subscribed.
-            moved: those of them that somebody else has afterwards.
+            moved: those of them that another member has afterwards.
             vacated: partitions whose owner has left, or does not want them any more.
         """
         given_up = could_stay if consumption is Consumption.EAGER else moved

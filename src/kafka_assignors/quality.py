@@ -21,9 +21,9 @@ class RackTraffic:
     """What is read across racks, as the sum of the weights of the partitions that miss: bytes a second, if
     that is what `Topic.weights` are.
 
-    `before` is that of the partitions where members of the group owned them, by the judged claims; what
-    nobody in the group owned, nobody read. `after` is that of the assignment. A partition that misses and has
-    no known weight is not in the sum: `unknown_before` and `unknown_after` count those.
+    `before` is that of the partitions with their owners, by the judged claims; a partition without an owner
+    is not read. `after` is that of the assignment. A partition that misses and has no known weight is not in
+    the sum: `unknown_before` and `unknown_after` count those.
 
     It is an estimate: who reads from a leader in another rack although a replica is near (a client or a
     broker without KIP-392) crosses racks and is not in it.
@@ -40,9 +40,8 @@ class Quality:
     """Measures of an assignment; loads are partitions of a member, over all members of the group.
 
     Every assigned partition is one of three: `kept` by the member that owned it, `moved` from the member that
-    owned it to another one although the owner is in the group and could have kept it, or `forced` upon
-    whoever got it: nobody in the group owned it, because it is new, its owner has left or unsubscribed, or
-    nobody's claim counted.
+    owned it to another one although the owner is in the group and could have kept it, or `forced`: it had no
+    owner in the group, because it is new, its owner has left or unsubscribed, or no claim on it counted.
 
     `max_over_mean` is 1.0 where nothing is assigned. `max_over_share` is the same with each load beside the
     part of all partitions that is the member's by its capacity; None where all capacities are the same, for
@@ -106,7 +105,7 @@ def least_moved(group: Group, *, scale: Scale = PLAIN) -> int:
 
 
 def least_rack_misses(group: Group, *, scale: Scale = PLAIN) -> int | None:
-    """The fewest rack misses of any assignment with the best balance, whatever it moves; None where
+    """The fewest rack misses of any assignment with the best balance, at any number of moves; None where
     `Quality.rack_misses` is.
 
     It is what `rack-aware-sticky` reaches, and depends on nothing that members own.

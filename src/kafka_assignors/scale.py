@@ -2,8 +2,8 @@
 
 A member with L partitions counts (L + already)² / capacity. With twice the capacity it comes to twice the
 load before another partition is as dear to it; what it has already, from partitions that were decided
-elsewhere, weighs as much as what is decided now. Where all capacities are 1 and nobody has anything yet,
-which is what `PLAIN` says, this is the sum of the squared loads.
+elsewhere, weighs as much as what is decided now. Where all capacities are 1 and no member has a partition
+yet, which is what `PLAIN` says, this is the sum of the squared loads.
 """
 
 from __future__ import annotations

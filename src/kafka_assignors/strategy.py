@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from kafka_assignors.criteria import Criteria, follow_racks
 from kafka_assignors.group import NO_GENERATION, Assignment, Group, TopicPartitions
+from kafka_assignors.makespan import Terms
 from kafka_assignors.scale import PLAIN, Scale
 
 __all__ = [
@@ -173,6 +174,11 @@ class Strategy(ABC):
     def balance_scale(self, group: Group) -> Scale:
         """What the first of the `criteria`, balance, measures the loads of the group's members by."""
         return PLAIN
+
+    @property
+    def terms(self) -> Terms | None:
+        """The gain that a move must have, if the strategy balances loads by weight; None if it does not."""
+        return None
 
     def reduced_form(self, group: Group) -> Reduced | str | None:
         """The group that the strategy assigns in the place of this one, with its best assignment.

@@ -1,7 +1,8 @@
 """What a leader is told about the weights of partitions, and what it makes of that.
 
-A source of weights is somebody's code, a file, or brokers. It may be late, fail, or say nonsense, and none of
-that may hold up the group. The adapters ask it, within a time; here is what they make of the answer:
+A source of weights is a function of the user, a file, or the brokers. It may be late, fail, or return
+nonsense, and none of that may hold up the group. The adapters ask it, with a timeout; this module interprets
+the result:
 
 - an entry that is no weight (not a whole number from 0 to 2^63 - 1) counts as unknown, and so does a topic
   with too few or too many; the leader's log says so, once for each topic;
@@ -65,7 +66,7 @@ def require_base(base: object) -> None:
 
 
 def patience_s(timeout_s: float, session_timeout_s: float) -> float:
-    """How long the group waits for weights: at most a third of a session, whatever was asked for."""
+    """How long the group waits for weights: `timeout_s`, but at most a third of the session."""
     return min(timeout_s, session_timeout_s / 3)
 
 
@@ -110,7 +111,7 @@ def _weights_of(topic: Topic, listed: Any) -> tuple[tuple[int | None, ...] | Non
 
 
 def _weight(entry: Any) -> int | None:
-    """An integer of whatever kind, NumPy's included, if it is a weight."""
+    """The entry as an int if it is a weight; any integer type counts, NumPy's included."""
     try:
         weight = None if isinstance(entry, bool) else index(entry)
     except TypeError:

@@ -24,7 +24,7 @@ from kafka_assignors.group_json import (
     proof_to_json,
 )
 from kafka_assignors.leader import InvalidAssignmentError, lead
-from kafka_assignors.makespan import is_weighed, measure_loads, terms_of
+from kafka_assignors.makespan import measure_loads
 from kafka_assignors.quality import measure
 from kafka_assignors.scale import Scale
 from kafka_assignors.strategies import (
@@ -175,8 +175,8 @@ def _answer(request: _Request, group: Group, where: str) -> tuple[dict[str, Any]
             "assignment": assignment_to_json(result.target),
             "quality": dataclasses.asdict(measure(group, result.target, scale=scale)),
         }
-        if is_weighed(strategy, group):
-            answer["loads"] = loads_to_json(measure_loads(group, result.target, terms_of(strategy)))
+        if strategy.terms is not None or any(topic.weights for topic in group.topics.values()):
+            answer["loads"] = loads_to_json(measure_loads(group, result.target, strategy.terms))
         if findings := strategy.findings(group):
             answer["findings"] = list(findings)
         if request.certify and (reduced := strategy.reduced_form(group)) is not None:
@@ -219,7 +219,7 @@ def _explained(
         return explain_layers(group, target, layered)
     if isinstance(reduced := strategy.reduced_form(group), Reduced):
         return explain_reduced(group, target, reduced)
-    by_load = terms_of(strategy) is not None
+    by_load = strategy.terms is not None
     return explain(group, target, criteria, scale=scale, by_load=by_load)
 
 

@@ -21,8 +21,15 @@ from typing import Any, BinaryIO, Generic, NoReturn, TypeVar
 from kafka_assignors.group import Group
 from kafka_assignors.group_json import InvalidFieldError, format_path, parse_group
 from kafka_assignors.group_json import Path as FieldPath
-from kafka_assignors.textfile import MOST_BYTES, TextFileError, read_text
-from kafka_assignors.tomltext import NoTomlReaderError, TomlError, excess, read_toml
+from kafka_assignors.text_files import (
+    MOST_BYTES,
+    NoTomlReaderError,
+    TextFileError,
+    TomlError,
+    excess,
+    read_text,
+    read_toml,
+)
 from kafka_assignors_cli.console import CannotRun
 
 __all__ = [

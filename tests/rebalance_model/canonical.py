@@ -1,10 +1,10 @@
 """One form for all states that nothing can ever tell apart, so that few states stand for many.
 
-*Plain* forms make the states finitely many. Nobody ever looks at more than they keep:
+*Plain* forms make the states finitely many. No rule looks at more than they keep:
 
 - generations by their order alone, ages up to the longest timeout, attempts by whether they are current,
   reasons by whether there is one;
-- the member ids of a process by their order alone, among those that somebody still uses.
+- the member ids of a process by their order alone, among those still in use.
 
 *Reduced* forms leave out more. Two states with the same reduced form allow the same steps, and the states
 these lead to have the same form again; or one of them differs by a message whose arrival changes nothing any
@@ -21,7 +21,7 @@ more, and which may as well have arrived. So what can go wrong from one of them 
   membership either, it is refused with no consequences, and dropped if nothing of it will be sent again.
 - *A heartbeat that can only be refused*, because the coordinator does not know the member id any more, is
   taken for sent and answered: nothing keeps a member from sending it, and the coordinator stays as it is.
-- *Fields nobody will read before they are written again*: what the last JoinGroup said of topics, once there
+- *Fields that are written again before they are read*: what the last JoinGroup said of topics, once there
   is another reason to join; whether and why a closing member would join; what of a commit is refused already;
   who installed partitions that are in no open commit; the claim in a JoinGroup that has arrived.
 - *What the coordinator keeps of a member.* While it waits for a JoinGroup, the claim of the last one is never
@@ -29,7 +29,7 @@ more, and which may as well have arrived. So what can go wrong from one of them 
   again, so it is dropped of the leader (whose JoinGroup always starts a rebalance), of the dead, and of those
   who know the present generation (they claim with that one from now on). An assignment is read once, unless
   the same JoinGroup can come again. How long the dead, and those who wait for an answer, have been silent is
-  not looked at; how long a rebalance has gone on, only while it waits for somebody.
+  not looked at; how long a rebalance has gone on, only while it waits for a member.
 
 That reasoning is checked: `test_rebalance_model.py` explores both ways and compares what was reached.
 
@@ -74,7 +74,7 @@ __all__ = [
 ]
 
 NEVER_AGAIN = -2
-"""The generation of a claim that no member can make any more. Unlike -1, it is claimed by nobody."""
+"""The generation of a claim that no member can make any more. Unlike -1, no member claims it."""
 
 
 class View(NamedTuple):
@@ -288,7 +288,7 @@ def canonical_coordinator(
 
 
 def _is_refused(group: Coordinator, membership: Membership) -> bool:
-    """Whether whatever is sent with it can only be refused, now and later."""
+    """Whether every request sent with it is refused, now and later."""
     return group.get(membership.member_id) is None or membership.generation != group.generation
 
 

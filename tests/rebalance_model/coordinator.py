@@ -1,7 +1,8 @@
 """The coordinator of one classic group, as a broker runs it: what the model explores the machine against.
 
 After `GroupCoordinator`/`ClassicGroup` of Apache Kafka: it checks member ids and generations, and knows
-nothing of ownership. Everything is an immutable value. Times are ages in ticks, capped by whoever ticks.
+nothing of ownership. Everything is an immutable value. Times are ages in ticks, capped by the code that
+ticks.
 
 A response that the coordinator owes (`replies`) is by member id; who delivers it is `world.py`.
 """
@@ -22,7 +23,7 @@ NOTHING: Partitions = frozenset()
 
 Leading: TypeAlias = Literal["ours", "older", "eager"]
 """`ours` is the leader as shipped. `older` drops claims of older generations altogether, as Java's
-cooperative-sticky does: it neither honours them nor waits for who makes them. `eager` waits for nobody."""
+cooperative-sticky does: it neither honours them nor waits for their members. `eager` never waits."""
 
 
 class GroupState(enum.IntEnum):
@@ -203,7 +204,7 @@ class Coordinator:
         return group, replies + more
 
     def loaded(self) -> Coordinator:
-        """Another broker has taken over, and begins to count the time of everybody anew."""
+        """Another broker has taken over, and restarts the time of every member."""
         return replace(self, began=0)._each(heard=0)
 
     # ------------------------------------------------------------------------------------------- inside

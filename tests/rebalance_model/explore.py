@@ -157,7 +157,8 @@ class Move(NamedTuple):
 
 
 class Came(NamedTuple):
-    """What the coordinator made of a request, in numbers. 0: it told nothing at once, or wrote to nobody."""
+    """What the coordinator made of a request, in numbers. 0: no immediate response, or no response to any
+    member."""
 
     coordinator: int
     told: int = 0

@@ -101,7 +101,7 @@ class Step(NamedTuple):
 
 
 class Told(NamedTuple):
-    """An answer that the coordinator gives at once, and to whoever asks."""
+    """A response that the coordinator gives at once, to the sender."""
 
     to: Literal["heartbeat", "commit"]
     answer: MembershipError
@@ -116,7 +116,7 @@ class Arrival(NamedTuple):
     coordinator: Coordinator
     told: Told | None = None
     mail: Replies = ()
-    """Responses to whoever waits for them."""
+    """Responses to the members that wait for them."""
     round: bool = False
     change: bool = False
 
@@ -253,7 +253,7 @@ class Model:
         accepted = sent.partitions if told.answer is MembershipError.NONE else told.accepted
         if overtaken := accepted & process.overtaken:
             raise Violation(
-                f"{here.name}'s commit of {names_of(overtaken)} is accepted after somebody else installed it"
+                f"{here.name}'s commit of {names_of(overtaken)} is accepted after another member installed it"
             )
         answered = sent._replace(answer=told.answer, accepted=told.accepted, failed=told.failed)
         if self.late_requests:

@@ -63,7 +63,7 @@ class RejoinsBeforeTheListenerIsDone(MemberState):
 
 
 class DoesNotRejoinAfterRevoking(MemberState):
-    """Gives partitions up and tells nobody."""
+    """Gives partitions up without joining again."""
 
     def _listener_returned(self) -> Step:
         told = self.join.reason
@@ -112,7 +112,8 @@ class DeliversAfterThePollInterval(MemberState):
 
 
 class ResendsCommitsOfWhatItGaveUp(MemberState):
-    """Sends a commit again under the new generation, whoever owns the partition by then."""
+    """Sends a commit again under the new generation, although another member may own the partition by
+    then."""
 
     def _given_up(self, partitions: Partitions) -> Step:
         return replace(self, owned=self.owned - partitions), ()
@@ -175,7 +176,7 @@ class EagerKeepsItsPartitions(MemberState):
 
 
 class RevokesOnCloseAfterALoss(MemberState):
-    """Tells the listener `revoked` of partitions that somebody else may own."""
+    """Tells the listener `revoked` of partitions that another member may own."""
 
     def _give_everything_up(self) -> Step:
         if not self.owned:

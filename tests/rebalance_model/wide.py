@@ -2,7 +2,8 @@
 
 What is computed once is computed as in `explore.py`, by the machine itself. The looking up, which is nearly
 all of the work, is compiled here (numba): a question that has no answer yet is noted, Python answers it, and
-the states that need it are tried again. There are two members: a state is one number of 63 bits. Nobody keeps
+the states that need it are tried again. There are two members: a state is one number of 63 bits. The search
+does not keep
 from where a state was reached, so that a property that fails is found without the story that leads to it;
 `explore.py` has the story.
 """

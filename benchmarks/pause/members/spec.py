@@ -68,7 +68,7 @@ def stand_by() -> tuple[MemberSpec, JournalWriter]:
 def _stay_in_memory() -> None:
     """Have what this process has loaded stay loaded, if the system lets it.
 
-    Some systems drop pages that nobody has touched for a minute. The code for a rebalance is not touched
+    Some systems drop pages that were not touched for a minute. The code for a rebalance is not touched
     between rebalances, and the first one would be slow for having to read it from the disk again.
     """
     ctypes.CDLL(None).mlockall(_MCL_CURRENT)

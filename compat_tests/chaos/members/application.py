@@ -1,4 +1,4 @@
-"""What an application does with records, whatever the client: it notes them, and knows what to commit."""
+"""The application's part, for every client: it notes records, and knows what to commit."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Application:
 
 
 def stand_still(until: float, *, suspended: bool = False) -> None:
-    """Stop this process as SIGSTOP does, until somebody sends SIGCONT; not if it is too late for that.
+    """Stop this process as SIGSTOP does, until SIGCONT; not if it is too late for that.
 
     If it is `suspended`, CLOCK_MONOTONIC, as this process reads it, stands still meanwhile, as it does on a
     machine that sleeps. CLOCK_BOOTTIME goes on.
@@ -119,9 +119,9 @@ class ListenerError(RuntimeError):
 class ChaosOrders(Orders):
     """Orders, and those that only members of ours know.
 
-    `freeze_before`: stop until somebody sends SIGCONT, `suspended` or not. A stop from outside can fall
+    `freeze_before`: stop until SIGCONT, `suspended` or not. A stop from outside can fall
     between the moment at which a client decides to hand a record over and the one at which the application
-    notes the time; after it the record seems to be delivered far too late, and nobody could have helped it.
+    notes the time; after it the record seems to be delivered far too late, which no client could prevent.
     So members with a lease, which are judged by that, stop themselves where nothing is being handed over.
     `freeze` is called by a thread of its own with what `stand_still` is to do.
 

@@ -1,4 +1,4 @@
-"""Members join, leave and change while everybody reads the same topics."""
+"""Members join, leave and change while all members read the same topics."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def situations(ask: Ask) -> Iterator[Situation]:
 
 
 def _small(ask: Ask) -> Iterator[Situation]:
-    everybody = (JAVA, RDKAFKA, PYTHON)
+    all_suites = (JAVA, RDKAFKA, PYTHON)
     life = Life.of(ask, "a:3", {"consumer1": "a"}).settle()
-    yield life.now("alone-and-settled", "The only member owns everything already.", *everybody)
+    yield life.now("alone-and-settled", "The only member owns everything already.", *all_suites)
     life.join("consumer2", "a")
-    yield life.now("second-joins", "A second member joins the only one.", *everybody)
+    yield life.now("second-joins", "A second member joins the only one.", *all_suites)
     life.settle().leave("consumer1")
-    yield life.now("first-leaves", "The first of two members leaves.", *everybody)
+    yield life.now("first-leaves", "The first of two members leaves.", *all_suites)
 
     life = Life.of(ask, "a:12 b:12", {"consumer1": "a b"}).settle().join("consumer2", "a b")
     yield life.now(
@@ -57,15 +57,15 @@ def _small(ask: Ask) -> Iterator[Situation]:
     life = Life.of(ask, "a:3", {f"consumer{n}": "a" for n in range(1, 5)}).settle()
     life.leave("consumer1")
     yield life.now(
-        "idle-member-gets-work", "One of four members leaves, who share three partitions.", *everybody
+        "idle-member-gets-work", "One of four members leaves, who share three partitions.", *all_suites
     )
 
     life = Life.of(ask, "a:20", {f"consumer{n}": "a" for n in range(1, 10)}).settle().join("consumer10", "a")
-    yield life.now("tenth-joins-nine", "A tenth member joins; twenty partitions.", *everybody)
+    yield life.now("tenth-joins-nine", "A tenth member joins; twenty partitions.", *all_suites)
     topics = " ".join(f"t{n:02d}:{n}" for n in range(1, 15))
     names = " ".join(f"t{n:02d}" for n in range(1, 15))
     life = Life.of(ask, topics, {f"consumer{n}": names for n in range(1, 9)}).settle().leave("consumer5")
-    yield life.now("one-of-eight-leaves", "One of eight members leaves; fourteen topics.", *everybody)
+    yield life.now("one-of-eight-leaves", "One of eight members leaves; fourteen topics.", *all_suites)
 
     life = Life.of(ask, "a:12", {"consumer1": "a", "consumer2": "a", "consumer3": "a"})
     life.own("consumer1", "a:2,4,5,8,9,11").own("consumer2", "a:0,1,3,6,7,10")
@@ -74,7 +74,7 @@ def _small(ask: Ask) -> Iterator[Situation]:
     yield life.now("third-joins-13", "A third member joins two with seven and six partitions.", GO)
 
     life = Life.of(ask, "a:7", {"consumer1": "a", "consumer2": "a", "consumer3": "a"}).settle()
-    yield life.now("nothing-changed", "Everybody comes back, and nothing has changed.", JAVA, GO)
+    yield life.now("nothing-changed", "All members come back, and nothing has changed.", JAVA, GO)
     for extra in ("consumer1", "consumer2", "consumer3"):
         shares = iter(("a:0,1", "a:2,3", "a:4,5"))
         settled = Life.of(ask, "a:7", {"consumer1": "a", "consumer2": "a", "consumer3": "a"})
@@ -82,7 +82,7 @@ def _small(ask: Ask) -> Iterator[Situation]:
             settled.own(member_id, next(shares) + (",6" if member_id == extra else ""))
         yield settled.now(
             f"extra-partition-at-{extra}",
-            "Seven partitions, three members: whoever has three keeps them.",
+            "Seven partitions, three members: the member with three keeps them.",
             "KAFKA-18688",
         )
 
@@ -108,7 +108,7 @@ def _quotas(ask: Ask) -> Iterator[Situation]:
     )
     life = Life.of(ask, "a:2 b:3", three).own("consumer1", "a:0").own("consumer2", "a:1")
     yield life.now(
-        "everybody-under-the-lower-share",
+        "all-under-the-lower-share",
         "Two members own a partition, and three are free.",
         JAVA,
         "KAFKA-12464",

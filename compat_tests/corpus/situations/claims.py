@@ -1,4 +1,4 @@
-"""Members that claim what others claim too, or what nobody can own."""
+"""Members that claim what others claim too, or what no member can own."""
 
 from __future__ import annotations
 
@@ -109,12 +109,12 @@ def _double(ask: Ask) -> Iterator[Situation]:
     )
     life = three("a:6").own("consumer1", "a:0-2", age=1).own("consumer2", "a:3-5", age=1)
     yield life.now(
-        "all-one-generation-late", "Everybody is one generation late, and one is new.", "KAFKA-14639"
+        "all-one-generation-late", "Every member is one generation late, and one is new.", "KAFKA-14639"
     )
     life = three("a:6").own("consumer1", "a:0,1").own("consumer2", "a:2,3").own("consumer3", "a:4,5", age=1)
     yield life.now(
         "one-missed-a-generation",
-        "One of three members missed a generation; nobody took its partitions.",
+        "One of three members missed a generation; no member took its partitions.",
         "KAFKA-14639",
     )
     life = (
@@ -128,9 +128,7 @@ def _double(ask: Ask) -> Iterator[Situation]:
     life = Life.of(ask, "a:12", {f"consumer{n}": "a" for n in range(4)})
     for n in range(4):
         life.own(f"consumer{n}", "a:0-11")
-    yield life.now(
-        "everybody-claims-everything", "Four members claim all twelve partitions.", "aiokafka 1175"
-    )
+    yield life.now("all-claim-everything", "Four members claim all twelve partitions.", "aiokafka 1175")
     for processes, consumers in ((2, 2), (3, 4), (6, 2)):
         life = Life.of(
             ask,
@@ -179,7 +177,7 @@ def _three_generations(ask: Ask) -> Iterator[Situation]:
         order = "".join(map(str, ages))
         yield life.now(
             f"three-generations-one-reads-more-{order}",
-            "The same, one member reads a second topic that nobody owned.",
+            "The same, one member reads a second topic that had no owner.",
             "KAFKA-15106",
             "KAFKA-13406",
         )

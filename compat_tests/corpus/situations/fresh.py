@@ -1,4 +1,4 @@
-"""Groups in which nobody owns anything yet."""
+"""Groups in which no partition has an owner yet."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from compat_tests.corpus.life import Ask, Life, Situation, counts, numbered
 
 JAVA, GO, RDKAFKA, PYTHON = "Java's suite", "franz-go's suite", "librdkafka's suite", "kafka-python's suite"
-EVERYBODY = (JAVA, GO, RDKAFKA, PYTHON)
+ALL_SUITES = (JAVA, GO, RDKAFKA, PYTHON)
 
 
 def situations(ask: Ask) -> Iterator[Situation]:
     def fresh(
-        name: str, situation: str, topics: str, *members: str, sources: tuple[str, ...] = EVERYBODY
+        name: str, situation: str, topics: str, *members: str, sources: tuple[str, ...] = ALL_SUITES
     ) -> Situation:
         life = Life.of(ask, topics, {f"consumer{n}": reads for n, reads in enumerate(members, start=1)})
         return life.now(name, situation, *sources)
@@ -21,7 +21,7 @@ def situations(ask: Ask) -> Iterator[Situation]:
     yield fresh("one-member-no-topics", "The only member subscribes to nothing.", "a:3", "")
     yield fresh("one-member-unknown-topic", "The only member reads a topic that does not exist.", "", "a")
     yield fresh("one-member-one-topic", "One member reads one topic.", "a:3", "a")
-    yield fresh("one-member-other-topic", "There is another topic that nobody reads.", "a:3 other:3", "a")
+    yield fresh("one-member-other-topic", "There is another topic without subscribers.", "a:3 other:3", "a")
     yield fresh("one-member-two-topics", "One member reads two topics.", "a:1 b:2", "a b")
     yield fresh(
         "one-member-missing-topic", "One of the topics of the only member was deleted.", "a:1 c:100", "a b c"

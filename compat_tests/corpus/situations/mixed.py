@@ -210,21 +210,21 @@ def _small(ask: Ask) -> Iterator[Situation]:
 def _pyramids(ask: Ask) -> Iterator[Situation]:
     topics = " ".join(f"t{n:02d}:{n}" for n in range(1, 20))
     reads = {f"consumer{n:02d}": " ".join(f"t{j:02d}" for j in range(1, n + 1)) for n in range(1, 20)}
-    everybody = (JAVA, RDKAFKA, PYTHON)
+    all_suites = (JAVA, RDKAFKA, PYTHON)
     for peer in (Peer("Java", "sticky"), Peer("Java", "range"), Peer("kafka-python", "sticky")):
         by = f"{peer.client}-{peer.assignor}".lower()
         life = Life.of(ask, topics, reads).settle(peer)
         yield life.now(
-            f"pyramid-settled-{by}", f"A pyramid of nineteen members, as {peer} assigned it.", *everybody
+            f"pyramid-settled-{by}", f"A pyramid of nineteen members, as {peer} assigned it.", *all_suites
         )
         life.leave("consumer10")
-        yield life.now(f"pyramid-middle-leaves-{by}", "The tenth of nineteen members leaves.", *everybody)
+        yield life.now(f"pyramid-middle-leaves-{by}", "The tenth of nineteen members leaves.", *all_suites)
     life = Life.of(ask, topics, reads).settle().leave("consumer19")
-    yield life.now("pyramid-top-leaves", "The member that reads everything leaves.", *everybody)
+    yield life.now("pyramid-top-leaves", "The member that reads everything leaves.", *all_suites)
     life = (
         Life.of(ask, topics, reads).settle().join("consumer20", " ".join(f"t{j:02d}" for j in range(1, 20)))
     )
-    yield life.now("pyramid-another-top-joins", "Another member that reads everything joins.", *everybody)
+    yield life.now("pyramid-another-top-joins", "Another member that reads everything joins.", *all_suites)
 
 
 def _random(ask: Ask) -> Iterator[Situation]:
@@ -293,7 +293,7 @@ def _many(ask: Ask) -> Iterator[Situation]:
         life.own(member_id, " ".join(f"{t}:{p}" for t, ps in owned.items() for p in ps), age=-1)
     yield life.now(
         "84-members-no-generations",
-        "84 members, a topic for each seven; nobody knows its generation.",
+        "84 members, a topic for each seven; no member knows its generation.",
         "aiokafka 1176",
     )
     life.leave(*[f"process00-{n}" for n in range(7)])

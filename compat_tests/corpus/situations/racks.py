@@ -141,7 +141,7 @@ def _changed(ask: Ask) -> Iterator[Situation]:
     life.own("consumer0", "a:1,2").own("consumer1", "a:0,3").own("consumer2", "a:4,5")
     yield life.now(
         "all-in-the-wrong-rack",
-        "Everybody owns what lies in other racks, and one member is new.",
+        "Every member owns partitions in other racks, and one member is new.",
         "KAFKA-15170",
     )
 
@@ -163,7 +163,7 @@ def _odd(ask: Ask) -> Iterator[Situation]:
     )
     homes = {f"home-{rack}": Topic(f"home-{rack}", 9, replicated(9, rack, 1)) for rack in "abc"}
     yield _group(ask, homes, [" ".join(homes)] * 6, "aabbcc").now(
-        "home-topics", "Each rack has a topic of its own, which everybody reads.", GO
+        "home-topics", "Each rack has a topic of its own, which all members read.", GO
     )
     yield _group(ask, homes, ["home-a home-b", "home-b home-c", "home-c home-a"], "abc").now(
         "home-topics-overlapping", "Each member reads the topic of its rack and of another.", GO
@@ -183,7 +183,7 @@ def _odd(ask: Ask) -> Iterator[Situation]:
         "many-racks-few-members-mixed", "The same, each member reads one topic less.", GO
     )
     yield _group(ask, _topics({"a": 30}, "abc", 2), ["a"] * 7, ["a", "a", "a", "a", "b", "b", None]).now(
-        "crowded-rack", "Four of seven members in one of three racks; nobody in the third.", GO
+        "crowded-rack", "Four of seven members in one of three racks; no member in the third.", GO
     )
     yield _group(
         ask, _topics({"a": 3, "b": 1}, "abc", 1), ["a b"] * 10, ["abc"[n % 3] for n in range(10)]

@@ -11,23 +11,23 @@ JAVA, GO, RDKAFKA, PYTHON = "Java's suite", "franz-go's suite", "librdkafka's su
 
 
 def situations(ask: Ask) -> Iterator[Situation]:
-    everybody = (JAVA, RDKAFKA, PYTHON)
+    all_suites = (JAVA, RDKAFKA, PYTHON)
     life = Life.of(ask, "a:3", {"consumer1": "a", "consumer2": "a"}).settle()
     life.topic("b", 3).subscribe("consumer1", "a b").subscribe("consumer2", "a b")
-    yield life.now("topic-added", "Two members read a second topic now.", *everybody)
+    yield life.now("topic-added", "Two members read a second topic now.", *all_suites)
     life.settle().delete("a").subscribe("consumer1", "b").subscribe("consumer2", "b")
     yield life.now(
-        "topic-deleted", "The first of two topics is deleted, and nobody reads it any more.", *everybody
+        "topic-deleted", "The first of two topics is deleted, and no member reads it any more.", *all_suites
     )
 
     life = Life.of(ask, "a:1 b:1 c:100", {"consumer1": "a b c"}).settle().delete("b")
     yield life.now(
-        "topic-deleted-still-subscribed", "A topic is deleted, and still subscribed to.", *everybody
+        "topic-deleted-still-subscribed", "A topic is deleted, and still subscribed to.", *all_suites
     )
     life = Life.of(ask, "a:3", {"consumer1": "a"}).settle().delete("a")
-    yield life.now("only-topic-deleted", "The only topic of the only member is deleted.", *everybody)
+    yield life.now("only-topic-deleted", "The only topic of the only member is deleted.", *all_suites)
     life = Life.of(ask, "a:3", {"consumer1": "a", "consumer2": "a"}).settle().delete("a")
-    yield life.now("only-topic-of-two-deleted", "The only topic of two members is deleted.", *everybody)
+    yield life.now("only-topic-of-two-deleted", "The only topic of two members is deleted.", *all_suites)
     life = (
         Life.of(ask, "a:6 b:6", {"consumer1": "a b", "consumer2": "a b", "consumer3": "a b"})
         .settle()
@@ -107,7 +107,7 @@ def situations(ask: Ask) -> Iterator[Situation]:
     life.settle()
     for name in names[3:]:
         life.subscribe(name, "a b")
-    yield life.now("last-readers-unsubscribe", "Nobody reads the third topic any more.", JAVA)
+    yield life.now("last-readers-unsubscribe", "No member reads the third topic any more.", JAVA)
     life = Life.of(ask, "a:12 b:12", {"m1": "a", "m2": "a", "m3": "b", "m4": "b"}).settle()
     life.subscribe("m1", "b").subscribe("m3", "a")
     yield life.now("two-swap-subscriptions", "Two members swap what they read.", JAVA)
@@ -123,12 +123,12 @@ def situations(ask: Ask) -> Iterator[Situation]:
     for name in numbered("m", 4)[2:]:
         life.subscribe(name, "new")
     yield life.now(
-        "rolling-change-done", "The other half follows; nobody reads the old topic.", "rolling restart"
+        "rolling-change-done", "The other half follows; no member reads the old topic.", "rolling restart"
     )
     life = Life.of(ask, "a:20", dict.fromkeys(names, "a")).settle().topic("b", 20)
     life.leave(names[0]).join("newcomer", "a b")
     for name in names[1:]:
         life.subscribe(name, "a b")
     yield life.now(
-        "all-at-once", "A topic is new, everybody reads it, one left and one joined.", "rolling restart"
+        "all-at-once", "A topic is new, all members read it, one left and one joined.", "rolling restart"
     )

@@ -80,7 +80,7 @@ class _PartitionState(TopicPartitionState):  # type: ignore[misc]  # aiokafka ha
             super().resume()
 
     def depart(self) -> None:
-        """Have no position any more, and let everybody go who waits for something of this partition."""
+        """Drop the position, and release every task that waits for this partition."""
         self.departed = True
         self._position = None
         self.hold(True)

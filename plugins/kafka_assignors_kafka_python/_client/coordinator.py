@@ -12,7 +12,7 @@ Touched here and in `leading`, with what it is used for (checked with the versio
         _subscription.group_subscribe, group_subscription: whose metadata the leader watches
         _cluster.add_listener, request_update
         _build_metadata_snapshot    what of the metadata matters to the leader: partitions by topic;
-                                    replaced on the instance, see `following`
+                                    replaced on the instance, see `leading`
         _is_leader, _metadata_snapshot, _assignment_snapshot: when the snapshots differ, the member rejoins
 """
 
@@ -22,8 +22,7 @@ from collections.abc import Collection
 from typing import Any
 
 from kafka_assignors.assignor import Assignor, caller_of
-from kafka_assignors_kafka_python._client.following import follow_racks
-from kafka_assignors_kafka_python._client.leading import Leadership
+from kafka_assignors_kafka_python._client.leading import Leadership, follow_racks
 from kafka_assignors_kafka_python._client.version import interface
 
 # Only now: of a release that is too old the import above says so, and that one would not.

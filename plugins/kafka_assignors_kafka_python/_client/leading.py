@@ -19,17 +19,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
-from kafka_assignors.leader_bytes import MOST_MISSING_TOPICS, DecodedMembers, watched_topics
+from kafka_assignors.leader_bytes import MOST_MISSING_TOPICS, DecodedMembers, RackWatch, watched_topics
 from kafka_assignors.member_bytes import broker_assigns
-from kafka_assignors_kafka_python._client.following import follow_racks
 from kafka_assignors_kafka_python._client.version import interface
 from kafka_assignors_kafka_python._weights import weighed_topics
 
-__all__ = ["Leadership", "Leading", "read_members", "run_in_background"]
+__all__ = ["Leadership", "Leading", "follow_racks", "read_members", "run_in_background"]
 
 
 class Leading:
@@ -167,3 +167,29 @@ class Leadership:
             leading.read_metadata()
             leading.think()
         return leading.finish()
+
+
+def follow_racks(coordinator: Any, following: bool) -> RackWatch:
+    """Switch on or off that changed replica racks count as changed metadata; the known racks are kept.
+
+    kafka-python compares the partitions of the topics that a member watches. With `following`, the racks of
+    all their replicas are compared as well (see `kafka_assignors.leader_bytes.RackWatch`).
+    """
+    watch: RackWatch | None = getattr(coordinator, "_kafka_assignors_racks", None)
+    if watch is None:
+        watch = coordinator._kafka_assignors_racks = RackWatch()
+        coordinator._build_metadata_snapshot = partial(_snapshot, coordinator._build_metadata_snapshot, watch)
+    watch.following = following
+    return watch
+
+
+def _snapshot(
+    stock_snapshot: Callable[[Any, Any], Mapping[str, Any]], watch: RackWatch, subscription: Any, cluster: Any
+) -> Mapping[str, Any]:
+    """For each watched topic, the value that makes the member rejoin if it changes; falsy if unknown."""
+    partitions = stock_snapshot(subscription, cluster)
+    if not watch.following:
+        return partitions
+    topics = interface.topics_of(cluster, watch, partitions)
+    racks = {topic.name: topic.replica_racks for topic in topics}
+    return {name: racks.get(name) or numbers for name, numbers in partitions.items()}

@@ -1,4 +1,4 @@
-"""Proof that no assignment of a group is better, and how anybody can check it.
+"""Proof that no assignment of a group is better, and the way to check it.
 
 An assignment is judged by a list of criteria, the first of which matters most: the sum of the squared loads,
 then partitions that move and partitions consumed across racks, in the order the strategy declares. Finding
@@ -22,7 +22,7 @@ is a list of numbers, one for each criterion, and the sums and comparisons above
 whole numbers, but for the first one where members have capacities: that one is an exact fraction.
 
 `check` verifies a certificate with nothing but these two rules. `prove` looks for the prices of any
-assignment, whoever made it; where there are none it finds members that can pass partitions on, from one to
+assignment, from any strategy; where there are none it finds members that can pass partitions on, from one to
 the next, so that the group is better off. Neither knows how the solver works.
 """
 

@@ -15,6 +15,6 @@ with bounds: one is proved beforehand, and one is reported for each assignment.
 from __future__ import annotations
 
 from kafka_assignors.makespan.balance import Terms, balance_loads
-from kafka_assignors.makespan.report import LoadReport, is_weighed, measure_loads, terms_of
+from kafka_assignors.makespan.report import LoadReport, measure_loads
 
-__all__ = ["LoadReport", "Terms", "balance_loads", "is_weighed", "measure_loads", "terms_of"]
+__all__ = ["LoadReport", "Terms", "balance_loads", "measure_loads"]

@@ -47,7 +47,7 @@ _FINE = 256
 """The search is content with a load that is above a bound by one part in so many."""
 
 _MOST_ROUNDS = 100
-"""Each round lowers loads, and the second mostly finds nothing; nobody should wait for a hundredth."""
+"""A bound: each round lowers loads, and the second mostly finds nothing."""
 
 _LITTLE = Fraction(1, 64)
 """What an assignment from nothing is searched for: layers in steps of less would be many and gain nothing."""
@@ -136,7 +136,7 @@ def improved(jobs: Jobs, fresh: Sequence[int], bound: int, terms: Terms) -> list
 
 
 def _beginning(jobs: Jobs, fresh: Sequence[int]) -> list[int]:
-    """What members own, and what nobody owns with whoever has least."""
+    """The owned partitions with their owners, the others with the members of least load."""
     if all(owner == NO_OWNER for owner in jobs.owners):
         return list(fresh)
     loads, holders = list(jobs.base), list(jobs.owners)
@@ -151,7 +151,7 @@ def _beginning(jobs: Jobs, fresh: Sequence[int]) -> list[int]:
 
 
 def searched(jobs: Jobs, holders: Sequence[int], bound: int) -> list[int]:
-    """Holders improved by the search alone, whoever owned what."""
+    """Holders improved by the search alone, regardless of owners."""
     placing = Placing(jobs, holders)
     members = [member for cohort in jobs.cohorts for member in cohort]
     fair = _fair_share(jobs, len(members))
@@ -214,7 +214,7 @@ def _adapted(jobs: Jobs, fresh: Sequence[int], fresh_load: int, terms: Terms) ->
 
 
 def _places(jobs: Jobs, fresh: Sequence[int]) -> dict[int, int]:
-    """To whom what a member has in the fresh assignment goes: somebody of the same cohort."""
+    """The member of the same cohort that gets the bundle of each member of the fresh assignment."""
     if any(jobs.base):
         return {member: member for cohort in jobs.cohorts for member in cohort}
     common = Counter(zip(fresh, jobs.owners, strict=True))

@@ -1,4 +1,4 @@
-"""Weights that nobody knows: what stands in for them.
+"""The weight of a partition whose weight is unknown.
 
 A partition whose weight is unknown weighs the median of its topic's known weights; where none of the topic's
 is known, the median of all that are known in the group; where there is none at all, 1, so that a group

@@ -2,7 +2,7 @@
 
 Members, cohorts and topic classes are those of `kafka_assignors.solver.classes`: members with the same
 subscription are a cohort, topics with the same subscribers a class. Jobs are numbered by topic and partition,
-members in the order that decides ties, so whatever follows depends on neither mappings nor hash seeds.
+members in the order that decides ties, so the result depends on neither mappings nor hash seeds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NO_OWNER = -1
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """What is to be placed, and who may have it.
+    """The jobs to place, and the members that may have each.
 
     `weights`, `class_of` and `owners` have an entry for each job: its weight, its topic class, and the member
     that owned it or `NO_OWNER`. `cohorts` are the members of each cohort, `cohort_of` has the cohort of each

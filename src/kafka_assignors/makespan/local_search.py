@@ -92,7 +92,7 @@ class SearchStep:
 
 
 def relieve(placing: Placing, members: Sequence[int], enough: int) -> Iterator[SearchStep]:
-    """Carry out the steps among these members, one at a time, until nobody has more than `enough`.
+    """Carry out the steps among these members, one at a time, until no member has more than `enough`.
 
     `placing` must not be changed between two of them.
     """
@@ -115,9 +115,9 @@ def relieve(placing: Placing, members: Sequence[int], enough: int) -> Iterator[S
 
 
 def fill_idle(placing: Placing, members: Sequence[int], fair: int, budget: int | None) -> None:
-    """Give members that have nothing something of those that have more than the fair share.
+    """Give members without a job one of a member above the fair share.
 
-    Whoever has most gives first, for as long as that leaves the fuller of the two with less. `budget` is how
+    The fullest member gives first, as long as that leaves the fuller of the two with less. `budget` is how
     many jobs may be with another member than their owner.
     """
     loads = placing.loads

@@ -1,8 +1,8 @@
-"""What no assignment can be better than: lower bounds of the greatest load.
+"""Lower bounds of the greatest load: no assignment can stay below them.
 
 Three, of which the greatest counts:
 
-- the heaviest job, which somebody must have;
+- the heaviest job, which some member must have;
 - **fractional**: if jobs could be cut into pieces, the least T for which no member has more than T. By the
   theorem of maximum flow and minimum cut it is the greatest W(S) / N(S), where S are classes, W(S) what all
   of their jobs weigh and N(S) the members that may have any of them, rounded up;

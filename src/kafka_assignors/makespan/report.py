@@ -1,18 +1,18 @@
-"""How good an assignment is by weight, whoever made it.
+"""How good an assignment is by weight.
 
-Nothing here runs while a strategy assigns: what it says can be read off the group and the assignment
-afterwards, so it costs nothing where nobody asks, and other strategies are measured in the same way.
+The report is computed after the assignment, from the group and the assignment alone. So it costs nothing
+unless requested, and it measures any strategy in the same way.
 
 The factor that is promised beforehand: a fresh assignment is within 4/3 - 1/(3m) of the optimum where all
-members subscribe to the same topics (`dealing`), else within 2 (`rounding`); and a threshold t for moves may
-leave the greatest load above that by 1 / (1 - t) (`improving`). Where nobody owned anything it does not.
+members subscribe to the same topics (`initial.deal`), else within 2 (`initial.round_shares`); and a threshold
+t for moves may leave the greatest load above that by 1 / (1 - t) (`balance`). If no partition had an owner,
+the threshold costs nothing.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol, runtime_checkable
 
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.makespan.balance import Terms
@@ -20,7 +20,7 @@ from kafka_assignors.makespan.default_weights import weights_of
 from kafka_assignors.makespan.jobs import NO_OWNER, changed_hands, jobs_of
 from kafka_assignors.makespan.lower_bound import crowding_bound, relax
 
-__all__ = ["LoadReport", "is_weighed", "measure_loads", "terms_of"]
+__all__ = ["LoadReport", "measure_loads"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class LoadReport:
     `makespan` is the greatest load, `lower_bound` what the greatest load of no assignment of the group is
     below, and `heaviest` the greatest weight of a partition. `factor` is how many times the optimum the
     makespan can be, as promised beforehand by the strategy; None if it promises nothing. `moved` are the
-    partitions that changed hands, `placed` those that nobody owned. `unknown_weights` are partitions whose
-    weight had to be stood in for.
+    partitions that changed hands, `placed` those without an owner. `unknown_weights` are partitions with a
+    default weight.
     """
 
     makespan: int
@@ -46,24 +46,6 @@ class LoadReport:
     def ratio(self) -> float:
         """The makespan by the lower bound: 1.0 is optimal, and more may be."""
         return self.makespan / self.lower_bound if self.lower_bound else 1.0
-
-
-@runtime_checkable
-class _HasTerms(Protocol):
-    """A strategy that balances loads by these terms, as `weighted` does."""
-
-    @property
-    def terms(self) -> Terms: ...
-
-
-def terms_of(strategy: object) -> Terms | None:
-    """By which terms a strategy balances loads; None if it does not."""
-    return strategy.terms if isinstance(strategy, _HasTerms) and isinstance(strategy.terms, Terms) else None
-
-
-def is_weighed(strategy: object, group: Group) -> bool:
-    """Whether loads by weight say something: the strategy looks at weights, or some are known."""
-    return terms_of(strategy) is not None or any(topic.weights for topic in group.topics.values())
 
 
 def measure_loads(group: Group, assignment: Assignment, terms: Terms | None = None) -> LoadReport:

@@ -43,7 +43,7 @@ def solve(
     `criteria` have balance first. `scale` says by what balance measures their loads: by default each
     partition counts the same everywhere.
 
-    Every partition of every topic that somebody subscribes to goes to one of its subscribers. The result
+    Every partition of every topic with a subscriber goes to one of its subscribers. The result
     depends on the values in `group` alone, not on the order of its mappings: ties go to the lower instance id
     (else member id), topic and partition. A prior assignment that is already optimal comes back unchanged.
     """

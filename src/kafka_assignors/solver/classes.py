@@ -3,7 +3,7 @@
 A group of two thousand members and a million partitions rarely holds that many *different* things. Members
 that subscribe to the same topics, and count the same in balance, are interchangeable except for what they
 own: together they are a **cohort**. Topics that are subscribed to by the same cohorts are interchangeable as
-well: together they are a **topic class**. A group in which everybody subscribes to everything is one cohort
+well: together they are a **topic class**. A group in which all members subscribe to all topics is one cohort
 and one topic class, however large it is. Where racks count, a topic class falls apart by the racks of the
 partitions' replicas into **partition classes**; where they do not, it is one partition class.
 
@@ -149,7 +149,7 @@ def _cohorts(
 def _topic_classes(
     group: Group, subscriptions: Sequence[frozenset[str]]
 ) -> tuple[list[TopicClass], dict[str, int]]:
-    """The topic classes, and the class of every topic that somebody subscribes to."""
+    """The topic classes, and the class of every topic with a subscriber."""
     subscribers: dict[str, list[int]] = defaultdict(list)
     for cohort, topics in enumerate(subscriptions):
         for topic in topics:

@@ -1,4 +1,4 @@
-"""Counts that are poured over cohorts, and passed on until everybody's load lies between two limits.
+"""Counts that are poured over cohorts, and passed on until every load lies between two limits.
 
 Both `levels` and `greedy` ask the same question: partitions of several classes must go to cohorts that may
 have them; can every cohort get at least so many and at most so many? The answer comes in two steps. Each
@@ -19,7 +19,7 @@ class Distribution:
 
     `takers` are the cohorts that may have each class, `sizes` the members of each cohort and `loads` what it
     has: what it brought with it, which stays, and what it was given here. `held` are the latter, by cohort
-    and class; there are no entries of nought. `capacities` are those of one member of each cohort, all 1 if
+    and class; there are no entries of zero. `capacities` are those of one member of each cohort, all 1 if
     not given: how high a cohort stands is what it has for each unit of capacity.
     """
 
@@ -108,7 +108,7 @@ class Distribution:
     ) -> tuple[dict[int, int], dict[int, int]] | None:
         """Move as many partitions as possible from cohorts above their limit to cohorts below it.
 
-        None if nobody stays above; else the cohorts and classes that those above reach, as keys.
+        None if no cohort stays above; else the cohorts and classes that those above reach, as keys.
         """
         loads = self.loads
         first = True

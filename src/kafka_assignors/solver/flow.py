@@ -2,7 +2,7 @@ r"""Step 3: how many partitions of each class every member gets, so that as few 
 
 Within a level the loads are settled but for who gets one more, and levels do not touch: each is a
 minimum-cost flow of its own. Partitions flow from their class to members. A member can *keep* as many of a
-class as it owned there, at no cost; whatever else it gets of the class goes through a hub, at the cost of a
+class as it owned there, at no cost; all else that it gets of the class goes through a hub, at the cost of a
 move, no matter who owned it: that partitions without an owner pay it too adds the same to every solution.
 Members that owned nothing are not told apart and share the hub of their cohort and rack. From every member
 its load flows to the sink, and, if it is one that may get one more, that one through a pool that holds as
@@ -14,9 +14,10 @@ Where racks count, an edge to members that would consume across racks costs a mi
        \                                     ^    \               ^
         `-- moves -->  cohort and rack  ----´      `- 1 -> pool --´ extra
 
-Three cases need no network. If all partitions are of one class and racks do not count, everybody keeps what
-the load allows. If nobody owned anything and racks do not count, the shares that the levels were found with
-are as good as any. And what `greedy` finds may be enough; otherwise the flow starts from what it keeps.
+Three cases need no network. If all partitions are of one class and racks do not count, every member keeps
+what the load allows. If no partition had an owner and racks do not count, the shares that the levels were
+found with are as good as any. And what `greedy` finds may be enough; otherwise the flow starts from what it
+keeps.
 """
 
 from __future__ import annotations
@@ -71,17 +72,17 @@ def _owned_counts(partition_class: PartitionClass, members: dict[int, int]) -> d
 
 
 def _share_one(level: Level, members: Mapping[int, int], owned: dict[int, int]) -> dict[int, int]:
-    """The shares of a single class: those who own the most beyond their load get one more, and everybody is
-    filled up.
+    """The shares of a single class: those who own the most beyond their load get one more, and every member
+    is filled up.
     """
-    everybody = sorted(members)
+    all_members = sorted(members)
     if len(level.cohorts) == 1:
-        loads = dict.fromkeys(everybody, level.loads[level.cohorts[0]])
+        loads = dict.fromkeys(all_members, level.loads[level.cohorts[0]])
     else:
-        loads = {m: level.loads[members[m]] for m in everybody}
-    optional = everybody
+        loads = {m: level.loads[members[m]] for m in all_members}
+    optional = all_members
     if len(level.optional) < len(level.cohorts):
-        optional = [m for m in everybody if members[m] in level.optional]
+        optional = [m for m in all_members if members[m] in level.optional]
     most_first = sorted(optional, key=lambda m: loads[m] - owned.get(m, 0))
     for m in most_first[: level.extra]:
         loads[m] += 1

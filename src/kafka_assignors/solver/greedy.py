@@ -5,7 +5,7 @@ may get one more, keep that.
 Without rack misses no assignment keeps more partitions than this, whichever classes they are of.
 
 **Fill.** What is left of each class is poured over the subscribers that still have room, and passed on among
-them (see `distribution`). If it all goes in, as it mostly does when somebody joins or leaves, then every
+them (see `distribution`). If it all goes in, as it mostly does when a member joins or leaves, then every
 partition that was not kept had to move, nothing can be better, and no network is needed. If something stays
 over, the network goes on from what is kept.
 """
@@ -82,7 +82,7 @@ def _steps_to_room(
     owned: Sequence[Mapping[int, int]],
     wanted: Sequence[int],
 ) -> list[int]:
-    """Through how many owners a partition of each class must be passed on until somebody with room wants one.
+    """Through how many owners a partition of each class must be passed on until a member with room wants one.
 
     As many as there are classes where it never comes to that. Mostly a few owners are enough to find out that
     every class is near.

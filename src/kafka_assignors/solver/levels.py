@@ -11,14 +11,14 @@ divmod(P, n). Partitions are passed on from members above k + 1 to members below
 share a class, until no chain is left. If a member is still above k + 1, then what it can reach through such
 chains is all at k + 1 or above, subscribes to classes that only they subscribe to, and must stay apart from
 the rest: the part is split in two, and each half is treated in the same way. The same with k and members
-still below it. If neither happens, everybody has k or k + 1, and the part is a level.
+still below it. If neither happens, every member has k or k + 1, and the part is a level.
 
 Where members differ in capacity, or have partitions already, the same holds of what a partition **costs**:
 the x-th one of a member adds (2(x + already) - 1) / capacity to the sum. That rises with x, so if the P
-partitions of a part could go to anybody they would take the P cheapest of these steps. The dearest of them is
-what a level has in common instead of k: each member gets the steps that cost less, which is its own load, and
-some of those whose next step costs exactly as much get that one too (`apportion`). Where all are alike,
-all their next steps cost the same, and it is k and k + 1. The division stays right, whatever the costs: what
+partitions of a part could go to any member they would take the P cheapest of these steps. The dearest of them
+is what a level has in common instead of k: each member gets the steps that cost less, which is its own load,
+and some of those whose next step costs exactly as much get that one too (`apportion`). Where all are alike,
+all their next steps cost the same, and it is k and k + 1. The division stays right, at any costs: what
 is split off above has no next step that costs less than the dearest of these, what remains below no last one
 that costs more, and one of the two not even one that costs as much. So giving from below to above is a loss.
 
@@ -55,7 +55,7 @@ class Level:
     `loads` are by cohort, what each of its members gets; those that may get one more are the members of the
     `optional` cohorts, of which there are more than `extra`. `cohorts` and `topic_classes` are numbers,
     ascending; every class is served by the level alone. `shares` is one way to do it, by cohort and topic
-    class, in which nobody in a cohort gets less than its load or, in an optional one, more than one more.
+    class, in which no member of a cohort gets less than its load or, in an optional one, more than one more.
     """
 
     loads: Mapping[int, int]
@@ -102,7 +102,7 @@ def find_levels(classes: Classes) -> list[Level]:
 def apportion(
     classes: Classes, cohorts: Sequence[int], total: int
 ) -> tuple[dict[int, int], frozenset[int], int]:
-    """The cheapest steps for so many partitions, if everybody could have any of them.
+    """The cheapest steps for so many partitions, if every member could have any of them.
 
     Returns what each member of a cohort gets, by cohort; the cohorts whose members' next step is the
     cheapest of all that are left; and how many of those members get it, which is not all of them. Cost:
@@ -134,8 +134,8 @@ def apportion(
 def _surely(classes: Classes, sizes: Mapping[int, int], total: int) -> dict[int, int]:
     """By cohort, steps of each member that are among the cheapest for certain; fewer than one a member lack.
 
-    Were loads not whole numbers, there would be a cost at which everybody's steps add up to the total: as
-    water stands in vessels of these widths (capacities) and bottoms (what a step before the first would
+    Were loads not whole numbers, there would be a cost at which the steps of all members add up to the total:
+    as water stands in vessels of these widths (capacities) and bottoms (what a step before the first would
     cost). Rounded down, the steps are those that cost no more than that.
     """
     capacities, already = classes.capacities, classes.already

@@ -10,7 +10,7 @@ cheapest one at its prices wherever its paths begin and end. So a round sends fr
 time, and it starts from that side, what lies or what lacks, that has fewer nodes: one member at the end of a
 long chain takes one round, not one for each different length of a path.
 
-A flow that is there already may be handed over first, provided it only uses edges of cost nought: then
+A flow that is there already may be handed over first, provided it only uses edges of cost zero: then
 nothing can be cheaper, and the first round goes on from there.
 
 Source: R. K. Ahuja, T. L. Magnanti, J. B. Orlin, "Network Flows" (1993), sections 9.7 and 9.8; the sending
@@ -48,7 +48,7 @@ class Network:
         self._balance[node] -= amount
 
     def edge(self, tail: int, head: int, capacity: int, cost: int = 0, *, carries: int = 0) -> int:
-        """Add an edge; `cost` is for each unit, not negative, and nought if it carries something already.
+        """Add an edge; `cost` is for each unit, not negative, and zero if it carries something already.
 
         What it carries has left the one node and arrived at the other.
         """
@@ -103,7 +103,7 @@ class _Search:
 
     `edge ^ along` is the edge that something takes which is searched for along `edge`: the edge itself or
     its twin. Prices keep every edge with room at a reduced cost (its own, and what the price falls along it)
-    of nought or more; it is tight at nought.
+    of zero or more; it is tight at zero.
     """
 
     def __init__(

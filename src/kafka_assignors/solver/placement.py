@@ -102,7 +102,7 @@ def _release(
 
 
 def _heap(unowned: TopicPartitions, released: Released) -> Iterable[tuple[str, Sequence[int]]]:
-    """What is to be dealt, by topic, ascending."""
+    """The partitions to deal, by topic, ascending."""
     for topic in sorted(unowned.keys() | released.keys()):
         if topic in released:
             gone = chain.from_iterable(partitions for _, partitions in released[topic])

@@ -1,10 +1,10 @@
 """Dealing in rounds: how a heap of things is divided among receivers who want a given number each.
 
 In every round each receiver who still wants something gets one, in order, as one deals cards. So receivers
-with equal wishes get the same mixture, to within one, of whatever kinds lie on the heap. Rounds between which
-nobody drops out are dealt at once: of things lying in a row, receiver i of n gets every n-th, and a slice
-does that without touching a single one of them. Where all things are of one kind there is nothing to mix, and
-each receiver is given his in one piece.
+with equal wishes get the same mixture, to within one, of all kinds that lie on the heap. Rounds between which
+no receiver drops out are dealt at once: of things lying in a row, receiver i of n gets every n-th, and a
+slice does that without touching a single one of them. Where all things are of one kind there is nothing to
+mix, and each receiver is given his in one piece.
 """
 
 from __future__ import annotations

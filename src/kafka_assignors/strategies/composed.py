@@ -12,16 +12,8 @@ from kafka_assignors.criteria import Criteria, Criterion, follow_racks
 from kafka_assignors.group import Assignment, Group, quoted
 from kafka_assignors.member_facts import Announcement, Facts, encode_facts, facts_of
 from kafka_assignors.strategies.rules.assumed_facts import Supposed, with_supposed
-from kafka_assignors.strategies.rules.balance import LevelByWeight, LevelPartitions
-from kafka_assignors.strategies.rules.base import (
-    Balance,
-    BalanceInLayers,
-    Place,
-    Remarks,
-    Restriction,
-    Rule,
-    Wish,
-)
+from kafka_assignors.strategies.rules.balance import Balance, LevelByWeight, LevelPartitions
+from kafka_assignors.strategies.rules.base import Place, Rule
 from kafka_assignors.strategies.rules.co_partitioned import KeepTogether
 from kafka_assignors.strategies.rules.problem import Problem
 from kafka_assignors.strategies.rules.rollout import ShareByRelease
@@ -47,17 +39,17 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class RuleOrderError(ValueError):
-    """Rules that cannot be one strategy: the message says which, why, and what would do."""
+    """Rules that cannot form one strategy: the message says which, why, and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Composed(Strategy):
     """Rules in the order in which they matter, as a strategy.
 
-    `name` is what members vote on: all members of a group need the same rules under the same name, and their
-    leader says so in its log where they differ. `announces` is what this member says of itself, or an
-    `Announcement` of that, which may change, and `supposes` what members would say that announce nothing, for
-    rules that look at it. Raises `RuleOrderError` for rules that contradict each other.
+    `name` is the name that members vote on: all members of a group need the same rules under the same name,
+    and the leader logs a finding if they differ. `announces` are the facts of this member, or an
+    `Announcement` of facts that may change. `supposes` are the assumed facts of members that announce none.
+    Raises `RuleOrderError` for rules that contradict each other.
     """
 
     name: str
@@ -86,12 +78,12 @@ class Composed(Strategy):
         return follow_racks(self._criteria())
 
     def member_data(self, member: MemberContext) -> bytes:
-        """What this member announces, and a digest of its rules."""
+        """The facts that this member announces, and a digest of its rules."""
         announced = self.announces.facts if isinstance(self.announces, Announcement) else self.announces
         return encode_facts(replace(announced, rules=self.digest()))
 
     def digest(self) -> str:
-        """Equal for equal rules in the same order."""
+        """A digest that is equal for equal rules in the same order."""
         return hashlib.sha256(repr((self.rules, self.supposes)).encode()).hexdigest()[:12]
 
     def assign(self, group: Group) -> Assignment:
@@ -100,7 +92,7 @@ class Composed(Strategy):
         return problem.in_original_group(self._balanced(problem))
 
     def reduced_form(self, group: Group) -> Reduced | str:
-        """What the solver was given in the place of the group, and its answer, for a certificate."""
+        """The reduced group that the solver balances, and its assignment, for a certificate."""
         problem = self.problem(group)
         balance = self._balance()
         if not balance.exact:
@@ -118,24 +110,24 @@ class Composed(Strategy):
         )
 
     def layered_form(self, group: Group) -> Layered | None:
-        """What the rule about balance gave out one after the other, for an explanation; None if nothing."""
-        balance = self._balance()
-        if not isinstance(balance, BalanceInLayers):
-            return None
+        """The parts that the balance rule assigns one after the other, for an explanation; None if it has
+        none.
+        """
         problem = self.problem(group)
-        layers = tuple(balance.layers(problem, self._criteria()))
-        return Layered(problem.as_group(), layers, self._criteria(), self._kept(), problem.stands_for)
+        layers = self._balance().layers(problem, self._criteria())
+        if layers is None:
+            return None
+        return Layered(problem.as_group(), tuple(layers), self._criteria(), self._kept(), problem.stands_for)
 
     def problem(self, group: Group) -> Problem:
-        """What the restrictions leave to be balanced."""
+        """The group as the restrictions leave it, to be balanced."""
         problem = Problem(group, group.claims, with_supposed(group, facts_of(group), self.supposes))
         for rule in self.rules:
-            if isinstance(rule, Restriction):
-                problem = rule.restrict(problem)
+            problem = rule.restrict(problem)
         return problem
 
     def findings(self, group: Group) -> Sequence[str]:
-        """What the members' facts and the rules have to say about the group."""
+        """Findings about the members' facts, and of the rules."""
         problem = self.problem(group)
         own = self.digest()
         others = sorted(
@@ -151,7 +143,7 @@ class Composed(Strategy):
             if others
             else []
         )
-        remarks = [said for rule in self.rules if isinstance(rule, Remarks) for said in rule.remarks(group)]
+        remarks = [remark for rule in self.rules for remark in rule.remarks(group)]
         return [*problem.facts.findings, *differing, *problem.findings, *remarks]
 
     def _balanced(self, problem: Problem) -> Assignment:
@@ -161,18 +153,19 @@ class Composed(Strategy):
         return next(rule for rule in self.rules if isinstance(rule, Balance))
 
     def _criteria(self) -> Criteria:
-        """What the problem's assignment is the best by: balance, the wishes in their order, then movement."""
-        wished = [criterion for wish in self.rules if isinstance(wish, Wish) for criterion in wish.criteria]
-        return tuple(dict.fromkeys((Criterion.BALANCE, *wished, Criterion.MOVEMENT)))
+        """The criteria of the problem's assignment: balance, the tie-breakers in their order, then
+        movement."""
+        tie_breakers = [criterion for rule in self.rules for criterion in rule.criteria()]
+        return tuple(dict.fromkeys((Criterion.BALANCE, *tie_breakers, Criterion.MOVEMENT)))
 
     def _kept(self) -> tuple[str, ...]:
-        return tuple(rule.kind for rule in self.rules if isinstance(rule, Restriction))
+        return tuple(rule.kind for rule in self.rules if rule.place is Place.RESTRICTION)
 
 
 def require_order(rules: Sequence[Rule]) -> None:
     """`RuleOrderError` unless these rules can be one strategy."""
     for rule in rules:
-        if isinstance(rule, type) or not isinstance(rule, Rule):
+        if not isinstance(rule, Rule):
             raise RuleOrderError(f"{rule!r} is not a rule")
     kinds = [rule.kind for rule in rules]
     for earlier, later in pairwise(rules):
@@ -184,7 +177,7 @@ def require_order(rules: Sequence[Rule]) -> None:
     for divides in (ShareByRelease.kind, StandbyLast.kind):
         if KeepTogether.kind in kinds and divides in kinds[: kinds.index(KeepTogether.kind)]:
             raise RuleOrderError(
-                f"rule {divides!r} comes before {KeepTogether.kind!r}, and would tear apart what is to stay "
+                f"rule {divides!r} comes before {KeepTogether.kind!r}, and would tear apart topics that stay "
                 f"together: put {KeepTogether.kind!r} first"
             )
     for kind in kinds:
@@ -200,12 +193,12 @@ def require_order(rules: Sequence[Rule]) -> None:
     balances = [rule.kind for rule in rules if rule.place is Place.BALANCE]
     if len(balances) != 1:
         found = f"{' and '.join(map(repr, balances))} are too many" if balances else "there is none"
-        raise RuleOrderError(f"one rule must say what is to be balanced: {found}")
+        raise RuleOrderError(f"one rule must say what to balance: {found}")
 
 
 def _require_nothing_beside_weights(rules: Sequence[Rule]) -> None:
     for rule in rules:
-        if rule.place is Place.WISH:
+        if rule.place is Place.TIE_BREAKER:
             raise RuleOrderError(
                 f"rule {LevelByWeight.kind!r} moves partitions by its own threshold and budget and does not "
                 f"look at racks, so {rule.kind!r} beside it has nothing to say: leave it out"

@@ -1,4 +1,4 @@
-"""Whether an object fulfils the contract of a strategy, asked before anybody relies on it."""
+"""Whether an object fulfils the contract of a strategy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONGEST_NAME = 32_767
 def contract_problem(found: object) -> str | None:
     """What is wrong with it as a strategy, such as "it has no name"; None if nothing is.
 
-    What it cannot know is what `assign` returns: `kafka_assignors.leader` checks that each time.
+    It cannot check what `assign` returns: `kafka_assignors.leader` checks that each time.
     """
     if not isinstance(found, Strategy):
         return "it does not derive from kafka_assignors.strategies.Strategy"
@@ -64,7 +64,7 @@ def _method_problem(strategy: object, name: str, argument: str) -> str | None:
     if not callable(method):
         return f"its {name} is not a method"
     if inspect.iscoroutinefunction(method):
-        return f"its {name} is a coroutine function, and nobody would await it"
+        return f"its {name} is a coroutine function, which no caller awaits"
     try:
         inspect.signature(method).bind(None)
     except TypeError:

@@ -75,7 +75,7 @@ def uuid_hash(topic_id: bytes) -> int:
 
 
 def timeline_position(hash_code: int) -> int:
-    """Where an entry stands in a `TimelineHashMap`: lower ones come first, whatever the table's size."""
+    """The position of an entry in a `TimelineHashMap`: lower ones come first, at any size of the table."""
     signed = hash_code - (1 << 32) if hash_code & 0x80000000 else hash_code
     return signed * _FIBONACCI & 0xFFFFFFFFFFFFFFFF
 

@@ -181,7 +181,7 @@ def topic_id(topic: Topic) -> bytes:
         try:
             known = base64.b64decode(topic.id + "==", altchars=b"-_", validate=True)
         except ValueError:
-            known = b""  # whoever kept the catalogue had names of their own
+            known = b""  # an id in a form that is not Kafka's
         if len(known) == 16:
             return known
     return hashlib.sha256(topic.name.encode("utf-8", "surrogatepass")).digest()[:16]
@@ -251,7 +251,7 @@ class _Work:
         self._loads = [sum(map(len, topics.values())) for topics in held]
 
     def deal(self, topic: str, subscribers: Sequence[int], partitions: Sequence[int]) -> None:
-        """Give out what nobody has of a topic."""
+        """Give the free partitions of a topic to its subscribers."""
         takers = _takers(self._by_load(subscribers), self._loads)
         gained: dict[int, list[int]] = {}
         for partition, (_, taker) in zip(partitions, takers, strict=False):

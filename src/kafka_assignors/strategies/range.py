@@ -1,12 +1,12 @@
 """Range: each topic on its own, cut into contiguous ranges, one for each subscriber in order.
 
-With P partitions and n subscribers everybody gets P // n of them, and the first P % n one more. Topics with
-the same subscribers and the same number of partitions are *co-partitioned*: partition p of each goes to the
-same member, which is what a join on the partition key needs.
+With P partitions and n subscribers every subscriber gets P // n of them, and the first P % n one more. Topics
+with the same subscribers and the same number of partitions are *co-partitioned*: partition p of each goes to
+the same member, which is what a join on the partition key needs.
 
 **Racks (KIP-881).** Where a member has told its rack, partitions first go to members with a replica in their
-own rack. Nobody's share grows by it, and co-partitioned topics stay together. A member without a rack matches
-every partition.
+own rack. No member's share grows by it, and co-partitioned topics stay together. A member without a rack
+matches every partition.
 
 1. *A topic that has no co-partitioned fellow*: the members, in order, each take as many partitions in their
    rack as their share allows, lowest numbers first. Only if its racks matter: a member's rack is among those
@@ -17,8 +17,8 @@ every partition.
 3. *What is left* of a topic is handed out in order, as without racks, each member taking what its share still
    lacks.
 
-Equal to `RangeAssignor` of kafka-clients for every group, whoever leads. Co-partitioned topics go through the
-three steps in lockstep, so each set of them is computed once, and all of its topics share the answer.
+Equal to `RangeAssignor` of kafka-clients for every group and every leader. Co-partitioned topics go through
+the three steps in lockstep, so each set of them is computed once, and all of its topics share the answer.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _matched_together(topics: list[Topic], racks: list[str | None]) -> list[list
         first: list[int] = []
         for rack in (*frozenset.intersection(*replica_racks), None):
             queue = waiting.get(rack, ())
-            # Room never comes back, so whoever is full can be forgotten.
+            # Room never comes back, so a full member can be forgotten.
             while queue and not shares.room(queue[0]):
                 queue.popleft()
             first += islice(queue, 1)
@@ -149,7 +149,7 @@ class _Shares:
         self._base, self._extras = divmod(partitions, subscribers)
         self._taken: list[list[int]] = [[] for _ in range(subscribers)]
         self.free = bytearray(b"\x01") * partitions
-        """1 for every partition that nobody has taken yet."""
+        """1 for every partition that is not taken yet."""
 
     def room(self, subscriber: int) -> int:
         """How many more this one may take: an extra partition only while any are left."""

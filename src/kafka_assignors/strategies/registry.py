@@ -8,7 +8,7 @@ A strategy is found in four ways:
 - any other as `module:attribute`, for example `my_package.strategies:Weighted`;
 - one that a file declares, by the file's path, which ends in `.toml` (see `toml_strategy`).
 
-Whatever is found is held against the contract here, once, so that whoever runs it need not doubt it.
+`load_strategy` checks each strategy against the contract once, so its callers need not.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from typing import cast
 
 from kafka_assignors.strategies.conformance import contract_problem
 from kafka_assignors.strategy import Strategy
-from kafka_assignors.textfile import TextFileError, read_text
-from kafka_assignors.tomltext import NoTomlReaderError, TomlError, read_toml
+from kafka_assignors.text_files import NoTomlReaderError, TextFileError, TomlError, read_text, read_toml
 
 __all__ = [
     "ENTRY_POINT_GROUP",
@@ -107,7 +106,7 @@ def load_strategy(spec: str) -> Strategy:
         )
     strategy = _checked(_imported(targets[0], spec), spec)
     if strategy.name != spec:
-        # Members vote on the strategy's own name, so another one here would mislead whoever configures it.
+        # Members vote on the strategy's own name, so another one here would mislead the user.
         raise InvalidStrategyError(
             f"strategy {spec!r} ({targets[0]}) calls itself {strategy.name!r}: register it under that name"
         )

@@ -8,7 +8,7 @@ The dealer's steps within a topic repeat with the number of its subscribers, so 
 every m-th partition from 0, the next one every m-th from 1, and so on: a `range` each, without a look at
 single partitions.
 
-Equal to `RoundRobinAssignor` of kafka-clients for every group, whoever leads. Racks and earlier ownership
+Equal to `RoundRobinAssignor` of kafka-clients for every group and every leader. Racks and earlier ownership
 play no part.
 """
 
@@ -49,7 +49,7 @@ class RoundRobin(Strategy):
             # The next subscriber of this lap round the members, else the first one of the next lap.
             first = bisect_left(subscribers, turn) % len(subscribers)
             served = subscribers[first:] + subscribers[:first]
-            # A topic with fewer partitions than subscribers ends before everybody has had one.
+            # A topic with fewer partitions than subscribers ends before every subscriber has had one.
             for partition, position in enumerate(served[: topic.partitions]):
                 dealt[position][topic.name] = range(partition, topic.partitions, len(subscribers))
             turn = served[(topic.partitions - 1) % len(served)] + 1

@@ -122,8 +122,8 @@ class RackAwareSticky(ExactStrategy):
 class Capacity(ExactStrategy):
     """Exactly optimal in balance beside capacities, then movement, then rack misses, under either protocol.
 
-    `capacity` is what this member announces, a whole number from 1 to 10,000; None announces nothing, which
-    is for whoever only looks at groups. Raises TypeError or ValueError for anything else.
+    `capacity` is what this member announces, a whole number from 1 to 10,000; None announces nothing, for
+    tools that only look at groups. Raises TypeError or ValueError for anything else.
     """
 
     capacity: int | None = None

@@ -1,8 +1,8 @@
 """`weighted`: the greatest load of any member as little as possible, where partitions weigh differently.
 
-A weight is what a partition costs to consume: its lag, bytes or records a second, whatever the leader is told
-(`Topic.weights`). Fewest is not the aim here: that is `sticky`. How it is done, and what is promised, is in
-`kafka_assignors.makespan`.
+A weight is what a partition costs to consume: lag, bytes or records a second, from the leader's source
+(`Topic.weights`). `sticky` minimises moves; `weighted` does not. `kafka_assignors.makespan` describes the
+algorithm and its bounds.
 
 The name is our own and stands for both protocols, as for `rack-aware-sticky`. Weights are the leader's
 business: members send nothing that others would have to understand.
@@ -27,8 +27,8 @@ class Weighted(Strategy):
     """Balanced by weight, and moving partitions only where it is worth it, under either protocol.
 
     `threshold` is what the greatest load must come down by, relative to itself, for partitions to move: from
-    0 to below 1. `budget` is how many partitions may change hands in one rebalance, those included that
-    nobody owned and that must be placed; None for any number.
+    0 to below 1. `budget` is how many partitions may change hands in one rebalance, those included that had
+    no owner and must be placed; None for any number.
     """
 
     threshold: float = 0.1
@@ -49,11 +49,11 @@ class Weighted(Strategy):
 
     @property
     def terms(self) -> Terms:
-        """What partitions may move for, and how many."""
+        """The gain for which partitions may move, and how many may."""
         return Terms(Fraction(self.threshold).limit_denominator(1_000_000), self.budget)
 
     def findings(self, group: Group) -> Sequence[str]:
-        """How many weights nobody knew, where some are."""
+        """How many weights are unknown, if any."""
         weights = weights_of(group)
         partitions = sum(map(len, weights.by_topic.values()))
         if not weights.unknown:

@@ -64,7 +64,7 @@ class MemberState(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class GroupEpoch:
-    """ConsumerGroupMetadata: the group's epoch. Whatever concerns the assignment raises it by one.
+    """ConsumerGroupMetadata: the group's epoch. Every change that concerns the assignment raises it by one.
 
     `metadata_hash` is over the names, ids, partition counts and racks of the topics that members subscribe
     to; 0 without any, and from brokers that keep `PartitionMetadata` instead.

@@ -69,8 +69,8 @@ def _read_subscription(reader: Reader) -> tuple[Subscription, int]:
     owned: TopicPartitions = {}
     generation = NO_GENERATION
     rack = None
-    # Bytes that end here are complete whatever version they claim. Clients whose structure is that of version
-    # 0 (aiokafka's, kafka-python's before 3) put any number an assignor names before it, and so do others:
+    # Bytes that end here are complete in every version. Clients whose structure is that of version 0
+    # (aiokafka's, kafka-python's before 3) put any number an assignor names before it, and so do others:
     # Sarama (consumer_group_members.go) and franz-go (pkg/kgo/group_balancer.go) allow for it, too.
     if version >= 1 and reader.remaining:
         owned = read_topic_partitions(reader, "owned_partitions")

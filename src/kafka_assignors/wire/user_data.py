@@ -129,7 +129,7 @@ def read_user_data(name: str, reader: Reader, *, strict: bool) -> MemberData:
 
 
 def in_order(partitions: TopicPartitions) -> dict[str, list[int]]:
-    """Sorted partitions of the topics that have any: the same claim in the same bytes, whoever held it how.
+    """Sorted partitions of the topics that have any: equal claims give equal bytes.
 
     A broker compares the subscription of a member that joins again with the one it has, and a difference
     can make the group rebalance.

@@ -1,7 +1,7 @@
 """The rules that a strategy can be composed of (`kafka_assignors.strategies.composed`)."""
 
-from kafka_assignors.strategies.rules.balance import LevelByCapacity, LevelByWeight, LevelPartitions
-from kafka_assignors.strategies.rules.base import Balance, Place, Restriction, Rule, Wish
+from kafka_assignors.strategies.rules.balance import Balance, LevelByCapacity, LevelByWeight, LevelPartitions
+from kafka_assignors.strategies.rules.base import Place, Restriction, Rule, TieBreaker
 from kafka_assignors.strategies.rules.co_partitioned import KeepTogether
 from kafka_assignors.strategies.rules.draining import Draining
 from kafka_assignors.strategies.rules.priority import LevelByPriority
@@ -28,5 +28,5 @@ __all__ = [
     "Rule",
     "ShareByRelease",
     "StandbyLast",
-    "Wish",
+    "TieBreaker",
 ]

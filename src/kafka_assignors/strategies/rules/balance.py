@@ -1,7 +1,8 @@
-"""Balances: what is to be level."""
+"""Balance: the quantity that is level between members, and the algorithm that levels it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -10,59 +11,69 @@ from kafka_assignors.group import Assignment
 from kafka_assignors.makespan import Terms, balance_loads
 from kafka_assignors.scale import PLAIN, Scale
 from kafka_assignors.solver import solve
-from kafka_assignors.strategies.rules.base import Place
+from kafka_assignors.strategies.rules.base import Place, Rule
 from kafka_assignors.strategies.rules.problem import Problem
 from kafka_assignors.strategies.weighted import Weighted
+from kafka_assignors.strategy import Layer
 
-__all__ = ["LevelByCapacity", "LevelByWeight", "LevelPartitions"]
+__all__ = ["Balance", "LevelByCapacity", "LevelByWeight", "LevelPartitions"]
 
 _UNIT = 1 << 80
 """Of capacity, where members are favoured: more than the square of any load times any other capacity."""
 
 
-@dataclass(frozen=True, slots=True)
-class LevelPartitions:
-    """Every member has as many partitions as any other, as far as subscriptions and restrictions allow.
+class Balance(Rule):
+    """A rule about balance; by default the exact solver levels the loads on `scale`.
 
-    The sum of the squared loads is the least; partitions that are settled already count.
+    `exact`: no assignment of the problem is better, tie-breakers included.
     """
 
-    kind: ClassVar[str] = "balance"
-    place: ClassVar[Place] = Place.BALANCE
+    __slots__ = ()
+
+    place = Place.BALANCE
     exact: ClassVar[bool] = True
 
     def scale(self, problem: Problem) -> Scale:
-        """What is settled counts."""
+        """The scale on which the loads of members are compared; fixed partitions count."""
         return _favouring(Scale(already=problem.fixed_loads), problem)
 
     def balance(self, problem: Problem, criteria: Criteria) -> Assignment:
-        """The best assignment of the problem's group."""
+        """An assignment of the problem's group."""
         return solve(problem.group, problem.claims, criteria=criteria, scale=self.scale(problem))
+
+    def layers(self, problem: Problem, criteria: Criteria) -> Sequence[Layer] | None:
+        """The parts that `balance` assigns one after the other, each the best given those before; None if it
+        assigns all partitions at once."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)
-class LevelByCapacity:
-    """Every member has as many partitions as the others beside the capacity that it announces.
+class LevelPartitions(Balance):
+    """Every member has as many partitions as any other, as far as subscriptions and restrictions allow.
 
-    The sum of the squared loads, each divided by the capacity, is the least; partitions that are settled
-    already count, and a member that announces no capacity has a capacity of 1.
+    The sum of the squared loads is the least; fixed partitions count.
     """
 
-    kind: ClassVar[str] = "capacity"
-    place: ClassVar[Place] = Place.BALANCE
-    exact: ClassVar[bool] = True
+    kind = "balance"
+
+
+@dataclass(frozen=True, slots=True)
+class LevelByCapacity(Balance):
+    """Every member has partitions in proportion to the capacity that it announces.
+
+    The sum of the squared loads, each divided by the capacity, is the least; fixed partitions count, and a
+    member that announces no capacity has a capacity of 1.
+    """
+
+    kind = "capacity"
 
     def scale(self, problem: Problem) -> Scale:
-        """What members announce, and what is settled."""
+        """The announced capacities; fixed partitions count."""
         return _favouring(Scale(problem.facts.capacities, problem.fixed_loads), problem)
-
-    def balance(self, problem: Problem, criteria: Criteria) -> Assignment:
-        """The best assignment of the problem's group."""
-        return solve(problem.group, problem.claims, criteria=criteria, scale=self.scale(problem))
 
 
 def _favouring(scale: Scale, problem: Problem) -> Scale:
-    """The same with the members that are favoured a trifle above others: less than any load can show."""
+    """The same scale with favoured members above the others by less than any load can show."""
     if not problem.favoured:
         return scale
     capacities = {
@@ -73,30 +84,29 @@ def _favouring(scale: Scale, problem: Problem) -> Scale:
 
 
 @dataclass(frozen=True, slots=True)
-class LevelByWeight:
+class LevelByWeight(Balance):
     """The greatest load of any member by weight is within a proved factor of the least, as in `weighted`.
 
-    Partitions that stay together weigh what they weigh together. `threshold` and `budget` are those of
-    `Weighted`, and say all that there is to say about moves; racks are not looked at.
+    Partitions that stay together weigh the sum of their weights. `threshold` and `budget` are those of
+    `Weighted` and alone decide about moves; racks play no part. Raises TypeError or ValueError as `Weighted`
+    does.
     """
 
     threshold: float = 0.1
     budget: int | None = None
 
-    kind: ClassVar[str] = "weights"
-    place: ClassVar[Place] = Place.BALANCE
-    exact: ClassVar[bool] = False
+    kind = "weights"
+    exact = False
 
     def __post_init__(self) -> None:
-        """Raises TypeError or ValueError for arguments that make no sense."""
         self._terms()
 
     def scale(self, problem: Problem) -> Scale:
-        """Weights are no scale; by number of partitions, members are alike."""
+        """The plain scale: by number of partitions, members are alike."""
         return PLAIN
 
     def balance(self, problem: Problem, criteria: Criteria) -> Assignment:
-        """An assignment of the problem's group, which has nothing settled."""
+        """An assignment of the problem's group, which has no fixed partitions."""
         return balance_loads(problem.group, problem.claims, self._terms())
 
     def _terms(self) -> Terms:

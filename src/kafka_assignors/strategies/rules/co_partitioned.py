@@ -1,31 +1,30 @@
 """`together`: same-numbered partitions of some topics stay on one member.
 
-Whoever joins two streams by key needs partition 7 of both in one process (Kafka Streams calls that co-
-partitioning, and a set of such partitions a task). Each set of topics becomes one topic, whose partition n
-stands for partition n of all of them. What is balanced are then tasks: a task counts as one, like a partition
-of any other topic.
+A process that joins two streams by key needs partition 7 of both (Kafka Streams calls that co- partitioning,
+and a set of such partitions a task). Each set of topics becomes one topic, whose partition n stands for
+partition n of all of them. What is balanced are then tasks: a task counts as one, like a partition of any
+other topic.
 
-Who subscribes to some topics of a set only could not keep them together, and gets nothing of the set as long
-as somebody subscribes to all of it. If nobody does, the topics are divided like any other, and the log says
-so. Topics of a set may have different numbers of partitions: then a task of a high number has fewer of them,
-and the log says that too, since a join by key needs equal numbers.
+A member that subscribes to only some topics of a set could not keep them together, and gets nothing of the
+set as long as another member subscribes to all of it. If no member does, the topics are divided like any
+other, and the log says so. Topics of a set may have different numbers of partitions: then a task of a high
+number has fewer of them, and the log says that too, since a join by key needs equal numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from kafka_assignors.group import Group, quoted
-from kafka_assignors.strategies.rules.base import Place, about_missing
+from kafka_assignors.strategies.rules.base import Restriction, about_missing
 from kafka_assignors.strategies.rules.problem import Piece, Problem, Unit, piece_name
 
 __all__ = ["KeepTogether"]
 
 
 @dataclass(frozen=True, slots=True)
-class KeepTogether:
+class KeepTogether(Restriction):
     """Same-numbered partitions of the topics of each set go to one member.
 
     `topics` are the sets; no topic is in two of them, and each has two at least (ValueError).
@@ -33,8 +32,7 @@ class KeepTogether:
 
     topics: tuple[tuple[str, ...], ...]
 
-    kind: ClassVar[str] = "together"
-    place: ClassVar[Place] = Place.RESTRICTION
+    kind = "together"
 
     def __init__(self, topics: Iterable[Iterable[str]]) -> None:
         sets: list[tuple[str, ...]] = []

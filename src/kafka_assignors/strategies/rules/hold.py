@@ -3,20 +3,20 @@
 While a deployment runs, members of two releases are in the group. A strategy that balances at every step
 moves a share of everything to each new pod, most of it from old pods, and once more when the next old pod
 goes: with one pod at a time, each partition moves about twice, half of that between pods that are both alive
-and consuming. Here nobody gives up a partition for balance as long as several releases share a topic. What
-becomes free goes to those who stand lowest, and those are the new pods, which are empty: each takes over what
-an old one leaves.
+and consuming. Here no member gives up a partition for balance as long as several releases share a topic. Free
+partitions go to the members with the least load, which are the new, empty pods: each takes over the
+partitions that an old one leaves.
 
-**Cap.** Nobody keeps more than it would have at most when the deployment is over. How many members there will
-be then is not known. But every release that shares a topic has at most as many members now as the one that
-remains will have, unless the application is scaled down at the same time; so the largest of them is the best
-that can be said, and never too many: the cap takes nothing from anybody that would keep it in the end. Of n
-members of two releases the larger one is half at least, so nobody has more than about twice its part of a
-balanced assignment, however long the group stays as it is. What the cap is for each topic is computed by the
-solver's levels, for a group in which the topic's largest release alone subscribes to it. Where everybody
-subscribes to the same topics, all that is free fits in below the cap. Where subscriptions differ, partitions
-that stay can make somebody exceed it; then the members around it are let go, and in the end all. So either
-nobody has more than its cap, or the group is exactly balanced.
+**Cap.** No member keeps more than the most it can have when the deployment is over. The number of members at
+that time is not known. But every release that shares a topic has at most as many members now as the one that
+remains will have, unless the application is scaled down at the same time. So the largest release is the best
+estimate, and never too high: the cap takes no partition from a member that would keep it in the end. Of n
+members of two releases the larger release has at least half, so no member has more than about twice its part
+of a balanced assignment, however long the group stays as it is. The solver's levels give the cap for each
+topic, for a group in which the topic's largest release alone subscribes to it. If all members subscribe to
+the same topics, all free partitions fit in below the cap. If subscriptions differ, partitions that stay can
+make a member exceed it; then the members that share its topics are released, and in the end all. So either no
+member has more than its cap, or the group is exactly balanced.
 
 Source of the idea: PostHog's placement for rolling deployments of their consumers (pull request 82575),
 where incoming pods are filled to their final share and outgoing ones hold and shed.
@@ -42,7 +42,7 @@ from kafka_assignors.strategies.rules.release_shares import Release, Releases, n
 __all__ = ["hold"]
 
 _ATTEMPTS = 4
-"""How often members that would exceed the cap are let go before everybody is."""
+"""How often members that would exceed the cap are released before all members are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class _Mixed:
 
 
 def hold(problem: Problem, releases: Releases) -> Problem:
-    """The same with what members keep settled, if several releases share a topic."""
+    """The problem with the partitions that members keep fixed, if several releases share a topic."""
     mixed = _mixed(problem, releases)
     if not mixed.topics:
         return problem
@@ -84,14 +84,16 @@ def hold(problem: Problem, releases: Releases) -> Problem:
 
 
 def _favouring(held: Problem, members: Iterable[str]) -> Problem:
-    """The same with those of these members favoured that keep least: newcomers, and nobody who may leave.
+    """The problem with those of these members favoured that keep least: newcomers, not members that may
+    leave.
 
     Else, where partitions do not divide evenly, the last one of a pod that leaves could as well go to an old
-    pod, and move again with that. Favour counts before movement, so it is for groups in which everything that
-    is not settled is free: any other partition would follow whoever is favoured, in each rebalance another.
+    pod, and move again with that. Favour counts before movement, so it is for groups in which every partition
+    is either fixed or free: any other partition would follow the favoured member, a different one in each
+    rebalance.
     """
-    settled = held.fixed_loads
-    keeps = {member_id: settled.get(member_id, 0) for member_id in members}
+    fixed = held.fixed_loads
+    keeps = {member_id: fixed.get(member_id, 0) for member_id in members}
     least = min(keeps.values())
     if least == max(keeps.values()):
         return held
@@ -130,8 +132,8 @@ def _mixed(problem: Problem, releases: Releases) -> _Mixed:
 
 def _caps(problem: Problem, mixed: _Mixed) -> dict[str, int]:
     """The most that each member may keep, by its id."""
-    nobody_owns = Claims({}, (), {name: range(t.partitions) for name, t in mixed.final.topics.items()})
-    classes = classify(mixed.final, nobody_owns)
+    no_claims = Claims({}, (), {name: range(t.partitions) for name, t in mixed.final.topics.items()})
+    classes = classify(mixed.final, no_claims)
     most = {
         number: max(level.loads.values()) + (level.extra > 0)
         for level in find_levels(classes)
@@ -170,9 +172,7 @@ def _first_of_each(owned: TopicPartitions, most: int) -> TopicPartitions:
 def _above(held: Problem, caps: Mapping[str, int]) -> set[str]:
     """The members that would have more than their cap, because of what stays where it is."""
     placed = LevelPartitions().balance(held, FEWEST_MOVES)
-    settled = held.fixed_loads
+    fixed = held.fixed_loads
     return {
-        member_id
-        for member_id, cap in caps.items()
-        if settled.get(member_id, 0) + placed.load(member_id) > cap
+        member_id for member_id, cap in caps.items() if fixed.get(member_id, 0) + placed.load(member_id) > cap
     }

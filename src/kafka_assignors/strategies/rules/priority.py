@@ -18,14 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 from kafka_assignors.claims import Claims
 from kafka_assignors.criteria import Criteria
 from kafka_assignors.group import Assignment, Group, TopicPartitions
 from kafka_assignors.scale import Scale
 from kafka_assignors.solver import solve
-from kafka_assignors.strategies.rules.base import Place, about_missing
+from kafka_assignors.strategies.rules.balance import Balance
+from kafka_assignors.strategies.rules.base import about_missing
 from kafka_assignors.strategies.rules.problem import Piece, Problem, Unit, piece_name
 from kafka_assignors.strategy import Layer
 
@@ -39,20 +40,19 @@ _Name = str | tuple[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class LevelByPriority:
+class LevelByPriority(Balance):
     """Partitions of the first class are level, then those of the second on top of them, the rest last.
 
     `first` are the classes, the most important first. Each has topics, and partitions as a topic and their
-    numbers: `[["alerts", ("orders", [3, 4])], ["orders"]]`. A partition that is named is in that class,
-    whatever class its topic is in. Raises ValueError if something is named twice or a class has nothing in
-    it, TypeError for what is neither.
+    numbers: `[["alerts", ("orders", [3, 4])], ["orders"]]`. A named partition is in its own class, not in
+        that of its topic. Raises ValueError if a name appears twice or a class is empty, TypeError for any
+        other form.
     """
 
     first: tuple[tuple[_Name, ...], ...]
 
-    kind: ClassVar[str] = "balance"
-    place: ClassVar[Place] = Place.BALANCE
-    exact: ClassVar[bool] = False
+    kind = "balance"
+    exact = False
 
     def __init__(self, first: Iterable[Iterable[str | tuple[str, Iterable[int]]]] = ()) -> None:
         classes = tuple(tuple(sorted(map(_read, _listed(names)), key=_order)) for names in _listed(first))
@@ -127,7 +127,7 @@ class LevelByPriority:
                 piece = Piece(piece_name(name, f"priority {number + 1}"), units, readers)
                 pieces.append(piece)
                 topics[number].append(piece.name)
-        # What is recast here is translated back here: to the problem's topics, whatever those stand for.
+        # The topics replaced here are translated back here, to the topics of `problem`.
         parts = Problem(problem.group, problem.claims, problem.facts)
         return (parts.replace_topics(split, pieces) if split else parts), topics
 

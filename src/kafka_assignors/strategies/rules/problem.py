@@ -80,7 +80,7 @@ class Problem:
         return replace(self, findings=(*self.findings, *findings))
 
     def without_favour(self) -> Problem:
-        """The same with nobody favoured."""
+        """The problem without favoured members."""
         return replace(self, favoured=frozenset())
 
     def without(self, barred: Mapping[str, Set[str]]) -> Problem:

@@ -166,7 +166,7 @@ def divide(problem: Problem, releases: Releases) -> Problem:
 def _to_divide(
     problem: Problem, releases: Releases, part_of: Mapping[str, int], held: _Held
 ) -> tuple[list[_Divided], list[str]]:
-    """The topics that members of several parts subscribe to, by name, and what is to be said of shares."""
+    """The topics that members of several parts subscribe to, by name, and findings about the shares."""
     sharing = list(releases.shares)
     rest = len(sharing)
     members = [problem.group.members[member_id] for member_id in sorted(problem.group.members)]
@@ -199,7 +199,7 @@ def _to_divide(
 
 def _on_scaling(total: int, releases: Collection[str]) -> str:
     listed = " and ".join([*releases][:2]) + (f" and {len(releases) - 2} more" if len(releases) > 2 else "")
-    reason = "more than everything" if total > WHOLE else "and nobody without a share takes what is left"
+    reason = "more than everything" if total > WHOLE else "and no member without a share takes what is left"
     return f"{listed} ask for {total / 100:g} % together, {reason}: their shares are scaled to 100 %"
 
 

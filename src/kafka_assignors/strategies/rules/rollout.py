@@ -9,9 +9,8 @@ are in the group a deployment may be under way; then partitions stay until their
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from kafka_assignors.strategies.rules.base import Place
+from kafka_assignors.strategies.rules.base import Restriction
 from kafka_assignors.strategies.rules.hold import hold
 from kafka_assignors.strategies.rules.problem import Problem
 from kafka_assignors.strategies.rules.release_shares import divide, releases_of
@@ -20,17 +19,16 @@ __all__ = ["ShareByRelease"]
 
 
 @dataclass(frozen=True, slots=True)
-class ShareByRelease:
+class ShareByRelease(Restriction):
     """Every release with a share gets it of every topic; nothing moves while several without one are mixed.
 
     Of each topic a release gets its share rounded up or down, and so it does of all topics together. It gets
-    everything of a topic to which nobody else subscribes, and nothing at a share of 0 unless that is so.
+    all of a topic to which no other release subscribes; otherwise a share of 0 gets no partition.
     """
 
-    kind: ClassVar[str] = "rollout"
-    place: ClassVar[Place] = Place.RESTRICTION
+    kind = "rollout"
 
     def restrict(self, problem: Problem) -> Problem:
-        """The same in pieces, each of one release with a share or of all without, and partly settled."""
+        """The problem in pieces, each of one release with a share or of all without, and partly fixed."""
         releases = releases_of(problem)
         return hold(divide(problem.with_findings(*releases.findings), releases), releases)

@@ -6,11 +6,11 @@ the standby members that subscribe as are missing count as active, until active 
 those that have partitions of the topic already, the most of them first; then those that have any, the most
 first; then the one with the lowest instance id (else member id).
 
-So whoever took over keeps what it has while it is needed, be there a lower id by then; and takes over more,
-before another member is woken. Nobody moves a partition because of who counts as active alone: those that
-have partitions of a topic are among those that may have it, as many as are needed, so what was the best
-assignment can stay; and who is put in the place of a standby member that got nothing has at least as many
-partitions as that one, so balance gives it nothing either.
+So a standby member that took over keeps its partitions while it is needed, even if a member with a lower id
+arrives; and it takes over more before another standby member starts. No partition moves only because other
+members count as active: the members with partitions of a topic are among those that may have it, as many as
+are needed, so the best assignment can stay. A member that replaces a standby member without partitions has at
+least as many partitions as that one, so balance gives it none either.
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from kafka_assignors.group import Member, quoted
-from kafka_assignors.strategies.rules.base import Place
+from kafka_assignors.strategies.rules.base import Restriction
 from kafka_assignors.strategies.rules.problem import Problem
 
 __all__ = ["StandbyLast"]
 
 
 @dataclass(frozen=True, slots=True)
-class StandbyLast:
+class StandbyLast(Restriction):
     """Standby members get partitions of a topic only as far as it lacks active subscribers.
 
     `active_at_least` is how many a topic should have: 1 or more (ValueError).
@@ -36,8 +35,7 @@ class StandbyLast:
 
     active_at_least: int = 1
 
-    kind: ClassVar[str] = "standby"
-    place: ClassVar[Place] = Place.RESTRICTION
+    kind = "standby"
 
     def __post_init__(self) -> None:
         if type(self.active_at_least) is not int or self.active_at_least < 1:

@@ -1,12 +1,59 @@
-"""TOML, read with what Python has or what is installed."""
+"""Text files that users write, and TOML: read as a whole, but only up to a limit.
+
+A device or a pipe that never ends would otherwise fill the memory. TOML is read with Python's own reader, or
+with `tomli` on Python 3.10.
+"""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
-__all__ = ["NoTomlReaderError", "TomlError", "excess", "read_toml"]
+__all__ = [
+    "MOST_BYTES",
+    "NoTomlReaderError",
+    "TextFileError",
+    "TomlError",
+    "excess",
+    "read_text",
+    "read_toml",
+]
+
+MOST_BYTES = 16 * 2**20
+"""Of a file of settings. The largest real ones are a thousand times smaller."""
+
+_CHUNK_BYTES = 2**20
+
+
+class TextFileError(ValueError):
+    """The file cannot be read as text: the message says why, without the name of the file."""
+
+
+def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
+    """The text in a UTF-8 file, with or without a byte order mark; raises `TextFileError`."""
+    try:
+        text = _content(path, most_bytes).decode("utf-8-sig")
+    except OSError as error:
+        raise TextFileError(error.strerror or str(error)) from None
+    except UnicodeDecodeError:
+        raise TextFileError("not UTF-8") from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _content(path: Path, most_bytes: int) -> bytes:
+    content = bytearray()
+    with path.open("rb") as stream:
+        while chunk := stream.read(_CHUNK_BYTES):
+            content += chunk
+            # A device such as /dev/zero is told by its first chunk, long before the limit.
+            if b"\0" in chunk:
+                raise TextFileError("not a text file: it has a zero byte")
+            if len(content) > most_bytes:
+                raise TextFileError(f"larger than the {most_bytes:,} bytes that are read here")
+    return bytes(content)
+
 
 _MOST_LEVELS = 100
 _MIN_INT64, _MAX_INT64 = -(2**63), 2**63 - 1
