@@ -17,8 +17,8 @@ WIDTH = 900
 LEFT, RIGHT = 16, 16
 ROW = 9
 HEAD, GAP, FOOT = 58, 30, 40
-REVEAL_S, HOLD_S = 6, 12
-"""The run appears from left to right within the first, and stands still for the second."""
+HOLD_S, REVEAL_S = 8, 6
+"""The whole run stands still for the first, and appears from left to right within the second."""
 
 OWNER_COLOURS = ("#3b82f6", "#10b981", "#8b5cf6", "#f59e0b")
 """For the first members of a group; each member that joins later has the last one."""
@@ -94,14 +94,16 @@ def draw(lanes: Sequence[Lane], events: Sequence[tuple[float, str]], seconds: fl
 
 
 def _head(height: int) -> str:
+    still = 100 * HOLD_S / (HOLD_S + REVEAL_S)
     rules = f"""
 .page {{ fill: #ffffff }} text {{ font: 14px system-ui, sans-serif; fill: #1f2937 }}
 .title {{ font-weight: 600; font-size: 16px }} .small {{ font-size: 12px; fill: #6b7280 }}
 .event {{ stroke: #9ca3af; stroke-dasharray: 2 3 }} .pause {{ fill: #ef4444 }}
 .cover {{ transform-box: fill-box; transform-origin: right; transform: scaleX(0); fill: #ffffff;
-  animation: reveal {REVEAL_S + HOLD_S}s linear infinite }}
-@keyframes reveal {{ 0% {{ transform: scaleX(1) }}
-  {100 * REVEAL_S / (REVEAL_S + HOLD_S):.2f}%, 100% {{ transform: scaleX(0) }} }}
+  animation: reveal {HOLD_S + REVEAL_S}s linear infinite }}
+@keyframes reveal {{
+  0%, {still:.2f}% {{ transform: scaleX(0) }} {still + 0.01:.2f}% {{ transform: scaleX(1) }}
+  100% {{ transform: scaleX(0) }} }}
 @media (prefers-color-scheme: dark) {{ .page, .cover {{ fill: #0d1117 }} text {{ fill: #e5e7eb }}
   .small {{ fill: #9ca3af }} }}
 @media (prefers-reduced-motion: reduce) {{ .cover {{ animation: none }} }}"""
