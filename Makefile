@@ -5,6 +5,7 @@ PYTHON ?= python3
 JOBS ?= 3
 TOX_ARGS ?=
 SEE_ARGS ?=
+BROKER_ARGS ?=
 SEEDS ?= 1
 MINUTES ?= 10
 CHAOS_ARGS ?=
@@ -18,11 +19,14 @@ PYSPARKS := 4.0 4.3
 
 SOURCES := pyproject.toml $(shell find src plugins spark_validation/kafka_assignors_spark -type f ! -name '*.pyc')
 
-.PHONY: help demo see test test-all chaos soak upstream-aiokafka matrix-docs lint record needs-java needs-maven pysparks clean
+.PHONY: help demo see see-picture broker docs test test-all chaos soak upstream-aiokafka matrix-docs lint record needs-java needs-maven pysparks clean
 
 help:
 	@echo "make demo         replay the recorded history of real consumer groups in local Spark"
 	@echo "make see          watch an eager and a cooperative group rebalance side by side, for a minute, in the terminal"
+	@echo "make see-picture  the same for half a minute, and docs/rebalance.svg from what was measured"
+	@echo "make broker       a broker on localhost:9092 with a topic and a producer, until Ctrl-C (Docker: compose.yaml)"
+	@echo "make docs         the documentation site, in build/site; warnings are errors"
 	@echo "make test         lint and every test, in the environments of tox.ini ($(JOBS) at once: JOBS=n)"
 	@echo "make test-all     the same with every supported version of the clients on every supported Python (hours)"
 	@echo "make chaos        random events on a mixed group and three brokers (SEEDS=1-20 MINUTES=10, for each seed)"
@@ -37,6 +41,15 @@ demo: needs-java .venv-demo/ok
 	@mkdir -p demo
 	@.venv-demo/bin/kafka-assignors replay spark_validation/recorded --engine spark --strategy $(STRATEGIES) \
 		--report demo/report.html --json demo/report.json
+
+broker: needs-java needs-maven .venv-see/ok
+	@.venv-see/bin/python -m tools.broker $(BROKER_ARGS)
+
+docs: .tools/ok
+	.tools/bin/tox run -e docs $(TOX_ARGS)
+
+see-picture: SEE_ARGS += --seconds 30 --every 8 --picture docs/rebalance.svg
+see-picture: see
 
 see: needs-java needs-maven .venv-see/ok
 	@.venv-see/bin/python -m benchmarks.see $(SEE_ARGS)

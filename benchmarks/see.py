@@ -3,6 +3,7 @@
     python -m benchmarks.see                           # a minute of aiokafka; what it needs: `make see`
     python -m benchmarks.see --client kafka-python
     python -m benchmarks.see --bootstrap-server localhost:9092 --seconds 30
+    python -m benchmarks.see --seconds 30 --every 8 --picture docs/rebalance.svg   # an animated SVG
 
 Two groups read the same topic, one of stock consumers with the client's own `sticky`, one of ours. Every ten
 seconds a fourth member joins both groups at the same moment, or leaves them again. One member of each group
@@ -19,6 +20,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -33,6 +35,7 @@ from rich.text import Text
 from benchmarks.pause.group import Group, GroupError, Settings
 from benchmarks.pause.journal import Kind, Row
 from benchmarks.pause.peers import PEERS
+from benchmarks.see_picture import Lane, bars, draw
 from compat_tests.support.jvm import JvmError
 from compat_tests.support.kafka_cluster import Kafka, KafkaCluster, KafkaError
 
@@ -72,6 +75,7 @@ class Watch:
         default_factory=lambda: collections.defaultdict(collections.Counter)
     )
     records: set[tuple[int, int]] = field(default_factory=set)
+    deliveries: list[tuple[int, int, str]] = field(default_factory=list)
     pauses: int = 0
     paused_s: float = 0.0
     longest_s: float = 0.0
@@ -94,6 +98,7 @@ class Watch:
                 self._pause((row.at_ns - max(before_ns, self.began_ns)) / 1e9)
             self.last_ns[row.partition] = max(row.at_ns, before_ns or 0)
             self.owner[row.partition] = member
+            self.deliveries.append((row.at_ns, row.partition, member))
             self.steps[member][self._step(row.at_ns)] += 1
             self.twice += (row.partition, row.offset) in self.records
             self.records.add((row.partition, row.offset))
@@ -169,7 +174,19 @@ def summary(watches: list[Watch], seconds: float) -> Table:
     return table
 
 
-def run(kafka: Kafka, client: str, seconds: float, every_s: float, console: Console) -> None:
+def as_picture(watches: list[Watch], events: list[tuple[float, str]], seconds: float) -> str:
+    """The run as an SVG."""
+    lanes = []
+    for watch in watches:
+        result = f"{watch.pauses} pauses of a partition, {watch.paused_s:.1f} partition-seconds"
+        found = bars(sorted(watch.deliveries), watch.began_ns, seconds, PAUSE_S)
+        lanes.append(Lane(watch.title, result, found))
+    return draw(lanes, events, seconds, PARTITIONS)
+
+
+def run(
+    kafka: Kafka, client: str, seconds: float, every_s: float, console: Console, file: Path | None = None
+) -> None:
     eager, ours = PEERS[f"{client}-sticky"], PEERS[f"{client}-ours"]
     joining = [f"d{number}" for number in range(1, 2 + int(seconds / every_s / 2))]
     with contextlib.ExitStack() as stack:
@@ -185,13 +202,14 @@ def run(kafka: Kafka, client: str, seconds: float, every_s: float, console: Cons
         for group in (first, second):
             if not group.settle(_SETTLES_WITHIN_S):
                 raise GroupError(f"group {group.id} has not settled:\n{group.log(MEMBERS[0])}")
-        titles = (f"eager: {client}, sticky", f"cooperative: {client}, ours")
+        titles = (f"eager: stock {client}, sticky", f"cooperative: {client} with kafka-assignors")
         began_ns = time.monotonic_ns()
         watches = [
             Watch(title, group, began_ns) for title, group in zip(titles, (first, second), strict=True)
         ]
         live = Live(console=console, refresh_per_second=4)
         events = schedule(joining, every_s)
+        happened: list[tuple[float, str]] = []
         with live if console.is_terminal else contextlib.nullcontext():
             headline, next_event = "three members in each group", next(events)
             if not console.is_terminal:
@@ -202,6 +220,7 @@ def run(kafka: Kafka, client: str, seconds: float, every_s: float, console: Cons
                     for group in (first, second):
                         group.join(name) if verb == "joins" else group.ask_to_leave(name)
                     headline = f"{now_s:3.0f} s: {name} {verb} both groups"
+                    happened.append((now_s, f"a member {verb}"))
                     if not console.is_terminal:
                         console.print(headline)
                     next_event = next(events, (float("inf"), "", ""))
@@ -212,6 +231,8 @@ def run(kafka: Kafka, client: str, seconds: float, every_s: float, console: Cons
                     live.update(view(watches, f"{headline}   ({seconds - now_s:.0f} s left)", console))
                 time.sleep(0.1)
         console.print(summary(watches, seconds))
+        if file is not None:
+            file.write_text(as_picture(watches, happened, seconds), encoding="utf-8")
 
 
 def schedule(joining: list[str], every_s: float) -> Iterator[tuple[float, str, str]]:
@@ -227,6 +248,7 @@ def main(
     seconds: Annotated[float, typer.Option(min=1, max=600, help="How long it lasts.")] = 60,
     every: Annotated[float, typer.Option(min=1, help="Seconds from one event to the next.")] = 10,
     bootstrap_server: Annotated[str, typer.Option(help="Instead of a broker of its own.")] = "",
+    picture: Annotated[Path | None, typer.Option(help="Write the run into this file, as an SVG.")] = None,
 ) -> None:
     """Watch an eager and a cooperative group while members join and leave."""
     console = Console()
@@ -236,11 +258,11 @@ def main(
         if bootstrap_server:
             given = Kafka(bootstrap_server)
             given.check(3)
-            run(given, client, seconds, every, console)
+            run(given, client, seconds, every, console, picture)
         else:
             console.print("starting a broker …")
             with KafkaCluster() as kafka:
-                run(kafka, client, seconds, every, console)
+                run(kafka, client, seconds, every, console, picture)
     except KeyboardInterrupt:
         console.print("stopped")
         raise typer.Exit(130) from None

@@ -1,4 +1,4 @@
-"""Fails on words that hide the subject of a sentence, such as "nobody" or "whatever", in the code.
+"""Fails on words that hide the subject of a sentence, such as "nobody", in the code and in the pages.
 
 python -m tools.plain_words
 
@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("src", "plugins", "spark_validation", "compat_tests", "tests", "benchmarks", "examples")
+FOLDERS = ("src", "plugins", "spark_validation", "compat_tests", "tests", "benchmarks", "examples", "docs")
 SAMPLES = ("tests/test_plain_words.py",)
 """Files that contain the words on purpose."""
 
-SUFFIXES = (".py", ".html", ".j2", ".css", ".js")
+SUFFIXES = (".py", ".md", ".html", ".j2", ".css", ".js")
 
 ADVICE = {
     "anybody": "name who: any member, every client, a third party",

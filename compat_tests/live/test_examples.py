@@ -223,33 +223,51 @@ class TestExamples:
 def test_groups_move_from_a_stock_assignor_to_ours_member_by_member(kafka: Kafka) -> None:
     # Both clients at once, since nearly all of the time is spent waiting for heartbeats.
     with ThreadPoolExecutor() as pool:
-        upgrades = [pool.submit(upgrade, kafka, client) for client in CLIENTS]
-        assert {one.result() for one in upgrades} == {"roundrobin to sticky", "range to sticky"}
+        moves = [pool.submit(roll, kafka, client, "rolling_upgrade", "12") for client in CLIENTS]
+        strategies = [one.result() for one in moves]
+    # As long as one member had the stock assignor alone, the group ran that.
+    assert strategies == [
+        ["roundrobin", "roundrobin", "sticky", "sticky", "sticky"],
+        ["range", "range", "sticky", "sticky", "sticky"],
+    ]
 
 
-def upgrade(kafka: Kafka, client: str) -> str:
-    """Roll both steps of the upgrade out to a group of two; the strategies it started and ended with."""
-    module = f"examples.{client}.rolling_upgrade"
+def test_groups_migrate_from_the_stock_consumer_to_the_cooperative_one_and_back(kafka: Kafka) -> None:
+    with ThreadPoolExecutor() as pool:
+        moves = [pool.submit(roll, kafka, client, "cooperative", "1210") for client in CLIENTS]
+        strategies = [one.result() for one in moves]
+    # From the last restart to step 1 until the first one back to step 0.
+    cooperative = ["cooperative-sticky"] * 5
+    assert strategies == [
+        ["roundrobin", "roundrobin", *cooperative, "roundrobin", "roundrobin"],
+        ["range", "range", *cooperative, "range", "range"],
+    ]
+
+
+def roll(kafka: Kafka, client: str, example: str, steps: str) -> list[str]:
+    """Roll the steps of a migration out to a group of two at step 0, member by member.
+
+    Returns:
+        The strategy that the group runs at the begin and after each restart.
+    """
+    module = f"examples.{client}.{example}"
     with Shop(kafka) as shop:
         members = [shop.start(module, "--step", "0") for _ in range(2)]
         shop.share(*members)
-        stock = shop.strategy()
-        strategies = []
-        for step in ("1", "2"):
+        strategies = [shop.strategy()]
+        for step in steps:
             for place, old in enumerate(members):
                 shop.produce(25)
                 shop.stop(old)
                 members[place] = shop.start(module, "--step", step)
                 shop.share(*members)
                 strategies.append(shop.strategy())
-        # As long as one member had the stock assignor alone, the group ran that.
-        assert strategies == [stock, "sticky", "sticky", "sticky"]
         shop.produce(25)
         shop.process_all()
         shop.stop(*members)
         assert shop.duplicates() == 0
         assert shop.committed() == dict.fromkeys(range(_PARTITIONS), shop.produced)
-    return f"{stock} to {strategies[-1]}"
+    return strategies
 
 
 def test_members_of_both_clients_share_a_group_under_one_strategy_of_the_users(shop: Shop) -> None:

@@ -33,10 +33,14 @@ def process(record: Any) -> None:
 
 
 class Announcer(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
-    """Logs what the consumer gets. Nothing has to be done for what it gives away."""
+    """Logs what the consumer has after a rebalance. Nothing has to be done for what it gives away."""
+
+    def __init__(self, consumer: KafkaConsumer) -> None:
+        self._consumer = consumer
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        log.info("assigned: %s", ", ".join(f"{topic}-{number}" for topic, number in sorted(assigned)))
+        everything = sorted(self._consumer.assignment())  # With a cooperative consumer, more than is new.
+        log.info("assigned: %s", ", ".join(f"{topic}-{number}" for topic, number in everything))
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
         pass
@@ -48,7 +52,7 @@ def consume(consumer: KafkaConsumer, topic: str) -> None:
     signals: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: signals.append(number))
-    consumer.subscribe([topic], listener=Announcer())
+    consumer.subscribe([topic], listener=Announcer(consumer))
     try:
         while not signals:
             work(consumer)

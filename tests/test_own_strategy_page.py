@@ -1,4 +1,4 @@
-"""docs/strategies.md: the strategies that stand there run, and do what the page says of them."""
+"""docs/own-strategy.md: the strategies that stand there run, and do what the page says of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafka_assignors import Group, Member, Topic
 from kafka_assignors.leader import lead
 from kafka_assignors.strategies import RebalanceProtocol, load_strategy
 
-PAGE = Path(__file__).parents[1] / "docs" / "strategies.md"
+PAGE = Path(__file__).parents[1] / "docs" / "own-strategy.md"
 CODE = [
     block
     for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)

@@ -1,0 +1,63 @@
+"""What a visitor of the repository or of an index page reads first: links lead somewhere, addresses agree."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "examples" / "README.md"])
+_CODE = re.compile(r"^ *```.*?^ *```$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
+_CODE_BLOCK = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)
+_LINK = re.compile(r"\]\((?!https?://|mailto:)([^)\s]+)\)")
+
+
+def project() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub and the site make from the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", _CODE_BLOCK.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    plain = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in plain}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_within_the_repository_lead_to_a_file_and_a_heading(page: Path) -> None:
+    for link in _LINK.findall(_CODE.sub("", page.read_text(encoding="utf-8"))):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        # The page of commands exists on the site alone.
+        assert target.exists() or path == "commands.md", f"{page.name}: {link}"
+        if anchor and target.suffix == ".md":
+            assert anchor in anchors(target), f"{page.name}: {link}"
+
+
+def test_the_readme_is_at_most_150_lines() -> None:
+    assert (ROOT / "README.md").read_text(encoding="utf-8").count("\n") <= 150
+
+
+def test_the_long_description_has_no_relative_links_and_names_one_repository() -> None:
+    """The substitutions of pyproject.toml, applied to the README as the build applies them."""
+    configuration = project()
+    hook = configuration["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for substitution in hook["substitutions"]:
+        text = re.sub(substitution["pattern"], substitution["replacement"], text)
+    assert _LINK.findall(_CODE.sub("", text)) == []
+    repository = configuration["project"]["urls"]["Repository"]
+    assert f"]({repository}/blob/main/docs/migrate.md)" in text
+    path = repository.removeprefix("https://github.com/")
+    assert f"](https://raw.githubusercontent.com/{path}/main/docs/rebalance.svg)" in text
+    for name in ("Changelog", "Issues"):
+        assert configuration["project"]["urls"][name].startswith(f"{repository}/")

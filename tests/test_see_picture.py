@@ -1,0 +1,47 @@
+"""The picture of a rebalance: bars of delivery and pauses, and an SVG that needs nothing else."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+
+from benchmarks.see_picture import Bar, Lane, bars, draw
+
+S = 1_000_000_000
+
+
+def test_a_change_of_owner_without_a_gap_is_no_pause() -> None:
+    deliveries = [(0, 3, "a"), (S // 5, 3, "a"), (2 * S // 5, 3, "b"), (3 * S // 5, 3, "b")]
+    assert bars(deliveries, 0, 0.7, pause_s=0.3) == [Bar(3, "a", 0.0, 0.2), Bar(3, "b", 0.2, 0.6)]
+
+
+def test_a_gap_longer_than_the_limit_is_a_pause_before_the_next_owner() -> None:
+    deliveries = [(0, 0, "a"), (S, 0, "b"), (int(1.2 * S), 0, "b")]
+    assert bars(deliveries, 0, 1.3, pause_s=0.3) == [
+        Bar(0, "a", 0.0, 0.0),
+        Bar(0, "", 0.0, 1.0),
+        Bar(0, "b", 1.0, 1.2),
+    ]
+
+
+def test_a_partition_that_is_not_delivered_again_is_paused_until_the_end() -> None:
+    assert bars([(0, 0, "a")], 0, 2.0, pause_s=0.3)[-1] == Bar(0, "", 0.0, 2.0)
+
+
+def test_deliveries_before_the_run_count_as_its_begin() -> None:
+    deliveries = [(0, 0, "a"), (5 * S, 0, "a"), (int(5.2 * S), 0, "a")]
+    assert bars(deliveries, 5 * S, 0.3, pause_s=0.3) == [Bar(0, "a", 0.0, 0.2)]
+
+
+def test_the_picture_has_a_rectangle_for_each_bar_and_escapes_titles() -> None:
+    found = [Bar(0, "a", 0.0, 1.0), Bar(0, "", 1.0, 2.0)]
+    lanes = [Lane("eager <a & b>", "1 pause", found), Lane("cooperative", "none", found[:1])]
+    svg = draw(lanes, [(1.0, "a member joins")], 2.0, 1)
+    tree = ElementTree.fromstring(svg)
+    rectangles = tree.findall("{http://www.w3.org/2000/svg}rect")
+    # The page, and in each lane its bars and the cover of the animation.
+    assert len(rectangles) == 1 + (2 + 1) + (1 + 1)
+    assert sum(each.get("class") == "pause" for each in rectangles) == 1
+    texts = [each.text for each in tree.findall("{http://www.w3.org/2000/svg}text")]
+    assert "eager <a & b>" in texts
+    assert "<script" not in svg
+    assert svg == draw(lanes, [(1.0, "a member joins")], 2.0, 1)
