@@ -227,11 +227,15 @@ def test_without_the_cli_extra_it_says_what_to_install(module: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [("replay", "history"), ("archive", "--to", "x", "--bootstrap-server", "b:9092")]
+    ("module", "extra", "command"),
+    [
+        ("pyarrow", "replay", ("replay", "history")),
+        ("pyspark", "spark", ("archive", "--to", "x", "--bootstrap-server", "b:9092")),
+    ],
 )
-def test_without_the_spark_extra_it_says_what_to_install(command: tuple[str, ...]) -> None:
-    done = run_without("pyspark", *command)
-    assert_refused(done, 'pip install "kafka-assignors[spark]"')
+def test_without_the_extra_it_says_what_to_install(module: str, extra: str, command: tuple[str, ...]) -> None:
+    done = run_without(module, *command)
+    assert_refused(done, module, f'pip install "kafka-assignors[cli,{extra}]"')
 
 
 def test_strategies_are_listed_with_their_protocols() -> None:

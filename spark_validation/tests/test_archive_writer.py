@@ -19,7 +19,7 @@ from kafka_assignors_spark.archive.manifest import MANIFEST, Manifest, agree
 from kafka_assignors_spark.archive.result import ArchiveError, Counts
 from kafka_assignors_spark.archive.writer import BatchWriter, batch_name, remove_files_of
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_spark.jobs.arrow_frames import with_micros
+from kafka_assignors_spark.jobs.arrow_frames import spark_schema, with_micros
 from kafka_assignors_spark.schemas import REPORTED, TOPICS
 from kafka_assignors_spark.source import RangeReport
 from kafka_assignors_spark.source.cluster import LiveTopic
@@ -43,7 +43,7 @@ def batch(
 ) -> DataFrame:
     data: list[tuple[object, ...]] = [(*row, None) for row in rows]
     data += [(report.partition, None, None, None, None, report.to_json()) for report in reports]
-    return spark.createDataFrame(data, REPORTED)
+    return spark.createDataFrame(data, spark_schema(REPORTED))
 
 
 def begun(folder: Directory) -> Ledger:
@@ -239,7 +239,7 @@ def test_the_catalogue_has_a_row_for_every_change_and_no_other(spark: SparkSessi
     assert log.note([live("t", [{"a"}, {"b"}])], later) == 1
     assert log.note([live("t", [{"a"}, {"b"}]), live("u", [set()])], later) == 0
     rows = spark.read.parquet(str(tmp_path / "topics"))
-    assert rows.schema == TOPICS
+    assert rows.schema == spark_schema(TOPICS)
     catalogue = Catalogue.from_rows(row.asDict() for row in with_micros(rows).collect())
     assert catalogue.at("t", MIDNIGHT - timedelta(days=9)) == Topic("t", 1, (frozenset("a"),), "id")
     assert catalogue.at("t", later) == Topic("t", 2, (frozenset("a"), frozenset("b")), "id")
