@@ -180,6 +180,16 @@ class Group(_JudgedClaims):
             object.__setattr__(self, "_claims", claims)  # The value that any other thread would set.
             return claims
 
+    def with_members(self, members: Mapping[str, Member]) -> Group:
+        """The group with these members, whose claims are those of this one: they are not judged again.
+
+        A member of the same id, topics, generation and owned partitions takes the place of each, which
+        differs in what no claim depends on: its rack, its instance id, its data, or whether it has revoked.
+        """
+        group = Group(self.topics, members, self.generation)
+        object.__setattr__(group, "_claims", self.claims)
+        return group
+
     def detached(self) -> Group:
         """An equal group with the same judged claims, which shares no value with this one that could change.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.leader import lead
 from kafka_assignors.quality import Quality, least_moved, measure
+from kafka_assignors.strategies.sticky import moves_least
 from kafka_assignors.strategy import Strategy
 
 __all__ = ["Outlook", "Prospect", "outlook"]
@@ -40,10 +41,17 @@ def outlook(group: Group, strategies: Iterable[tuple[str, Strategy]]) -> Outlook
 
     A strategy may be anybody's code: one that raises, or breaks its contract, has a problem and no quality.
     """
+    prospects: list[Prospect] = []
+    least: int | None = None
+    for name, strategy in strategies:
+        prospect = _prospect(group, name, strategy)
+        if prospect.quality is not None and moves_least(strategy):
+            least = prospect.quality.moved
+        prospects.append(prospect)
     return Outlook(
         now=measure(group, Assignment(_owned_now(group))),
-        least_moved=least_moved(group),
-        prospects=tuple(_prospect(group, name, strategy) for name, strategy in strategies),
+        least_moved=least_moved(group) if least is None else least,
+        prospects=tuple(prospects),
     )
 
 
