@@ -3,11 +3,13 @@
 A `Group` is everything a strategy may look at, the judged claims of its members included. The same value
 comes from a client that leads a group, from a JSON file, from a live cluster or from a row of history, so a
 strategy cannot tell them apart and needs no second version. All values are frozen; strategies take them and
-return new ones.
+return new ones. Mappings and lists in them could still be changed, so a strategy that is not of this package
+gets a copy (`Group.detached`).
 """
 
 from __future__ import annotations
 
+import copy
 import re
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,12 +24,22 @@ __all__ = [
     "Member",
     "Topic",
     "TopicPartitions",
+    "detached_partitions",
     "is_topic_name",
     "quoted",
 ]
 
 TopicPartitions = Mapping[str, Sequence[int]]
 """Partition numbers by topic name. A sequence may be a `list`, a `tuple` or a `range`; never mutate one."""
+
+
+def detached_partitions(partitions: TopicPartitions) -> TopicPartitions:
+    """An equal mapping that shares nothing with this one that could be changed."""
+    return {
+        topic: numbers if type(numbers) in (tuple, range) else [*numbers]
+        for topic, numbers in partitions.items()
+    }
+
 
 NO_GENERATION = -1
 """The generation of a member that has never been in the group (Kafka's own DEFAULT_GENERATION)."""
@@ -179,9 +191,48 @@ class Group(_JudgedClaims):
             else m
             for name, m in self.members.items()
         }
-        revoked = Group(self.topics, members, self.generation)
-        object.__setattr__(revoked, "_claims", self.claims)
-        return revoked
+        return self.with_members(members)
+
+    def with_members(self, members: Mapping[str, Member]) -> Group:
+        """The group with these members, whose claims are those of this one: they are not judged again.
+
+        A member of the same id, topics, generation and owned partitions takes the place of each, which
+        differs in what no claim depends on: its rack, its instance id, its data, or whether it has revoked.
+        """
+        group = Group(self.topics, members, self.generation)
+        object.__setattr__(group, "_claims", self.claims)
+        return group
+
+    def detached(self) -> Group:
+        """An equal group with the same judged claims, which shares no value with this one that could change.
+
+        Time is linear in members, topics and owned partitions.
+        """
+        owned = {id: detached_partitions(member.owned) for id, member in self.members.items()}
+        members = {
+            id: Member(
+                member.id,
+                member.topics,
+                member.instance_id,
+                member.rack,
+                owned[id],
+                member.generation,
+                member.revoked,
+                member.data,
+            )
+            for id, member in self.members.items()
+        }
+        group = Group(
+            {name: copy.copy(topic) for name, topic in self.topics.items()}, members, self.generation
+        )
+        claims = self.claims
+        prior = {
+            id: owned[id] if had is self.members[id].owned else detached_partitions(had)
+            for id, had in claims.prior.items()
+        }
+        dropped = tuple(map(copy.copy, claims.dropped))
+        object.__setattr__(group, "_claims", Claims(prior, dropped, detached_partitions(claims.unowned)))
+        return group
 
     @classmethod
     def of(cls, topics: Iterable[Topic], members: Iterable[Member], generation: int | None = None) -> Group:

@@ -8,10 +8,9 @@ from math import sqrt
 from operator import truediv
 
 from kafka_assignors.claims import Claims
-from kafka_assignors.criteria import RACKS_THEN_MOVES
 from kafka_assignors.group import Assignment, Group, TopicPartitions
 from kafka_assignors.scale import PLAIN, Scale
-from kafka_assignors.solver import solve
+from kafka_assignors.solver.least import least_moved, least_rack_misses, racks_matter
 
 __all__ = ["Quality", "RackTraffic", "least_moved", "least_rack_misses", "measure"]
 
@@ -98,24 +97,6 @@ def _max_over_share(loads: Sequence[int], capacities: Sequence[int]) -> float | 
     return max(map(truediv, loads, shares)) if any(loads) else 1.0
 
 
-def least_moved(group: Group, *, scale: Scale = PLAIN) -> int:
-    """The fewest moves that any assignment with the best balance needs (racks not considered)."""
-    moved, _ = _movement(group.claims, solve(group, group.claims, scale=scale))
-    return moved
-
-
-def least_rack_misses(group: Group, *, scale: Scale = PLAIN) -> int | None:
-    """The fewest rack misses of any assignment with the best balance, at any number of moves; None where
-    `Quality.rack_misses` is.
-
-    It is what `rack-aware-sticky` reaches, and depends on nothing that members own.
-    """
-    if not _racks_matter(group):
-        return None
-    best = solve(group, group.claims, RACKS_THEN_MOVES, scale=scale)
-    return _rack_misses(group, best)
-
-
 def _movement(claims: Claims, assignment: Assignment) -> tuple[int, int]:
     """How many partitions changed their owner, and how many kept it."""
     owned = kept = 0
@@ -131,20 +112,14 @@ def _movement(claims: Claims, assignment: Assignment) -> tuple[int, int]:
     return owned - kept, kept
 
 
-def _racks_matter(group: Group) -> bool:
-    """Whether a member names its rack, and the racks of a partition are known."""
-    racks_known = any(any(topic.replica_racks or ()) for topic in group.topics.values())
-    return racks_known and any(member.rack for member in group.members.values())
-
-
 def _rack_misses(group: Group, assignment: Assignment) -> int | None:
-    return sum(1 for _ in _missing(group, assignment.members)) if _racks_matter(group) else None
+    return sum(1 for _ in _missing(group, assignment.members)) if racks_matter(group) else None
 
 
 def _rack_traffic(group: Group, assignment: Assignment) -> RackTraffic | None:
     weights = {name: topic.weights for name, topic in group.topics.items() if topic.weights is not None}
     known = any(weight is not None for of_topic in weights.values() for weight in of_topic)
-    if not known or not _racks_matter(group):
+    if not known or not racks_matter(group):
         return None
     sums, unknown = [], []
     for holders in (group.claims.prior, assignment.members):

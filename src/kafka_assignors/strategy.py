@@ -3,17 +3,24 @@
 A strategy has a name and an `assign` method; every other method is a hook with a default. It is asked for the
 *target*: who should own what once the group has settled. `kafka_assignors.leader` withholds partitions that
 must first be revoked, and checks what a strategy returns before any member sees it.
+
+A strategy that is not of this package works on a copy of its own. If it changes the group, a member or an
+assignment that it returned, then neither the leader nor another strategy sees the change.
 """
 
 from __future__ import annotations
 
 import enum
+import functools
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import FunctionType
+from typing import Any
 
 from kafka_assignors.criteria import Criteria, follow_racks
-from kafka_assignors.group import NO_GENERATION, Assignment, Group, TopicPartitions
+from kafka_assignors.group import NO_GENERATION, Assignment, Group, TopicPartitions, detached_partitions
 from kafka_assignors.makespan import Terms
 from kafka_assignors.scale import PLAIN, Scale
 
@@ -26,6 +33,7 @@ __all__ = [
     "Reduced",
     "StandsFor",
     "Strategy",
+    "is_of_this_package",
 ]
 
 
@@ -120,6 +128,53 @@ class Layered:
     stands_for: StandsFor | None = None
 
 
+def is_of_this_package(kind: type) -> bool:
+    """Whether a class is one of `kafka_assignors`, whose code changes no value that it is handed."""
+    return kind.__module__.partition(".")[0] == "kafka_assignors"
+
+
+_HOOKS = ("assign", "balance_scale", "findings", "layered_form", "member_data", "reduced_form")
+"""The methods of a strategy that are handed a group, or a member's context."""
+
+_WORKS_ON_COPY = "_kafka_assignors_works_on_copy"
+
+
+def _on_copy(method: FunctionType) -> Callable[[Any, Any], Any]:
+    """The method of a strategy, called with a copy, and with a copy of what it assigned as its result."""
+
+    @functools.wraps(method)
+    def called(self: Any, value: Any) -> Any:
+        if isinstance(value, Group):
+            value = value.detached()
+        elif isinstance(value, MemberContext):
+            value = replace(value, owned=detached_partitions(value.owned))
+        result = method(self, value)
+        return _detached_answer(result) if isinstance(result, Assignment) else result
+
+    setattr(called, _WORKS_ON_COPY, True)
+    return called
+
+
+def _detached_answer(answer: Assignment) -> Assignment:
+    """The same answer in values of our own; a part that is not valid stays, and fails the leader's check."""
+    if not isinstance(answer.members, Mapping):
+        return answer
+    return Assignment(
+        {
+            member_id: {topic: _detached_numbers(numbers) for topic, numbers in assigned.items()}
+            if isinstance(assigned, Mapping)
+            else assigned
+            for member_id, assigned in answer.members.items()
+        }
+    )
+
+
+def _detached_numbers(numbers: Any) -> Any:
+    if type(numbers) in (tuple, range) or not isinstance(numbers, Collection):
+        return numbers
+    return [*numbers]
+
+
 class Strategy(ABC):
     """A way to divide partitions among the members of a group.
 
@@ -138,6 +193,20 @@ class Strategy(ABC):
     """
 
     __slots__ = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name in _HOOKS:
+            owner = next(kind for kind in cls.__mro__ if name in vars(kind))
+            method = vars(owner)[name]
+            # Who runs strategies refuses a coroutine function, and has to see that it is one.
+            if (
+                isinstance(method, FunctionType)
+                and not is_of_this_package(owner)
+                and not inspect.iscoroutinefunction(method)
+                and not hasattr(method, _WORKS_ON_COPY)
+            ):
+                setattr(cls, name, _on_copy(method))
 
     name: str
     version: int = 0

@@ -13,15 +13,18 @@ member id), cohorts by their first member, classes by their first topic.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from kafka_assignors.claims import Claims
 from kafka_assignors.group import Group, Member, Topic, TopicPartitions
 from kafka_assignors.scale import PLAIN, Scale
 
 __all__ = ["Classes", "PartitionClass", "TopicClass", "classify"]
+
+_NOTHING: TopicPartitions = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -37,21 +40,15 @@ class PartitionClass:
     """Partitions that are alike for every member, but for who owned them.
 
     `racks` are the racks in which the partitions have a replica, as far as members are there; None if no
-    member can miss them. `owned` gives the partitions that members owned, by member number and topic,
-    `unowned` the rest; `owned_counts` says how many each member owned.
+    member can miss them. `owned_counts` says how many of the partitions each member owned, by its number;
+    `unowned` gives those that no member owned, by topic.
     """
 
     topic_class: int
     racks: frozenset[str] | None
     partitions: int = 0
-    owned: dict[int, TopicPartitions] = field(default_factory=dict)
     unowned: dict[str, Sequence[int]] = field(default_factory=dict)
     owned_counts: dict[int, int] = field(default_factory=dict)
-
-    def owns(self, member: int, owned: TopicPartitions) -> None:
-        """Note that a member owned these partitions of the class."""
-        self.owned[member] = owned
-        self.owned_counts[member] = sum(map(len, owned.values()))
 
     def misses(self, rack: str | None) -> bool:
         """Whether a member in this rack would consume these partitions from another rack."""
@@ -66,10 +63,13 @@ class Classes:
     all None where racks do not count. `cohorts` holds the member numbers of every cohort, ascending; members
     that can get nothing are in none. `subscriptions` are the topics that each cohort subscribes to,
     `capacities` how much each of its members can carry beside others, and `already` how many partitions each
-    of them has that are not assigned here.
+    of them has that are not assigned here. `prior` gives what each member owned, by its number.
+    `class_of_topic` says which topic class a topic is of; `split` which partition class each partition of a
+    topic is of, where racks tell them apart. It is None where the topic class is the partition class.
     """
 
     members: Sequence[Member]
+    prior: Sequence[TopicPartitions]
     racks: Sequence[str | None]
     cohorts: Sequence[Sequence[int]]
     subscriptions: Sequence[frozenset[str]]
@@ -77,7 +77,23 @@ class Classes:
     already: Sequence[int]
     topic_classes: Sequence[TopicClass]
     class_of_topic: Mapping[str, int]
+    split: Mapping[str, Sequence[int]] | None
     partition_classes: Sequence[PartitionClass]
+
+    def owned_by(self, member: int) -> dict[int, TopicPartitions]:
+        """What a member owned, by partition class and topic."""
+        owned = self.prior[member]
+        parts: dict[int, dict[str, Sequence[int]]] = {}
+        if self.split is not None:
+            for name, partitions in owned.items():
+                for key, part in _split(partitions, self.split[name]).items():
+                    parts.setdefault(key, {})[name] = part
+        elif len(keys := set(map(self.class_of_topic.__getitem__, owned))) == 1:
+            return {keys.pop(): owned}
+        else:
+            for name, partitions in owned.items():
+                parts.setdefault(self.class_of_topic[name], {})[name] = partitions
+        return {**parts}
 
 
 def classify(group: Group, claims: Claims, scale: Scale = PLAIN, *, by_racks: bool = False) -> Classes:
@@ -91,12 +107,17 @@ def classify(group: Group, claims: Claims, scale: Scale = PLAIN, *, by_racks: bo
     topic_classes, class_of_topic = _topic_classes(group, subscriptions)
     used_racks = frozenset(rack for rack in member_racks if rack is not None)
     topics = [group.topics[name] for name in sorted(class_of_topic)]
+    prior: list[TopicPartitions] = [claims.prior.get(member.id, _NOTHING) for member in members]
+    split: dict[str, Sequence[int]] | None = None
     if used_racks and _can_miss(topics, used_racks):
-        partition_classes = _split_by_racks(topics, class_of_topic, used_racks, members, claims)
+        partition_classes, split = _split_by_racks(topics, class_of_topic, used_racks, claims.unowned)
+        _count_split(partition_classes, prior, split)
     else:
-        partition_classes = _whole_classes(topics, class_of_topic, len(topic_classes), members, claims)
+        partition_classes = _whole_classes(topics, class_of_topic, len(topic_classes), claims.unowned)
+        _count_whole(partition_classes, prior, class_of_topic)
     return Classes(
         members,
+        prior,
         member_racks,
         cohorts,
         subscriptions,
@@ -104,6 +125,7 @@ def classify(group: Group, claims: Claims, scale: Scale = PLAIN, *, by_racks: bo
         already,
         topic_classes,
         class_of_topic,
+        split,
         partition_classes,
     )
 
@@ -168,84 +190,96 @@ def _topic_classes(
 
 
 def _whole_classes(
-    topics: Iterable[Topic],
-    class_of_topic: Mapping[str, int],
-    count: int,
-    members: Iterable[Member],
-    claims: Claims,
+    topics: Iterable[Topic], class_of_topic: Mapping[str, int], count: int, unowned: TopicPartitions
 ) -> list[PartitionClass]:
     """One partition class for each topic class: racks do not count."""
     classes = [PartitionClass(number, None) for number in range(count)]
     for topic in topics:
         into = classes[class_of_topic[topic.name]]
         into.partitions += topic.partitions
-        if topic.name in claims.unowned:
-            into.unowned[topic.name] = claims.unowned[topic.name]
-    for number, member in enumerate(members):
-        prior = claims.prior.get(member.id)
-        if prior is None:
-            continue
-        keys = set(map(class_of_topic.__getitem__, prior))
-        if len(keys) == 1:
-            classes[keys.pop()].owns(number, prior)
-            continue
-        parts: dict[int, dict[str, Sequence[int]]] = {}
-        for name, partitions in prior.items():
-            key = class_of_topic[name]
-            if key in parts:
-                parts[key][name] = partitions
-            else:
-                parts[key] = {name: partitions}
-        for key, part in parts.items():
-            classes[key].owns(number, part)
+        if topic.name in unowned:
+            into.unowned[topic.name] = unowned[topic.name]
     return classes
+
+
+def _count_whole(
+    classes: Sequence[PartitionClass], prior: Iterable[TopicPartitions], class_of_topic: Mapping[str, int]
+) -> None:
+    """Count what each member owned of classes that are topic classes."""
+    if len(classes) == 1:
+        classes[0].owned_counts = {
+            number: sum(map(len, owned.values())) for number, owned in enumerate(prior) if owned
+        }
+        return
+    counts_of = {name: classes[key].owned_counts for name, key in class_of_topic.items()}
+    for number, owned in enumerate(prior):
+        for name, partitions in owned.items():
+            counts = counts_of[name]
+            if number in counts:
+                counts[number] += len(partitions)
+            else:
+                counts[number] = len(partitions)
 
 
 def _split_by_racks(
     topics: Iterable[Topic],
     class_of_topic: Mapping[str, int],
     used_racks: frozenset[str],
-    members: Iterable[Member],
-    claims: Claims,
-) -> list[PartitionClass]:
-    """Partition classes by topic class and by those racks of the replicas in which there are members."""
+    unowned: TopicPartitions,
+) -> tuple[list[PartitionClass], dict[str, Sequence[int]]]:
+    """Partition classes by topic class and by those racks of the replicas in which there are members.
+
+    Also returns, by topic, the class of each of its partitions.
+    """
     numbers: dict[tuple[int, frozenset[str] | None], int] = {}
     classes: list[PartitionClass] = []
-    matching: dict[frozenset[str], frozenset[str] | None] = {}  # the racks of the replicas: those that matter
-    class_of: dict[str, list[int]] = {}  # topic: the partition class of each of its partitions
+    numbers_by_racks: dict[int, dict[frozenset[str], int]] = {}  # by topic class and racks of the replicas
+    split: dict[str, Sequence[int]] = {}
     for topic in topics:
-        numbers_of_topic: list[int] = []
-        for replica_racks in topic.replica_racks or (frozenset[str](),) * topic.partitions:
-            if replica_racks not in matching:
+        topic_class = class_of_topic[topic.name]
+        by_racks = numbers_by_racks.setdefault(topic_class, {})
+        racks_of_each = topic.replica_racks or (frozenset[str](),) * topic.partitions
+        for replica_racks in dict.fromkeys(racks_of_each):
+            if replica_racks not in by_racks:
                 here = replica_racks & used_racks
-                unmissable = not replica_racks or here == used_racks
-                matching[replica_racks] = None if unmissable else here
-            kind = (class_of_topic[topic.name], matching[replica_racks])
-            number = numbers.setdefault(kind, len(classes))
-            if number == len(classes):
-                classes.append(PartitionClass(*kind))
-            classes[number].partitions += 1
-            numbers_of_topic.append(number)
-        class_of[topic.name] = numbers_of_topic
-        for number, part in _split(claims.unowned.get(topic.name, ()), numbers_of_topic).items():
+                kind = topic_class, (None if not replica_racks or here == used_racks else here)
+                number = by_racks[replica_racks] = numbers.setdefault(kind, len(classes))
+                if number == len(classes):
+                    classes.append(PartitionClass(*kind))
+        class_of = split[topic.name] = [*map(by_racks.__getitem__, racks_of_each)]
+        for number, count in Counter(class_of).items():
+            classes[number].partitions += count
+        for number, part in _split(unowned.get(topic.name, ()), class_of).items():
             classes[number].unowned[topic.name] = part
-    for number, member in enumerate(members):
-        parts: dict[int, dict[str, Sequence[int]]] = {}
-        for name, partitions in claims.prior.get(member.id, {}).items():
-            for key, part in _split(partitions, class_of[name]).items():
-                parts.setdefault(key, {})[name] = part
-        for key, part_by_topic in parts.items():
-            classes[key].owns(number, part_by_topic)
-    return classes
+    return classes, split
 
 
-def _split(partitions: Iterable[int], class_of: Sequence[int]) -> dict[int, list[int]]:
+def _count_split(
+    classes: Sequence[PartitionClass],
+    prior: Iterable[TopicPartitions],
+    class_of: Mapping[str, Sequence[int]],
+) -> None:
+    """Count what each member owned of classes by which the partitions of a topic are told apart."""
+    for number, owned in enumerate(prior):
+        if not owned:
+            continue
+        keys: list[int] = []
+        for name, partitions in owned.items():
+            if len(partitions) == 1:
+                keys.append(class_of[name][partitions[0]])
+            else:
+                keys += map(class_of[name].__getitem__, partitions)
+        for key in set(keys):
+            classes[key].owned_counts[number] = keys.count(key)
+
+
+def _split(partitions: Sequence[int], class_of: Sequence[int]) -> dict[int, Sequence[int]]:
     """The partitions of a topic by partition class, in the order they came in."""
-    parts: dict[int, list[int]] = {}
-    for partition in partitions:
-        key = class_of[partition]
-        if key in parts:
-            parts[key].append(partition)
-        else:
-            parts[key] = [partition]
-    return parts
+    keys = [*map(class_of.__getitem__, partitions)]
+    kinds = dict.fromkeys(keys)
+    if len(kinds) == 1:
+        return dict.fromkeys(kinds, partitions)
+    parts: dict[int, list[int]] = {key: [] for key in kinds}
+    for key, partition in zip(keys, partitions, strict=True):
+        parts[key].append(partition)
+    return {**parts}

@@ -14,6 +14,12 @@ Where racks count, an edge to members that would consume across racks costs a mi
        \                                     ^    \               ^
         `-- moves -->  cohort and rack  ----´      `- 1 -> pool --´ extra
 
+A member that owned no more than its load keeps all of it in every assignment that moves the least, if the
+least is what all the loads together allow. So where moves come before misses, the first flow is among the
+members that owned more and have to release something; the others count as newcomers that lack less. Where
+racks count, those are most of the members of a group that one member joins or leaves. If some partition then
+has no member to go to, a second flow has all members.
+
 Three cases need no network. If all partitions are of one class and racks do not count, every member keeps
 what the load allows. If no partition had an owner and racks do not count, the shares that the levels were
 found with are as good as any. And what `greedy` finds may be enough; otherwise the flow starts from what it
@@ -53,9 +59,9 @@ def share_out(classes: Classes, levels: Sequence[Level], criteria: Iterable[AnyC
         elif not racks_count and not any(owned):
             counts = _deal_shares(classes, level)
         else:
-            kept = keep(classes, level, members, here, owned)
-            filled = None if racks_count else fill(classes, level, here, kept)
-            counts = filled or _LevelNetwork(classes, level, here, owned, kept, costs).solve()
+            counts = _share_many(
+                _LevelParts(classes, level, members, here, owned, costs), racks_count=racks_count
+            )
         for number, count in zip(numbers, counts, strict=True):
             shares[number] = count
     return shares
@@ -100,6 +106,66 @@ def _deal_shares(classes: Classes, level: Level) -> Shares:
     return counts
 
 
+@dataclass(frozen=True, slots=True)
+class _LevelParts:
+    """A level with its members and their cohorts, and its partition classes with who owned how much."""
+
+    classes: Classes
+    level: Level
+    members: Mapping[int, int]
+    parts: Sequence[PartitionClass]
+    owned: Sequence[dict[int, int]]
+    costs: Costs
+
+
+def _share_many(at: _LevelParts, *, racks_count: bool) -> Shares:
+    """The shares of several classes, found in the cheapest way that is enough."""
+    if racks_count and at.costs.move > at.costs.miss * sum(part.partitions for part in at.parts):
+        shares = _share_released(at)
+        if shares is not None:
+            return shares
+    kept = keep(at.classes, at.level, at.members, at.parts, at.owned)
+    filled = None if racks_count else fill(at.classes, at.level, at.parts, kept)
+    if filled is not None:
+        return filled
+    owners = set().union(*at.owned)
+    loads = at.level.loads
+    lacking = {m: loads[cohort] for m, cohort in at.members.items() if m not in owners}
+    return _LevelNetwork(at, at.owned, kept, lacking, receive=True).solve()
+
+
+def _share_released(at: _LevelParts) -> Shares | None:
+    """The shares where members keep as much as their loads allow; None if that cannot be.
+
+    Moves must come before misses. Every other assignment moves more.
+    """
+    loads, members = at.level.loads, at.members
+    totals = dict.fromkeys(members, 0)
+    for counts in at.owned:
+        for m, count in counts.items():
+            totals[m] += count
+    lacking = {m: lacks for m, cohort in members.items() if (lacks := loads[cohort] - totals[m]) >= 0}
+    owned = [{m: count for m, count in counts.items() if m not in lacking} for counts in at.owned]
+    kept = keep(at.classes, at.level, members, at.parts, owned)
+    try:
+        shares = _LevelNetwork(at, owned, kept, lacking, receive=False).solve()
+    except ValueError:  # Some partition that is released finds no taker among those with room.
+        return None
+    over = members.keys() - lacking.keys()
+    has = dict.fromkeys(over, 0)
+    for share in shares:
+        for m in over & share.keys():
+            has[m] += share[m]
+    one_more = sum(has[m] > loads[members[m]] for m in over)
+    if one_more < min(at.level.extra, sum(members[m] in at.level.optional for m in over)):
+        return None
+    for share, counts in zip(shares, at.owned, strict=True):
+        for m, count in counts.items():
+            if m in lacking:
+                share[m] = share.get(m, 0) + count
+    return shares
+
+
 @dataclass(slots=True)
 class _Hub:
     """Members of one cohort in one rack: what flows in, by class, and out to whom."""
@@ -113,21 +179,27 @@ class _Hub:
 
 
 class _LevelNetwork:
-    """The network of one level. Classes are indexes into `parts`."""
+    """The network of one level. Classes are indexes into the parts of the level.
+
+    `owned` has what those members owned that are told apart, `kept` what they keep to begin with, and
+    `lacking` how much the others get beside what they keep for certain. Those that are told apart get from
+    the hubs only if they `receive`.
+    """
 
     def __init__(
         self,
-        classes: Classes,
-        level: Level,
-        parts: Sequence[PartitionClass],
+        at: _LevelParts,
         owned: Sequence[dict[int, int]],
         kept: Shares,
-        costs: Costs,
+        lacking: Mapping[int, int],
+        *,
+        receive: bool,
     ) -> None:
-        self.parts = parts
+        classes, level = at.classes, at.level
         self.network = network = Network()
+        self.lacking = lacking
         self.hubs: list[_Hub] = []
-        self.keeps: list[tuple[int, int, int]] = []  # (index of the class, member, edge)
+        self.keeps: list[list[tuple[int, int]]] = []  # by class: (member, edge)
 
         loads = dict.fromkeys(sorted({m for counts in owned for m in counts}), 0)
         for counts in kept:
@@ -136,32 +208,36 @@ class _LevelNetwork:
         pool = network.node(-level.extra)
         hubs_of: dict[int, dict[str | None, _Hub]] = {cohort: {} for cohort in level.cohorts}
         owner_nodes: dict[int, int] = {}
-        for m, cohort in _members(classes, level).items():
-            load = level.loads[cohort]
+        for m, cohort in at.members.items():
             hubs, rack = hubs_of[cohort], classes.racks[m]
             if rack not in hubs:
                 hubs[rack] = _Hub(cohort, rack, network.node())
                 self.hubs.append(hubs[rack])
             hub = hubs[rack]
-            if m not in loads:
+            if m in lacking:
                 hub.newcomers.append(m)
                 continue
+            load = level.loads[cohort]
             node = owner_nodes[m] = network.node(-load)
             if cohort in level.optional:
                 network.edge(node, pool, 1, carries=int(loads[m] > load))
-            hub.to_owners.append((m, network.edge(hub.node, node, UNLIMITED)))
+            if receive:
+                hub.to_owners.append((m, network.edge(hub.node, node, UNLIMITED)))
         for hub in self.hubs:
             if hub.newcomers:
-                network.lack(hub.node, level.loads[hub.cohort] * len(hub.newcomers))
+                network.lack(hub.node, sum(map(lacking.__getitem__, hub.newcomers)))
                 if hub.cohort in level.optional:
                     network.edge(hub.node, pool, len(hub.newcomers))
 
-        for index, part in enumerate(parts):
-            node = network.node(part.partitions)
+        for index, part in enumerate(at.parts):
+            for_certain = sum(at.owned[index].values()) - sum(owned[index].values())
+            node = network.node(part.partitions - for_certain)
+            keeps: list[tuple[int, int]] = []
             for m, count in owned[index].items():
-                cost = costs.miss * part.misses(classes.racks[m])
-                edge = network.edge(node, owner_nodes[m], count, cost, carries=kept[index].get(m, 0))
-                self.keeps.append((index, m, edge))
+                cost = at.costs.miss * part.misses(classes.racks[m])
+                carries = kept[index].get(m, 0)
+                keeps.append((m, network.edge(node, owner_nodes[m], count, cost, carries=carries)))
+            self.keeps.append(keeps)
             takers = [
                 hub
                 for cohort in classes.topic_classes[part.topic_class].cohorts
@@ -170,22 +246,26 @@ class _LevelNetwork:
             ]
             for misses in (False, True):
                 here = [hub for hub in takers if part.misses(hub.rack) is misses]
-                cost = costs.move + costs.miss * misses
+                cost = at.costs.move + at.costs.miss * misses
                 for hub, edge in zip(here, network.fan(node, [hub.node for hub in here], cost), strict=True):
                     hub.from_classes.append((index, edge))
 
     def solve(self) -> Shares:
-        """The shares of the least cost, in the order of `parts`."""
+        """The shares of the least cost by class, without what members keep for certain.
+
+        ValueError if there are none.
+        """
         self.network.settle()
-        counts: Shares = [{} for _ in self.parts]
-        for index, m, edge in self.keeps:
-            if flow := self.network.flow(edge):
-                counts[index][m] = flow
+        flow = self.network.flow
+        counts: Shares = [{m: kept for m, edge in keeps if (kept := flow(edge))} for keeps in self.keeps]
         for hub in self.hubs:
-            heap = [(index, range(self.network.flow(edge))) for index, edge in hub.from_classes]
-            wishes = [(m, self.network.flow(edge)) for m, edge in hub.to_owners]
+            heap = [(index, range(flow(edge))) for index, edge in hub.from_classes]
+            wishes = [(m, flow(edge)) for m, edge in hub.to_owners]
+            wishes += [(m, self.lacking[m]) for m in hub.newcomers]
+            first = len(hub.to_owners)
             left = sum(map(len, (things for _, things in heap))) - sum(wanted for _, wanted in wishes)
-            wishes += even_wishes(hub.newcomers, left)
-            wishes.sort()
-            deal_counts(heap, wishes, counts)
+            for position in range(first, first + left):  # so many of the others get one more
+                m, wanted = wishes[position]
+                wishes[position] = m, wanted + 1
+            deal_counts(heap, sorted(wish for wish in wishes if wish[1]), counts)
         return counts

@@ -34,46 +34,55 @@ Partitions = dict[str, Sequence[int]]
 
 def place(classes: Classes, shares: Shares) -> Assignment:
     """The assignment with these shares. Cost: linear in what the members own and receive, in slices."""
-    kept: list[list[TopicPartitions]] = [[] for _ in classes.members]  # what each keeps of each class
+    changes = [
+        sorted({member for member, _ in share.items() ^ part.owned_counts.items()})
+        for part, share in zip(classes.partition_classes, shares, strict=True)
+    ]
+    changing = set().union(*changes)
+    kept = {member: classes.owned_by(member) for member in changing}  # what each keeps of each class
     dealt: dict[int, Partitions] = {}
     placed: list[PlacedClass] = []
-    for partition_class, share in zip(classes.partition_classes, shares, strict=True):
-        placed.append(_place_class(partition_class, share, kept, dealt))
-    holdings = [_together(parts, dealt.get(m, {})) for m, parts in enumerate(kept)]
+    for number, (part, share) in enumerate(zip(classes.partition_classes, shares, strict=True)):
+        wanted = [(m, share.get(m, 0) - part.owned_counts.get(m, 0)) for m in changes[number]]
+        placed.append(_place_class(number, part, wanted, kept, dealt))
+    holdings = [*classes.prior]
+    for member in changing:
+        parts = kept[member]
+        holdings[member] = _together([parts[number] for number in sorted(parts)], dealt.get(member, {}))
     even_out(classes, placed, holdings)
     return Assignment({member.id: held for member, held in zip(classes.members, holdings, strict=True)})
 
 
 def _place_class(
-    partition_class: PartitionClass,
-    share: Mapping[int, int],
-    kept: Sequence[list[TopicPartitions]],
+    number: int,
+    part: PartitionClass,
+    wanted: Iterable[tuple[int, int]],
+    kept: Mapping[int, dict[int, TopicPartitions]],
     dealt: dict[int, Partitions],
 ) -> PlacedClass:
+    """Place the class of this number: `wanted` says how many more of it members get, or how many fewer."""
     released: Released = {}
     remaining: dict[int, TopicPartitions] = {}
     lost: dict[str, int] = {}  # topic: how many partitions members have released
-    wishes = dict(share)
-    for number in sorted(partition_class.owned):
-        owned = partition_class.owned[number]
-        wanted = share.get(number, 0) - partition_class.owned_counts[number]
-        if wanted > 0:
-            wishes[number] = wanted
-        else:
-            wishes.pop(number, None)
-            if wanted < 0:
-                owned = remaining[number] = _release(number, owned, -wanted, lost, released)
-        if owned:
-            kept[number].append(owned)
-    placed = PlacedClass(remaining, released, sum(wishes.values()))
-    for topic, parts in deal(_heap(partition_class.unowned, released), sorted(wishes.items())):
+    wishes: list[tuple[int, int]] = []
+    for member, more in wanted:
+        if more > 0:
+            wishes.append((member, more))
+        elif more < 0:
+            left = remaining[member] = _release(member, kept[member][number], -more, lost, released)
+            if left:
+                kept[member][number] = left
+            else:
+                del kept[member][number]
+    placed = PlacedClass(remaining, released, sum(more for _, more in wishes))
+    for topic, parts in deal(_heap(part.unowned, released), wishes):
         if placed.size <= MOST_DEALT:
             parts = list(parts)
             placed.dealt.append((topic, parts))
-        for number, partitions in parts:
-            if number not in dealt:
-                dealt[number] = {topic: partitions}
-            elif topic not in (received := dealt[number]):
+        for member, partitions in parts:
+            if member not in dealt:
+                dealt[member] = {topic: partitions}
+            elif topic not in (received := dealt[member]):
                 received[topic] = partitions
             else:
                 received[topic] = sorted([*received[topic], *partitions])

@@ -64,7 +64,7 @@ def even_out(classes: Classes, placed: Sequence[PlacedClass], holdings: list[Top
     if sum(how.size for how in placed) > MOST_DEALT:
         return
     (first, *others) = classes.partition_classes or (None,)
-    if first is None or (not others and not first.owned):
+    if first is None or (not others and not first.owned_counts):
         return  # dealt in rounds to members who had nothing: nothing can be more even
     _Exchanges(classes, placed, holdings).run()
 
@@ -131,13 +131,11 @@ class _Exchanges:
 
     def _kept_by(self, member: int) -> dict[Cell, list[int]]:
         if member not in self._kept:
+            owned = self._classes.owned_by(member)
             self._kept[member] = {
                 (number, topic): list(partitions)
-                for number, (part, how) in enumerate(
-                    zip(self._classes.partition_classes, self._placed, strict=True)
-                )
-                if member in part.owned
-                for topic, partitions in sorted(how.kept.get(member, part.owned[member]).items())
+                for number in sorted(owned)
+                for topic, partitions in sorted(self._placed[number].kept.get(member, owned[number]).items())
             }
         return self._kept[member]
 

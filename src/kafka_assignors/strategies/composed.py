@@ -30,6 +30,7 @@ from kafka_assignors.strategy import (
     RebalanceProtocol,
     Reduced,
     Strategy,
+    is_of_this_package,
 )
 
 __all__ = ["Composed", "RuleOrderError"]
@@ -121,6 +122,7 @@ class Composed(Strategy):
 
     def problem(self, group: Group) -> Problem:
         """The group as the restrictions leave it, to be balanced."""
+        group = self._lent(group)
         problem = Problem(group, group.claims, with_supposed(group, facts_of(group), self.supposes))
         for rule in self.rules:
             problem = rule.restrict(problem)
@@ -143,8 +145,13 @@ class Composed(Strategy):
             if others
             else []
         )
+        group = self._lent(group)
         remarks = [remark for rule in self.rules for remark in rule.remarks(group)]
         return [*problem.facts.findings, *differing, *problem.findings, *remarks]
+
+    def _lent(self, group: Group) -> Group:
+        """The group itself, or a copy if there are rules that are not of this package."""
+        return group if all(map(is_of_this_package, map(type, self.rules))) else group.detached()
 
     def _balanced(self, problem: Problem) -> Assignment:
         return self._balance().balance(problem, self._criteria())

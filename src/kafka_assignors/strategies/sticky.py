@@ -35,14 +35,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from kafka_assignors.criteria import MOVES_THEN_RACKS, Criteria, exact, traded
+from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, Criteria, exact, traded
 from kafka_assignors.group import Assignment, Group, quoted
 from kafka_assignors.member_facts import MOST_CAPACITY, Facts, encode_facts, facts_of
 from kafka_assignors.scale import Scale
 from kafka_assignors.solver import solve
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 
-__all__ = ["Capacity", "CooperativeSticky", "ExactStrategy", "RackAwareSticky", "Sticky"]
+__all__ = ["Capacity", "CooperativeSticky", "ExactStrategy", "RackAwareSticky", "Sticky", "moves_least"]
 
 
 class ExactStrategy(Strategy):
@@ -155,3 +155,17 @@ class Capacity(ExactStrategy):
             f"{len(silent)} of {len(group.members)} members announce no capacity and count as 1, "
             f"the first being {quoted(silent[0])}"
         )
+
+
+def moves_least(strategy: Strategy) -> bool:
+    """Whether no assignment with the best balance moves fewer partitions than the strategy's.
+
+    `quality.least_moved` of a group is then the `moved` of what the strategy makes of it.
+    """
+    kind = type(strategy)
+    return (
+        isinstance(strategy, ExactStrategy)
+        and kind.assign is ExactStrategy.assign
+        and kind.balance_scale is Strategy.balance_scale
+        and (strategy.criteria or ())[:2] == FEWEST_MOVES
+    )

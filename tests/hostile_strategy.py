@@ -1,0 +1,113 @@
+"""Strategies that change everything they can reach from what they are handed."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from kafka_assignors.group import Assignment, Group
+from kafka_assignors.scale import PLAIN, Scale
+from kafka_assignors.strategies.sticky import CooperativeSticky
+from kafka_assignors.strategy import Layered, MemberContext, Reduced, Strategy
+
+
+def ruin(value: Any, seen: set[int] | None = None) -> None:
+    """Empty all mappings, lists and sets that a value leads to, and set all fields to empty values."""
+    seen = set() if seen is None else seen
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in dataclasses.fields(value)]
+        for name in (*names, "_claims"):
+            ruin(getattr(value, name, None), seen)
+        for name in names:
+            had = getattr(value, name)
+            object.__setattr__(value, name, "elsewhere" if had is None else type(had)())
+    elif isinstance(value, dict):
+        for part in value.values():
+            ruin(part, seen)
+        value.clear()
+    elif isinstance(value, (list, set)):
+        for part in value:
+            ruin(part, seen)
+        value.clear()
+    elif isinstance(value, (tuple, frozenset)):
+        for part in value:
+            ruin(part, seen)
+
+
+class Ruining(Strategy):
+    """Answers with what it has ruined, in which every member is missing."""
+
+    name = "hostile"
+
+    def assign(self, group: Group) -> Assignment:
+        answer = CooperativeSticky().assign(group)
+        ruin([group, answer])
+        return answer
+
+    def member_data(self, member: MemberContext) -> bytes:
+        ruin(member)
+        return b"hostile"
+
+    def findings(self, group: Group) -> Sequence[str]:
+        ruin(group)
+        return ()
+
+    def balance_scale(self, group: Group) -> Scale:
+        ruin(group)
+        return PLAIN
+
+    def reduced_form(self, group: Group) -> Reduced | None:
+        ruin(group)
+        return None
+
+    def layered_form(self, group: Group) -> Layered | None:
+        ruin(group)
+        return None
+
+
+class RuiningLater(Ruining):
+    """Answers well, and ruins what it was handed and what it answered, at once and in each later call."""
+
+    __slots__ = ("_answers",)
+
+    def __init__(self) -> None:
+        self._answers: list[Assignment] = []
+
+    def assign(self, group: Group) -> Assignment:
+        ruin(self._answers)
+        answer = copy.deepcopy(CooperativeSticky().assign(group))
+        ruin(group)
+        self._answers = [answer]
+        return answer
+
+    def findings(self, group: Group) -> Sequence[str]:
+        ruin(self._answers)
+        return super().findings(group)
+
+    def balance_scale(self, group: Group) -> Scale:
+        ruin(self._answers)
+        return super().balance_scale(group)
+
+
+class _Mixed:
+    """A method that a strategy inherits from a class that is none."""
+
+    def assign(self, group: Group) -> Assignment:
+        ruin(group)
+        return Assignment({})
+
+
+class RuiningByInheritance(_Mixed, CooperativeSticky):
+    """One of ours, in front of which another class stands."""
+
+    __slots__ = ()
+
+    name = "hostile"
+
+
+HOSTILE: tuple[type[Strategy], ...] = (Ruining, RuiningLater, RuiningByInheritance)

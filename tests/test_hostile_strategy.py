@@ -1,0 +1,190 @@
+"""A strategy that changes what it is handed does so to itself alone, wherever strategies run."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import json
+import random
+import sys
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import pytest
+from kafka_assignors.jsonform import group_to_json
+from kafka_assignors.outlook import outlook
+from kafka_assignors.strategies.composition import Composed, LevelPartitions, Place
+from kafka_assignors.strategies.composition.problem import Problem
+
+from kafka_assignors import joining
+from kafka_assignors.group import Assignment, Group, Member, Topic
+from kafka_assignors.leader import InvalidAssignmentError, lead
+from kafka_assignors.strategies import Range, Sticky
+from kafka_assignors.strategies.conformance import contract_problem
+from kafka_assignors.strategies.sticky import CooperativeSticky
+from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
+from kafka_assignors_cli import main
+from tests.exact_groups import SMALL, random_group
+from tests.hostile_strategy import HOSTILE, Ruining, RuiningByInheritance, RuiningLater, ruin
+
+COOPERATIVE = RebalanceProtocol.COOPERATIVE
+
+
+def moving() -> Group:
+    """A group in which a partition has to move, with all that a strategy may look at."""
+    topics = [
+        Topic("orders", 3, (frozenset("a"), frozenset("b"), frozenset("a")), weights=(1, 2, None)),
+        Topic("payments", 2),
+    ]
+    both = frozenset({"orders", "payments"})
+    members = [
+        Member("m1", both, rack="a", owned={"orders": [2, 0, 1], "payments": [0]}, generation=4, data=b"x"),
+        Member("m2", both, rack="b", owned={"payments": [0, 1]}, generation=3),
+        Member("m3", both, "instance"),
+    ]
+    return Group.of(topics, members, 5)
+
+
+@pytest.fixture(params=HOSTILE)
+def hostile(request: pytest.FixtureRequest) -> Strategy:
+    strategy: Strategy = request.param()
+    assert contract_problem(strategy) is None
+    return strategy
+
+
+def call(strategy: Strategy, hook: str, group: Group) -> None:
+    """Call a hook as its users do; an error of the strategy is its own."""
+    member = group.members["m1"]
+    context = MemberContext(member.topics, member.owned, member.generation, member.instance_id, member.rack)
+    with contextlib.suppress(AttributeError, InvalidAssignmentError):
+        getattr(strategy, hook)(context if hook == "member_data" else group)
+
+
+@pytest.mark.parametrize(
+    "hook", ["assign", "member_data", "findings", "balance_scale", "reduced_form", "layered_form"]
+)
+def test_a_hook_that_changes_what_it_is_handed_changes_nothing_of_the_group(
+    hostile: Strategy, hook: str
+) -> None:
+    group = moving()
+    before = copy.deepcopy(group)
+    claims = copy.deepcopy(group.claims)
+    call(hostile, hook, group)
+    assert group == before
+    assert group.claims == claims
+
+
+def test_what_a_strategy_is_handed_equals_the_group() -> None:
+    group = moving()
+    assert group.detached() == group
+    assert group.detached().claims == group.claims == replace(group).claims
+    rng = random.Random(5)
+    for _ in range(200):
+        group = random_group(rng, SMALL)
+        assert group.detached() == group
+        assert group.detached().claims == group.claims
+
+
+def test_a_leader_whose_strategy_changes_the_group_judges_and_withholds_by_what_members_sent() -> None:
+    group = moving()
+    expected = lead(CooperativeSticky(), moving(), COOPERATIVE)
+    for broken in (Ruining(), RuiningByInheritance()):
+        with pytest.raises(InvalidAssignmentError):
+            lead(broken, group, COOPERATIVE)
+    later = RuiningLater()
+    assert lead(later, group, COOPERATIVE) == expected
+    led = lead(later, group, COOPERATIVE)
+    later.findings(group)
+    assert led == expected
+    assert lead(CooperativeSticky(), group, COOPERATIVE) == expected
+
+
+def test_the_bytes_that_members_send_and_are_sent_are_those_of_a_strategy_that_changes_nothing() -> None:
+    last = joining.LastAssignment({"orders": [0, 1], "payments": [1]}, 4)
+
+    class Honest(RuiningLater):
+        __slots__ = ()
+
+        def member_data(self, member: MemberContext) -> bytes:
+            return b"hostile"
+
+    sent = {
+        type(strategy): joining.subscription_bytes(strategy, ["orders", "payments"], last, held=True)
+        for strategy in (Honest(), RuiningLater())
+    }
+    assert sent[Honest] == sent[RuiningLater]
+    assert last.partitions == {"orders": [0, 1], "payments": [1]}
+
+    strategy = RuiningLater()
+    joined = joining.read_members(
+        strategy,
+        [
+            joining.JoinedMember("m1", None, sent[RuiningLater]),
+            joining.JoinedMember(
+                "m2",
+                None,
+                joining.subscription_bytes(strategy, ["orders"], joining.NEVER_ASSIGNED, held=True),
+            ),
+        ],
+    )
+    topics = [Topic("orders", 2), Topic("payments", 2)]
+    expected = lead(CooperativeSticky(), Group.of(topics, joined.members, 5), COOPERATIVE)
+    for _ in range(2):
+        answer = joining.answer(strategy, joined, topics, 5)
+        found = {id: joining.decode_assignment(sent).partitions for id, sent in answer.assignments.items()}
+        assert {id: {topic: [*numbers] for topic, numbers in each.items()} for id, each in found.items()} == {
+            id: {topic: [*numbers] for topic, numbers in each.items()}
+            for id, each in expected.assignment.members.items()
+        }
+
+
+def test_what_groups_says_of_the_other_strategies_is_the_same(hostile: Strategy) -> None:
+    others = [("sticky", Sticky()), ("range", Range()), ("cooperative-sticky", CooperativeSticky())]
+    expected = outlook(moving(), others)
+    found = outlook(moving(), [("hostile", hostile), *others, ("again", hostile)])
+    assert (found.now, found.least_moved) == (expected.now, expected.least_moved)
+    assert found.prospects[1:-1] == expected.prospects
+    for own in (found.prospects[0], found.prospects[-1]):
+        assert (own.problem is None) == isinstance(hostile, RuiningLater)
+        if own.problem is None:
+            assert own.quality == expected.prospects[-1].quality
+
+
+@dataclass(frozen=True)
+class RuiningRule:
+    """A rule of composed strategies that changes the group behind the problem."""
+
+    kind: ClassVar[str] = "ruin"
+    place: ClassVar[Place] = Place.RESTRICTION
+
+    def restrict(self, problem: Problem) -> Problem:
+        ruin(problem.group)
+        return problem
+
+
+def test_a_rule_that_is_not_ours_works_on_a_copy() -> None:
+    group = moving()
+    strategy = Composed("composed", (RuiningRule(), LevelPartitions()))
+    strategy.findings(group)
+    assert strategy.assign(group) == Assignment({})
+    assert group == moving()
+
+
+def test_assign_prints_the_assignment_that_it_checked_or_fails(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = json.dumps(group_to_json(moving()))
+    answers = {}
+    for strategy in ("cooperative-sticky", "tests.hostile_strategy:RuiningLater"):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{line}\n{line}\n".encode())))
+        assert main(["assign", "-", "--strategy", strategy]) == 0
+        answers[strategy] = [json.loads(each) for each in capsys.readouterr().out.splitlines()]
+    ours, theirs = answers.values()
+    assert len(ours) == len(theirs) == 2
+    for one, other in zip(ours, theirs, strict=True):
+        assert (one["assignment"], one["quality"]) == (other["assignment"], other["quality"])
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(line.encode())))
+    assert main(["assign", "-", "--strategy", "tests.hostile_strategy:Ruining"]) == 2
+    assert "strategy 'hostile'" in capsys.readouterr().err

@@ -1,0 +1,82 @@
+"""The least moves and rack misses, known from counts alone, are those of the assignments that reach them."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from kafka_assignors.outlook import outlook
+
+from kafka_assignors.criteria import FEWEST_MOVES, RACKS_THEN_MOVES
+from kafka_assignors.group import Group, Member, Topic
+from kafka_assignors.leader import lead
+from kafka_assignors.quality import least_moved, least_rack_misses, measure
+from kafka_assignors.scale import PLAIN, Scale
+from kafka_assignors.solver import solve
+from kafka_assignors.strategies import Capacity, RackAwareSticky, Range
+from kafka_assignors.strategies.sticky import CooperativeSticky, Sticky, moves_least
+from tests.exact_groups import Limits, random_group
+
+GROUPS = 1500
+WIDE = Limits(members=20, topics=6, partitions=40)
+
+
+def scale_of(rng: random.Random, group: Group) -> Scale:
+    if rng.random() < 0.6:
+        return PLAIN
+    capacities = {id: rng.randint(1, 4) for id in sorted(group.members) if rng.random() < 0.5}
+    already = {id: rng.randint(0, 6) for id in sorted(group.members) if rng.random() < 0.3}
+    return Scale(capacities, already)
+
+
+@pytest.mark.parametrize("limits", [Limits(), WIDE], ids=["small", "wide"])
+def test_they_are_those_of_the_whole_solver(limits: Limits) -> None:
+    rng = random.Random(23)
+    moving = missing = 0
+    for _ in range(GROUPS):
+        group = random_group(rng, limits)
+        scale = scale_of(rng, group)
+        moved = measure(group, solve(group, group.claims, FEWEST_MOVES, scale=scale)).moved
+        misses = measure(group, solve(group, group.claims, RACKS_THEN_MOVES, scale=scale)).rack_misses
+        assert least_moved(group, scale=scale) == moved
+        assert least_rack_misses(group, scale=scale) == misses
+        moving += moved > 0
+        missing += bool(misses)
+    assert moving > GROUPS // 10
+    assert missing > GROUPS // 10
+
+
+def test_a_strategy_that_promises_the_least_moves_the_least() -> None:
+    assert all(map(moves_least, (Sticky(), CooperativeSticky())))
+    rng = random.Random(24)
+    for _ in range(GROUPS // 3):
+        group = random_group(rng)
+        least = least_moved(group)
+        assert outlook(group, [("sticky", Sticky())]).least_moved == least
+        assert outlook(group, [("range", Range())]).least_moved == least
+
+
+def test_a_strategy_that_measures_or_decides_otherwise_does_not_promise_it() -> None:
+    class Idle(Sticky):
+        assign = Range.assign
+
+    assert not any(map(moves_least, (Range(), RackAwareSticky(), RackAwareSticky(0.5), Capacity(), Idle())))
+    assert moves_least(RackAwareSticky(0))  # Racks decide only between assignments that move as few.
+
+
+def test_members_that_say_the_same_of_what_they_owned_are_not_judged_again() -> None:
+    topics = frozenset({"orders"})
+    group = Group.of(
+        [Topic("orders", 4)],
+        [Member("a", topics, owned={"orders": [0, 1, 2]}), Member("b", topics, owned={"orders": [2, 3]})],
+    )
+    revoked = {id: replace(member, revoked=True, data=b"x") for id, member in group.members.items()}
+    again = group.with_members(revoked)
+    assert again.claims is group.claims
+    assert again == Group(group.topics, revoked, group.generation)
+    assert again.claims == replace(again).claims
+    strategy = Sticky()
+    assert lead(strategy, again, strategy.protocols[0]) == lead(
+        strategy, replace(again), strategy.protocols[0]
+    )
