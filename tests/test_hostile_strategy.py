@@ -12,16 +12,18 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import pytest
-from kafka_assignors.jsonform import group_to_json
-from kafka_assignors.outlook import outlook
-from kafka_assignors.strategies.composition import Composed, LevelPartitions, Place
-from kafka_assignors.strategies.composition.problem import Problem
 
-from kafka_assignors import joining
+from kafka_assignors import leader_bytes, member_bytes
+from kafka_assignors.compare_strategies import compare_strategies
 from kafka_assignors.group import Assignment, Group, Member, Topic
+from kafka_assignors.group_json import group_to_json
 from kafka_assignors.leader import InvalidAssignmentError, lead
 from kafka_assignors.strategies import Range, Sticky
+from kafka_assignors.strategies.composed import Composed
 from kafka_assignors.strategies.conformance import contract_problem
+from kafka_assignors.strategies.rules.balance import LevelPartitions
+from kafka_assignors.strategies.rules.base import Restriction
+from kafka_assignors.strategies.rules.problem import Problem
 from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 from kafka_assignors_cli import main
@@ -101,7 +103,7 @@ def test_a_leader_whose_strategy_changes_the_group_judges_and_withholds_by_what_
 
 
 def test_the_bytes_that_members_send_and_are_sent_are_those_of_a_strategy_that_changes_nothing() -> None:
-    last = joining.LastAssignment({"orders": [0, 1], "payments": [1]}, 4)
+    last = member_bytes.LastAssignment({"orders": [0, 1], "payments": [1]}, 4)
 
     class Honest(RuiningLater):
         __slots__ = ()
@@ -110,29 +112,31 @@ def test_the_bytes_that_members_send_and_are_sent_are_those_of_a_strategy_that_c
             return b"hostile"
 
     sent = {
-        type(strategy): joining.subscription_bytes(strategy, ["orders", "payments"], last, held=True)
+        type(strategy): member_bytes.subscription_bytes(strategy, ["orders", "payments"], last, held=True)
         for strategy in (Honest(), RuiningLater())
     }
     assert sent[Honest] == sent[RuiningLater]
     assert last.partitions == {"orders": [0, 1], "payments": [1]}
 
     strategy = RuiningLater()
-    joined = joining.read_members(
+    joined = leader_bytes.read_members(
         strategy,
         [
-            joining.JoinedMember("m1", None, sent[RuiningLater]),
-            joining.JoinedMember(
+            leader_bytes.JoinedMember("m1", None, sent[RuiningLater]),
+            leader_bytes.JoinedMember(
                 "m2",
                 None,
-                joining.subscription_bytes(strategy, ["orders"], joining.NEVER_ASSIGNED, held=True),
+                member_bytes.subscription_bytes(strategy, ["orders"], member_bytes.NEVER_ASSIGNED, held=True),
             ),
         ],
     )
     topics = [Topic("orders", 2), Topic("payments", 2)]
     expected = lead(CooperativeSticky(), Group.of(topics, joined.members, 5), COOPERATIVE)
     for _ in range(2):
-        answer = joining.answer(strategy, joined, topics, 5)
-        found = {id: joining.decode_assignment(sent).partitions for id, sent in answer.assignments.items()}
+        answer = leader_bytes.encode_assignments(strategy, joined, topics, 5)
+        found = {
+            id: member_bytes.decode_assignment(sent).partitions for id, sent in answer.assignments.items()
+        }
         assert {id: {topic: [*numbers] for topic, numbers in each.items()} for id, each in found.items()} == {
             id: {topic: [*numbers] for topic, numbers in each.items()}
             for id, each in expected.assignment.members.items()
@@ -141,22 +145,21 @@ def test_the_bytes_that_members_send_and_are_sent_are_those_of_a_strategy_that_c
 
 def test_what_groups_says_of_the_other_strategies_is_the_same(hostile: Strategy) -> None:
     others = [("sticky", Sticky()), ("range", Range()), ("cooperative-sticky", CooperativeSticky())]
-    expected = outlook(moving(), others)
-    found = outlook(moving(), [("hostile", hostile), *others, ("again", hostile)])
+    expected = compare_strategies(moving(), others)
+    found = compare_strategies(moving(), [("hostile", hostile), *others, ("again", hostile)])
     assert (found.now, found.least_moved) == (expected.now, expected.least_moved)
-    assert found.prospects[1:-1] == expected.prospects
-    for own in (found.prospects[0], found.prospects[-1]):
+    assert found.results[1:-1] == expected.results
+    for own in (found.results[0], found.results[-1]):
         assert (own.problem is None) == isinstance(hostile, RuiningLater)
         if own.problem is None:
-            assert own.quality == expected.prospects[-1].quality
+            assert own.quality == expected.results[-1].quality
 
 
 @dataclass(frozen=True)
-class RuiningRule:
+class RuiningRule(Restriction):
     """A rule of composed strategies that changes the group behind the problem."""
 
     kind: ClassVar[str] = "ruin"
-    place: ClassVar[Place] = Place.RESTRICTION
 
     def restrict(self, problem: Problem) -> Problem:
         ruin(problem.group)
