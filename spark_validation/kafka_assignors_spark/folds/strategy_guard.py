@@ -11,6 +11,7 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,7 +72,11 @@ class StrategyGuard:
 
 @contextlib.contextmanager
 def _limited(limit_s: float | None) -> Iterator[None]:
-    if limit_s is None or not _owns_timer():
+    if limit_s is None or not _gets_signals():
+        yield
+        return
+    started, theirs = time.monotonic(), signal.getitimer(signal.ITIMER_REAL)
+    if 0 < theirs[0] <= limit_s:  # the alarm that the program asked for comes first
         yield
         return
     active = True
@@ -88,12 +93,14 @@ def _limited(limit_s: float | None) -> Iterator[None]:
         active = False
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        if theirs[0]:
+            left = theirs[0] - (time.monotonic() - started)
+            signal.setitimer(signal.ITIMER_REAL, max(left, 0.001), theirs[1])
 
 
-def _owns_timer() -> bool:
-    """Whether this thread gets signals, and the program has no timer of its own."""
-    in_main = threading.current_thread() is threading.main_thread()
-    return in_main and hasattr(signal, "setitimer") and not signal.getitimer(signal.ITIMER_REAL)[0]
+def _gets_signals() -> bool:
+    """Whether this is a thread, on a system, that a timer interrupts."""
+    return threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer")
 
 
 def failure_text(error: BaseException) -> str:

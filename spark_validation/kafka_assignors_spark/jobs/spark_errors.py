@@ -25,8 +25,8 @@ _OF_PYTHON = re.compile(r"^[\w.]*(?:Error|Exception): .+", re.MULTILINE)
 _OF_JAVA = re.compile(r"^(?:Caused by|): (?:[\w.$]+: )?(.+)", re.MULTILINE)
 """Of a Java stack trace in an error of py4j: the exception itself, then each cause, the last one deepest."""
 
-_NO_ANSWER = re.compile(r"An error occurred while calling \S+")
-"""The whole text of py4j's error for a call that the JVM did not answer, because it ended."""
+_NO_ANSWER = re.compile(r"An error occurred while calling \S+|\S+ does not exist in the JVM")
+"""The whole text of py4j's error for a call, or a look for a class, that the JVM did not answer: it ended."""
 
 _FILE = re.compile(r"Encountered error while reading file (\S+)\. ")
 
