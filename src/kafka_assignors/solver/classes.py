@@ -132,8 +132,11 @@ def classify(group: Group, claims: Claims, scale: Scale = PLAIN, *, by_racks: bo
 
 def _can_miss(topics: Iterable[Topic], used_racks: frozenset[str]) -> bool:
     """Whether some partition has replicas in some racks where there are members, and not in others."""
-    kinds: set[frozenset[str]] = set().union(*(topic.replica_racks or () for topic in topics))
-    return any(replica_racks and not used_racks <= replica_racks for replica_racks in kinds)
+    return any(
+        replica_racks and not used_racks <= replica_racks
+        for topic in topics
+        for replica_racks in set(topic.replica_racks or ())
+    )
 
 
 def _cohorts(
@@ -231,27 +234,37 @@ def _split_by_racks(
 
     Also returns, by topic, the class of each of its partitions.
     """
-    numbers: dict[tuple[int, frozenset[str] | None], int] = {}
     classes: list[PartitionClass] = []
-    numbers_by_racks: dict[int, dict[frozenset[str], int]] = {}  # by topic class and racks of the replicas
+    numbers: dict[int, _Numbers] = {}  # by topic class
     split: dict[str, Sequence[int]] = {}
     for topic in topics:
         topic_class = class_of_topic[topic.name]
-        by_racks = numbers_by_racks.setdefault(topic_class, {})
+        if topic_class not in numbers:
+            numbers[topic_class] = _Numbers(topic_class, used_racks, classes)
         racks_of_each = topic.replica_racks or (frozenset[str](),) * topic.partitions
-        for replica_racks in dict.fromkeys(racks_of_each):
-            if replica_racks not in by_racks:
-                here = replica_racks & used_racks
-                kind = topic_class, (None if not replica_racks or here == used_racks else here)
-                number = by_racks[replica_racks] = numbers.setdefault(kind, len(classes))
-                if number == len(classes):
-                    classes.append(PartitionClass(*kind))
-        class_of = split[topic.name] = [*map(by_racks.__getitem__, racks_of_each)]
+        class_of = split[topic.name] = [*map(numbers[topic_class].__getitem__, racks_of_each)]
         for number, count in Counter(class_of).items():
             classes[number].partitions += count
         for number, part in _split(unowned.get(topic.name, ()), class_of).items():
             classes[number].unowned[topic.name] = part
     return classes, split
+
+
+class _Numbers(dict[frozenset[str], int]):
+    """By the racks of the replicas, the number of the partition class; one that is missing is made."""
+
+    def __init__(self, topic_class: int, used_racks: frozenset[str], classes: list[PartitionClass]) -> None:
+        super().__init__()
+        self._topic_class, self._used_racks, self._classes = topic_class, used_racks, classes
+        self._by_matching: dict[frozenset[str] | None, int] = {}
+
+    def __missing__(self, replica_racks: frozenset[str]) -> int:
+        here = replica_racks & self._used_racks
+        matching = None if not replica_racks or here == self._used_racks else here
+        number = self[replica_racks] = self._by_matching.setdefault(matching, len(self._classes))
+        if number == len(self._classes):
+            self._classes.append(PartitionClass(self._topic_class, matching))
+        return number
 
 
 def _count_split(
