@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.group_file import read_group_file, write_group_file
 from benchmarks.workloads import WORKLOADS, Workload
-from kafka_assignors.group import Group
+from kafka_assignors.group import Assignment, Group
 from kafka_assignors.leader_bytes import read_members
 from kafka_assignors.strategies.sticky import CooperativeSticky
 
@@ -65,4 +65,12 @@ def test_contestants_read_the_group_that_was_written(situation: str, tmp_path: P
     again = Group.of(file.topics, members, group.generation)
     assert again.topics == group.topics
     assert again.claims.unowned == group.claims.unowned
-    assert CooperativeSticky().assign(again) == CooperativeSticky().assign(group)
+    assert numbers(CooperativeSticky().assign(again)) == numbers(CooperativeSticky().assign(group))
+
+
+def numbers(assignment: Assignment) -> dict[str, dict[str, list[int]]]:
+    """The partitions as lists: a member that keeps all it owned has them in the type of its claim."""
+    return {
+        member_id: {topic: [*partitions] for topic, partitions in assigned.items()}
+        for member_id, assigned in assignment.members.items()
+    }

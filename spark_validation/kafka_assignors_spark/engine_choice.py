@@ -12,7 +12,7 @@ from pathlib import Path
 from kafka_assignors_spark.engine import Engine, OnTasks
 from kafka_assignors_spark.options import ReplayError, ReplayOptions
 
-__all__ = ["ENGINES", "LOCAL_BYTES", "Choice", "choose_engine", "open_engine"]
+__all__ = ["ENGINES", "LOCAL_BYTES", "Choice", "choose_engine", "only_spark", "open_engine"]
 
 ENGINES = ("spark", "local")
 
@@ -32,23 +32,34 @@ def choose_engine(options: ReplayOptions, wanted: str | None) -> Choice:
     """The engine that the user wants, or else the one that fits the history."""
     if wanted is not None:
         return Choice(wanted, "as asked for")
+    spark_alone = only_spark(options)
     if importlib.util.find_spec("pyspark") is None:
+        if spark_alone is not None:
+            raise ReplayError(f"{spark_alone}, which is not installed: pip install 'kafka-assignors[spark]'")
         return Choice("local", "PySpark is not installed")
     if options.master is not None or options.spark_config is not None:
         return Choice("spark", "Spark's master or its properties are given")
     if "PYSPARK_GATEWAY_PORT" in os.environ or _has_session():
         return Choice("spark", "this process runs under spark-submit or has a Spark session")
-    if options.checkpoint is not None:
-        return Choice("spark", "a checkpoint is given")
-    if options.path is None:
-        return Choice("spark", "the history is that of a live cluster")
-    if "://" in options.path:
-        return Choice("spark", "the history is at a URL")
+    if spark_alone is not None:
+        return Choice("spark", spark_alone)
+    assert options.path is not None
     size = _bytes_of(Path(options.path))
     mib, most = max(1, size >> 20), LOCAL_BYTES >> 20
     if size <= LOCAL_BYTES:
         return Choice("local", f"the history has {mib} MiB, and up to {most} MiB need no Spark")
     return Choice("spark", f"the history has {mib} MiB, more than {most} MiB")
+
+
+def only_spark(options: ReplayOptions) -> str | None:
+    """What of the options only Spark can do, as the beginning of a sentence; None if there is nothing."""
+    if options.path is None:
+        return "a live cluster is read by Spark"
+    if "://" in options.path:
+        return f"{options.path}: a URL is read by Spark"
+    if options.checkpoint is not None:
+        return "a checkpoint is kept by Spark"
+    return None
 
 
 def _has_session() -> bool:

@@ -106,14 +106,18 @@ def test_spark_that_is_wanted_and_not_installed_is_named(recorded: str) -> None:
     ("options", "wanted", "choice"),
     [
         ({}, "local", Choice("local", "as asked for")),
-        ({"checkpoint": "there"}, None, Choice("spark", "a checkpoint is given")),
+        ({"checkpoint": "there"}, None, Choice("spark", "a checkpoint is kept by Spark")),
         ({"master": "local[1]"}, None, Choice("spark", "Spark's master or its properties are given")),
         ({}, None, Choice("local", "the history has 1 MiB, and up to 256 MiB need no Spark")),
-        ({"path": "s3a://bucket/groups"}, None, Choice("spark", "the history is at a URL")),
+        (
+            {"path": "s3a://bucket/groups"},
+            None,
+            Choice("spark", "s3a://bucket/groups: a URL is read by Spark"),
+        ),
         (
             {"path": None, "bootstrap_servers": "b:1"},
             None,
-            Choice("spark", "the history is that of a live cluster"),
+            Choice("spark", "a live cluster is read by Spark"),
         ),
     ],
 )

@@ -207,12 +207,14 @@ class Failing(Strategy):
         return Assignment({member: {"orders": range(4)} for member in group.members})
 
 
-@pytest.mark.parametrize("error", [RuntimeError, SystemExit])
-def test_a_strategy_that_raises_fails_in_that_rebalance_alone(error: type[BaseException]) -> None:
+@pytest.mark.parametrize(
+    ("error", "said"), [(RuntimeError, ""), (SystemExit, "the strategy asked to end the process, with ")]
+)
+def test_a_strategy_that_raises_fails_in_that_rebalance_alone(error: type[BaseException], said: str) -> None:
     failing = {"failing": Failing(error=error)}
     rows = list(replay_group(JOIN_AND_LEAVE, FOUR, failing, [Mode.STEADY_STATE]))
     problems = [row.problem for row in rows if row.strategy == "failing"]
-    assert problems == [None, f"{error.__name__}: two is too much", None]
+    assert problems == [None, f"{error.__name__}: {said}two is too much", None]
 
 
 def test_a_strategy_is_asked_once_where_both_modes_begin_with_the_same_owners() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any
 
 from kafka_assignors_spark.engine import Limits, OnTasks, Survey
+from kafka_assignors_spark.engine_choice import only_spark
 from kafka_assignors_spark.folds.group import STATE_PLACE, FoldWork, Output, SortedRecord, in_order
 from kafka_assignors_spark.local.parquet import catalogue_rows, read_records, record_files
 from kafka_assignors_spark.local.tables import TableWriter
@@ -35,12 +36,9 @@ class LocalEngine:
     """See `engine.Engine`. At most a slice of the records is in memory."""
 
     def __init__(self, options: ReplayOptions, spilled: IO[bytes]) -> None:
-        if options.path is None:
-            raise ReplayError("a live cluster is read by Spark: give --engine spark, or archive the cluster")
-        if "://" in options.path:
-            raise ReplayError(f"{options.path}: a URL is read by Spark: give --engine spark")
-        if options.checkpoint is not None:
-            raise ReplayError("a checkpoint is kept by Spark: give --engine spark")
+        if (spark_alone := only_spark(options)) is not None:
+            raise ReplayError(f"{spark_alone}: give --engine spark")
+        assert options.path is not None
         self._options = options
         self._place, self._files = record_files(options.path)
         self._wanted = (
