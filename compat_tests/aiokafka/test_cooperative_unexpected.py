@@ -58,7 +58,7 @@ class Announcing(CooperativeSticky):
 FAULTS: dict[str, tuple[Any, str]] = {
     "member_data": (Announcing, "member_data"),
     "join": (requests, "join_group"),
-    "lead": (coordinator_module, "lead"),
+    "lead": (coordinator_module, "lead_group"),
     "sync": (requests, "sync_group"),
     "assigned": (session, "read_assignment"),
     "heartbeat": (requests, "heartbeat"),
