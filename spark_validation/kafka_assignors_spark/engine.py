@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kafka_assignors_spark.folds.group import FoldWork, SortedRecord
+from kafka_assignors_spark.options import ReplayOptions
 from kafka_assignors_spark.result import TableFile
 
-__all__ = ["Engine", "Limits", "OnTasks", "Survey"]
+__all__ = ["Engine", "Limits", "OnTasks", "Survey", "only_spark"]
 
 OnTasks = Callable[[int, int], None]
 """Is told how many tasks are done, and how many there are."""
@@ -82,3 +83,14 @@ class Engine(Protocol):
     def count_commits(self) -> int:
         """How many records of the history are offset commits."""
         ...
+
+
+def only_spark(options: ReplayOptions) -> str | None:
+    """What of the options only Spark can do, as the beginning of a sentence; None if there is nothing."""
+    if options.path is None:
+        return "a live cluster is read by Spark"
+    if "://" in options.path:
+        return f"{options.path}: a URL is read by Spark"
+    if options.checkpoint is not None:
+        return "a checkpoint is kept by Spark"
+    return None

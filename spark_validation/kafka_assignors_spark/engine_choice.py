@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafka_assignors_spark.engine import Engine, OnTasks
+from kafka_assignors_spark.engine import Engine, OnTasks, only_spark
 from kafka_assignors_spark.options import ReplayError, ReplayOptions
 
-__all__ = ["ENGINES", "LOCAL_BYTES", "Choice", "choose_engine", "only_spark", "open_engine"]
+__all__ = ["ENGINES", "LOCAL_BYTES", "Choice", "choose_engine", "open_engine"]
 
 ENGINES = ("spark", "local")
 
@@ -49,17 +49,6 @@ def choose_engine(options: ReplayOptions, wanted: str | None) -> Choice:
     if size <= LOCAL_BYTES:
         return Choice("local", f"the history has {mib} MiB, and up to {most} MiB need no Spark")
     return Choice("spark", f"the history has {mib} MiB, more than {most} MiB")
-
-
-def only_spark(options: ReplayOptions) -> str | None:
-    """What of the options only Spark can do, as the beginning of a sentence; None if there is nothing."""
-    if options.path is None:
-        return "a live cluster is read by Spark"
-    if "://" in options.path:
-        return f"{options.path}: a URL is read by Spark"
-    if options.checkpoint is not None:
-        return "a checkpoint is kept by Spark"
-    return None
 
 
 def _has_session() -> bool:

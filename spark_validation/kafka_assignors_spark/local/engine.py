@@ -11,8 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any
 
-from kafka_assignors_spark.engine import Limits, OnTasks, Survey
-from kafka_assignors_spark.engine_choice import only_spark
+from kafka_assignors_spark.engine import Limits, OnTasks, Survey, only_spark
 from kafka_assignors_spark.folds.group import STATE_PLACE, FoldWork, Output, SortedRecord, in_order
 from kafka_assignors_spark.local.parquet import catalogue_rows, read_records, record_files
 from kafka_assignors_spark.local.tables import TableWriter
