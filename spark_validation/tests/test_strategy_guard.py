@@ -152,15 +152,14 @@ def no_timer() -> Iterator[None]:
     signal.setitimer(signal.ITIMER_REAL, *before)
 
 
-def test_the_limit_is_over_when_the_block_is(no_timer: None, tmp_path: Path) -> None:
+def test_the_limit_is_over_when_the_call_is(no_timer: None, tmp_path: Path) -> None:
     handler = signal.getsignal(signal.SIGALRM)
     guard = StrategyGuard(0.05, str(tmp_path))
     for _ in range(20):
-        with guard.running("s", "g", 1):
-            pass
+        guard.run("s", "g", 1, lambda: None)
     time.sleep(0.2)
-    with pytest.raises(StrategyTimeout), guard.running("s", "g", 1):
-        time.sleep(10)
+    with pytest.raises(StrategyTimeout):
+        guard.run("s", "g", 1, lambda: time.sleep(10))
     time.sleep(0.2)
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
     assert signal.getsignal(signal.SIGALRM) == handler
@@ -169,16 +168,15 @@ def test_the_limit_is_over_when_the_block_is(no_timer: None, tmp_path: Path) -> 
 
 def test_a_program_with_a_timer_keeps_it(no_timer: None) -> None:
     signal.setitimer(signal.ITIMER_REAL, 1_000)
-    with pytest.raises(StrategyTimeout), StrategyGuard(0.05).running("s", "g", 1):
-        time.sleep(10)
+    with pytest.raises(StrategyTimeout):
+        StrategyGuard(0.05).run("s", "g", 1, lambda: time.sleep(10))
     assert 900 < signal.getitimer(signal.ITIMER_REAL)[0] < 1_000
 
 
 def test_the_alarm_of_a_program_comes_before_a_longer_limit(no_timer: None) -> None:
     handler = signal.signal(signal.SIGALRM, lambda *_: None)
     signal.setitimer(signal.ITIMER_REAL, 0.05)
-    with StrategyGuard(10.0).running("s", "g", 1):
-        time.sleep(0.2)
+    StrategyGuard(10.0).run("s", "g", 1, lambda: time.sleep(0.2))
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
     signal.signal(signal.SIGALRM, handler)
 

@@ -229,8 +229,9 @@ class GroupReplay:
             return _Led(problem=f"not run: it exceeded its time at offset {self.state.too_slow[name]}")
         strategy = self._strategies[name]
         try:
-            with self._guard.running(name, rebalance.group, rebalance.offset):
-                settled, rounds = settle(strategy, group)
+            settled, rounds = self._guard.run(
+                name, rebalance.group, rebalance.offset, lambda: settle(strategy, group)
+            )
         except StrategyTimeout as error:
             self.state.too_slow[name] = rebalance.offset
             return _Led(problem=failure_text(error))

@@ -7,19 +7,21 @@ a note about the strategy that ran in it.
 
 from __future__ import annotations
 
-import contextlib
+import io
 import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
+from typing import TypeVar
 
 from kafka_assignors.group import quoted
 
 __all__ = ["StrategyGuard", "StrategyTimeout", "ended_in", "failure_text"]
+
+Result = TypeVar("Result")
 
 _AGAIN_S = 1.0
 """A strategy that suppresses the exception gets it again after this time."""
@@ -34,51 +36,49 @@ class StrategyTimeout(BaseException):
     """A strategy took longer than its limit. It is no `Exception`, which strategies may suppress."""
 
 
-@dataclass(frozen=True, slots=True)
 class StrategyGuard:
     """How strategies run: `limit_s` is the longest time for one rebalance in seconds, None for no limit.
 
     `notes` is a folder in which each process says which strategy it runs; None for no notes. There are none
-    where the folder does not exist, on another machine.
+    where the folder does not exist, on another machine. The file of notes stays open: a replay runs each
+    strategy in each rebalance. A guard that is sent to another process opens one there.
     """
 
-    limit_s: float | None = None
-    notes: str | None = None
+    def __init__(self, limit_s: float | None = None, notes: str | None = None) -> None:
+        self.limit_s, self.notes = limit_s, notes
+        self._note: io.FileIO | None = None
+        self._may_note = notes is not None
 
-    @contextlib.contextmanager
-    def running(self, strategy: str, group: str, offset: int) -> Iterator[None]:
-        """Run the block within the limit. `StrategyTimeout` if it takes longer."""
-        with self._noted(strategy, group, offset), _limited(self.limit_s):
-            yield
+    def __reduce__(self) -> tuple[object, ...]:
+        return StrategyGuard, (self.limit_s, self.notes)
 
-    @contextlib.contextmanager
-    def _noted(self, strategy: str, group: str, offset: int) -> Iterator[None]:
+    def run(self, strategy: str, group: str, offset: int, call: Callable[[], Result]) -> Result:
+        """The result of `call`, which runs the strategy; `StrategyTimeout` if it takes too long."""
+        note = self._opened()
         try:
-            flags = os.O_CREAT | os.O_WRONLY | os.O_TRUNC
-            note = None if self.notes is None else os.open(f"{self.notes}/{os.getpid()}", flags, 0o600)
-        except OSError:
-            note = None
-        if note is None:
-            yield
-            return
-        try:
-            text = f"strategy {quoted(strategy)}, group {quoted(group)}, offset {offset}"
-            os.write(note, text.encode(errors="replace")[:_NOTE_BYTES])
-            yield
+            if note is not None:
+                text = f"strategy {quoted(strategy)}, group {quoted(group)}, offset {offset}"
+                os.pwrite(note.fileno(), text.encode(errors="replace")[:_NOTE_BYTES], 0)
+            return call() if self.limit_s is None else _limited(self.limit_s, call)
         finally:
-            os.ftruncate(note, 0)
-            os.close(note)
+            if note is not None:
+                os.ftruncate(note.fileno(), 0)
+
+    def _opened(self) -> io.FileIO | None:
+        if self._note is None and self._may_note:
+            try:
+                self._note = io.FileIO(f"{self.notes}/{os.getpid()}", "w")
+            except OSError:
+                self._may_note = False
+        return self._note
 
 
-@contextlib.contextmanager
-def _limited(limit_s: float | None) -> Iterator[None]:
-    if limit_s is None or not _gets_signals():
-        yield
-        return
+def _limited(limit_s: float, call: Callable[[], Result]) -> Result:
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+        return call()
     started, theirs = time.monotonic(), signal.getitimer(signal.ITIMER_REAL)
     if 0 < theirs[0] <= limit_s:  # the alarm that the program asked for comes first
-        yield
-        return
+        return call()
     active = True
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -88,7 +88,7 @@ def _limited(limit_s: float | None) -> Iterator[None]:
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         signal.setitimer(signal.ITIMER_REAL, limit_s, _AGAIN_S)
-        yield
+        return call()
     finally:
         active = False
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -96,11 +96,6 @@ def _limited(limit_s: float | None) -> Iterator[None]:
         if theirs[0]:
             left = theirs[0] - (time.monotonic() - started)
             signal.setitimer(signal.ITIMER_REAL, max(left, 0.001), theirs[1])
-
-
-def _gets_signals() -> bool:
-    """Whether this is a thread, on a system, that a timer interrupts."""
-    return threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer")
 
 
 def failure_text(error: BaseException) -> str:
