@@ -20,6 +20,14 @@ from pyspark.sql.types import (
 )
 
 from kafka_assignors_spark.archive.directory import Directory
+from kafka_assignors_spark.history_errors import (
+    missing_columns,
+    no_parquet,
+    no_records_yet,
+    not_parquet,
+    two_clusters,
+    wrong_type,
+)
 from kafka_assignors_spark.jobs.arrow_frames import spark_schema, with_micros
 from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, one_line
 from kafka_assignors_spark.options import MANIFEST, RAW_NAMES, TOPICS_NAMES, ReplayError, ReplayOptions
@@ -39,31 +47,24 @@ def recorded_records(spark: SparkSession, path: str) -> DataFrame:
             _require_one_cluster(raw, f"{path.rstrip('/')}/{name}")
             return _conforming(raw, RAW, f"{path.rstrip('/')}/{name}")
     if Directory(spark, path).exists(MANIFEST):
-        raise ReplayError(f"{path}: this archive has no records yet")
+        raise no_records_yet(path)
     raw = _parquet(spark, path)
     if raw is None:
-        raise ReplayError(
-            f"{path}: there is no Parquet here; give a history directory (raw/ and topics.parquet), "
-            "or Parquet with the columns partition, offset, timestamp, key and value"
-        )
+        raise no_parquet(path)
     _require_one_cluster(raw, path)
     return _conforming(raw, RAW, path)
 
 
 def _require_one_cluster(raw: DataFrame, path: str) -> None:
-    """Refuse an archive with records of two clusters, whose offsets cannot be compared; each record has its
-    cluster id."""
     if "cluster_id" not in raw.columns:
         return
     kind = raw.schema["cluster_id"].dataType
     if not isinstance(kind, StringType):
-        raise ReplayError(f"{path}: column cluster_id has type {kind.simpleString()}, and should have string")
+        raise wrong_type(path, "cluster_id", kind.simpleString(), "string")
     row = raw.agg(F.min("cluster_id"), F.max("cluster_id")).first()
     assert row is not None  # an aggregate without groups has one row
     if row[0] != row[1]:
-        raise ReplayError(
-            f"{path}: records of two clusters, {row[0]} and {row[1]}, lie in one place: replay each by itself"
-        )
+        raise two_clusters(path, row[0], row[1])
 
 
 def live_records(spark: SparkSession, options: ReplayOptions) -> DataFrame:
@@ -106,7 +107,7 @@ def _parquet(spark: SparkSession, path: str) -> DataFrame | None:
             return None
         said = one_line(error)
         remedy = "; write times in microseconds" if "NANOS" in said else ""
-        raise ReplayError(f"{path}: cannot be read as Parquet: {said}{remedy}") from None
+        raise not_parquet(path, f"{said}{remedy}") from None
 
 
 def _conforming(rows: DataFrame, columns: pa.Schema, path: str) -> DataFrame:
@@ -115,13 +116,11 @@ def _conforming(rows: DataFrame, columns: pa.Schema, path: str) -> DataFrame:
     found = {field.name: field.dataType for field in rows.schema.fields}
     missing = [field.name for field in schema.fields if field.name not in found]
     if missing:
-        raise ReplayError(
-            f"{path}: column {', '.join(missing)} is missing; there are {', '.join(sorted(found)) or 'none'}"
-        )
+        raise missing_columns(path, missing, found)
     for field in schema.fields:
         if not _convertible(found[field.name], field.dataType):
             wanted, is_ = field.dataType.simpleString(), found[field.name].simpleString()
-            raise ReplayError(f"{path}: column {field.name} has type {is_}, and should have {wanted}")
+            raise wrong_type(path, field.name, is_, wanted)
     return rows.select(*(_value(rows[field.name], field).alias(field.name) for field in schema.fields))
 
 

@@ -9,6 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kafka_assignors_spark.history_errors import (
+    missing_columns,
+    no_parquet,
+    no_records_yet,
+    not_parquet,
+    two_clusters,
+    wrong_type,
+)
 from kafka_assignors_spark.options import MANIFEST, RAW_NAMES, TOPICS_NAMES, ReplayError
 from kafka_assignors_spark.schemas import RAW, TOPICS
 from kafka_assignors_spark.timestamps import FIRST_MICROS, LAST_MICROS
@@ -31,13 +39,10 @@ def record_files(path: str) -> tuple[str, list[Path]]:
         if files:
             return str(Path(path, name)), files
     if Path(path, MANIFEST).exists():
-        raise ReplayError(f"{path}: this archive has no records yet")
+        raise no_records_yet(path)
     files = _files(Path(path))
     if not files:
-        raise ReplayError(
-            f"{path}: there is no Parquet here; give a history directory (raw/ and topics.parquet), "
-            "or Parquet with the columns partition, offset, timestamp, key and value"
-        )
+        raise no_parquet(path)
     return path, files
 
 
@@ -51,14 +56,14 @@ def read_records(files: Sequence[Path], place: str) -> Iterator[list[RawRow]]:
         if "cluster_id" in opened.schema_arrow.names:
             kind = opened.schema_arrow.field("cluster_id").type
             if _name_of(kind) != "string":
-                raise ReplayError(
-                    f"{place}: column cluster_id has type {_name_of(kind)}, and should have string"
-                )
+                raise wrong_type(place, "cluster_id", _name_of(kind), "string")
             names.append("cluster_id")
         for batch in _batches(opened, names, file):
             if len(names) > len(RAW.names):
                 clusters.update(batch.column("cluster_id").unique().to_pylist())
-                _require_one_cluster(clusters - {None}, place)
+                known = sorted(clusters - {None}, key=str)
+                if len(known) > 1:
+                    raise two_clusters(place, known[0], known[-1])
             yield _rows(batch)
 
 
@@ -109,29 +114,18 @@ def _batches(opened: pq.ParquetFile, names: Sequence[str], file: Path) -> Iterat
 
 def _unreadable(file: Path, error: Exception) -> ReplayError:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return ReplayError(f"{file}: cannot be read as Parquet: {lines[0] if lines else type(error).__name__}")
-
-
-def _require_one_cluster(clusters: set[Any], place: str) -> None:
-    if len(clusters) > 1:
-        one, other = min(clusters), max(clusters)
-        raise ReplayError(
-            f"{place}: records of two clusters, {one} and {other}, lie in one place: replay each by itself"
-        )
+    return not_parquet(file, lines[0] if lines else type(error).__name__)
 
 
 def _require(found: pa.Schema, wanted: pa.Schema, place: str) -> None:
     missing = [name for name in wanted.names if name not in found.names]
     if missing:
-        raise ReplayError(
-            f"{place}: column {', '.join(missing)} is missing; "
-            f"there are {', '.join(sorted(found.names)) or 'none'}"
-        )
+        raise missing_columns(place, missing, found.names)
     for each in wanted:
         is_, should = _name_of(found.field(each.name).type), _name_of(each.type)
         integers = {is_, should} <= {"tinyint", "smallint", "int", "bigint"}
         if is_ != should and not integers:
-            raise ReplayError(f"{place}: column {each.name} has type {is_}, and should have {should}")
+            raise wrong_type(place, each.name, is_, should)
 
 
 _NAMES: tuple[tuple[Any, str], ...] = (
