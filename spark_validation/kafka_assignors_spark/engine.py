@@ -14,10 +14,14 @@ from kafka_assignors_spark.folds.group import FoldWork, SortedRecord
 from kafka_assignors_spark.options import ReplayOptions
 from kafka_assignors_spark.result import TableFile
 
-__all__ = ["Engine", "Limits", "OnTasks", "Survey", "only_spark"]
+__all__ = ["RECORD_BYTES", "Engine", "Limits", "OnTasks", "Survey", "only_spark"]
 
 OnTasks = Callable[[int, int], None]
 """Is told how many tasks are done, and how many there are."""
+
+
+RECORD_BYTES = 100
+"""The cost of a record beside its value, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,10 @@ class Limits:
 
     chunk_bytes: int = 64 << 20
     slice_bytes: int = 512 << 20
+
+    def slices(self, size: int, chunks: Mapping[bytes | None, int]) -> int:
+        """The slices of so many bytes of records, of which giants have these numbers of chunks."""
+        return max(1, -(-size // self.slice_bytes), *chunks.values())
 
 
 @dataclass(frozen=True, slots=True)

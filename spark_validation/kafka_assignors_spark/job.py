@@ -49,6 +49,7 @@ from kafka_assignors_spark.result import (
 )
 from kafka_assignors_spark.sample import check_sample, draw
 from kafka_assignors_spark.schemas import TABLES
+from kafka_assignors_spark.source_keys import group_bytes
 
 __all__ = ["PHASES", "run_replay"]
 
@@ -378,7 +379,7 @@ def _require_rebalances(groups: Iterable[GroupSummary]) -> None:
 
 
 def _details(engine: Engine, groups: Sequence[str], most: int) -> Iterator[Detail]:
-    names = {group.encode("utf-8", "surrogatepass"): group for group in groups}
+    names = {group_bytes(group): group for group in groups}
     found = engine.details(names)
     for key, group in names.items():
         try:

@@ -18,6 +18,7 @@ from kafka_assignors_spark.folds.sums import GroupSums
 from kafka_assignors_spark.folds.verdicts import churn_of, culprits_of, group_summary, truth_of, verdicts_of
 from kafka_assignors_spark.options import ReplayError
 from kafka_assignors_spark.result import SampleCheck, to_json
+from kafka_assignors_spark.source_keys import group_bytes
 
 __all__ = ["check_sample", "draw"]
 
@@ -46,7 +47,7 @@ def check_sample(
     if not groups:
         return SampleCheck((), 0)
     there = {sums.group: sums for sums in found}
-    names = [group.encode("utf-8", "surrogatepass") for group in groups]
+    names = [*map(group_bytes, groups)]
     details = engine.details(names)
     here = replace(work, giants={}, tables=False)
     rows = 0

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from kafka_assignors_spark.archive.directory import timestamps_in_microseconds
 from kafka_assignors_spark.arrow import record_batch
-from kafka_assignors_spark.engine import Limits, OnTasks, Survey
+from kafka_assignors_spark.engine import RECORD_BYTES, Limits, OnTasks, Survey
 from kafka_assignors_spark.folds.group import (
     STATE_PLACE,
     FoldWork,
@@ -36,12 +36,9 @@ from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, one_line
 from kafka_assignors_spark.options import WHOLE_GROUPS, ReplayError, ReplayOptions
 from kafka_assignors_spark.result import TableFile
 from kafka_assignors_spark.schemas import OUTPUT, TABLES
-from kafka_assignors_spark.source_keys import OFFSET_COMMITS
+from kafka_assignors_spark.source_keys import OFFSET_COMMITS, group_bytes
 
 __all__ = ["SparkEngine"]
-
-_RECORD_BYTES = 100
-"""The cost of a record beside its value, in bytes."""
 
 _TASK_BYTES = 4 << 20
 _MOST_TASKS_A_CORE = 32
@@ -98,7 +95,7 @@ class SparkEngine:
         self._bytes = found["bytes"] or 0
         self._bounds = self._chunks([bytes(each) for each in found["giants"]], limits)
         chunks = {group: len(bounds) + 1 for group, bounds in self._bounds.items()}
-        self._slices = max(1, -(-self._bytes // limits.slice_bytes), *chunks.values())
+        self._slices = limits.slices(self._bytes, chunks)
         return Survey(
             self._slices,
             chunks,
@@ -113,7 +110,7 @@ class SparkEngine:
         no_place = {**no_number, "timestamp": F.col("micros").isNull()}
         of_record = F.xxhash64("partition", "offset", "micros", "key", "value")
         groups = self._records.groupBy("g").agg(
-            F.sum(F.coalesce(F.length("value"), F.lit(0)) + _RECORD_BYTES).alias("bytes"),
+            F.sum(F.coalesce(F.length("value"), F.lit(0)) + RECORD_BYTES).alias("bytes"),
             (F.min("partition") != F.max("partition")).alias("several"),
             F.bit_xor(of_record).alias("digest"),
             F.count("*").alias("records"),
@@ -141,7 +138,7 @@ class SparkEngine:
         """Where the chunks of each giant begin, but for the first."""
         if not giants:
             return {}
-        size = F.coalesce(F.length("value"), F.lit(0)) + _RECORD_BYTES
+        size = F.coalesce(F.length("value"), F.lit(0)) + RECORD_BYTES
         in_group = Window.partitionBy("g").orderBy("partition", "offset")
         before = F.sum(size).over(in_group.rangeBetween(Window.unboundedPreceding, Window.currentRow)) - size
         chunk = F.floor(before / limits.chunk_bytes)
@@ -240,7 +237,7 @@ class SparkEngine:
         return found
 
     def records_of(self, groups: Iterable[str]) -> list[SortedRecord]:
-        names = [group.encode("utf-8", "surrogatepass") for group in groups]
+        names = map(group_bytes, groups)
         columns = ("g", "partition", "offset", "key", "micros", "value")
         rows = self._records.where(_is_one_of(names)).select(*columns).collect()
         return in_order(
@@ -300,7 +297,7 @@ def _group_records(raw: DataFrame, groups: Sequence[str] | None) -> DataFrame:
     )
     if groups is None:
         return records
-    return records.where(_is_one_of(group.encode("utf-8", "surrogatepass") for group in groups))
+    return records.where(_is_one_of(map(group_bytes, groups)))
 
 
 def _is_one_of(groups: Iterable[bytes | None]) -> Column:

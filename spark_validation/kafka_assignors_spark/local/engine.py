@@ -11,19 +11,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any
 
-from kafka_assignors_spark.engine import Limits, OnTasks, Survey, only_spark
+from kafka_assignors_spark.engine import RECORD_BYTES, Limits, OnTasks, Survey, only_spark
 from kafka_assignors_spark.folds.group import STATE_PLACE, FoldWork, Output, SortedRecord, in_order
 from kafka_assignors_spark.local.parquet import catalogue_rows, read_records, record_files
 from kafka_assignors_spark.local.tables import TableWriter
 from kafka_assignors_spark.local.workers import Task, fold_tasks
 from kafka_assignors_spark.options import ReplayError, ReplayOptions
 from kafka_assignors_spark.result import TableFile
-from kafka_assignors_spark.source_keys import group_of, is_commit
+from kafka_assignors_spark.source_keys import group_bytes, group_of, is_commit
 
 __all__ = ["LocalEngine"]
-
-_RECORD_BYTES = 100
-"""The cost of a record beside its value, in bytes."""
 
 _TASK_BYTES = 1 << 20
 """Small groups share a task up to this size, so that their way to a worker costs little."""
@@ -40,11 +37,7 @@ class LocalEngine:
         assert options.path is not None
         self._options = options
         self._place, self._files = record_files(options.path)
-        self._wanted = (
-            None
-            if options.groups is None
-            else {name.encode("utf-8", "surrogatepass") for name in options.groups}
-        )
+        self._wanted = None if options.groups is None else set(map(group_bytes, options.groups))
         self._commits = 0
         self._slices = 1
         self._bounds: dict[bytes | None, list[Place]] = {}
@@ -80,7 +73,7 @@ class LocalEngine:
             for name, each in (("partition", partition), ("offset", offset)):
                 misplaced[name] += each is None or each < 0
             misplaced["timestamp"] += micros is None
-            size = len(value or b"") + _RECORD_BYTES
+            size = len(value or b"") + RECORD_BYTES
             sizes[group] += size
             total += size
             if partitions.setdefault(group, partition) != partition:
@@ -96,7 +89,7 @@ class LocalEngine:
             return Survey(misplaced=misplaced)
         self._divide(sizes, limits)
         chunks = {group: len(bounds) + 1 for group, bounds in self._bounds.items()}
-        self._slices = max(1, -(-total // limits.slice_bytes), *chunks.values())
+        self._slices = limits.slices(total, chunks)
         return Survey(self._slices, chunks, frozenset(torn - {None}), frozenset(collided))
 
     def _divide(self, sizes: Mapping[bytes | None, int], limits: Limits) -> None:
@@ -107,7 +100,7 @@ class LocalEngine:
         places: dict[bytes | None, list[tuple[Place, int]]] = {group: [] for group in giants}
         for record in self._kept if self._kept is not None else self._records():
             if record.group in giants:
-                size = len(record.value or b"") + _RECORD_BYTES
+                size = len(record.value or b"") + RECORD_BYTES
                 places[record.group].append(((record.partition, record.offset), size))
         for group, sized in places.items():
             before = 0
@@ -161,7 +154,7 @@ class LocalEngine:
         return found
 
     def records_of(self, groups: Iterable[str]) -> list[SortedRecord]:
-        names = {group.encode("utf-8", "surrogatepass") for group in groups}
+        names = set(map(group_bytes, groups))
         records = self._kept if self._kept is not None else self._records()
         return in_order([record for record in records if record.group in names])
 
@@ -203,7 +196,7 @@ class LocalEngine:
         """The records, divided between groups and parts, the largest tasks first."""
         groups: list[tuple[int, list[SortedRecord]]] = []
         for record in records:
-            size = len(record.value or b"") + _RECORD_BYTES
+            size = len(record.value or b"") + RECORD_BYTES
             if groups and groups[-1][1][-1][:2] == record[:2]:
                 groups[-1][1].append(record)
                 groups[-1] = (groups[-1][0] + size, groups[-1][1])

@@ -17,7 +17,7 @@ from kafka_assignors_spark.schemas import RAW, REPORTED
 from kafka_assignors_spark.source.cluster import SourceError
 from kafka_assignors_spark.source.options import LastRead, SourceOptions
 from kafka_assignors_spark.source.planning import OffsetRange
-from kafka_assignors_spark.source_keys import OFFSET_COMMITS
+from kafka_assignors_spark.source_keys import group_bytes, is_commit
 from kafka_assignors_spark.timestamps import millis_to_micros
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ _POLL_SECONDS = 0.2
 
 def key_prefixes(groups: Iterable[str]) -> tuple[bytes, ...]:
     """What follows the version, the first two bytes, in every key of these groups: length and name."""
-    names = (group.encode("utf-8", "surrogatepass") for group in groups)
-    return tuple(len(name).to_bytes(2, "big") + name for name in names)
+    return tuple(len(name).to_bytes(2, "big") + name for name in map(group_bytes, groups))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ def read_range(options: SourceOptions, work: OffsetRange) -> Iterator[pa.RecordB
         for message in messages:
             key = message.key()
             count.message(message, key)
-            if key is None or key.startswith(OFFSET_COMMITS):
+            if key is None or is_commit(key):
                 continue
             if prefixes is not None and not key.startswith(prefixes, 2):
                 continue
@@ -124,7 +123,7 @@ class _Counts:
             self._last_read = LastRead(offset + 1, epoch)
         if key is None:
             self._without_key += 1
-        elif key.startswith(OFFSET_COMMITS):
+        elif is_commit(key):
             self._offset_commits += 1
         else:
             self._group_records[int.from_bytes(key[:2], "big") if len(key) > 1 else -1] += 1
