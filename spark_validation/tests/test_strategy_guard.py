@@ -200,4 +200,5 @@ def test_ctrl_c_ends_a_replay_with_one_line(recorded: str, engine: str) -> None:
         said = process.communicate(timeout=HANG_S)[1]
     assert process.returncode == 130
     assert "Traceback" not in said
+    assert "Warning" not in said
     assert said.strip().splitlines()[-1].startswith("kafka-assignors: interrupted"), said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import shlex
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
@@ -80,14 +82,35 @@ def spark_session(master: str | None, properties_file: str | None = None) -> Ite
         return
     java_version()
     _choose_python(master)
-    with tempfile.TemporaryFile() as log:
+    with tempfile.TemporaryFile() as log, _no_traceback_for_ctrl_c():
         session = _start(master, properties_file, log)
         try:
             yield session
         finally:
             # There is nothing to stop where the JVM has ended.
-            with contextlib.suppress(*SPARK_ERRORS):
+            with contextlib.suppress(*SPARK_ERRORS), warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Unable to cleanly shutdown", RuntimeWarning)
                 session.stop()
+
+
+@contextlib.contextmanager
+def _no_traceback_for_ctrl_c() -> Iterator[None]:
+    """Drop what py4j logs about a `KeyboardInterrupt`, which it raises again: the caller reports it."""
+    loggers = [logging.getLogger(), logging.getLogger("py4j.clientserver")]
+    for logger in loggers:
+        logger.addFilter(_is_not_ctrl_c)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(_is_not_ctrl_c)
+
+
+def _is_not_ctrl_c(record: logging.LogRecord) -> bool:
+    error = record.exc_info[1] if record.exc_info else None
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is None
 
 
 @contextlib.contextmanager
