@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from kafka_assignors_cli.replay_tables import print_replay
 from kafka_assignors_spark.options import RECORDED, Mode
 from kafka_assignors_spark.report import html_report, json_report
-from kafka_assignors_spark.report.findings import find, leading_mode, sentence, totals
+from kafka_assignors_spark.report.findings import find, headline, leading_mode, period, sentence, totals
 from kafka_assignors_spark.result import ReplayResult, Verdict
 from spark_validation.tests.report_sample import (
     BREAKING_OUT,
@@ -88,6 +89,62 @@ def test_a_client_that_is_eager_all_the_same_saves_no_pauses() -> None:
     stops = replace(result, groups=(replace(result.groups[0], clients=("aiokafka",)),))
     [finding] = find(stops)
     assert (finding.best.strategy, finding.saved_paused_s_per_day) == (RECORDED, 0.0)
+    assert (finding.gains, finding.trades, finding.suggests) == (False, False, True)
+    assert sentence(finding, stops.groups[0]).endswith(
+        " With the cooperative consumer, cooperative-sticky would have paused 30 partition-seconds in 12 "
+        "minutes instead of 240."
+    )
+    assert headline([finding]) == "1 would gain from the cooperative consumer alone"
+
+
+@pytest.mark.parametrize(
+    ("figure", "recorded", "changed"),
+    [
+        ("moved partitions", {"moved": 3}, {"moved": 4}),
+        ("paused partition-seconds", {"paused_s": 100.0}, {"paused_s": 102.0}),
+        ("rack misses", {"rack_misses": 552}, {"rack_misses": 834}),
+        ("the fullest member", {"max_over_mean": 1.2}, {"max_over_mean": 1.21}),
+    ],
+)
+def test_a_change_that_makes_a_shown_figure_worse_is_a_trade_off(
+    figure: str, recorded: dict[str, Any], changed: dict[str, Any]
+) -> None:
+    before = verdict("g", RECORDED, load_stddev=1.0, **recorded)
+    result = result_of(before, verdict("g", "sticky", load_stddev=0.1, **changed))
+    [finding] = find(result)
+    assert (finding.gains, finding.trades, finding.worse) == (False, True, (figure,))
+    words = sentence(finding, result.groups[0])
+    assert words.startswith("A trade-off: ")
+    assert words.endswith(f" Worse than recorded: {figure}.")
+    [same] = find(result_of(before, verdict("g", "sticky", load_stddev=0.1, **recorded)))
+    assert (same.gains, same.trades, same.worse) == (True, False, ())
+
+
+def test_gains_come_before_larger_trade_offs() -> None:
+    found = find(
+        result_of(
+            verdict("trade-off", RECORDED, moved=100, max_over_mean=1.0),
+            verdict("trade-off", "sticky", moved=5, max_over_mean=1.1),
+            verdict("gain", RECORDED, moved=10),
+            verdict("gain", "sticky", moved=5),
+        )
+    )
+    assert [finding.group for finding in found] == ["gain", "trade-off"]
+    assert headline(found) == ("1 would gain from another strategy, 1 would trade one figure for another")
+
+
+@pytest.mark.parametrize(
+    ("days", "words"),
+    [
+        (0.0, "in 1 minute"),
+        (12 / 1440, "in 12 minutes"),
+        (5.2 / 24, "in 5 hours"),
+        (1.0, "a day"),
+        (30.0, "a day"),
+    ],
+)
+def test_a_history_of_less_than_a_day_is_not_called_a_day(days: float, words: str) -> None:
+    assert period(days) == words
 
 
 def test_groups_come_in_the_order_of_what_a_change_saves_a_day() -> None:
@@ -179,8 +236,9 @@ def test_what_a_change_would_mean_is_read_from_the_steady_state() -> None:
                 verdict("g", RECORDED, moved=2, load_stddev=1.0, max_over_mean=1.5),
                 verdict("g", "sticky", moved=4, max_over_mean=1.0),
             ),
-            "sticky would have moved 4 partitions where production (range) moved 2. That buys better "
-            "balance: the fullest member would have had 1.00 times the mean instead of 1.50.",
+            "A trade-off: sticky would have moved 4 partitions where production (range) moved 2. That buys "
+            "better balance: the fullest member would have had 1.00 times the mean instead of 1.50. Worse "
+            "than recorded: moved partitions.",
         ),
         (
             (
@@ -209,8 +267,8 @@ def test_a_finding_says_what_pauses_and_racks_would_gain() -> None:
     )
     [finding] = find(result)
     assert sentence(finding, result.groups[0]).endswith(
-        "By the model, 30 partition-seconds a day would have been paused instead of 2,400. 2 instead of 8 "
-        "partitions would have been consumed across racks; the least is 1."
+        "By the model, 30 partition-seconds in 12 minutes would have been paused instead of 2,400. 2 instead "
+        "of 8 partitions would have been consumed across racks; the least is 1."
     )
 
 
@@ -320,7 +378,7 @@ def test_of_thousands_of_groups_those_that_gain_most_are_shown() -> None:
     assert "g-199" in elements.text
     assert "g-200" not in elements.text
     assert "50 more groups have smaller savings and are not shown" in elements.text
-    assert "250 of 250 groups would gain" in elements.text
+    assert "Of 250 groups, 250 would gain from another strategy" in elements.text
 
 
 def test_the_latest_changes_of_an_owner_are_there_without_a_plot(document: str) -> None:
@@ -363,7 +421,7 @@ def test_every_table_says_what_it_is_and_every_head_what_it_heads(document: str)
 
 def test_the_tables_say_all_without_javascript(document: str) -> None:
     text = " ".join(Elements(document).text.split())
-    assert "4 of 4 groups would gain from another strategy" in text
+    assert "Of 4 groups, 4 would gain from another strategy" in text
     assert "12 generation numbers without a record" in text
     assert "2 generations have an earlier timestamp than the generation before them" in text
     assert "4 times a group was deleted and created again under the same name" in text
@@ -394,7 +452,7 @@ def test_any_choice_of_modes_can_be_reported(modes: tuple[Mode, ...]) -> None:
 
 def test_a_result_without_verdicts_can_be_reported() -> None:
     result = replace(sample(), verdicts=(), timeline=())
-    assert "No group would gain" in html_report(result)
+    assert "none would gain from a change" in html_report(result)
     assert json.loads(json_report(result))["findings"] == []
 
 

@@ -23,6 +23,7 @@ from kafka_assignors_spark.report.findings import (
     GroupFinding,
     StrategyTotal,
     find,
+    headline,
     in_order,
     leading_mode,
     moving_groups,
@@ -277,17 +278,17 @@ def _history_gaps(result: ReplayResult) -> Iterator[str]:
 
 def _verdict(result: ReplayResult, found: Sequence[GroupFinding]) -> list[RenderableType]:
     summaries = {summary.group: summary for summary in result.groups}
-    gaining = [finding for finding in found if finding.gains]
+    suggested = [finding for finding in found if finding.suggests]
     history = result.history
     mode = leading_mode(result).value
     head = (
         f"{counted(history.generations, 'generation')} of {counted(len(result.groups), 'group')} replayed "
-        f"in {result.seconds:.0f} s. {len(gaining)} would gain from another strategy ({mode})"
+        f"in {result.seconds:.0f} s. {headline(found)} ({mode})"
     )
-    if not gaining:
+    if not suggested:
         return [Text(f"{head}.", style="bold")]
     lines: list[RenderableType] = [Text(f"{head}; the largest savings:", style="bold")]
-    for finding in gaining[:_SHOWN_FINDINGS]:
+    for finding in suggested[:_SHOWN_FINDINGS]:
         text = Text(printable(finding.group), style="bold")
         words = printable(sentence(finding, summaries.get(finding.group)))
         text.append(f": {words}", style="not bold")

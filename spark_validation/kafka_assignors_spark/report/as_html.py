@@ -32,9 +32,11 @@ from kafka_assignors_spark.report.findings import (
     PLOTTED_GROUPS,
     GroupFinding,
     find,
+    headline,
     in_order,
     leading_mode,
     moving_groups,
+    period,
     sentence,
     totals,
 )
@@ -110,7 +112,10 @@ def html_report(result: ReplayResult, folder: Path | None = None) -> str:
         sections=sections,
         others=len(every) - len(sections),
         places={section.summary.group: f"group-{place}" for place, section in enumerate(sections)},
-        gaining=[section for section in every if section.finding is not None and section.finding.gains],
+        suggested=[s for s in every if s.finding is not None and s.finding.suggests],
+        headline=headline(found),
+        tiles=_tiles(result, found),
+        period=period(_days(result)),
         not_replayed=_not_replayed(result.groups),
         blamed=blamed[:_SHOWN_CULPRITS],
         blameworthy=len(blamed),
@@ -129,6 +134,50 @@ def html_report(result: ReplayResult, folder: Path | None = None) -> str:
         plotly=Markup(plotly),
         script_hashes=" ".join(f"'{_csp_hash(source)}'" for source in (plotly, script)),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """One of the figures at the top of the report; `good` is None for a figure that is neither."""
+
+    title: str
+    figure: str
+    detail: str
+    good: bool | None = None
+
+
+def _tiles(result: ReplayResult, found: Sequence[GroupFinding]) -> tuple[_Tile, ...]:
+    """The moves and pauses that the gains and trade-offs of all groups save, the check, and the groups."""
+    moved, saved_moves = (sum(f.recorded.moved for f in found), sum(f.saved_moves for f in found))
+    paused = sum(f.paused_s_per_day[0] for f in found)
+    saved_paused = sum(f.saved_paused_s_per_day for f in found)
+    changing, trading = sum(f.gains for f in found), sum(f.trades for f in found)
+    truth = result.truth
+    return (
+        _Tile("Moves saved", f"{saved_moves:+,}", f"of {moved:,} moved partitions", _sign(saved_moves)),
+        _Tile(
+            "Pause saved (model)",
+            f"{saved_paused:+,.0f} s",
+            f"of {paused:,.0f} partition-seconds {period(_days(result))}",
+            _sign(round(saved_paused)),
+        ),
+        _Tile(
+            "Accuracy check",
+            "passes" if truth.holds else "fails",
+            "recorded assignments, computed again",
+            truth.holds,
+        ),
+        _Tile("Groups that gain", f"{changing:,}", f"of {len(result.groups):,}; {trading:,} trade-offs"),
+    )
+
+
+def _sign(figure: int) -> bool | None:
+    return None if figure == 0 else figure > 0
+
+
+def _days(result: ReplayResult) -> float:
+    begin, end = result.history.first_timestamp, result.history.last_timestamp
+    return (end - begin).total_seconds() / 86_400 if begin is not None and end is not None else 1.0
 
 
 def _sections(result: ReplayResult, found: Sequence[GroupFinding]) -> list[_GroupSection]:

@@ -39,8 +39,11 @@ def _finding_to_json(finding: GroupFinding) -> dict[str, object]:
         "best": finding.best.strategy,
         "equals": list(finding.equals),
         "gains": finding.gains,
+        "worse": list(finding.worse),
         "saved_moves": finding.saved_moves,
         "saved_paused_s_per_day": finding.saved_paused_s_per_day,
+        "with_cooperative_consumer": finding.cooperative and finding.cooperative.strategy,
+        "cooperative_paused_s_per_day": finding.cooperative_paused_s_per_day,
         "saved_rack_misses": finding.saved_rack_misses,
         "better_balance": finding.better_balance,
     }

@@ -12,9 +12,14 @@ deviation of the loads, averaged over the rebalances, because max/mean says litt
 a difference of less than a twentieth of a partition does not count. In a tie between strategies a cooperative
 one comes first, because consumption continues while the group rebalances.
 
-**What to change first.** Groups are sorted by the paused partition-seconds a day that a change would save,
-then by moves, then by rack misses. A history of less than a day counts as one day. For members of a client
-that is eager under any strategy, a cooperative strategy pauses as an eager one does.
+**Gain or trade-off.** A change is a gain only if no figure that the report shows for the group gets worse:
+moves, pauses, rack misses, the fullest member. Otherwise it is a trade-off, and the report names the costs.
+
+**What to change first.** Gains come before trade-offs. Both are sorted by the paused partition-seconds a day
+that the change would save, then by moves, then by rack misses. The pauses of a history of less than a day are
+those of the whole history, and are labelled so. For members of a client that is eager under any strategy, a
+cooperative strategy pauses as an eager one does; the report also shows its pauses with the cooperative
+consumer.
 """
 
 from __future__ import annotations
@@ -34,9 +39,11 @@ __all__ = [
     "StrategyTotal",
     "find",
     "find_among",
+    "headline",
     "in_order",
     "leading_mode",
     "moving_groups",
+    "period",
     "sentence",
     "totals",
 ]
@@ -58,8 +65,9 @@ class GroupFinding:
     `equals` names the other strategies with as few moves and as good a balance as `best`; the protocol then
     decides. `saved_moves` counts the partitions that would have stayed where production moved them; it is
     negative where better balance costs moves, and so are the other savings. `days` is the length of the
-    group's history, at least 1. `eager` says that the group has members of a client that stops under any
-    strategy, so that a cooperative one saves it no pauses.
+    group's history. `eager` says that the group has members of a client that stops under any strategy, so
+    that a cooperative one saves it no pauses; `cooperative` is then the best verdict if all members used the
+    cooperative consumer, and None if that one runs eagerly.
     """
 
     group: str
@@ -69,12 +77,20 @@ class GroupFinding:
     equals: tuple[str, ...]
     days: float
     eager: bool
+    cooperative: Verdict | None = None
 
     @property
     def paused_s_per_day(self) -> tuple[float, float]:
-        """Paused partition-seconds a day by the model, as recorded and under `best`."""
+        """Paused partition-seconds by the model, as recorded and under `best`: a day, or in the whole history
+        if that is shorter.
+        """
         recorded, best = (_paused_s(verdict, self.eager) for verdict in (self.recorded, self.best))
-        return recorded / self.days, best / self.days
+        return recorded / max(1.0, self.days), best / max(1.0, self.days)
+
+    @property
+    def cooperative_paused_s_per_day(self) -> float | None:
+        """The same under `cooperative`; None without it."""
+        return None if self.cooperative is None else self.cooperative.paused_s / max(1.0, self.days)
 
     @property
     def saved_paused_s_per_day(self) -> float:
@@ -103,9 +119,37 @@ class GroupFinding:
         return self.best.load_stddev < self.recorded.load_stddev - _EQUAL_STDDEV
 
     @property
+    def consumer_saves(self) -> bool:
+        """Whether eager members would pause less with the cooperative consumer."""
+        would_be = self.cooperative_paused_s_per_day
+        return would_be is not None and would_be * _EQUAL_PAUSES < self.paused_s_per_day[0]
+
+    @property
+    def worse(self) -> tuple[str, ...]:
+        """The figures that the report shows and that are worse under `best` than recorded."""
+        paused, would_be = self.paused_s_per_day
+        figures = {
+            "moved partitions": self.saved_moves < 0,
+            "paused partition-seconds": would_be > paused * _EQUAL_PAUSES,
+            "rack misses": (self.saved_rack_misses or 0) < 0,
+            "the fullest member": round(self.best.max_over_mean, 2) > round(self.recorded.max_over_mean, 2),
+        }
+        return tuple(name for name, is_worse in figures.items() if is_worse)
+
+    @property
     def gains(self) -> bool:
-        """Whether another strategy would have been better than what production ran."""
-        return self.best.strategy != RECORDED
+        """Whether another strategy would have been better than what ran in production, in all figures."""
+        return self.best.strategy != RECORDED and not self.worse
+
+    @property
+    def trades(self) -> bool:
+        """Whether another strategy would have been better in balance or moves, and worse elsewhere."""
+        return self.best.strategy != RECORDED and bool(self.worse)
+
+    @property
+    def suggests(self) -> bool:
+        """Whether there is a change to consider: a gain, a trade-off, or the cooperative consumer."""
+        return self.best.strategy != RECORDED or self.consumer_saves
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +217,12 @@ def find_among(
                 for verdict in of_group
                 if verdict.strategy not in (RECORDED, best.strategy) and _as_good(verdict, best)
             )
-            found.append(GroupFinding(group, mode, recorded, best, equals, _days(summary), eager))
+            cooperative = _best(recorded, of_group, eager=False) if eager else None
+            if cooperative is not None and not runs_cooperatively(cooperative.strategy):
+                cooperative = None
+            found.append(
+                GroupFinding(group, mode, recorded, best, equals, _days(summary), eager, cooperative)
+            )
     return sorted(found, key=_rank)
 
 
@@ -181,9 +230,10 @@ def sentence(finding: GroupFinding, summary: GroupSummary | None) -> str:
     """The finding in words, without the group's name; `summary` has the strategies of production."""
     recorded, best = finding.recorded, finding.best
     ran = f"production ({', '.join(summary.protocols)})" if summary and summary.protocols else "production"
-    if not finding.gains:
+    if best.strategy == RECORDED:
         return (
             f"Nothing to gain: {ran} moved {_partitions(recorded.moved)}, and no strategy here does better."
+            + _with_cooperative_consumer(finding)
         )
     fullest = (
         f"the fullest member would have had {best.max_over_mean:.2f} times the mean instead of "
@@ -205,6 +255,8 @@ def sentence(finding: GroupFinding, summary: GroupSummary | None) -> str:
     if best.second_rounds:
         text += f" {best.second_rounds} of {best.rebalances} rebalances would need a second round."
     text += _savings(finding)
+    if finding.worse:
+        text = f"A trade-off: {text} Worse than recorded: {', '.join(finding.worse)}."
     if finding.equals:
         several = len(finding.equals) > 1
         text += f" {' and '.join(finding.equals)} {'move' if several else 'moves'} equally few"
@@ -213,7 +265,30 @@ def sentence(finding: GroupFinding, summary: GroupSummary | None) -> str:
     eager = EAGER_CLIENTS.intersection(summary.clients if summary else ())
     if eager and runs_cooperatively(best.strategy):
         text += f" Members of {' and '.join(sorted(eager))} are eager and stop under {best.strategy} as well."
-    return text
+    return text + _with_cooperative_consumer(finding)
+
+
+def _with_cooperative_consumer(finding: GroupFinding) -> str:
+    if finding.cooperative is None or not finding.consumer_saves:
+        return ""
+    return (
+        f" With the cooperative consumer, {finding.cooperative.strategy} would have paused "
+        f"{finding.cooperative_paused_s_per_day:,.0f} partition-seconds {period(finding.days)} instead of "
+        f"{finding.paused_s_per_day[0]:,.0f}."
+    )
+
+
+def headline(found: Sequence[GroupFinding]) -> str:
+    """How many groups gain, trade one figure for another, or gain by the consumer alone."""
+    counts = (
+        (sum(finding.gains for finding in found), "would gain from another strategy"),
+        (sum(finding.trades for finding in found), "would trade one figure for another"),
+        (
+            sum(finding.consumer_saves and finding.best.strategy == RECORDED for finding in found),
+            "would gain from the cooperative consumer alone",
+        ),
+    )
+    return ", ".join(f"{count} {what}" for count, what in counts if count) or "none would gain from a change"
 
 
 def _savings(finding: GroupFinding) -> str:
@@ -223,8 +298,8 @@ def _savings(finding: GroupFinding) -> str:
     paused, would_be = finding.paused_s_per_day
     if not would_be / _EQUAL_PAUSES <= paused <= would_be * _EQUAL_PAUSES:
         text += (
-            f" By the model, {would_be:,.0f} partition-seconds a day would have been paused instead of "
-            f"{paused:,.0f}."
+            f" By the model, {would_be:,.0f} partition-seconds {period(finding.days)} would have been paused "
+            f"instead of {paused:,.0f}."
         )
     if finding.saved_rack_misses:
         text += (
@@ -243,8 +318,16 @@ def _paused_s(verdict: Verdict, eager: bool) -> float:
 def _days(summary: GroupSummary | None) -> float:
     if summary is None:
         return 1.0
-    seconds = (summary.last_timestamp - summary.first_timestamp).total_seconds()
-    return max(1.0, seconds / _SECONDS_A_DAY)
+    return (summary.last_timestamp - summary.first_timestamp).total_seconds() / _SECONDS_A_DAY
+
+
+def period(days: float) -> str:
+    """The period of a figure "a day" from a history of `days`: the whole history if that is shorter."""
+    if days >= 1:
+        return "a day"
+    minutes = max(1, round(days * 24 * 60))
+    length, unit = (minutes, "minute") if minutes < 120 else (round(minutes / 60), "hour")
+    return f"in {length} {unit}" + ("s" if length > 1 else "")
 
 
 def _partitions(count: int) -> str:
@@ -307,10 +390,12 @@ def _as_good(verdict: Verdict, best: Verdict) -> bool:
     )
 
 
-def _rank(finding: GroupFinding) -> tuple[bool, float, int, int, float, str]:
+def _rank(finding: GroupFinding) -> tuple[bool, bool, bool, float, int, int, float, str]:
     balance = finding.recorded.load_stddev - finding.best.load_stddev
     return (
         not finding.gains,
+        not finding.trades,
+        not finding.consumer_saves,
         -finding.saved_paused_s_per_day,
         -finding.saved_moves,
         -(finding.saved_rack_misses or 0),
