@@ -139,6 +139,45 @@ def test_an_unknown_name_comes_with_near_ones(name: str, near: str) -> None:
     assert near in caught.value.near
 
 
+@pytest.mark.parametrize(
+    ("class_name", "strategy"),
+    [
+        ("org.apache.kafka.clients.consumer.CooperativeStickyAssignor", "cooperative-sticky"),
+        ("org.apache.kafka.clients.consumer.RangeAssignor", "range"),
+        ("org.apache.kafka.clients.consumer.RoundRobinAssignor", "roundrobin"),
+        ("org.apache.kafka.clients.consumer.StickyAssignor", "sticky"),
+        ("CooperativeStickyAssignor", "cooperative-sticky"),
+        ("StickyAssignor", "sticky"),
+        ("RangePartitionAssignor", "range"),
+        ("RackAwareStickyAssignor", "rack-aware-sticky"),
+        ("aiokafka.coordinator.assignors.roundrobin.RoundRobinPartitionAssignor", "roundrobin"),
+        ("kafka.coordinator.assignors.range:RangePartitionAssignor", "range"),
+        ("kafka_assignors_aiokafka:StickyAssignor", "sticky"),
+        ("org.apache.kafka.coordinator.group.assignor.UniformAssignor", "kip848-uniform"),
+        ("org.apache.kafka.coordinator.group.assignor.RangeAssignor", "kip848-range"),
+    ],
+)
+def test_the_class_of_a_client_is_told_with_its_strategy(class_name: str, strategy: str) -> None:
+    with pytest.raises(UnknownStrategyError) as caught:
+        load_strategy(class_name)
+    assert str(caught.value) == (
+        f"there is no strategy {class_name!r}: that is the name of a class, and its strategy is "
+        f"{strategy!r} here"
+    )
+    assert load_strategy(strategy).name == strategy
+
+
+def test_a_class_of_the_user_may_have_such_a_name(site: Path) -> None:
+    (site / "weighted_for_test.py").write_text(WEIGHTED + "\nRangeAssignor = Weighted\n")
+    assert load_strategy("weighted_for_test:RangeAssignor").name == "acme_weighted"
+
+
+def test_a_class_of_another_package_is_not_taken_for_one_of_kafka() -> None:
+    with pytest.raises(UnknownStrategyError) as caught:
+        load_strategy("com.acme.RangeAssignor")
+    assert "that is the name of a class" not in str(caught.value)
+
+
 def test_an_unknown_name_like_no_other_comes_with_all() -> None:
     with pytest.raises(UnknownStrategyError, match=r"known are .*cooperative-sticky, .*module:attribute"):
         load_strategy("xyz")

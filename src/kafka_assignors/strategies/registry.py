@@ -21,6 +21,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import cast
 
+from kafka_assignors.strategies.class_names import strategy_of_class
 from kafka_assignors.strategies.conformance import contract_problem
 from kafka_assignors.strategy import Strategy
 from kafka_assignors.text_files import NoTomlReaderError, TextFileError, TomlError, read_text, read_toml
@@ -66,8 +67,15 @@ class UnknownStrategyError(StrategyError):
 
     def __init__(self, name: str, known: list[str]) -> None:
         self.name = name
-        self.near = tuple(difflib.get_close_matches(name.lower().replace("_", "-"), known, n=3, cutoff=0.55))
-        if self.near:
+        of_class = strategy_of_class(name)
+        self.near = (
+            (of_class,)
+            if of_class is not None
+            else tuple(difflib.get_close_matches(name.lower().replace("_", "-"), known, n=3, cutoff=0.55))
+        )
+        if of_class is not None:
+            hint = f"that is the name of a class, and its strategy is {of_class!r} here"
+        elif self.near:
             hint = f"did you mean {' or '.join(map(repr, self.near))}?"
         else:
             hint = f"known are {', '.join(known)}; give any other as module:attribute or FILE.toml"
@@ -93,7 +101,7 @@ def load_strategy(spec: str) -> Strategy:
         return _checked(_imported(_BUILT_IN[spec], spec), spec)
     if spec.endswith(".toml"):
         return _declared(spec)
-    if ":" in spec:
+    if ":" in spec and strategy_of_class(spec) is None:
         return _checked(_imported(spec, spec), spec)
     points = list(metadata.entry_points(group=ENTRY_POINT_GROUP, name=spec))
     if not points:
