@@ -416,6 +416,16 @@ def test_the_example_of_priority_in_the_documentation_is_what_comes_out(
     assert json.dumps(answer["explanation"]["chains"][1]) in page.replace("\n ", " ")
 
 
+def test_priority_without_classes_says_how_to_give_them(assign: Assign, tmp_path: Path) -> None:
+    [answer] = assign(MOVING, "--strategy", "priority").lines
+    [finding] = answer["findings"]
+    rule = finding.partition("in a TOML file, as in ")[2]
+    (tmp_path / "priorities.toml").write_text(f'name = "priorities"\nrule = [{rule}]')
+    [answer] = assign(MOVING, "--strategy", str(tmp_path / "priorities.toml")).lines
+    [finding] = answer["findings"]
+    assert finding.startswith("topic 'alerts' has a priority, and the group does not read it")
+
+
 def test_the_example_of_rules_in_the_documentation_is_what_comes_out(assign: Assign, tmp_path: Path) -> None:
     page = (Path(__file__).parents[1] / "docs" / "composition.md").read_text()
     group, rules = (page.split(f"```{kind}\n")[1].split("```")[0] for kind in ("json", "toml"))

@@ -66,6 +66,9 @@ class UnknownStrategyError(StrategyError):
     """Nothing is known under this name; `near` holds known names that resemble it."""
 
     def __init__(self, name: str, known: list[str]) -> None:
+        # Not at the top: composed strategies stand on the package that imports this module.
+        from kafka_assignors.strategies.toml_strategy import how_to_declare
+
         self.name = name
         of_class = strategy_of_class(name)
         self.near = (
@@ -75,6 +78,8 @@ class UnknownStrategyError(StrategyError):
         )
         if of_class is not None:
             hint = f"that is the name of a class, and its strategy is {of_class!r} here"
+        elif (declaration := how_to_declare(name)) is not None:
+            hint = declaration
         elif self.near:
             hint = f"did you mean {' or '.join(map(repr, self.near))}?"
         else:
@@ -176,6 +181,7 @@ def _instance(found: object, spec: str) -> object:
         return found()
     except Exception as error:  # A constructor may raise anything.
         raise InvalidStrategyError(
-            f"{spec!r} is a class that cannot be made without arguments ({error}): "
-            f"name an instance of it, or a class without required arguments"
+            f"{spec!r} is a class that cannot be made without arguments ({error}): make an instance in a "
+            f"module of yours, as in `mine = {found.__name__}(…)`, and give module:mine, or give a class "
+            "without required arguments"
         ) from error
