@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 from aiokafka import TopicPartition
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import KafkaError
 
+import kafka_assignors_aiokafka
 from compat_tests.aiokafka.cooperative_consumers import Listener, consuming, until
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
@@ -18,6 +22,27 @@ from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
 REFUSED = "on_partitions_revoked of .* failed: .*I will not"
+
+
+@pytest.mark.parametrize(
+    ("stock", "ours"),
+    [
+        (RangePartitionAssignor, "RangeAssignor"),
+        (RoundRobinPartitionAssignor, "RoundRobinAssignor"),
+        (StickyPartitionAssignor, "StickyAssignor"),
+        ("org.apache.kafka.clients.consumer.RangeAssignor", "RangeAssignor"),
+        ("roundrobin", "RoundRobinAssignor"),
+        (object, "an assignor of kafka_assignors_aiokafka, such as CooperativeStickyAssignor"),
+    ],
+)
+def test_the_clients_own_assignor_is_refused_with_the_name_of_ours(stock: Any, ours: str) -> None:
+    async def construct() -> None:
+        CooperativeAIOKafkaConsumer("orders", group_id="g", partition_assignment_strategy=[stock])
+
+    with pytest.raises(TypeError, match=rf"; pass {ours}\(\)") as caught:
+        asyncio.run(construct())
+    assert hasattr(kafka_assignors_aiokafka, ours.rpartition(" ")[2])
+    assert "kafka_assignors_aiokafka" in str(caught.value)
 
 
 def refuse(_: set[TopicPartition]) -> None:

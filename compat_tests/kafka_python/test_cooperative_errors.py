@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as Errors
+from kafka.coordinator.assignors.cooperative_sticky import (
+    CooperativeStickyAssignor as StockCooperativeStickyAssignor,
+)
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
+import kafka_assignors_kafka_python
 from compat_tests.kafka_python.test_cooperative_consumer import (
     PROGRAM,
     Listener,
@@ -32,6 +39,26 @@ def test_a_subclass_that_takes_a_part_of_the_consumer_away_is_refused() -> None:
 
     with KafkaCluster() as kafka, pytest.raises(RuntimeError, match=r"Subclass._coordinator is not the Coop"):
         Subclass("orders", group_id="g", bootstrap_servers=kafka.bootstrap)
+
+
+@pytest.mark.parametrize(
+    ("stock", "ours"),
+    [
+        (RangePartitionAssignor, "RangeAssignor"),
+        (RoundRobinPartitionAssignor, "RoundRobinAssignor"),
+        (StickyPartitionAssignor, "StickyAssignor"),
+        (StockCooperativeStickyAssignor, "CooperativeStickyAssignor"),
+        ("org.apache.kafka.clients.consumer.RangeAssignor", "RangeAssignor"),
+        ("roundrobin", "RoundRobinAssignor"),
+        (object, "an assignor of kafka_assignors_kafka_python, such as CooperativeStickyAssignor"),
+    ],
+)
+def test_the_clients_own_assignor_is_refused_with_the_name_of_ours(stock: Any, ours: str) -> None:
+    for one in (stock, stock() if isinstance(stock, type) and stock is not object else stock):
+        with pytest.raises(TypeError, match=rf"; pass {ours}\(\)") as caught:
+            CooperativeKafkaConsumer("orders", group_id="g", partition_assignment_strategy=[one])
+        assert "kafka_assignors_kafka_python" in str(caught.value)
+    assert hasattr(kafka_assignors_kafka_python, ours.rpartition(" ")[2])
 
 
 def test_heartbeats_that_are_refused_again_and_again_are_one_error_until_it_is_raised(kafka: Kafka) -> None:

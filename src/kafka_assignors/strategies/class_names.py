@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-__all__ = ["ASSIGNOR_CLASSES", "STOCK_CLASSES", "strategy_of_class"]
+__all__ = ["ASSIGNOR_CLASSES", "STOCK_CLASSES", "assignor_class", "strategy_of_class"]
 
 ASSIGNOR_CLASSES: Mapping[str, str] = {
     "RangeAssignor": "range",
@@ -49,3 +49,8 @@ def strategy_of_class(text: str) -> str | None:
     if class_name != text and not _PACKAGES.match(text):
         return None
     return ASSIGNOR_CLASSES.get(class_name) or STOCK_CLASSES.get(class_name)
+
+
+def assignor_class(strategy: str) -> str | None:
+    """The class of our adapters that runs a strategy; None if there is none."""
+    return next((name for name, of_class in ASSIGNOR_CLASSES.items() if of_class == strategy), None)
