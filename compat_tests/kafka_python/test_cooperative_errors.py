@@ -29,7 +29,11 @@ from compat_tests.kafka_python.test_cooperative_consumer import (
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.kafka_cluster import Kafka, KafkaCluster, free_ports
 from kafka_assignors.rebalance.events import Revoke
-from kafka_assignors_kafka_python import CooperativeKafkaConsumer
+from kafka_assignors_kafka_python import (
+    CooperativeKafkaConsumer,
+    CooperativeStickyAssignor,
+    RoundRobinAssignor,
+)
 from kafka_assignors_kafka_python.cooperative.user_errors import ErrorsOfUser
 
 
@@ -59,6 +63,36 @@ def test_the_clients_own_assignor_is_refused_with_the_name_of_ours(stock: Any, o
             CooperativeKafkaConsumer("orders", group_id="g", partition_assignment_strategy=[one])
         assert "kafka_assignors_kafka_python" in str(caught.value)
     assert hasattr(kafka_assignors_kafka_python, ours.rpartition(" ")[2])
+
+
+def test_a_member_whose_strategies_the_group_does_not_list_is_told_how_to_change_over(kafka: Kafka) -> None:
+    with (
+        GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group,
+        contextlib.closing(
+            KafkaConsumer(
+                bootstrap_servers=kafka.bootstrap,
+                group_id=group.id,
+                heartbeat_interval_ms=200,
+                partition_assignment_strategy=[RoundRobinPartitionAssignor],
+            )
+        ) as stock,
+    ):
+        stock.subscribe(list(group.topics))
+        polling_until(lambda: len(stock.assignment()) == 4, stock)
+        with consuming(group) as refused, pytest.raises(Errors.InconsistentGroupProtocolError) as error:
+            polling_until(refused.assignment, stock, refused)
+        message = str(error.value)
+        assert f"group {group.id!r} answered error 23" in message
+        assert "do not list the strategies of this one (cooperative-sticky)" in message
+        assert "[CooperativeStickyAssignor(), RoundRobinAssignor()]" in message
+
+        listed = [CooperativeStickyAssignor(), RoundRobinAssignor()]
+        with consuming(group, partition_assignment_strategy=listed) as consumer:
+            polling_until(lambda: len(stock.assignment()) == 2 == len(consumer.assignment()), stock, consumer)
+            stock.close()
+            polling_until(lambda: len(consumer.assignment()) == 4, consumer)
+            with consuming(group) as last:
+                share(group, consumer, last)
 
 
 def test_heartbeats_that_are_refused_again_and_again_are_one_error_until_it_is_raised(kafka: Kafka) -> None:
