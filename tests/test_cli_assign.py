@@ -320,6 +320,52 @@ def test_groups_without_members_are_answered_and_noted(
     assert "groups.jsonl:2: the group has no members, so nothing is assigned (1 more like it)" in captured.err
 
 
+def members_of(*topics: str) -> dict[str, Any]:
+    return {"topics": {"orders": {"partitions": 3}}, "members": [{"id": "m1", "topics": [*topics]}]}
+
+
+@pytest.mark.parametrize(
+    ("group", "message"),
+    [
+        (
+            members_of("orders", "ordres"),
+            "stdin:1: members subscribe to topics without partitions in the group: 'ordres': correct the "
+            "names, or add the topics with their partitions under topics",
+        ),
+        (
+            {"topics": {"orders": {"partitions": 0}}, "members": members_of("orders")["members"]},
+            "stdin:1: members subscribe to topics without partitions in the group: 'orders': correct",
+        ),
+        (
+            members_of(*(f"t{number:03}" for number in range(100))),
+            "stdin:1: members subscribe to topics without partitions in the group: 't000', 't001', 't002' "
+            "and 97 more: correct",
+        ),
+        (members_of(), "stdin:1: no member subscribes to a topic, so nothing is assigned\n"),
+    ],
+)
+def test_topics_without_partitions_are_named(assign: Assign, group: dict[str, Any], message: str) -> None:
+    outcome = assign(group)
+    assert (outcome.code, len(outcome.lines)) == (0, 1)
+    assert outcome.err.startswith(f"kafka-assignors: {message}")
+    assert outcome.err.count("\n") == 1
+
+
+def test_topics_without_partitions_in_many_groups_are_one_line(assign: Assign) -> None:
+    outcome = assign("\n".join([json.dumps(members_of("ordres"))] * 50))
+    assert (outcome.code, len(outcome.lines)) == (0, 50)
+    assert outcome.err.count("\n") == 1
+    assert outcome.err.endswith(" under topics (49 more like it)\n")
+
+
+def test_members_of_a_group_without_topics_are_refused(assign: Assign) -> None:
+    refused(
+        assign({**members_of("orders"), "topics": {}}),
+        "stdin:1: topics: the group has members and no topic, so there is nothing to assign: add each topic "
+        'with its number of partitions, as in "topics": {"orders": {"partitions": 3}}',
+    )
+
+
 def test_an_explanation_is_in_the_answer_and_in_words(assign: Assign) -> None:
     outcome = assign(MOVING, "--explain")
     assert outcome.lines[0]["explanation"] == {
@@ -370,6 +416,16 @@ def test_the_example_of_priority_in_the_documentation_is_what_comes_out(
     assert json.dumps(answer["explanation"]["chains"][1]) in page.replace("\n ", " ")
 
 
+def test_priority_without_classes_says_how_to_give_them(assign: Assign, tmp_path: Path) -> None:
+    [answer] = assign(MOVING, "--strategy", "priority").lines
+    [finding] = answer["findings"]
+    rule = finding.partition("in a TOML file, as in ")[2]
+    (tmp_path / "priorities.toml").write_text(f'name = "priorities"\nrule = [{rule}]')
+    [answer] = assign(MOVING, "--strategy", str(tmp_path / "priorities.toml")).lines
+    [finding] = answer["findings"]
+    assert finding.startswith("topic 'alerts' has a priority, and the group does not read it")
+
+
 def test_the_example_of_rules_in_the_documentation_is_what_comes_out(assign: Assign, tmp_path: Path) -> None:
     page = (Path(__file__).parents[1] / "docs" / "composition.md").read_text()
     group, rules = (page.split(f"```{kind}\n")[1].split("```")[0] for kind in ("json", "toml"))
@@ -389,7 +445,7 @@ def test_a_strategy_whose_rules_restrict_no_member_is_explained_by_the_claims_as
         ],
     }
     outcome = assign(group, "--strategy", "capacity", "--explain")
-    assert outcome.err.endswith("orders-0: now with m2; the owner no longer subscribes to the topic\n")
+    assert "orders-0: now with m2; the owner no longer subscribes to the topic\n" in outcome.err
 
 
 def test_the_example_of_weights_in_the_documentation_is_what_comes_out(assign: Assign) -> None:

@@ -9,6 +9,7 @@ from kafka_assignors.lint import (
     RULES,
     BrokerBounds,
     LintFacts,
+    LintFinding,
     MemberConfig,
     NotJudged,
     Severity,
@@ -16,7 +17,8 @@ from kafka_assignors.lint import (
     live_members,
 )
 from kafka_assignors.live_group import LiveGroup, LiveMember
-from kafka_assignors.wire import GroupMember, GroupMetadata, Subscription, encode_subscription
+from kafka_assignors.strategies import MemberContext, load_strategy
+from kafka_assignors.wire import GroupMember, GroupMetadata, Subscription, encode_member, encode_subscription
 from tests.lint_members import aiokafka, findings, java, kafka_python, librdkafka
 
 ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
@@ -134,10 +136,63 @@ def test_a_strategy_that_the_client_has_is_none(member: object) -> None:
     assert "strategy-not-in-client" not in findings(member)  # type: ignore[arg-type]
 
 
-def test_our_cooperative_sticky_is_eager_in_the_stock_consumers() -> None:
-    assert findings(kafka_python("cooperative-sticky"))["eager-under-cooperative"] is INFO
-    assert findings(aiokafka("rack-aware-sticky"))["eager-under-cooperative"] is INFO
-    assert "eager-under-cooperative" not in findings(librdkafka("cooperative-sticky"))
+def eager_finding(*members: MemberConfig) -> LintFinding:
+    (found,) = [one for one in lint(LintFacts(members)).findings if one.rule == "eager-consumer"]
+    assert found.severity is INFO
+    return found
+
+
+def test_our_strategies_are_eager_in_the_stock_consumers() -> None:
+    for member in (kafka_python("cooperative-sticky"), aiokafka("rack-aware-sticky")):
+        found = eager_finding(member)
+        assert found.what.startswith("Unless these members are of Cooperative")
+        assert "restart every member once with Cooperative" in found.to_do
+    assert "eager-consumer" not in findings(librdkafka("cooperative-sticky"))
+    assert "eager-consumer" not in findings(aiokafka("stock:sticky"))
+
+
+@pytest.mark.parametrize(
+    ("member", "first_restart"),
+    [
+        (
+            aiokafka("sticky"),
+            "CooperativeAIOKafkaConsumer and the strategies of kafka-assignors [cooperative-sticky, sticky]",
+        ),
+        (
+            kafka_python("cooperative-sticky", "stock:range"),
+            "CooperativeKafkaConsumer (kafka-python 3) and the strategies of kafka-assignors "
+            "[cooperative-sticky, range]",
+        ),
+    ],
+)
+def test_a_list_with_an_eager_strategy_is_eager_in_every_class(
+    member: MemberConfig, first_restart: str
+) -> None:
+    found = eager_finding(member)
+    assert found.what.startswith("The consumers of these members are eager")
+    assert first_restart in found.to_do
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_live_member_shows_whether_it_joined_with_its_partitions(held: bool) -> None:
+    def joined(owned: dict[str, list[int]], generation: int) -> MemberConfig:
+        context = MemberContext(frozenset({"orders"}), owned, generation)
+        one = LiveMember("m1", "aiokafka-0.14.0", "/10.0.0.1").with_metadata(
+            encode_member(load_strategy("cooperative-sticky"), context, held=held)
+        )
+        group = LiveGroup("orders", "classic", "Stable", "cooperative-sticky", members=(one,))
+        ((member,), _) = live_members(group, None)
+        return member
+
+    newcomer = joined({}, -1)
+    assert newcomer.kept_partitions is None
+    assert eager_finding(newcomer).what.startswith("Unless these members are of Cooperative")
+    member = joined({"orders": [0, 1]}, 7)
+    assert member.kept_partitions is held
+    if held:
+        assert "eager-consumer" not in findings(member)
+    else:
+        assert eager_finding(member).what.startswith("These members joined last without their partitions")
 
 
 def test_the_sticky_data_of_kafka_python_3_is_for_itself_alone() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass
 from importlib import metadata
@@ -11,6 +12,7 @@ import pytest
 
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.strategies import (
+    Composed,
     Criterion,
     InvalidStrategyError,
     RebalanceProtocol,
@@ -137,6 +139,64 @@ def test_an_unknown_name_comes_with_near_ones(name: str, near: str) -> None:
     with pytest.raises(UnknownStrategyError, match="did you mean") as caught:
         load_strategy(name)
     assert near in caught.value.near
+
+
+@pytest.mark.parametrize(
+    ("class_name", "strategy"),
+    [
+        ("org.apache.kafka.clients.consumer.CooperativeStickyAssignor", "cooperative-sticky"),
+        ("org.apache.kafka.clients.consumer.RangeAssignor", "range"),
+        ("org.apache.kafka.clients.consumer.RoundRobinAssignor", "roundrobin"),
+        ("org.apache.kafka.clients.consumer.StickyAssignor", "sticky"),
+        ("CooperativeStickyAssignor", "cooperative-sticky"),
+        ("StickyAssignor", "sticky"),
+        ("RangePartitionAssignor", "range"),
+        ("RackAwareStickyAssignor", "rack-aware-sticky"),
+        ("aiokafka.coordinator.assignors.roundrobin.RoundRobinPartitionAssignor", "roundrobin"),
+        ("kafka.coordinator.assignors.range:RangePartitionAssignor", "range"),
+        ("kafka_assignors_aiokafka:StickyAssignor", "sticky"),
+        ("org.apache.kafka.coordinator.group.assignor.UniformAssignor", "kip848-uniform"),
+        ("org.apache.kafka.coordinator.group.assignor.RangeAssignor", "kip848-range"),
+    ],
+)
+def test_the_class_of_a_client_is_told_with_its_strategy(class_name: str, strategy: str) -> None:
+    with pytest.raises(UnknownStrategyError) as caught:
+        load_strategy(class_name)
+    assert str(caught.value) == (
+        f"there is no strategy {class_name!r}: that is the name of a class, and its strategy is "
+        f"{strategy!r} here"
+    )
+    assert load_strategy(strategy).name == strategy
+
+
+RULE_NAMES = ["co-partitioned", "together", "draining", "balance", "weights", "movement", "racks", "trade"]
+
+
+@pytest.mark.parametrize("name", RULE_NAMES)
+def test_a_strategy_that_needs_rules_is_told_with_an_example_that_loads(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UnknownStrategyError, match=f"there is no strategy '{name}': .*path as the") as caught:
+        load_strategy(name)
+    file = tmp_path / "rules.toml"
+    file.write_text("\n".join(re.findall(r"`(.*?)`", str(caught.value))))
+    strategy = load_strategy(str(file))
+    assert isinstance(strategy, Composed)
+    assert {"co-partitioned": "together"}.get(name, name) in {rule.kind for rule in strategy.rules}
+
+
+def test_the_class_of_a_strategy_that_needs_rules_is_told_how_to_make_one() -> None:
+    with pytest.raises(InvalidStrategyError, match=r"as in `mine = CoPartitioned\(…\)`, and give mod"):
+        load_strategy("kafka_assignors.strategies:CoPartitioned")
+
+
+def test_a_class_of_the_user_may_have_such_a_name(site: Path) -> None:
+    (site / "weighted_for_test.py").write_text(WEIGHTED + "\nRangeAssignor = Weighted\n")
+    assert load_strategy("weighted_for_test:RangeAssignor").name == "acme_weighted"
+
+
+def test_a_class_of_another_package_is_not_taken_for_one_of_kafka() -> None:
+    with pytest.raises(UnknownStrategyError) as caught:
+        load_strategy("com.acme.RangeAssignor")
+    assert "that is the name of a class" not in str(caught.value)
 
 
 def test_an_unknown_name_like_no_other_comes_with_all() -> None:

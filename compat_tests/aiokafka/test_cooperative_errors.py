@@ -7,17 +7,75 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from aiokafka import TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from aiokafka.errors import InconsistentGroupProtocolError, KafkaError
 
+import kafka_assignors_aiokafka
 from compat_tests.aiokafka.cooperative_consumers import Listener, consuming, until
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
+from kafka_assignors_aiokafka import (
+    CooperativeAIOKafkaConsumer,
+    CooperativeStickyAssignor,
+    RoundRobinAssignor,
+)
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
 REFUSED = "on_partitions_revoked of .* failed: .*I will not"
+
+
+@pytest.mark.parametrize(
+    ("stock", "ours"),
+    [
+        (RangePartitionAssignor, "RangeAssignor"),
+        (RoundRobinPartitionAssignor, "RoundRobinAssignor"),
+        (StickyPartitionAssignor, "StickyAssignor"),
+        ("org.apache.kafka.clients.consumer.RangeAssignor", "RangeAssignor"),
+        ("roundrobin", "RoundRobinAssignor"),
+        (object, "an assignor of kafka_assignors_aiokafka, such as CooperativeStickyAssignor"),
+    ],
+)
+def test_the_clients_own_assignor_is_refused_with_the_name_of_ours(stock: Any, ours: str) -> None:
+    async def construct() -> None:
+        CooperativeAIOKafkaConsumer("orders", group_id="g", partition_assignment_strategy=[stock])
+
+    with pytest.raises(TypeError, match=rf"; pass {ours}\(\)") as caught:
+        asyncio.run(construct())
+    assert hasattr(kafka_assignors_aiokafka, ours.rpartition(" ")[2])
+    assert "kafka_assignors_aiokafka" in str(caught.value)
+
+
+def test_a_member_whose_strategies_the_group_does_not_list_is_told_how_to_change_over(kafka: Kafka) -> None:
+    async def run() -> None:
+        stock = AIOKafkaConsumer(
+            *group.topics, bootstrap_servers=kafka.bootstrap, group_id=group.id, heartbeat_interval_ms=200
+        )
+        await asyncio.wait_for(stock.start(), HANG_S)
+        try:
+            with pytest.raises(InconsistentGroupProtocolError) as refused:
+                async with consuming(group):
+                    raise AssertionError("it joined")
+            message = str(refused.value)
+            assert f"group {group.id!r} answered error 23" in message
+            assert "do not list the strategies of this one (cooperative-sticky)" in message
+            assert "[CooperativeStickyAssignor(), RoundRobinAssignor()]" in message
+
+            listed = [CooperativeStickyAssignor(), RoundRobinAssignor()]
+            async with consuming(group, partition_assignment_strategy=listed) as consumer:
+                await until(lambda: len(stock.assignment()) == 2 == len(consumer.assignment()))
+                await stock.stop()
+                await until(lambda: len(consumer.assignment()) == 4)
+                async with consuming(group) as last:
+                    await until(lambda: len(last.assignment()) == 2 == len(consumer.assignment()))
+        finally:
+            await stock.stop()
+
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
+        asyncio.run(run())
 
 
 def refuse(_: set[TopicPartition]) -> None:

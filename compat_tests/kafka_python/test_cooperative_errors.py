@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as Errors
+from kafka.coordinator.assignors.cooperative_sticky import (
+    CooperativeStickyAssignor as StockCooperativeStickyAssignor,
+)
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
+import kafka_assignors_kafka_python
 from compat_tests.kafka_python.test_cooperative_consumer import (
     PROGRAM,
     Listener,
@@ -22,7 +29,11 @@ from compat_tests.kafka_python.test_cooperative_consumer import (
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.kafka_cluster import Kafka, KafkaCluster, free_ports
 from kafka_assignors.rebalance.events import Revoke
-from kafka_assignors_kafka_python import CooperativeKafkaConsumer
+from kafka_assignors_kafka_python import (
+    CooperativeKafkaConsumer,
+    CooperativeStickyAssignor,
+    RoundRobinAssignor,
+)
 from kafka_assignors_kafka_python.cooperative.user_errors import ErrorsOfUser
 
 
@@ -32,6 +43,56 @@ def test_a_subclass_that_takes_a_part_of_the_consumer_away_is_refused() -> None:
 
     with KafkaCluster() as kafka, pytest.raises(RuntimeError, match=r"Subclass._coordinator is not the Coop"):
         Subclass("orders", group_id="g", bootstrap_servers=kafka.bootstrap)
+
+
+@pytest.mark.parametrize(
+    ("stock", "ours"),
+    [
+        (RangePartitionAssignor, "RangeAssignor"),
+        (RoundRobinPartitionAssignor, "RoundRobinAssignor"),
+        (StickyPartitionAssignor, "StickyAssignor"),
+        (StockCooperativeStickyAssignor, "CooperativeStickyAssignor"),
+        ("org.apache.kafka.clients.consumer.RangeAssignor", "RangeAssignor"),
+        ("roundrobin", "RoundRobinAssignor"),
+        (object, "an assignor of kafka_assignors_kafka_python, such as CooperativeStickyAssignor"),
+    ],
+)
+def test_the_clients_own_assignor_is_refused_with_the_name_of_ours(stock: Any, ours: str) -> None:
+    for one in (stock, stock() if isinstance(stock, type) and stock is not object else stock):
+        with pytest.raises(TypeError, match=rf"; pass {ours}\(\)") as caught:
+            CooperativeKafkaConsumer("orders", group_id="g", partition_assignment_strategy=[one])
+        assert "kafka_assignors_kafka_python" in str(caught.value)
+    assert hasattr(kafka_assignors_kafka_python, ours.rpartition(" ")[2])
+
+
+def test_a_member_whose_strategies_the_group_does_not_list_is_told_how_to_change_over(kafka: Kafka) -> None:
+    with (
+        GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group,
+        contextlib.closing(
+            KafkaConsumer(
+                bootstrap_servers=kafka.bootstrap,
+                group_id=group.id,
+                heartbeat_interval_ms=200,
+                partition_assignment_strategy=[RoundRobinPartitionAssignor],
+            )
+        ) as stock,
+    ):
+        stock.subscribe(list(group.topics))
+        polling_until(lambda: len(stock.assignment()) == 4, stock)
+        with consuming(group) as refused, pytest.raises(Errors.InconsistentGroupProtocolError) as error:
+            polling_until(refused.assignment, stock, refused)
+        message = str(error.value)
+        assert f"group {group.id!r} answered error 23" in message
+        assert "do not list the strategies of this one (cooperative-sticky)" in message
+        assert "[CooperativeStickyAssignor(), RoundRobinAssignor()]" in message
+
+        listed = [CooperativeStickyAssignor(), RoundRobinAssignor()]
+        with consuming(group, partition_assignment_strategy=listed) as consumer:
+            polling_until(lambda: len(stock.assignment()) == 2 == len(consumer.assignment()), stock, consumer)
+            stock.close()
+            polling_until(lambda: len(consumer.assignment()) == 4, consumer)
+            with consuming(group) as last:
+                share(group, consumer, last)
 
 
 def test_heartbeats_that_are_refused_again_and_again_are_one_error_until_it_is_raised(kafka: Kafka) -> None:

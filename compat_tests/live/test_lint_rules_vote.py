@@ -15,8 +15,10 @@ from kafka.errors import InconsistentGroupProtocolError as InconsistentInKafkaPy
 from kafka.errors import KafkaConfigurationError
 
 from compat_tests.live.lint_scenes import Scene, first_error, poll_until
+from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.librdkafka import leave
+from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 from kafka_assignors_kafka_python import CooperativeStickyAssignor
 
 
@@ -232,7 +234,50 @@ def test_join_per_strategy(kafka: Kafka) -> None:
     assert scene.lint(aiokafka(*stock))["join-per-strategy"] == "warning"
 
 
-def test_eager_under_cooperative(kafka: Kafka) -> None:
+async def lint_of_pairs(scene: Scene) -> list[str | None]:
+    """What lint says of two stock consumers, and then of the two cooperative ones that take over."""
+    found = []
+
+    async def lint() -> None:
+        found.append((await asyncio.to_thread(scene.lint, live=True)).get("eager-consumer"))
+
+    stock = aiokafka("cooperative-sticky")
+    async with scene.aiokafka(stock) as first:
+        await first.until(lambda: first.owned)
+        async with scene.aiokafka(stock) as second:
+            await second.until(lambda: len(second.owned) == 2 == len(first.owned))
+        await first.until(lambda: len(first.owned) == 4)
+        await lint()
+
+    ours = [
+        CooperativeAIOKafkaConsumer(
+            scene.topic,
+            bootstrap_servers=scene.kafka.bootstrap,
+            group_id=scene.group,
+            heartbeat_interval_ms=200,
+        )
+        for _ in range(2)
+    ]
+    try:
+        for consumer in ours:
+            await consumer.start()
+        await asyncio.wait_for(share(*ours), HANG_S)
+        await ours[0].stop()
+        while len(ours[1].assignment()) < 4:
+            await asyncio.sleep(0.05)
+        await lint()
+    finally:
+        for consumer in ours:
+            await consumer.stop()
+    return found
+
+
+async def share(*consumers: CooperativeAIOKafkaConsumer) -> None:
+    while [len(consumer.assignment()) for consumer in consumers] != [2, 2]:
+        await asyncio.sleep(0.05)
+
+
+def test_eager_consumer(kafka: Kafka) -> None:
     async def eager() -> list[set[int]]:
         scene = Scene(kafka)
         async with scene.aiokafka(aiokafka("cooperative-sticky")) as first:
@@ -253,5 +298,6 @@ def test_eager_under_cooperative(kafka: Kafka) -> None:
     leave(second)
     leave(first)
 
-    assert scene.lint(aiokafka("cooperative-sticky"))["eager-under-cooperative"] == "info"
-    assert "eager-under-cooperative" not in scene.lint(librdkafka("cooperative-sticky"))
+    assert scene.lint(aiokafka("cooperative-sticky"))["eager-consumer"] == "info"
+    assert asyncio.run(lint_of_pairs(Scene(kafka))) == ["info", None]
+    assert "eager-consumer" not in scene.lint(librdkafka("cooperative-sticky"))

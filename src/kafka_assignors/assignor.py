@@ -23,6 +23,7 @@ from weakref import WeakKeyDictionary
 from kafka_assignors.group import Topic, TopicPartitions
 from kafka_assignors.leader_bytes import DecodedMembers, JoinedMember, encode_assignments, read_members
 from kafka_assignors.member_bytes import NEVER_ASSIGNED, LastAssignment, subscription_bytes
+from kafka_assignors.strategies.class_names import assignor_class, strategy_of_class
 from kafka_assignors.strategies.conformance import LONGEST_NAME, contract_problem, fits_kafka_string
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
 from kafka_assignors.weights import patience_s, require_source, weigh
@@ -327,5 +328,17 @@ def _require_ours(one: object, package: str) -> Assignor:
         )
     raise TypeError(
         f"{one!r} in partition_assignment_strategy is not an assignor of {package}: others do not know about "
-        "partitions that members hold while they join"
+        f"partitions that members hold while they join; {_instead_of(one, package)}"
     )
+
+
+def _instead_of(one: object, package: str) -> str:
+    """What to pass in place of an assignor of another package."""
+    kind = one if isinstance(one, type) else type(one)
+    name = one if isinstance(one, str) else f"{kind.__module__}.{kind.__name__}"
+    strategy = strategy_of_class(name) or name
+    ours = assignor_class(strategy)
+    if ours is None:
+        return f"pass an assignor of {package}, such as CooperativeStickyAssignor()"
+    first = "" if strategy == "cooperative-sticky" else ", after CooperativeStickyAssignor()"
+    return f"pass {ours}() of {package}, which runs {strategy!r} as well{first}"

@@ -15,7 +15,7 @@ import typer
 from kafka_assignors.certificate import prove
 from kafka_assignors.criteria import AnyCriterion
 from kafka_assignors.explain import Explanation, explain, explain_layers, explain_reduced
-from kafka_assignors.group import Assignment, Group, InvalidGroupError
+from kafka_assignors.group import Assignment, Group, InvalidGroupError, quoted
 from kafka_assignors.group_json import (
     assignment_to_json,
     explanation_to_json,
@@ -140,14 +140,17 @@ def _protocol(strategy: Strategy, name: str, asked: RebalanceProtocol | None) ->
 def _assign_all(request: _Request, file: str) -> ExitCode:
     """Print an answer for each group in the file; the exit code fails if an assignment can be improved."""
     verdict = ExitCode.OK
-    without_members: list[str] = []
+    without_members, without_partitions = _RepeatedNote(), _RepeatedNote()
     with open_lines(file) as (lines, source), ProgressReport("assigning: groups done") as progress:
         for done, (where, group) in enumerate(read_groups(lines, source), 1):
+            _require_topics(group, where)
             answer, explanation = _answer(request, group, where)
             if "improvement" in answer or "improvement" in answer.get("reduced", {}):
                 verdict = ExitCode.VERDICT_FAILED
             if not group.members:
-                without_members.append(where)
+                without_members.add(f"{where}: the group has no members, so nothing is assigned")
+            if lacking := _without_partitions(group):
+                without_partitions.add(f"{where}: {lacking}")
             if sys.stdout.isatty():
                 progress.close()  # From here on the answers themselves are the progress.
             emit(json.dumps(answer))
@@ -158,10 +161,58 @@ def _assign_all(request: _Request, file: str) -> ExitCode:
                 if "loads" in answer:
                     note(about_loads(answer["loads"]))
             progress.update("assigning: groups done", done)
-    if without_members:
-        others = f" ({len(without_members) - 1} more like it)" if len(without_members) > 1 else ""
-        note(f"{without_members[0]}: the group has no members, so nothing is assigned{others}")
+    without_members.show()
+    without_partitions.show()
     return verdict
+
+
+class _RepeatedNote:
+    """A note that many groups may cause: the text for the first of them, and the number of the others."""
+
+    def __init__(self) -> None:
+        self._first: str | None = None
+        self._others = 0
+
+    def add(self, text: str) -> None:
+        if self._first is None:
+            self._first = text
+        else:
+            self._others += 1
+
+    def show(self) -> None:
+        """Write the note to stderr, if there is one."""
+        if self._first is not None:
+            others = f" ({self._others} more like it)" if self._others else ""
+            note(f"{self._first}{others}")
+
+
+def _require_topics(group: Group, where: str) -> None:
+    if group.members and not group.topics:
+        raise CannotRun(
+            f"{where}: topics: the group has members and no topic, so there is nothing to assign: add each "
+            'topic with its number of partitions, as in "topics": {"orders": {"partitions": 3}}'
+        )
+
+
+_SHOWN_TOPICS = 3
+
+
+def _without_partitions(group: Group) -> str | None:
+    """A sentence about the topics that members subscribe to and of which there is no partition to assign."""
+    subscribed = set[str]().union(*(member.topics for member in group.members.values()))
+    if group.members and not subscribed:
+        return "no member subscribes to a topic, so nothing is assigned"
+    lacking = sorted(
+        name for name in subscribed if name not in group.topics or not group.topics[name].partitions
+    )
+    if not lacking:
+        return None
+    more = f" and {len(lacking) - _SHOWN_TOPICS} more" if len(lacking) > _SHOWN_TOPICS else ""
+    names = ", ".join(map(quoted, lacking[:_SHOWN_TOPICS])) + more
+    return (
+        f"members subscribe to topics without partitions in the group: {names}: correct the names, or add "
+        "the topics with their partitions under topics"
+    )
 
 
 def _answer(request: _Request, group: Group, where: str) -> tuple[dict[str, Any], Explanation | None]:

@@ -1,8 +1,9 @@
 """The members of a running group, as far as a broker shows how they are configured.
 
 A broker shows the strategy that won the vote, not the lists; the client id, which tells the library unless it
-is configured; instance ids and racks. The group's record has the session and rebalance timeouts. The broker
-never learns the heartbeat interval, the poll interval and the clients' request timeouts.
+is configured; instance ids and racks; and whether a member held its partitions when it joined. The group's
+record has the session and rebalance timeouts. The broker never learns the heartbeat interval, the poll
+interval and the clients' request timeouts.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from kafka_assignors.lint.members import (
     client_of_id,
     stock_strategy,
 )
-from kafka_assignors.live_group import CONSUMER, LiveGroup, hidden_topics_problem
-from kafka_assignors.wire import GroupMetadata
+from kafka_assignors.live_group import CONSUMER, LiveGroup, LiveMember, hidden_topics_problem
+from kafka_assignors.wire import GroupMetadata, ProtocolError, decode_member
 
 __all__ = ["live_members"]
 
@@ -54,9 +55,21 @@ def live_members(
                 rebalance_timeout_ms=stored.rebalance_timeout_ms if stored else None,
                 instance_id=member.instance_id,
                 rack=member.rack,
+                kept_partitions=_kept_partitions(group, member),
             )
         )
     return tuple(members), tuple(_not_judged(group, members, no_record))
+
+
+def _kept_partitions(group: LiveGroup, member: LiveMember) -> bool | None:
+    """Whether the member held what it owned when it joined last; None if it owned nothing or hides it."""
+    if member.metadata is None or not group.protocol:
+        return None
+    try:
+        joined = decode_member(group.protocol, member.id, member.metadata)
+    except ProtocolError:
+        return None
+    return not joined.revoked if joined.owned else None
 
 
 def _not_judged(group: LiveGroup, members: Sequence[MemberConfig], no_record: str) -> list[NotJudged]:

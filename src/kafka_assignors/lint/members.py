@@ -79,7 +79,8 @@ class MemberConfig:
 
     `source` tells the user where it comes from: a file, or a member id. `given` are the names of the settings
     in the file; other fields hold the client's defaults. `strategies` are in the order of preference; None if
-    the broker does not show them.
+    the broker does not show them. `kept_partitions` tells whether a live member held its partitions when it
+    joined last, as cooperative consumers do; None if that is unknown.
     """
 
     source: str
@@ -95,6 +96,7 @@ class MemberConfig:
     request_timeout_ms: int | None = None
     instance_id: str | None = None
     rack: str | None = None
+    kept_partitions: bool | None = None
     given: frozenset[str] = frozenset()
 
     @property

@@ -238,34 +238,56 @@ def strategy_not_in_client(facts: LintFacts) -> Iterator[Found]:
             )
 
 
+_COOPERATIVE_CLASSES = {
+    Client.AIOKAFKA: "CooperativeAIOKafkaConsumer",
+    Client.KAFKA_PYTHON: "CooperativeKafkaConsumer (kafka-python 3)",
+}
+
+
 @rule(
-    "eager-under-cooperative",
+    "eager-consumer",
     Severity.INFO,
-    happens="The member runs a cooperative strategy of kafka-assignors (cooperative-sticky, "
-    "rack-aware-sticky, capacity, rollout, or your own) in the stock consumer of aiokafka or kafka-python, "
-    "which is eager: it revokes all its partitions in every rebalance and gets most of them back. As few "
-    "partitions move as with cooperative members, but all partitions of the member pause.",
+    happens="The member runs a strategy of kafka-assignors in an eager consumer: it revokes all its "
+    "partitions in every rebalance and gets most of them back. As few partitions move as with cooperative "
+    "members, but all partitions of the member pause. The consumer is eager if its list has a strategy that is not "
+    "cooperative (range, roundrobin, sticky) or one of the client's own, and in a live group if the member "
+    "joined last without its partitions. With cooperative strategies alone, the class of the consumer "
+    "decides, which files do not show, nor does a member that has joined only once.",
     why="The consumer keeps partitions through a rebalance (KIP-429), not the strategy. "
-    "CooperativeAIOKafkaConsumer does so; neither settings nor brokers show which class a member uses.",
-    to_do="Nothing: such members may share a group with cooperative ones. With aiokafka, "
-    "CooperativeAIOKafkaConsumer continues to consume.",
+    "CooperativeAIOKafkaConsumer and CooperativeKafkaConsumer do so; the stock classes of aiokafka and "
+    "kafka-python do not.",
+    to_do="Nothing while pauses do not matter: eager members may share a group with cooperative ones. "
+    "Otherwise change the class. If every strategy in the list is a cooperative one of kafka-assignors, that "
+    "takes one rolling restart with the same list; otherwise two: the first with the cooperative class and "
+    "the list [cooperative-sticky, the strategy that runs today], the second with cooperative-sticky alone.",
 )
-def eager_under_cooperative(facts: LintFacts) -> Iterator[Found]:
-    members = [
-        member
-        for member in voters(facts.after)
-        if any(
-            use.ours and use.protocols is not None and use.protocols >= COOPERATIVE
-            for use in member.strategies or ()
+def eager_consumer(facts: LintFacts) -> Iterator[Found]:
+    by_words: dict[tuple[str, str], list[MemberConfig]] = {}
+    for member in voters(facts.after):
+        uses = member.strategies or ()
+        if any(use.ours for use in uses) and member.kept_partitions is not True:
+            by_words.setdefault(_eager_words(member, uses), []).append(member)
+    for (what, to_do), members in by_words.items():
+        yield Found(sources(members), what, to_do)
+
+
+def _eager_words(member: MemberConfig, uses: tuple[StrategyUse, ...]) -> tuple[str, str]:
+    """What is known of a member with strategies of ours, and what to do about it."""
+    cooperative = _COOPERATIVE_CLASSES.get(member.client, "the cooperative class")
+    pause = "each rebalance pauses all their partitions"
+    if not all(use.ours and (use.protocols is None or use.protocols >= COOPERATIVE) for use in uses):
+        first = ", ".join(dict.fromkeys(("cooperative-sticky", *member.names)))
+        return (
+            f"The consumers of these members are eager, for not every strategy in "
+            f"[{', '.join(member.names)}] is a cooperative one of kafka-assignors: {pause}.",
+            f"If the pauses matter, roll twice: first restart every member with {cooperative} and the "
+            f"strategies of kafka-assignors [{first}]; when all have it, with [cooperative-sticky]. In the "
+            "first of these two restarts, go on.",
         )
-    ]
-    if members:
-        yield Found(
-            sources(members),
-            "These members run a cooperative strategy, and are eager unless they are "
-            "CooperativeAIOKafkaConsumers: each rebalance pauses all their partitions.",
-            "Nothing.",
-        )
+    to_do = f"If the pauses matter, restart every member once with {cooperative} and the same list."
+    if member.kept_partitions is False:
+        return f"These members joined last without their partitions, as eager consumers do: {pause}.", to_do
+    return f"Unless these members are of {cooperative}, they are eager: {pause}.", to_do
 
 
 @rule(
@@ -391,7 +413,7 @@ RULES = (
     mixed_rebalance_protocols,
     second_roll_due,
     strategy_not_in_client,
-    eager_under_cooperative,
+    eager_consumer,
     unreadable_sticky_data,
     join_per_strategy,
     never_settles,

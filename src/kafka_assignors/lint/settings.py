@@ -21,6 +21,7 @@ from kafka_assignors.lint.members import (
     with_defaults,
 )
 from kafka_assignors.strategies import Strategy, StrategyError
+from kafka_assignors.strategies.class_names import ASSIGNOR_CLASSES, STOCK_CLASSES
 
 __all__ = ["InvalidSettingError", "member_config", "strategy_use"]
 
@@ -44,23 +45,6 @@ _CLIENT_OF_PACKAGE = {
     "kafka_assignors_kafka_python": Client.KAFKA_PYTHON,
     "aiokafka.": Client.AIOKAFKA,
     "kafka.": Client.KAFKA_PYTHON,
-}
-_CLASSES = {
-    "RangeAssignor": "range",
-    "RoundRobinAssignor": "roundrobin",
-    "StickyAssignor": "sticky",
-    "CooperativeStickyAssignor": "cooperative-sticky",
-    "RackAwareStickyAssignor": "rack-aware-sticky",
-    "CapacityAssignor": "capacity",
-    "StandbyAssignor": "standby",
-    "PriorityAssignor": "priority",
-    "WeightedAssignor": "weighted",
-    "RolloutAssignor": "rollout",
-}
-_STOCK_CLASSES = {
-    "RangePartitionAssignor": "range",
-    "RoundRobinPartitionAssignor": "roundrobin",
-    "StickyPartitionAssignor": "sticky",
 }
 _NEARLY_THE_SAME = 0.9
 _VERSION = re.compile(r"v?(\d+(?:\.\d+)*)")
@@ -140,22 +124,22 @@ def strategy_use(
     """
     class_name = re.split(r"[.:]", text)[-1]
     if not client.runs_our_strategies and not (client is Client.UNKNOWN and _only_ours(text)):
-        if class_name in _CLASSES and ("." not in text or text.startswith("org.apache.kafka.")):
-            return stock_strategy(client, version, _CLASSES[class_name])
+        if class_name in ASSIGNOR_CLASSES and ("." not in text or text.startswith("org.apache.kafka.")):
+            return stock_strategy(client, version, ASSIGNOR_CLASSES[class_name])
         return stock_strategy(client, version, text)
     if text.startswith("stock:"):
         return stock_strategy(client, version, text.removeprefix("stock:"))
-    if class_name in _STOCK_CLASSES:
-        return stock_strategy(client, version, _STOCK_CLASSES[class_name])
-    if class_name in _CLASSES:
+    if class_name in STOCK_CLASSES:
+        return stock_strategy(client, version, STOCK_CLASSES[class_name])
+    if class_name in ASSIGNOR_CLASSES:
         if text.startswith("kafka."):
-            return stock_strategy(client, version, _CLASSES[class_name])
+            return stock_strategy(client, version, ASSIGNOR_CLASSES[class_name])
         if class_name == text == "CooperativeStickyAssignor" and client is Client.KAFKA_PYTHON:
             raise InvalidSettingError(
                 key,
                 f"{text} may be kafka-python's or ours: write stock:cooperative-sticky or cooperative-sticky",
             )
-        text = _CLASSES[class_name]
+        text = ASSIGNOR_CLASSES[class_name]
     try:
         strategy = load(text)
     except StrategyError as error:

@@ -7,7 +7,7 @@ MembershipError     Consequence         the table `CONSEQUENCES`
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -70,6 +70,7 @@ _REQUEST_TIMED_OUT = 7
 _COORDINATOR_LOAD_IN_PROGRESS = 14
 _COORDINATOR_NOT_AVAILABLE = 15
 NOT_COORDINATOR = 16
+_INCONSISTENT_GROUP_PROTOCOL = 23
 _TOPIC_AUTHORIZATION_FAILED = 29
 _GROUP_AUTHORIZATION_FAILED = 30
 _GROUP_MAX_SIZE_REACHED = 81
@@ -140,14 +141,31 @@ class Errors(Protocol):
         ...
 
 
-def error_of(error_code: int, group_id: str, errors: Errors) -> Any:
-    """The client's exception for an error code that no retry helps."""
+def error_of(error_code: int, group_id: str, errors: Errors, offered: Iterable[str] = ()) -> Any:
+    """The client's exception for an error code that no retry helps.
+
+    `offered` are the strategies in a JoinGroup request that was answered so.
+    """
     kind = errors.for_code(error_code)
+    if error_code == _INCONSISTENT_GROUP_PROTOCOL and (names := ", ".join(offered)):
+        return kind(_no_common_strategy(group_id, names))
     if error_code == _GROUP_AUTHORIZATION_FAILED:
         return kind(group_id)
     if error_code == _GROUP_MAX_SIZE_REACHED and kind.errno != error_code:
         return errors.KafkaError(f"group {group_id!r} has group.max.size members already")
     return kind(f"the coordinator of group {group_id!r} answered error {error_code}")
+
+
+def _no_common_strategy(group_id: str, offered: str) -> str:
+    return (
+        f"the coordinator of group {group_id!r} answered error {_INCONSISTENT_GROUP_PROTOCOL}: the members "
+        f"of the group do not list the strategies of this one ({offered}); members that run the client's own "
+        "consumer class with its default list do not. Restart each member once with the cooperative class "
+        "and both strategies: partition_assignment_strategy=[CooperativeStickyAssignor(), "
+        "RoundRobinAssignor()] if the group runs roundrobin. When all members have this list, restart them "
+        "with CooperativeStickyAssignor() alone (docs/migrate.md). `kafka-assignors groups describe` shows "
+        "the strategy that the group runs"
+    )
 
 
 def commit_error(failed: Mapping[Partition, int], group_id: str, errors: Errors) -> Any:

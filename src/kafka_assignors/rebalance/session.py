@@ -261,7 +261,8 @@ class Session:
         if error is MembershipError.OTHER and is_transient(error_code):
             await self._transport.back_off()
         elif error is MembershipError.OTHER:
-            await self._consumer.raise_to_user(error_of(error_code, self._group_id, self._transport.errors))
+            failure = error_of(error_code, self._group_id, self._transport.errors, self._assignors)
+            await self._consumer.raise_to_user(failure)
         return error
 
     def _settle(self, error_code: int) -> MembershipError:

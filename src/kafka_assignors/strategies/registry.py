@@ -21,6 +21,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import cast
 
+from kafka_assignors.strategies.class_names import strategy_of_class
 from kafka_assignors.strategies.conformance import contract_problem
 from kafka_assignors.strategy import Strategy
 from kafka_assignors.text_files import NoTomlReaderError, TextFileError, TomlError, read_text, read_toml
@@ -65,9 +66,21 @@ class UnknownStrategyError(StrategyError):
     """Nothing is known under this name; `near` holds known names that resemble it."""
 
     def __init__(self, name: str, known: list[str]) -> None:
+        # Not at the top: composed strategies stand on the package that imports this module.
+        from kafka_assignors.strategies.toml_strategy import how_to_declare
+
         self.name = name
-        self.near = tuple(difflib.get_close_matches(name.lower().replace("_", "-"), known, n=3, cutoff=0.55))
-        if self.near:
+        of_class = strategy_of_class(name)
+        self.near = (
+            (of_class,)
+            if of_class is not None
+            else tuple(difflib.get_close_matches(name.lower().replace("_", "-"), known, n=3, cutoff=0.55))
+        )
+        if of_class is not None:
+            hint = f"that is the name of a class, and its strategy is {of_class!r} here"
+        elif (declaration := how_to_declare(name)) is not None:
+            hint = declaration
+        elif self.near:
             hint = f"did you mean {' or '.join(map(repr, self.near))}?"
         else:
             hint = f"known are {', '.join(known)}; give any other as module:attribute or FILE.toml"
@@ -93,7 +106,7 @@ def load_strategy(spec: str) -> Strategy:
         return _checked(_imported(_BUILT_IN[spec], spec), spec)
     if spec.endswith(".toml"):
         return _declared(spec)
-    if ":" in spec:
+    if ":" in spec and strategy_of_class(spec) is None:
         return _checked(_imported(spec, spec), spec)
     points = list(metadata.entry_points(group=ENTRY_POINT_GROUP, name=spec))
     if not points:
@@ -168,6 +181,7 @@ def _instance(found: object, spec: str) -> object:
         return found()
     except Exception as error:  # A constructor may raise anything.
         raise InvalidStrategyError(
-            f"{spec!r} is a class that cannot be made without arguments ({error}): "
-            f"name an instance of it, or a class without required arguments"
+            f"{spec!r} is a class that cannot be made without arguments ({error}): make an instance in a "
+            f"module of yours, as in `mine = {found.__name__}(…)`, and give module:mine, or give a class "
+            "without required arguments"
         ) from error

@@ -50,7 +50,7 @@ from kafka_assignors.strategies.rules.standby import StandbyLast
 from kafka_assignors.strategies.rules.tie_breakers import FewestMoves, FewestRackMisses, RackTrade
 from kafka_assignors.strategy import BOTH_PROTOCOLS, RebalanceProtocol
 
-__all__ = ["FORMAT", "DeclarationError", "RuleKind", "strategy_of"]
+__all__ = ["FORMAT", "DeclarationError", "RuleKind", "how_to_declare", "strategy_of"]
 
 FORMAT = 1
 """The version of this form. A higher one is refused."""
@@ -105,6 +105,35 @@ RULE_KINDS: Mapping[str, RuleKind] = {
     "racks": RuleKind(lambda _: FewestRackMisses),
     "trade": RuleKind(lambda _: RackTrade),
 }
+
+
+_EXAMPLES: Mapping[str, str] = {
+    "draining": '{kind = "draining"}, {kind = "balance"}, {kind = "movement"}',
+    "together": '{kind = "together", topics = [["orders", "payments"]]}, {kind = "balance"}, '
+    '{kind = "movement"}, {kind = "racks"}',
+    "weights": '{kind = "weights", threshold = 0.1}',
+    "trade": '{kind = "balance"}, {kind = "trade", moves_per_miss = 2}',
+}
+"""The rules of a declaration with this kind of rule. The kinds that are no keys are in that of `together`."""
+
+_STRATEGY_OF_RULES = {"co-partitioned": "together"}
+"""The strategies that cannot be loaded by name, since a rule of theirs needs parameters; and that rule."""
+
+
+def how_to_declare(name: str) -> str | None:
+    """How a strategy comes to its rules, with an example, if `name` is one that needs them or a kind of rule.
+
+    None for any other name.
+    """
+    kind = _STRATEGY_OF_RULES.get(name, name)
+    if kind not in RULE_KINDS:
+        return None
+    about = "that is a kind of rule" if kind == name else f"it needs rule {kind!r} with its parameters"
+    rules = _EXAMPLES.get(kind, _EXAMPLES["together"])
+    return (
+        f'{about}: write a file such as rules.toml with the lines `name = "my-rules"` and '
+        f"`rule = [{rules}]`, and give its path as the strategy"
+    )
 
 
 def strategy_of(settings: Mapping[str, object], environment: Mapping[str, str]) -> Composed:

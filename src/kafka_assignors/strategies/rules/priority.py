@@ -93,7 +93,9 @@ class LevelByPriority(Balance):
         """A finding if `first` is empty, or names topics or partitions that the group does not have."""
         if not self.first:
             return [
-                "no topic comes before others, for `first` has no classes: all partitions are balanced as one"
+                "no topic comes before others, for `first` has no classes: all partitions are balanced as "
+                'one; give the classes in Python, as in Priority([["alerts"], ["orders"]]), or in a TOML '
+                'file, as in {kind = "balance", first = [["alerts"], ["orders"]]}'
             ]
         missing = [one for names in self.first for named in names for one in _missing(named, group)]
         return about_missing(missing, "has a priority", "topics and partitions")
