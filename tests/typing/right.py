@@ -100,7 +100,16 @@ member = Member(
     "m1", frozenset({"orders"}), instance_id="pod-0", rack="a", owned={"orders": range(2)}, generation=7
 )
 assert_type(member.data, bytes)
+assert_type(member.topics, frozenset[str])
 assert_type(member.revoked, bool)
+
+names = ["orders", "payments"]
+Member("m1", {"orders"})
+Member("m1", ["orders"])
+Member("m1", ("orders", "payments"))
+Member("m1", names)
+Member("m1", set(names))
+Member("m1", {"orders": 2}.keys())
 
 group = Group.of([topic], [member], 8)
 assert_type(group, Group)
