@@ -28,12 +28,14 @@ _versions.require_supported(installed_release("aiokafka", "aiokafka"), logging.g
 from kafka_assignors_aiokafka._assignor import StrategyAssignor, assignor  # noqa: E402  # not before the check
 from kafka_assignors_aiokafka._weights import LagWeights, WeightsFile  # noqa: E402
 from kafka_assignors_aiokafka.cooperative import (  # noqa: E402
+    ConsumerSettings,
     CooperativeAIOKafkaConsumer,
     FencedInstanceIdError,
 )
 
 __all__ = [
     "CapacityAssignor",
+    "ConsumerSettings",
     "CooperativeAIOKafkaConsumer",
     "CooperativeStickyAssignor",
     "FencedInstanceIdError",

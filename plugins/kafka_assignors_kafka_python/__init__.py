@@ -19,10 +19,11 @@ from kafka_assignors.strategies.sticky import Capacity, CooperativeSticky, RackA
 from kafka_assignors.strategies.weighted import Weighted
 from kafka_assignors_kafka_python._assignor import StrategyAssignor, assignor
 from kafka_assignors_kafka_python._weights import LagWeights, WeightsFile
-from kafka_assignors_kafka_python.cooperative import CooperativeKafkaConsumer
+from kafka_assignors_kafka_python.cooperative import ConsumerSettings, CooperativeKafkaConsumer
 
 __all__ = [
     "CapacityAssignor",
+    "ConsumerSettings",
     "CooperativeKafkaConsumer",
     "CooperativeStickyAssignor",
     "LagWeights",

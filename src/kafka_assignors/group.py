@@ -12,8 +12,8 @@ from __future__ import annotations
 import copy
 import re
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 
 from kafka_assignors.claims import Claims, judge_claims
 
@@ -23,6 +23,7 @@ __all__ = [
     "InvalidGroupError",
     "Member",
     "Topic",
+    "TopicNames",
     "TopicPartitions",
     "detached_partitions",
     "is_topic_name",
@@ -31,6 +32,9 @@ __all__ = [
 
 TopicPartitions = Mapping[str, Sequence[int]]
 """Partition numbers by topic name. A sequence may be a `list`, a `tuple` or a `range`; never mutate one."""
+
+TopicNames = Set[str] | list[str] | tuple[str, ...]
+"""What topics may be given as. Type checkers take a str for a sequence of str, and this leaves it out."""
 
 
 def detached_partitions(partitions: TopicPartitions) -> TopicPartitions:
@@ -116,7 +120,7 @@ class Topic:
                     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Member:
     """A member of the group, as it described itself in its JoinGroup request.
 
@@ -129,16 +133,45 @@ class Member:
 
     `data` is what the strategy's own `member_data` returned on that member; empty where it runs another
     strategy's code or none.
+
+    `topics` may be given as any set, list or tuple of topic names, and is kept as a frozenset. A str is a
+    TypeError: its letters would be the topics.
     """
 
     id: str
     topics: frozenset[str]
-    instance_id: str | None = None
-    rack: str | None = None
-    owned: TopicPartitions = field(default_factory=dict)
-    generation: int = NO_GENERATION
-    revoked: bool = False
-    data: bytes = b""
+    instance_id: str | None
+    rack: str | None
+    owned: TopicPartitions
+    generation: int
+    revoked: bool
+    data: bytes
+
+    def __init__(
+        self,
+        id: str,
+        topics: TopicNames,
+        instance_id: str | None = None,
+        rack: str | None = None,
+        owned: TopicPartitions | None = None,
+        generation: int = NO_GENERATION,
+        revoked: bool = False,
+        data: bytes = b"",
+    ) -> None:
+        if isinstance(topics, str):
+            raise TypeError(
+                f"the topics of member {id!r} are the str {quoted(topics)}: "
+                "give a set, list or tuple of topic names"
+            )
+        assign = object.__setattr__  # The class is frozen.
+        assign(self, "id", id)
+        assign(self, "topics", frozenset(topics))
+        assign(self, "instance_id", instance_id)
+        assign(self, "rack", rack)
+        assign(self, "owned", {} if owned is None else owned)
+        assign(self, "generation", generation)
+        assign(self, "revoked", revoked)
+        assign(self, "data", data)
 
 
 class _JudgedClaims:

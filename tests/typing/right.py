@@ -100,7 +100,16 @@ member = Member(
     "m1", frozenset({"orders"}), instance_id="pod-0", rack="a", owned={"orders": range(2)}, generation=7
 )
 assert_type(member.data, bytes)
+assert_type(member.topics, frozenset[str])
 assert_type(member.revoked, bool)
+
+names = ["orders", "payments"]
+Member("m1", {"orders"})
+Member("m1", ["orders"])
+Member("m1", ("orders", "payments"))
+Member("m1", names)
+Member("m1", set(names))
+Member("m1", {"orders": 2}.keys())
 
 group = Group.of([topic], [member], 8)
 assert_type(group, Group)
@@ -154,3 +163,56 @@ of_kafka_python: list[kafka_assignors_kafka_python.StrategyAssignor] = [
 ]
 for each in of_aiokafka + [kafka_assignors_aiokafka.assignor(one) for one in strategies]:
     assert_type(each.name, str)
+
+
+# ---- cooperative consumers
+
+
+async def consume_with_aiokafka(settings: kafka_assignors_aiokafka.ConsumerSettings) -> None:
+    consumer = kafka_assignors_aiokafka.CooperativeAIOKafkaConsumer(
+        "orders",
+        "payments",
+        group_id="g",
+        bootstrap_servers=["one:9092", "two:9092"],
+        partition_assignment_strategy=of_aiokafka,
+        client_rack="eu-1a",
+        auto_offset_reset="earliest",
+        rebalance_timeout_ms=60_000,
+        value_deserializer=bytes.decode,
+        sasl_plain_password=None,
+    )
+    kafka_assignors_aiokafka.CooperativeAIOKafkaConsumer(group_id="g", **settings)
+    for records in (await consumer.getmany(timeout_ms=100)).values():
+        for record in records:
+            offset: int = record.offset
+            topic_of_record: str = record.topic
+            print(offset, topic_of_record, record.value)
+    print((await consumer.getone()).offset)
+    async for record in consumer:
+        print(record.timestamp)
+    consumer.enforce_rebalance()
+
+
+def consume_with_kafka_python(settings: kafka_assignors_kafka_python.ConsumerSettings) -> None:
+    consumer = kafka_assignors_kafka_python.CooperativeKafkaConsumer(
+        "orders",
+        "payments",
+        group_id="g",
+        bootstrap_servers="one:9092",
+        partition_assignment_strategy=of_kafka_python,
+        client_rack="eu-1a",
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=float("inf"),
+        bootstrap_timeout_ms=1_000,
+        value_deserializer=bytes.decode,
+        api_version=(3, 9),
+    )
+    kafka_assignors_kafka_python.CooperativeKafkaConsumer(group_id="g", **settings)
+    consumer.subscribe(["orders"], listener=None)
+    for records in consumer.poll(timeout_ms=100).values():
+        for record in records:
+            offset: int = record.offset
+            print(offset, record.value)
+    for record in consumer:
+        print(record.timestamp)
+    consumer.enforce_rebalance()

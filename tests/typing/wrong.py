@@ -67,7 +67,8 @@ told_nothing: bytes = Sticky().member_data()  # type: ignore[call-arg]
 
 Topic("orders", "12")  # type: ignore[arg-type]
 Topic("orders", 1, [["a"]])  # type: ignore[arg-type]
-Member("m1", ["orders"])  # type: ignore[arg-type]
+Member("m1", "orders")  # type: ignore[arg-type]
+Member("m1", {1, 2})  # type: ignore[arg-type]
 Member("m1", frozenset({"orders"}), owned={"orders": 3})  # type: ignore[dict-item]
 Member("m1", frozenset({"orders"}), data="text")  # type: ignore[arg-type]
 Assignment({"m1": [("orders", 0)]})  # type: ignore[dict-item]
@@ -98,3 +99,38 @@ kafka_assignors_kafka_python.assignor(Sticky(), "eu-1a")  # type: ignore[call-ar
 kafka_assignors_kafka_python.StickyAssignor("eu-1a")  # type: ignore[call-arg]
 kafka_assignors_kafka_python.StickyAssignor(rack=1)  # type: ignore[arg-type]
 kafka_assignors_kafka_python.StickyAssignor(client_rack="eu-1a")  # type: ignore[call-arg]
+
+# ---- cooperative consumers
+
+OfAiokafka = kafka_assignors_aiokafka.CooperativeAIOKafkaConsumer
+OfAiokafka("orders", group_id="g", auto_ofset_reset="earliest")  # type: ignore[call-arg]
+OfAiokafka("orders", group_id="g", auto_offset_reset="earlist")  # type: ignore[arg-type]
+OfAiokafka("orders", group_id="g", session_timeout_ms="6000")  # type: ignore[arg-type]
+OfAiokafka("orders", group_id="g", ssl_cafile="ca.pem")  # type: ignore[call-arg]
+OfAiokafka("orders", group_id=None)  # type: ignore[arg-type]
+OfAiokafka("orders")  # type: ignore[call-arg]
+OfAiokafka(["orders"], group_id="g")  # type: ignore[arg-type]
+OfKafkaPython = kafka_assignors_kafka_python.CooperativeKafkaConsumer
+OfKafkaPython("orders", group_id="g", auto_ofset_reset="earliest")  # type: ignore[call-arg]
+OfKafkaPython("orders", group_id="g", auto_offset_reset="earlist")  # type: ignore[arg-type]
+OfKafkaPython("orders", group_id="g", session_timeout_ms="6000")  # type: ignore[arg-type]
+OfKafkaPython("orders", group_id="g", rebalance_timeout_ms=60_000)  # type: ignore[call-arg]
+OfKafkaPython("orders", group_id=None)  # type: ignore[arg-type]
+OfKafkaPython("orders")  # type: ignore[call-arg]
+OfKafkaPython(["orders"], group_id="g")  # type: ignore[arg-type]
+OfKafkaPython(group_id="g").subscribe(topic=["orders"])  # type: ignore[call-arg]
+
+
+# What pyright alone can find: mypy knows no types of the clients.
+async def reads_records(one: OfAiokafka, other: OfKafkaPython) -> None:
+    text: str
+    for records in (await one.getmany()).values():
+        text = records[0].offset  # pyright: ignore[reportAssignmentType]
+    text = (await one.getone()).offset  # pyright: ignore[reportAssignmentType]
+    async for record in one:
+        text = record.offset  # pyright: ignore[reportAssignmentType]
+    for records in other.poll().values():
+        text = records[0].offset  # pyright: ignore[reportAssignmentType]
+    for record in other:
+        text = record.offset  # pyright: ignore[reportAssignmentType]
+    print(text)

@@ -6,9 +6,9 @@ import asyncio
 import inspect
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.consumer.subscription_state import SubscriptionState
 from aiokafka.errors import ConsumerStoppedError, IllegalStateError
@@ -19,8 +19,12 @@ from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors_aiokafka._assignor import assignor
 from kafka_assignors_aiokafka.cooperative.compat import end_stock, require_inside, require_ours
 from kafka_assignors_aiokafka.cooperative.coordinator import CooperativeCoordinator
+from kafka_assignors_aiokafka.cooperative.settings import ConsumerSettings
 from kafka_assignors_aiokafka.cooperative.subscription import CooperativeSubscriptionState
 from kafka_assignors_aiokafka.cooperative.transport import close_silent_connections
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["CooperativeAIOKafkaConsumer"]
 
@@ -42,13 +46,19 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
     _closed: bool | None
     _subscription: Any
 
+    if TYPE_CHECKING:  # aiokafka has these, without annotations.
+
+        async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[Any, Any]: ...
+
+        async def __anext__(self) -> ConsumerRecord[Any, Any]: ...
+
     def __init__(
         self,
         *topics: str,
         group_id: str,
         partition_assignment_strategy: Sequence[Assignor] | None = None,
         client_rack: str | None = None,
-        **settings: Any,
+        **settings: Unpack[ConsumerSettings],
     ) -> None:
         """The arguments of AIOKafkaConsumer.
 
@@ -69,14 +79,14 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
         require_cooperative(partition_assignment_strategy, "kafka_assignors_aiokafka", "AIOKafkaConsumer")
         # aiokafka takes "" for none.
         self._rack_of_member = optional_name("client_rack", None if client_rack == "" else client_rack)
-        if _HAS_RACK:
-            settings["client_rack"] = client_rack
+        rack: dict[str, Any] = {"client_rack": client_rack} if _HAS_RACK else {}
         self._stopping: asyncio.Future[None] | None = None
         super().__init__(
             *topics,
             group_id=group_id,
             partition_assignment_strategy=partition_assignment_strategy,
-            **settings,
+            **rack,
+            **settings,  # pyright: ignore[reportArgumentType]  # takes the type of a default for that of all
         )
         require_ours(getattr(self, "_subscription", None), CooperativeSubscriptionState)
         close_silent_connections(self._client, self._retry_backoff_ms / 1000)
@@ -141,11 +151,11 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
 
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
-    ) -> dict[TopicPartition, list[Any]]:
+    ) -> dict[TopicPartition, list[ConsumerRecord[Any, Any]]]:
         """As in AIOKafkaConsumer."""
         was_stopped = self._closed
         try:
-            records: dict[TopicPartition, list[Any]] = await super().getmany(
+            records: dict[TopicPartition, list[ConsumerRecord[Any, Any]]] = await super().getmany(
                 *partitions, timeout_ms=timeout_ms, max_records=max_records
             )
         except ConsumerStoppedError:

@@ -1,6 +1,7 @@
 """Incremental cooperative rebalancing for kafka-python 3, driven by `kafka_assignors.rebalance`.
 
 consumer        what the user sees
+settings        the arguments that it passes on to the client's own consumer
 coordinator     the machine's actions carried out, its events reported
 transport       how requests reach the group's coordinator, for `kafka_assignors.rebalance.session`
 requests        the requests of the group protocol
@@ -17,11 +18,14 @@ compat          all that is used of kafka-python beside its public interface
 kafka_python_2  what there is in the place of all this with kafka-python 2
 """
 
-from kafka_assignors_kafka_python._client import MODULE
+from typing import TYPE_CHECKING
 
-if MODULE == "v3":
+from kafka_assignors_kafka_python._client import MODULE
+from kafka_assignors_kafka_python.cooperative.settings import ConsumerSettings
+
+if TYPE_CHECKING or MODULE == "v3":
     from kafka_assignors_kafka_python.cooperative.consumer import CooperativeKafkaConsumer
 else:
     from kafka_assignors_kafka_python.cooperative.kafka_python_2 import CooperativeKafkaConsumer
 
-__all__ = ["CooperativeKafkaConsumer"]
+__all__ = ["ConsumerSettings", "CooperativeKafkaConsumer"]

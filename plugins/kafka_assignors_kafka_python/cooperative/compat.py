@@ -70,7 +70,7 @@ from importlib import metadata
 from operator import attrgetter
 from typing import Any
 
-from kafka.consumer import fetcher, group, subscription_state
+from kafka.consumer import fetcher, subscription_state
 from kafka.coordinator import consumer as coordinator_module
 from kafka.protocol.metadata import (  # pyright: ignore[reportMissingImports]  # its stubs are of 2.x
     MetadataResponse,
@@ -79,7 +79,6 @@ from kafka.protocol.metadata import (  # pyright: ignore[reportMissingImports]  
 __all__ = [
     "ConsumerCoordinator",
     "Fetcher",
-    "KafkaConsumer",
     "SubscriptionState",
     "TopicPartitionState",
     "joining_node",
@@ -87,7 +86,6 @@ __all__ = [
 ]
 
 # What we extend has no types, and the stubs that pyright has are of 2.x.
-KafkaConsumer: Any = group.KafkaConsumer
 SubscriptionState: Any = subscription_state.SubscriptionState
 TopicPartitionState: Any = subscription_state.TopicPartitionState
 Fetcher: Any = fetcher.Fetcher

@@ -1,22 +1,32 @@
-"""A KafkaConsumer that goes on consuming while its group rebalances."""
+# pyright: reportAttributeAccessIssue=false, reportCallIssue=false
+"""A KafkaConsumer that goes on consuming while its group rebalances.
+
+Pyright has stubs of kafka-python 2.3, which lack private attributes and what is new in kafka-python 3.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import metadata
 from operator import attrgetter
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from kafka import KafkaConsumer
 from kafka.structs import TopicPartition
 from kafka.util import WeakMethod
 
 from kafka_assignors.assignor import Assignor, optional_name, require_cooperative
 from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors_kafka_python._assignor import assignor
-from kafka_assignors_kafka_python.cooperative.compat import KafkaConsumer, require_inside
+from kafka_assignors_kafka_python.cooperative.compat import require_inside
 from kafka_assignors_kafka_python.cooperative.coordinator import CooperativeCoordinator
 from kafka_assignors_kafka_python.cooperative.fetcher import CooperativeFetcher
+from kafka_assignors_kafka_python.cooperative.settings import ConsumerSettings
 from kafka_assignors_kafka_python.cooperative.subscription import CooperativeSubscriptionState
+
+if TYPE_CHECKING:
+    from kafka import ConsumerRebalanceListener
+    from typing_extensions import Unpack
 
 __all__ = ["CooperativeKafkaConsumer"]
 
@@ -58,7 +68,7 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
         group_id: str,
         partition_assignment_strategy: Sequence[Assignor] | None = None,
         client_rack: str | None = None,
-        **settings: Any,
+        **settings: Unpack[ConsumerSettings],
     ) -> None:
         """The arguments of KafkaConsumer.
 
@@ -124,9 +134,14 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
 
     # ---- what is different for the user
 
-    def subscribe(self, *arguments: Any, **options: Any) -> None:
+    def subscribe(  # pyright: ignore[reportIncompatibleMethodOverride]  # kafka-python 3 refuses sets
+        self,
+        topics: Sequence[str] = (),
+        pattern: str | None = None,
+        listener: ConsumerRebalanceListener | Any | None = None,  # The stubs have no asynchronous one.
+    ) -> None:
         """As KafkaConsumer's. Partitions of topics that are not wanted any more are delivered no more."""
-        super().subscribe(*arguments, **options)
+        super().subscribe(topics=topics, pattern=pattern, listener=listener)
         self._coordinator.subscription_may_have_changed()
 
     def unsubscribe(self) -> None:
@@ -147,7 +162,7 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
     def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int | None:
         """As KafkaConsumer's."""
         super()._refresh_committed_offsets(timeout_ms)
-        position: int | None = super().position(partition, timeout_ms)
+        position: int | None = super().position(partition, timeout_ms)  # pyright: ignore[reportArgumentType]
         return position
 
     def _poll_once(self, *arguments: Any, **options: Any) -> Any:
@@ -164,5 +179,5 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
 
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
         """As KafkaConsumer's. What the listener raises meanwhile is raised when everything is closed."""
-        super().close(autocommit=autocommit, timeout_ms=timeout_ms)
+        super().close(autocommit=autocommit, timeout_ms=timeout_ms)  # pyright: ignore[reportArgumentType]
         self._coordinator.listener_calls.raise_error()

@@ -1,0 +1,35 @@
+"""The arguments that the cooperative consumer declares are those of the aiokafka that is installed."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer
+
+from compat_tests.support.declared_settings import declared_settings
+from kafka_assignors_aiokafka import ConsumerSettings, CooperativeAIOKafkaConsumer
+
+OF_SOME_RELEASES = {"api_version", "client_rack"}
+"""aiokafka 0.13 has no `api_version`, and `client_rack` is new in 0.14."""
+
+
+def test_every_argument_of_aiokafka_is_declared_and_no_other() -> None:
+    declared = declared_settings(CooperativeAIOKafkaConsumer, ConsumerSettings)
+    of_aiokafka = set(inspect.signature(AIOKafkaConsumer).parameters) - {"topics"}
+    assert of_aiokafka - declared == set()
+    assert declared - of_aiokafka <= OF_SOME_RELEASES
+
+
+def test_an_argument_of_a_later_aiokafka_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    later: Any = {"of_a_later_release": 1}
+    with pytest.raises(TypeError, match="of_a_later_release"):
+        CooperativeAIOKafkaConsumer("orders", group_id="g", **later)
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(
+        AIOKafkaConsumer, "__init__", lambda self, *topics, **settings: given.update(settings)
+    )
+    with pytest.raises(RuntimeError):  # Nothing of aiokafka's own constructor has run.
+        CooperativeAIOKafkaConsumer("orders", group_id="g", **later)
+    assert given["of_a_later_release"] == 1
