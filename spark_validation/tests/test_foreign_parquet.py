@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -24,6 +24,9 @@ from kafka_assignors_spark.timestamps import LAST_MICROS, from_micros
 from spark_validation.tests.folding import fold
 from spark_validation.tests.groups import RAW_SCHEMA, START, TOPICS_SCHEMA, Log, member, write_history
 
+ZONE = "spark.sql.session.timeZone"
+TOPICS = "topics.parquet"
+TOPIC = {"topic": "orders", "topic_id": None, "from": START, "partitions": 4, "replica_racks": None}
 ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]}
 
 
@@ -89,10 +92,6 @@ REFUSED: dict[str, tuple[pa.Table, str]] = {
         with_column("timestamp", [1, 2, 3], pa.int64()),
         "column timestamp has type bigint, and should have timestamp",
     ),
-    "nanoseconds": (
-        retyped("timestamp", pa.timestamp("ns", "UTC")),
-        "Illegal Parquet type: INT64 (TIMESTAMP(NANOS,true)). SQLSTATE: 42846; write times in microseconds",
-    ),
     "a text for times": (with_column("timestamp", ["x"] * 3), "column timestamp has type string"),
     "dates": (retyped("timestamp", pa.date32()), "column timestamp has type date"),
     "a text partition": (with_column("partition", ["0"] * 3), "column partition has type string"),
@@ -115,6 +114,93 @@ def test_both_engines_read_them(spark: SparkSession, tmp_path: Path, name: str) 
     assert json_report(on_spark) == json_report(here)
 
 
+TIMES = [pa.timestamp(unit, zone) for unit in ("ms", "us", "ns") for zone in ("UTC", "Asia/Kathmandu", None)]
+NANOSECONDS = [-1_000_001, 999, 1_700_000_000_000_000_999]
+"""Among them two that no microsecond hits, on both sides of 1970."""
+
+
+def timed(kind: pa.DataType) -> pa.Table:
+    """The records at these times, in the unit of the type."""
+    per = {"ms": 1_000_000, "us": 1_000, "ns": 1}[kind.unit]
+    return with_column("timestamp", pa.array([each // per for each in NANOSECONDS], pa.int64()).cast(kind))
+
+
+@pytest.fixture
+def elsewhere(spark: SparkSession) -> Iterator[None]:
+    """The caller's session is in another zone than UTC."""
+    before = str(spark.conf.get(ZONE))
+    spark.conf.set(ZONE, "Asia/Kathmandu")
+    yield
+    spark.conf.set(ZONE, before)
+
+
+@pytest.mark.parametrize("kind", TIMES, ids=str)
+def test_times_of_any_unit_with_and_without_a_zone_are_instants(
+    elsewhere: None, tmp_path: Path, kind: pa.DataType
+) -> None:
+    raw = timed(kind)
+    per = {"ms": 1_000_000, "us": 1_000, "ns": 1}[kind.unit]
+    ends = [from_micros(NANOSECONDS[at] // per * per // 1_000) for at in (0, -1)]
+    results = [replace(replay(tmp_path, raw, engine), seconds=0.0) for engine in ENGINES]
+    for result in results:
+        (group,) = result.groups
+        assert [group.first_timestamp, group.last_timestamp] == ends
+    on_spark, here = map(json_report, results)
+    assert on_spark == here
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("ns"), pa.timestamp("ns", "UTC"), pa.timestamp("us")], ids=str)
+def test_times_in_the_catalogue_are_the_same_instants(
+    elsewhere: None, tmp_path: Path, kind: pa.DataType
+) -> None:
+    path = write_history(tmp_path, Log())
+    pq.write_table(table(), tmp_path / "raw.parquet")
+    topics = pa.Table.from_pylist([TOPIC, {**TOPIC, "from": from_micros(-1)}], TOPICS_SCHEMA)
+    retimed = topics["from"].cast(kind, safe=False)
+    pq.write_table(topics.set_column(topics.schema.names.index("from"), "from", retimed), tmp_path / TOPICS)
+    options = ReplayOptions(path=path, strategies=("sticky",))
+    on_spark, here = (
+        json_report(replace(run_replay(options, lambda _: None, engine=engine), seconds=0.0))
+        for engine in ENGINES
+    )
+    assert on_spark == here
+
+
+@pytest.mark.parametrize("first", [pa.timestamp("ns"), pa.timestamp("us", "UTC")], ids=str)
+def test_files_of_several_units_lie_in_one_folder(
+    elsewhere: None, tmp_path: Path, first: pa.DataType
+) -> None:
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    log = Log()
+    for number, kind in enumerate([first, *TIMES]):
+        log.generation("g", number + 1, member("a", gets=ALL))
+        rows = pa.Table.from_pylist([log.records[-1]], RAW_SCHEMA)
+        rows = rows.set_column(2, "timestamp", rows["timestamp"].cast(kind))
+        pq.write_table(rows, raw / f"[{number:02}] %20.parquet")
+    options = ReplayOptions(path=str(tmp_path), strategies=("sticky",))
+    results = [replace(run_replay(options, lambda _: None, engine=engine), seconds=0.0) for engine in ENGINES]
+    for result in results:
+        assert result.history.generations == 1 + len(TIMES)
+        assert result.groups[0].last_timestamp == log.records[-1]["timestamp"]
+    on_spark, here = map(json_report, results)
+    assert on_spark == here
+
+
+def test_numbers_beside_nanoseconds_are_no_times(engine: str, tmp_path: Path) -> None:
+    raw = with_column("timestamp", [1, 2, 3], pa.int64())
+    nanoseconds = table()["timestamp"].cast(pa.timestamp("ns"))
+    said = "column timestamp has type bigint, and should have timestamp"
+    with pytest.raises(ReplayError, match=said):
+        replay(tmp_path, raw.append_column("received", nanoseconds), engine)
+    (tmp_path / "raw.parquet").unlink()
+    (tmp_path / "raw").mkdir()
+    pq.write_table(raw, tmp_path / "raw" / "b.parquet")
+    pq.write_table(retyped("timestamp", pa.timestamp("ns")), tmp_path / "raw" / "a.parquet")
+    with pytest.raises(ReplayError, match=said):
+        run_replay(ReplayOptions(path=str(tmp_path)), lambda _: None, engine=engine)
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_columns_of_other_types_are_refused_by_name(spark: SparkSession, tmp_path: Path, name: str) -> None:
     raw, said = REFUSED[name]
@@ -124,10 +210,9 @@ def test_columns_of_other_types_are_refused_by_name(spark: SparkSession, tmp_pat
     assert said in str(error.value)
     assert f"{tmp_path}/raw.parquet: " in str(error.value)
     assert "\n" not in str(error.value)
-    if name != "nanoseconds":  # pyarrow reads them
-        with pytest.raises(ReplayError) as error:
-            replay(tmp_path, raw)
-        assert said in str(error.value)
+    with pytest.raises(ReplayError) as error:
+        replay(tmp_path, raw)
+    assert said in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -215,9 +300,6 @@ def test_an_empty_file_is_named(engine: str, tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "raw.parquet"):
         with pytest.raises(ReplayError, match=refusal):
             run_replay(ReplayOptions(path=str(path)), lambda _: None, engine=engine)
-
-
-TOPIC = {"topic": "orders", "topic_id": None, "from": START, "partitions": 4, "replica_racks": None}
 
 
 @pytest.mark.parametrize(

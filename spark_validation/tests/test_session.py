@@ -46,14 +46,26 @@ def test_tables_of_large_records_go_to_the_disk_in_little_memory(spark: SparkSes
         records.unpersist()
 
 
-def test_the_session_of_the_caller_gets_its_setting_back(spark: SparkSession) -> None:
-    setting = "spark.sql.execution.arrow.maxRecordsPerBatch"
+@pytest.mark.parametrize(
+    ("setting", "callers", "ours"),
+    [
+        ("spark.sql.execution.arrow.maxRecordsPerBatch", "1234", "256"),
+        ("spark.sql.legacy.parquet.nanosAsLong", "false", "true"),
+        ("spark.sql.session.timeZone", "Asia/Kathmandu", "UTC"),
+    ],
+)
+def test_the_session_of_the_caller_gets_its_setting_back(
+    spark: SparkSession, setting: str, callers: str, ours: str
+) -> None:
     before = spark.conf.get(setting)
-    spark.conf.set(setting, "1234")
+    spark.conf.set(setting, callers)
     try:
         with spark_session(None) as session:
             assert session is spark
-            assert spark.conf.get(setting) == "256"
-        assert spark.conf.get(setting) == "1234"
+            assert spark.conf.get(setting) == ours
+        assert spark.conf.get(setting) == callers
+        with pytest.raises(ZeroDivisionError), spark_session(None):
+            raise ZeroDivisionError
+        assert spark.conf.get(setting) == callers
     finally:
         spark.conf.set(setting, str(before))

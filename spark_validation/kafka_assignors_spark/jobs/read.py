@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -24,12 +23,11 @@ from kafka_assignors_spark.history_errors import (
     missing_columns,
     no_parquet,
     no_records_yet,
-    not_parquet,
     two_clusters,
     wrong_type,
 )
 from kafka_assignors_spark.jobs.arrow_frames import spark_schema, with_micros
-from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, one_line
+from kafka_assignors_spark.jobs.parquet import CLUSTER, read_parquet
 from kafka_assignors_spark.options import MANIFEST, RAW_NAMES, TOPICS_NAMES, ReplayError, ReplayOptions
 from kafka_assignors_spark.schemas import RAW, TOPICS
 from kafka_assignors_spark.source import FORMAT, GroupRecordsReader, GroupRecordsSource, SourceOptions
@@ -42,13 +40,13 @@ __all__ = ["live_records", "recorded_catalogue", "recorded_records"]
 def recorded_records(spark: SparkSession, path: str) -> DataFrame:
     """The raw records under `path`: a history directory, or Parquet itself. `ReplayError` if neither."""
     for name in RAW_NAMES:
-        raw = _parquet(spark, f"{path.rstrip('/')}/{name}")
+        raw = read_parquet(spark, f"{path.rstrip('/')}/{name}", RAW)
         if raw is not None:
             _require_one_cluster(raw, f"{path.rstrip('/')}/{name}")
             return _conforming(raw, RAW, f"{path.rstrip('/')}/{name}")
     if Directory(spark, path).exists(MANIFEST):
         raise no_records_yet(path)
-    raw = _parquet(spark, path)
+    raw = read_parquet(spark, path, RAW)
     if raw is None:
         raise no_parquet(path)
     _require_one_cluster(raw, path)
@@ -56,12 +54,12 @@ def recorded_records(spark: SparkSession, path: str) -> DataFrame:
 
 
 def _require_one_cluster(raw: DataFrame, path: str) -> None:
-    if "cluster_id" not in raw.columns:
+    if CLUSTER not in raw.columns:
         return
-    kind = raw.schema["cluster_id"].dataType
+    kind = raw.schema[CLUSTER].dataType
     if not isinstance(kind, StringType):
-        raise wrong_type(path, "cluster_id", kind.simpleString(), "string")
-    row = raw.agg(F.min("cluster_id"), F.max("cluster_id")).first()
+        raise wrong_type(path, CLUSTER, kind.simpleString(), "string")
+    row = raw.agg(F.min(CLUSTER), F.max(CLUSTER)).first()
     assert row is not None  # an aggregate without groups has one row
     if row[0] != row[1]:
         raise two_clusters(path, row[0], row[1])
@@ -90,24 +88,11 @@ def recorded_catalogue(spark: SparkSession, path: str) -> tuple[str, list[dict[s
     """The path and the rows of the catalogue beside the records, times in microseconds, if there is one."""
     for name in TOPICS_NAMES:
         place = f"{path.rstrip('/')}/{name}"
-        rows = _parquet(spark, place)
+        rows = read_parquet(spark, place, TOPICS)
         if rows is not None:
             topics_over_time = with_micros(_conforming(rows, TOPICS, place))
             return place, [row.asDict() for row in topics_over_time.collect()]
     return None
-
-
-def _parquet(spark: SparkSession, path: str) -> DataFrame | None:
-    """The Parquet at `path`; None if the path does not exist, `ReplayError` if it is no Parquet."""
-    try:
-        return spark.read.parquet(path)
-    except SPARK_ERRORS as error:
-        nothing = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
-        if isinstance(error, AnalysisException) and error.getCondition() in nothing:
-            return None
-        said = one_line(error)
-        remedy = "; write times in microseconds" if "NANOS" in said else ""
-        raise not_parquet(path, f"{said}{remedy}") from None
 
 
 def _conforming(rows: DataFrame, columns: pa.Schema, path: str) -> DataFrame:

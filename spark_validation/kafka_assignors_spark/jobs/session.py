@@ -33,9 +33,15 @@ _POLL_SECONDS = 0.2
 
 _SHUFFLE = "spark.sql.shuffle.partitions"
 
-_BATCH, _RECORDS_IN_A_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch", "256"
-"""Spark's default of 10,000 records in a batch for Python is gigabytes if each record has hundreds of
-members."""
+_SETTINGS = {
+    # Spark's default of 10,000 records in a batch for Python is gigabytes if each has hundreds of members.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "256",
+    # Times in nanoseconds are refused without it; `jobs.parquet` makes timestamps of the numbers.
+    "spark.sql.legacy.parquet.nanosAsLong": "true",
+    # A time without a zone is one in UTC.
+    "spark.sql.session.timeZone": "UTC",
+}
+"""For a session that is started, and for the caller's as long as it is used."""
 
 _FORGETTING, _EACH_OBJECT = "spark.serializer.objectStreamReset", "1"
 """Java's serializer keeps references to written objects. When a cached table goes to disk, that is a hundred
@@ -77,7 +83,7 @@ def spark_session(master: str | None, properties_file: str | None = None) -> Ite
     """
     active = SparkSession.getActiveSession()
     if active is not None:
-        with _small_batches(active):
+        with _our_settings(active):
             yield active
         return
     java_version()
@@ -114,16 +120,18 @@ def _is_not_ctrl_c(record: logging.LogRecord) -> bool:
 
 
 @contextlib.contextmanager
-def _small_batches(session: SparkSession) -> Iterator[None]:
-    """The same in a session that the caller keeps using."""
-    before = session.conf.get(_BATCH)
-    session.conf.set(_BATCH, _RECORDS_IN_A_BATCH)
+def _our_settings(session: SparkSession) -> Iterator[None]:
+    """`_SETTINGS` in a session that the caller keeps using."""
+    before = {name: str(session.conf.get(name)) for name in _SETTINGS}
     try:
+        for name, value in _SETTINGS.items():
+            session.conf.set(name, value)
         yield
     finally:
         # A session that was stopped in the meantime needs no reset.
         with contextlib.suppress(*SPARK_ERRORS):
-            session.conf.set(_BATCH, str(before))
+            for name, value in before.items():
+                session.conf.set(name, value)
 
 
 def _start(master: str | None, properties_file: str | None, log: IO[bytes]) -> SparkSession:
@@ -131,8 +139,7 @@ def _start(master: str | None, properties_file: str | None, log: IO[bytes]) -> S
     if master is not None:
         conf.setMaster(master)
     conf.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
-    conf.set("spark.sql.session.timeZone", "UTC").set("spark.log.level", "ERROR")
-    conf.set(_BATCH, _RECORDS_IN_A_BATCH).set(_FORGETTING, _EACH_OBJECT)
+    conf.set("spark.log.level", "ERROR").set(_FORGETTING, _EACH_OBJECT).setAll([*_SETTINGS.items()])
     if _is_local(master, properties_file):
         conf.set("spark.driver.bindAddress", "127.0.0.1").set("spark.driver.host", "127.0.0.1")
         if properties_file is None or _JAVA_OPTIONS not in Path(properties_file).read_text(errors="replace"):
