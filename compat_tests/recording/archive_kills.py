@@ -3,15 +3,20 @@
     python -m compat_tests.recording.archive_kills --kills 40 --seed 1
 
 A broker of our own holds the offsets topic, into which records of groups and offset commits go all the time.
-The archiver is the command, in processes of its own: Python, the JVM, Spark's Python workers. At a random
-moment all of them are killed (SIGKILL), and it is started again. In the end it may finish, and the archive is
-compared, record for record, with what a plain consumer reads from the topic. The archive is read with pyarrow
-and not with Spark, as any other tool would read it.
+The archiver is the command, in processes of its own: Python, the JVM, Spark's Python workers. All of them are
+killed (SIGKILL) at each of `MOMENTS` in turn, which are states of the archive's folder, and the archiver is
+started again. In the end it may finish, and the archive is compared, record for record, with what a plain
+consumer reads from the topic. The archive is read with pyarrow and not with Spark, as any other tool would
+read it.
+
+A moment may last for milliseconds only. Processes that are seen in one are first stopped (SIGSTOP). If the
+moment has passed by then, they go on, and the next batch has the same moment again.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import random
 import signal
@@ -21,7 +26,8 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +40,7 @@ from kafka_assignors.wire import GroupMetadataKey, OffsetCommitKey, encode_key, 
 from spark_validation.recording.offsets_topic import read_group_records
 
 __all__ = [
+    "MOMENTS",
     "TOPIC",
     "OffsetsTraffic",
     "Outcome",
@@ -43,12 +50,12 @@ __all__ = [
     "family",
     "make_offsets_topic",
     "read_archive",
-    "writes_a_batch",
 ]
 
 TOPIC = "__consumer_offsets"
 _START_TIMEOUT_S = 600.0
 _KINDS = "commit", "commit", "commit", "generation", "tombstone"
+_MOST_STARTS = 20
 _SMALL_BATCHES = "--interval", "0", "--max-offsets", "100"
 """One batch after the other, so that hardly a moment is between two."""
 
@@ -56,6 +63,51 @@ _WORKER_IS_LATE = "Python worker failed to connect back."
 """Spark gives the worker of a streaming source ten seconds to start, on a busy machine too."""
 
 Row = tuple[int, int, int, bytes, "bytes | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A state of an archive's folder that an archiver has brought about.
+
+    In the patterns, `done` is the number of batches in the ledger, and so the number of the batch under way.
+
+    Attributes:
+        name: what has happened, and what has not.
+        there: a file or folder that this archiver has made.
+        absent: files that are not there yet.
+    """
+
+    name: str
+    there: str
+    absent: tuple[str, ...] = ()
+
+    def holds(self, archive: Path, before: Mapping[Path, int]) -> bool:
+        """`before` are the files at the start of the archiver."""
+        done = _batches(archive)
+        there, *absent = (pattern.format(done=done, last=done - 1) for pattern in (self.there, *self.absent))
+        made = (path for path in archive.glob(there) if before.get(path) != _changed(path))
+        return any(made) and not any(next(archive.glob(pattern), None) for pattern in absent)
+
+
+_OFFSETS, _COMMITS = "_archive/checkpoint/offsets/", "_archive/checkpoint/commits/"
+_STAGED, _MOVED = "_archive/staging/{done:010d}-*", "raw/date=*/{done:010d}-*.parquet"
+_BEGUN = Moment(
+    "the archive is begun, without a first entry in the ledger", "archive.json", ("_archive/ledger/*.json",)
+)
+MOMENTS = (
+    Moment("a file of a batch has its name, and the batch has no entry", _MOVED),
+    Moment("a batch is being written", _STAGED),
+    Moment(
+        "a batch has its entry, and Spark has not noted it",
+        "_archive/ledger/{done:010d}.json",
+        (_COMMITS + "{last}",),
+    ),
+    Moment(
+        "the offsets of a batch are planned, and nothing is written", _OFFSETS + "{done}", (_STAGED, _MOVED)
+    ),
+    Moment("Spark has noted a batch, and not planned the next", _COMMITS + "{last}", (_OFFSETS + "{done}",)),
+)
+"""States of a batch. They are not in the order of time, so that one batch is killed more than once."""
 
 
 class OffsetsTraffic:
@@ -123,14 +175,13 @@ def make_offsets_topic(kafka: Kafka) -> None:
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """Attributes:
+    kills: how many, by the name of their moment.
     batches: that the archiver needed.
-    caught: kills that left a batch half written behind.
     records: group records in the topic.
     missing, doubled, foreign: records that the archive has not, has more than once, has and should not.
     """
 
-    kills: int
-    caught: int
+    kills: Mapping[str, int]
     batches: int
     records: int
     missing: int
@@ -142,26 +193,25 @@ class Outcome:
         return not self.missing and not self.doubled and not self.foreign
 
 
-def archive_under_kills(
-    kafka: Kafka, archive: Path, log: Path, kills: int, seed: int, wait_s: float = 3.0
-) -> Outcome:
-    """Kill the archiver so many times, each at most `wait_s` seconds after it has begun to write."""
-    moments = random.Random(seed)
-    caught = 0
+def archive_under_kills(kafka: Kafka, archive: Path, log: Path, kills: int, seed: int) -> Outcome:
+    """Kill the archiver so many times: when it has begun the archive, and then at `MOMENTS`, one by one.
+
+    Up to two batches of its own come before that, at random.
+    """
+    spared = random.Random(seed)
+    moments = [_BEGUN, *itertools.islice(itertools.cycle(MOMENTS), kills - 1)]
     with Processes() as processes, OffsetsTraffic(kafka.bootstrap, _partitions(kafka), seed):
-        for number in range(kills):
-            archiver = processes.start(archive_command(kafka, archive, *_SMALL_BATCHES), log)
-            # Some do not get as far as their first batch: what they begin with is killed, too.
-            while number % 4 != 3 and not writes_a_batch(archive, archiver, log):
-                archiver = processes.start(archive_command(kafka, archive, *_SMALL_BATCHES), log)
-            time.sleep(moments.uniform(0, wait_s))
-            _kill_family(archiver)
-            processes.stop(archiver)
-            caught += any(archive.glob("_archive/staging/*/*"))
+        command = archive_command(kafka, archive, *_SMALL_BATCHES)
+        for moment in moments:
+            least = _batches(archive) + (0 if moment is _BEGUN else spared.randrange(3))
+            starts = range(_MOST_STARTS)
+            if not any(_killed(processes, command, archive, log, moment, least) for _ in starts):
+                raise RuntimeError(f"no kill of {_MOST_STARTS} is at the moment when {moment.name}")
     _finish(archive_command(kafka, archive, "--once"), log)
     expected = Counter(read_group_records(kafka.bootstrap).rows)
     missing, doubled, foreign = differences(expected, Counter(read_archive(archive)))
-    return Outcome(kills, caught, _batches(archive), sum(expected.values()), missing, doubled, foreign)
+    names = Counter(moment.name for moment in moments)
+    return Outcome(names, _batches(archive), sum(expected.values()), missing, doubled, foreign)
 
 
 def _finish(command: Sequence[str], log: Path) -> None:
@@ -203,25 +253,51 @@ def _batches(archive: Path) -> int:
     return max((int(file.stem) for file in archive.glob("_archive/ledger/[0-9]*.json")), default=0)
 
 
-def writes_a_batch(archive: Path, archiver: subprocess.Popen[bytes], log: Path) -> bool:
-    """Wait until this archiver has written, too; False if it has ended because Spark gave up a worker."""
-    before, deadline = _batches(archive), time.monotonic() + _START_TIMEOUT_S
-    while _batches(archive) == before:
+def _killed(
+    processes: Processes, command: Sequence[str], archive: Path, log: Path, at: Moment, least: int
+) -> bool:
+    """Start an archiver, and kill it and its children at a moment, when it has at least so many batches.
+
+    False if Spark has given up a worker before, or if the moment had passed when the kill took effect.
+    """
+    before = {path: _changed(path) for path in archive.rglob("*")}
+    archiver, deadline = processes.start(command, log), time.monotonic() + _START_TIMEOUT_S
+
+    def now() -> bool:
+        with suppress(FileNotFoundError):  # a folder that is read is removed
+            return _batches(archive) >= least and at.holds(archive, before)
+        return False
+
+    while True:
         ended = archiver.poll() is not None
         if ended or time.monotonic() > deadline:
             said = log.read_text(errors="replace")[-2000:]
             if ended and said.rstrip().endswith(_WORKER_IS_LATE):
                 return False
-            raise RuntimeError(f"the archiver writes nothing:\n{said}")
-        time.sleep(0.02)
-    return True
+            raise RuntimeError(f"it is never so that {at.name}:\n{said}")
+        if now():
+            _signal_family(archiver, signal.SIGSTOP)
+            if now():
+                _signal_family(archiver, signal.SIGKILL)
+                processes.stop(archiver)
+                return now()
+            _signal_family(archiver, signal.SIGCONT)
+        time.sleep(0.002)
 
 
-def _kill_family(process: subprocess.Popen[bytes]) -> None:
-    """SIGKILL for a process and for all that it has started, directly or not."""
+def _changed(path: Path) -> int:
+    """When a file was made, in ns; 0 if it is gone."""
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
+def _signal_family(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    """A signal for a process and for all that it has started, directly or not."""
     for pid in family(process.pid):
         try:
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, number)
         except ProcessLookupError:
             continue
 

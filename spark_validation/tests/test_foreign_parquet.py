@@ -17,6 +17,7 @@ from kafka_assignors.wire import ConsumerAssignment, encode_assignment
 from kafka_assignors_spark.engine_choice import ENGINES
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.jobs.read import recorded_records
+from kafka_assignors_spark.local.parquet import catalogue_rows, read_records, record_files
 from kafka_assignors_spark.options import ReplayError, ReplayOptions
 from kafka_assignors_spark.report import json_report
 from kafka_assignors_spark.result import ReplayResult
@@ -49,6 +50,11 @@ def with_column(name: str, values: Any, kind: Any = None) -> pa.Table:
 
 def retyped(name: str, kind: Any) -> pa.Table:
     return with_column(name, table()[name].cast(kind))
+
+
+def not_utf8(rows: int) -> pa.Array:
+    """A text that is not UTF-8, so many times."""
+    return pa.array([b"\xff"] * rows, pa.binary()).view(pa.string())
 
 
 def replay(folder: Path, raw: pa.Table, engine: str = "local") -> ReplayResult:
@@ -320,3 +326,34 @@ def test_a_topic_that_no_cluster_has_is_refused(
     with pytest.raises(ReplayError) as error:
         run_replay(ReplayOptions(path=path), lambda _: None, engine=engine)
     assert f"{path}/topics.parquet: {said}" in str(error.value)
+
+
+def test_a_topic_from_a_time_beyond_the_year_9999_is_as_one_from_its_end(engine: str, tmp_path: Path) -> None:
+    forged = pa.array([2**62], pa.int64()).cast(pa.timestamp("us", "UTC"))
+    topics = pa.Table.from_pylist([TOPIC], TOPICS_SCHEMA)
+    pq.write_table(topics.set_column(2, "from", forged), tmp_path / "topics.parquet")
+    result = replay(tmp_path, table(), engine)
+    assert [group.replayed_rebalances for group in result.groups] == [3]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", ["raw.parquet", "topics.parquet"])
+def test_a_flipped_byte_at_any_place_is_read_or_refused_with_its_file(tmp_path: Path, name: str) -> None:
+    """What pyarrow raises, such as `UnicodeDecodeError`, depends on the place."""
+    pq.write_table(table().append_column("cluster_id", pa.array(["c"] * 3)), tmp_path / "raw.parquet")
+    pq.write_table(pa.Table.from_pylist([TOPIC], TOPICS_SCHEMA), tmp_path / "topics.parquet")
+    file = tmp_path / name
+    whole = file.read_bytes()
+    refusals = []
+    for place in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 255
+        file.write_bytes(damaged)
+        try:
+            where, files = record_files(str(tmp_path))
+            list(read_records(files, where))
+            catalogue_rows(str(tmp_path))
+        except ReplayError as error:
+            refusals.append(str(error))
+    assert 0 < len(refusals) < len(whole)
+    assert all(str(file) in refusal for refusal in refusals)

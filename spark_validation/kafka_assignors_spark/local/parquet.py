@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from kafka_assignors_spark.history_errors import (
     two_clusters,
     wrong_type,
 )
-from kafka_assignors_spark.options import MANIFEST, RAW_NAMES, TOPICS_NAMES, ReplayError
+from kafka_assignors_spark.options import MANIFEST, RAW_NAMES, TOPICS_NAMES
 from kafka_assignors_spark.schemas import RAW, TOPICS
 from kafka_assignors_spark.timestamps import FIRST_MICROS, LAST_MICROS
 
@@ -50,21 +51,22 @@ def read_records(files: Sequence[Path], place: str) -> Iterator[list[RawRow]]:
     """The records of the files, some at a time, offset commits among them."""
     clusters: set[str | None] = set()
     for file in files:
-        opened = _opened(file)
-        _require(opened.schema_arrow, RAW, str(file))
-        names = [*RAW.names]
-        if "cluster_id" in opened.schema_arrow.names:
-            kind = opened.schema_arrow.field("cluster_id").type
-            if _name_of(kind) != "string":
-                raise wrong_type(place, "cluster_id", _name_of(kind), "string")
-            names.append("cluster_id")
-        for batch in _batches(opened, names, file):
-            if len(names) > len(RAW.names):
-                clusters.update(batch.column("cluster_id").unique().to_pylist())
-                known = sorted(clusters - {None}, key=str)
-                if len(known) > 1:
-                    raise two_clusters(place, known[0], known[-1])
-            yield _rows(batch)
+        with _damage_named(file):
+            opened = pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
+            _require(opened.schema_arrow, RAW, str(file))
+            names = [*RAW.names]
+            if "cluster_id" in opened.schema_arrow.names:
+                kind = opened.schema_arrow.field("cluster_id").type
+                if _name_of(kind) != "string":
+                    raise wrong_type(place, "cluster_id", _name_of(kind), "string")
+                names.append("cluster_id")
+            for batch in opened.iter_batches(_BATCH_ROWS, columns=names):
+                if len(names) > len(RAW.names):
+                    clusters.update(batch.column("cluster_id").unique().to_pylist())
+                    known = sorted(clusters - {None}, key=str)
+                    if len(known) > 1:
+                        raise two_clusters(place, known[0], known[-1])
+                yield _rows(batch)
 
 
 def catalogue_rows(path: str) -> tuple[str, list[dict[str, Any]]] | None:
@@ -74,13 +76,11 @@ def catalogue_rows(path: str) -> tuple[str, list[dict[str, Any]]] | None:
         rows: list[dict[str, Any]] = []
         files = _files(place)
         for file in files:
-            opened = _opened(file)
-            _require(opened.schema_arrow, TOPICS, str(place))
-            for batch in _batches(opened, TOPICS.names, file):
-                columns = {name: batch.column(name).to_pylist() for name in TOPICS.names}
-                columns["from"] = _micros(batch.column("from"))
-                columns["partitions"] = _integers(batch.column("partitions"), 32)
-                rows += (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+            with _damage_named(file):
+                opened = pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
+                _require(opened.schema_arrow, TOPICS, str(place))
+                for batch in opened.iter_batches(_BATCH_ROWS, columns=TOPICS.names):
+                    rows += _topics(batch)
         if files:
             return str(place), rows
     return None
@@ -98,23 +98,15 @@ def _files(place: Path) -> list[Path]:
     )
 
 
-def _opened(file: Path) -> pq.ParquetFile:
+@contextlib.contextmanager
+def _damage_named(file: Path) -> Iterator[None]:
+    """What pyarrow raises for damaged bytes, also for text that is not UTF-8, is a `ReplayError` that names
+    the file."""
     try:
-        return pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
-    except (pa.ArrowException, OSError) as error:
-        raise _unreadable(file, error) from None
-
-
-def _batches(opened: pq.ParquetFile, names: Sequence[str], file: Path) -> Iterator[pa.RecordBatch]:
-    try:
-        yield from opened.iter_batches(_BATCH_ROWS, columns=list(names))
-    except (pa.ArrowException, OSError) as error:
-        raise _unreadable(file, error) from None
-
-
-def _unreadable(file: Path, error: Exception) -> ReplayError:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return not_parquet(file, lines[0] if lines else type(error).__name__)
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise not_parquet(file, lines[0] if lines else type(error).__name__) from None
 
 
 def _require(found: pa.Schema, wanted: pa.Schema, place: str) -> None:
@@ -168,6 +160,14 @@ def _rows(batch: pa.RecordBatch) -> list[RawRow]:
         batch.column("value").to_pylist(),
     )
     return list(zip(*columns, strict=True))
+
+
+def _topics(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    # Python has no dates for all times of Parquet, so those of `from` stay numbers.
+    columns = {name: batch.column(name).to_pylist() for name in TOPICS.names if name != "from"}
+    columns["from"] = _micros(batch.column("from"))
+    columns["partitions"] = _integers(batch.column("partitions"), 32)
+    return (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
 
 
 def _integers(column: pa.Array, bits: int) -> list[int | None]:

@@ -1,0 +1,85 @@
+"""The command over Parquet that is broken: exit code 2, and one line that names the file, or
+the history for numbers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from compat_tests.support.hang_limit import HANG_S
+from kafka_assignors_cli.console import ExitCode
+from spark_validation.tests.groups import TOPICS_SCHEMA
+from spark_validation.tests.test_foreign_parquet import TOPIC, not_utf8, retyped, table, with_column
+
+BYTES: dict[str, Callable[[bytes], bytes]] = {
+    "an empty file": lambda whole: b"",
+    "half of a file": lambda whole: whole[: len(whole) // 2],
+    "a file without its last byte": lambda whole: whole[:-1],
+    "a footer that claims 2 GiB": lambda whole: whole[:-8] + b"\xff\xff\xff\x7f" + whole[-4:],
+    "pages of zeros": lambda whole: whole[:4] + bytes(len(whole) // 2 - 4) + whole[len(whole) // 2 :],
+}
+"""What becomes of the bytes of raw.parquet."""
+
+COLUMNS: dict[str, tuple[pa.Table, str]] = {
+    "a text partition": (retyped("partition", pa.string()), "{file}: column partition has type string"),
+    "a huge partition": (
+        with_column("partition", [0, 2**40, 0], pa.int64()),
+        "{folder}: column partition is null, negative or too large in 1 records",
+    ),
+    "a huge offset": (
+        with_column("offset", [0, 2**64 - 1, 2], pa.uint64()),
+        "{folder}: column offset is null, negative or too large in 1 records",
+    ),
+    "a cluster that is not UTF-8": (
+        table().append_column("cluster_id", not_utf8(3)),
+        "{file}: cannot be read as Parquet: 'utf-8' codec can't decode byte",
+    ),
+}
+"""raw.parquet with other columns, and what is said of it. Numbers are counted over all files of a history."""
+
+ON_SPARK = "half of a file", "a text partition"
+"""One of each kind: each run costs a start of Spark."""
+
+CASES = [
+    *((name, "local") for name in (*BYTES, *COLUMNS)),
+    *((name, "spark") for name in ON_SPARK),
+]
+
+
+@pytest.mark.parametrize(("name", "engine"), CASES)
+def test_replay_names_a_broken_file_in_one_line(tmp_path: Path, name: str, engine: str) -> None:
+    file = tmp_path / "raw.parquet"
+    raw, said = COLUMNS.get(name, (table(), "{file}: cannot be read as Parquet: "))
+    pq.write_table(raw, file)
+    file.write_bytes(BYTES.get(name, bytes)(file.read_bytes()))
+    assert said.format(file=file, folder=tmp_path) in refusal(tmp_path, engine)
+
+
+def test_replay_names_a_broken_catalogue_in_one_line(tmp_path: Path) -> None:
+    pq.write_table(table(), tmp_path / "raw.parquet")
+    topics, file = pa.Table.from_pylist([TOPIC], TOPICS_SCHEMA), tmp_path / "topics.parquet"
+    pq.write_table(topics.set_column(0, "topic", not_utf8(1)), file)
+    assert f"{file}: cannot be read as Parquet: " in refusal(tmp_path, "local")
+
+
+def refusal(history: Path, engine: str) -> str:
+    """The line with which the command, as a process of its own, refuses a history."""
+    done = subprocess.run(
+        [sys.executable, "-m", "kafka_assignors_cli", "replay", str(history), "--engine", engine],
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (ExitCode.CANNOT_RUN, ""), done.stderr
+    [line] = [
+        line for line in done.stderr.splitlines() if not line.endswith(" …") and ": engine: " not in line
+    ]
+    assert line.startswith("kafka-assignors: error: ")
+    return line
