@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from kafka_assignors_spark.history_errors import (
     missing_columns,
     no_parquet,
     no_records_yet,
-    not_parquet,
     two_clusters,
     wrong_type,
 )
-from kafka_assignors_spark.options import MANIFEST, RAW_NAMES, TOPICS_NAMES, ReplayError
+from kafka_assignors_spark.options import MANIFEST, RAW_NAMES, TOPICS_NAMES
+from kafka_assignors_spark.parquet_files import open_parquet, parquet_files, read_batches
 from kafka_assignors_spark.schemas import RAW, TOPICS
 from kafka_assignors_spark.timestamps import FIRST_MICROS, LAST_MICROS
 
 __all__ = ["RawRow", "catalogue_rows", "read_records", "record_files"]
-
-_BATCH_ROWS = 4_096
 
 _MICROS = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
 """By unit of time: to multiply by, and to divide by."""
@@ -32,15 +29,16 @@ RawRow = tuple[int | None, int | None, int | None, bytes | None, bytes | None]
 """Partition, offset, microseconds, key and value."""
 
 
-def record_files(path: str) -> tuple[str, list[Path]]:
-    """Where the records under `path` are, and the files that hold them. `ReplayError` if there are none."""
+def record_files(path: str, damaged: Container[Path]) -> tuple[str, list[Path]]:
+    """Where the records under `path` are, and the files that hold them, without the `damaged` ones.
+    `ReplayError` if there are none."""
     for name in RAW_NAMES:
-        files = _files(Path(path, name))
+        files = _files(Path(path, name), damaged)
         if files:
             return str(Path(path, name)), files
     if Path(path, MANIFEST).exists():
         raise no_records_yet(path)
-    files = _files(Path(path))
+    files = _files(Path(path), damaged)
     if not files:
         raise no_parquet(path)
     return path, files
@@ -50,7 +48,7 @@ def read_records(files: Sequence[Path], place: str) -> Iterator[list[RawRow]]:
     """The records of the files, some at a time, offset commits among them."""
     clusters: set[str | None] = set()
     for file in files:
-        opened = _opened(file)
+        opened = open_parquet(file)
         _require(opened.schema_arrow, RAW, str(file))
         names = [*RAW.names]
         if "cluster_id" in opened.schema_arrow.names:
@@ -58,7 +56,7 @@ def read_records(files: Sequence[Path], place: str) -> Iterator[list[RawRow]]:
             if _name_of(kind) != "string":
                 raise wrong_type(place, "cluster_id", _name_of(kind), "string")
             names.append("cluster_id")
-        for batch in _batches(opened, names, file):
+        for batch in read_batches(opened, names, file):
             if len(names) > len(RAW.names):
                 clusters.update(batch.column("cluster_id").unique().to_pylist())
                 known = sorted(clusters - {None}, key=str)
@@ -67,16 +65,16 @@ def read_records(files: Sequence[Path], place: str) -> Iterator[list[RawRow]]:
             yield _rows(batch)
 
 
-def catalogue_rows(path: str) -> tuple[str, list[dict[str, Any]]] | None:
+def catalogue_rows(path: str, damaged: Container[Path]) -> tuple[str, list[dict[str, Any]]] | None:
     """The rows of the catalogue beside the records, times in microseconds."""
     for name in TOPICS_NAMES:
         place = Path(path, name)
         rows: list[dict[str, Any]] = []
-        files = _files(place)
+        files = _files(place, damaged)
         for file in files:
-            opened = _opened(file)
+            opened = open_parquet(file)
             _require(opened.schema_arrow, TOPICS, str(place))
-            for batch in _batches(opened, TOPICS.names, file):
+            for batch in read_batches(opened, TOPICS.names, file):
                 columns = {name: batch.column(name).to_pylist() for name in TOPICS.names}
                 columns["from"] = _micros(batch.column("from"))
                 columns["partitions"] = _integers(batch.column("partitions"), 32)
@@ -86,35 +84,8 @@ def catalogue_rows(path: str) -> tuple[str, list[dict[str, Any]]] | None:
     return None
 
 
-def _files(place: Path) -> list[Path]:
-    """Those that Spark would read: neither hidden ones nor those of a folder that is."""
-    if place.is_file():
-        return [place]
-    found = (file for file in place.rglob("*") if file.is_file())
-    return (
-        sorted(file for file in found if not any(part[0] in "._" for part in file.relative_to(place).parts))
-        if any(place.rglob("*.parquet"))
-        else []
-    )
-
-
-def _opened(file: Path) -> pq.ParquetFile:
-    try:
-        return pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
-    except (pa.ArrowException, OSError) as error:
-        raise _unreadable(file, error) from None
-
-
-def _batches(opened: pq.ParquetFile, names: Sequence[str], file: Path) -> Iterator[pa.RecordBatch]:
-    try:
-        yield from opened.iter_batches(_BATCH_ROWS, columns=list(names))
-    except (pa.ArrowException, OSError) as error:
-        raise _unreadable(file, error) from None
-
-
-def _unreadable(file: Path, error: Exception) -> ReplayError:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return not_parquet(file, lines[0] if lines else type(error).__name__)
+def _files(place: Path, damaged: Container[Path]) -> list[Path]:
+    return [file for file in parquet_files(place) if file not in damaged]
 
 
 def _require(found: pa.Schema, wanted: pa.Schema, place: str) -> None:
