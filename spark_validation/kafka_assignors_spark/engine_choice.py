@@ -63,17 +63,20 @@ def _bytes_of(path: Path) -> int:
 
 
 @contextlib.contextmanager
-def open_engine(name: str, options: ReplayOptions, on_tasks: OnTasks) -> Iterator[Engine]:
-    """The engine of this name for the time of the block; `on_tasks` hears of the tasks that run."""
+def open_engine(
+    name: str, options: ReplayOptions, damaged: frozenset[Path], on_tasks: OnTasks
+) -> Iterator[Engine]:
+    """The engine of this name for the time of the block; it leaves out the `damaged` files, and `on_tasks`
+    hears of the tasks that run."""
     if name == "local":
         from kafka_assignors_spark.local.engine import LocalEngine
 
-        with LocalEngine.opened(options) as local:
+        with LocalEngine.opened(options, damaged) as local:
             yield local
     elif name == "spark":
         from kafka_assignors_spark.jobs.engine import SparkEngine
 
-        with SparkEngine.opened(options, on_tasks) as spark:
+        with SparkEngine.opened(options, damaged, on_tasks) as spark:
             yield spark
     else:
         raise ReplayError(f"there is no engine {name!r}: known are {', '.join(ENGINES)}")

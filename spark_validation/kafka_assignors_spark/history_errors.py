@@ -6,7 +6,20 @@ from collections.abc import Iterable
 
 from kafka_assignors_spark.options import ReplayError
 
-__all__ = ["missing_columns", "no_parquet", "no_records_yet", "not_parquet", "two_clusters", "wrong_type"]
+__all__ = [
+    "DamagedError",
+    "all_damaged",
+    "missing_columns",
+    "no_parquet",
+    "no_records_yet",
+    "not_parquet",
+    "two_clusters",
+    "wrong_type",
+]
+
+
+class DamagedError(ReplayError):
+    """A file is damaged, or no Parquet at all."""
 
 
 def no_parquet(path: str) -> ReplayError:
@@ -21,7 +34,11 @@ def no_records_yet(path: str) -> ReplayError:
 
 
 def not_parquet(path: object, why: str) -> ReplayError:
-    return ReplayError(f"{path}: cannot be read as Parquet: {why}")
+    return DamagedError(f"{path}: cannot be read as Parquet: {why}")
+
+
+def all_damaged(path: str, first: str, why: str) -> ReplayError:
+    return ReplayError(f"{path}: every file of the records is damaged; the first is {first}: {why}")
 
 
 def two_clusters(path: str, one: object, other: object) -> ReplayError:

@@ -37,7 +37,9 @@ from kafka_assignors_spark.folds.verdicts import (
     undecodable_of,
     verdicts_of,
 )
+from kafka_assignors_spark.history_errors import DamagedError
 from kafka_assignors_spark.options import RECORDED, Progress, ReplayError, ReplayOptions
+from kafka_assignors_spark.parquet_files import damaged_files
 from kafka_assignors_spark.report.findings import PLOTTED_GROUPS, find_among
 from kafka_assignors_spark.result import (
     GroupSummary,
@@ -57,6 +59,9 @@ PHASES = ("starting", "reading the history", "replaying", "checking a sample", "
 
 _MOST_SHOWN = 5
 """Undecodable records that an error names."""
+
+_MOST_DAMAGED = 100
+"""Damaged files that a result names."""
 
 _MOST_DRAWN = 20
 """Groups whose ownership is drawn."""
@@ -88,10 +93,13 @@ def run_replay(
     on_choice(choice)
     phases = _Phases(on_progress)
     phases.begin()
+    damaged = damaged_files(options.path) if options.skip_corrupt and options.path is not None else ()
+    left_out = frozenset(Path(each.file) for each in damaged)
     with (
         tempfile.TemporaryDirectory(prefix="kafka-assignors-") as notes,
         _ended_strategies(notes),
-        open_engine(choice.name, options, phases.tasks) as opened,
+        _damage_explained(options),
+        open_engine(choice.name, options, left_out, phases.tasks) as opened,
     ):
         phases.begin()
         survey = opened.survey(limits)
@@ -127,8 +135,21 @@ def run_replay(
             files=opened.write_tables(options.tables) if options.tables is not None else (),
             versions=_versions(),
             seconds=0.0,
+            damaged_files=len(damaged),
+            damaged=damaged[:_MOST_DAMAGED],
         )
     return replace(result, seconds=time.monotonic() - started)
+
+
+@contextlib.contextmanager
+def _damage_explained(options: ReplayOptions) -> Iterator[None]:
+    """An error of a damaged file says how the replay goes on without it."""
+    try:
+        yield
+    except DamagedError as error:
+        if options.skip_corrupt or options.path is None or "://" in options.path:
+            raise
+        raise ReplayError(f"{error}; --skip-corrupt goes on without damaged files") from error
 
 
 @contextlib.contextmanager
@@ -278,6 +299,11 @@ def _check(options: ReplayOptions) -> None:
     """Refuse invalid options before anything starts."""
     if (options.path is None) == (options.bootstrap_servers is None):
         raise ReplayError("give either the path of a history or the bootstrap servers of a cluster")
+    if options.skip_corrupt and (options.path is None or "://" in options.path):
+        raise ReplayError(
+            f"{_source(options)}: --skip-corrupt is for a history on a disk of this machine: copy the "
+            "history to a disk, or remove the damaged file that the error names without it"
+        )
     if not options.strategies:
         raise ReplayError("give at least one strategy to replay")
     if not options.modes:

@@ -69,6 +69,8 @@ class ReplayOptions:
     `pauses` are the parameters of the model of pauses, `fault_rules` the thresholds for the clients that make
     groups rebalance. `tables` is a folder that the tables are written into as Parquet.
 
+    With `skip_corrupt` damaged files of a history on a disk are left out; otherwise one is an error.
+
     `strategy_timeout_s` is the time that a strategy may take for one rebalance; with more it has failed.
     """
 
@@ -96,6 +98,7 @@ class ReplayOptions:
     fault_rules: FaultRules = field(default_factory=FaultRules)
     tables: str | None = None
     strategy_timeout_s: float = 60.0
+    skip_corrupt: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ __all__ = [
     "Churn",
     "ClientAgreement",
     "Culprit",
+    "DamagedFile",
     "Difference",
     "GroupSummary",
     "HistorySummary",
@@ -33,6 +34,14 @@ __all__ = [
     "Verdict",
     "to_json",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedFile:
+    """A file of the history that was left out, and the reason."""
+
+    file: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +316,8 @@ class TableFile:
 class ReplayResult:
     """The whole result. `warnings` say what could not be read, and the consequences. `files` say where the
     rows of each group are, if tables were asked for; `versions` names what produced it (kafka-assignors,
-    pyarrow, python)."""
+    pyarrow, python). `damaged_files` counts the files that were left out, `damaged` lists the first
+    hundred."""
 
     options: ReplayOptions
     history: HistorySummary
@@ -324,6 +334,8 @@ class ReplayResult:
     files: tuple[TableFile, ...]
     versions: Mapping[str, str]
     seconds: float
+    damaged_files: int = 0
+    damaged: tuple[DamagedFile, ...] = ()
 
 
 def to_json(value: Any) -> Any:

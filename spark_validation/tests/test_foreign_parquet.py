@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -14,12 +14,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_assignors.wire import ConsumerAssignment, encode_assignment
+from kafka_assignors_cli.replay_tables import damage_lines
 from kafka_assignors_spark.engine_choice import ENGINES
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.jobs.read import recorded_records
 from kafka_assignors_spark.local.parquet import catalogue_rows, read_records, record_files
 from kafka_assignors_spark.options import ReplayError, ReplayOptions
-from kafka_assignors_spark.report import json_report
+from kafka_assignors_spark.report import html_report, json_report
 from kafka_assignors_spark.result import ReplayResult
 from kafka_assignors_spark.timestamps import LAST_MICROS, from_micros
 from spark_validation.tests.folding import fold
@@ -288,8 +289,80 @@ def test_a_file_that_does_not_read_is_named(engine: str, tmp_path: Path, damage:
     if damage == "another type beside":
         pq.write_table(retyped("partition", pa.string()), raw / name)
     options = ReplayOptions(path=str(tmp_path), strategies=("sticky",))
-    with pytest.raises(ReplayError, match=f"{raw}/{name}"):
+    with pytest.raises(ReplayError, match=f"{raw}/{name}") as error:
         run_replay(options, lambda _: None, engine=engine)
+    advised = "--skip-corrupt goes on without damaged files" in str(error.value)
+    assert advised == (damage != "another type beside")
+
+
+def damaged_history(folder: Path, damages: Sequence[str]) -> list[str]:
+    """A history of several files with damaged ones among them, whose paths come back."""
+    raw = folder / "raw"
+    raw.mkdir(parents=True)
+    whole = raw / "m.parquet"
+    pq.write_table(table(), whole)
+    data = bytearray(whole.read_bytes())
+    for at in range(len(data) // 4, len(data) // 4 + 40):
+        data[at] ^= 255
+    cases = {"empty": b"", "text": b"some text", "cut": whole.read_bytes()[:900], "pages": bytes(data)}
+    names = [f"{'az'[number % 2]}-{number}.parquet" for number in range(len(damages))]
+    for name, damage in zip(names, damages, strict=True):
+        (raw / name).write_bytes(cases[damage])
+    (folder / TOPICS).write_bytes(b"no catalogue")
+    return [*sorted(str(raw / name) for name in names), str(folder / TOPICS)]
+
+
+def skipping(folder: Path, engine: str) -> ReplayResult:
+    options = ReplayOptions(path=str(folder), strategies=("sticky",), skip_corrupt=True)
+    return replace(run_replay(options, lambda _: None, engine=engine), seconds=0.0)
+
+
+def test_damaged_files_are_left_out_and_named_by_both_engines(spark: SparkSession, tmp_path: Path) -> None:
+    damaged = damaged_history(tmp_path, ["empty", "text", "cut", "pages"])
+    on_spark, here = (skipping(tmp_path, engine) for engine in ENGINES)
+    assert [each.file for each in here.damaged] == damaged
+    assert here.damaged_files == len(damaged)
+    assert here.history.generations == 3
+    assert here.groups[0].inferred_topics == ("orders",)
+    assert json_report(on_spark) == json_report(here)
+    for line in damage_lines(here):
+        assert line.startswith("5 damaged files left out: ")
+        assert all(file in line for file in damaged)
+    assert damaged[0] in html_report(here, None).partition('id="excluded"')[2]
+
+
+def test_a_list_of_damaged_files_has_a_bound(tmp_path: Path) -> None:
+    damaged = damaged_history(tmp_path, ["text"] * 150)
+    result = skipping(tmp_path, "local")
+    assert result.damaged_files == len(damaged) == 151
+    assert [each.file for each in result.damaged] == damaged[:100]
+    (line,) = damage_lines(result)
+    assert line.startswith("151 damaged files left out: ")
+    assert line.count(str(tmp_path)) == 5
+
+
+def test_a_history_without_a_whole_file_is_refused(engine: str, tmp_path: Path) -> None:
+    damaged_history(tmp_path, ["text"])
+    (tmp_path / "raw" / "m.parquet").unlink()
+    with pytest.raises(ReplayError, match=r"every file of the records is damaged; the first is .*/a-0\."):
+        skipping(tmp_path, engine)
+
+
+def test_a_history_without_damage_is_the_same_with_the_option(engine: str, tmp_path: Path) -> None:
+    plain = replace(replay(tmp_path, table(), engine), seconds=0.0)
+    result = skipping(tmp_path, engine)
+    assert (result.damaged_files, result.damaged) == (0, ())
+    assert (result.history, result.verdicts) == (plain.history, plain.verdicts)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [ReplayOptions(path="s3a://bucket/groups"), ReplayOptions(bootstrap_servers="broker:9092")],
+    ids=["a URL", "a live cluster"],
+)
+def test_files_that_are_not_on_a_disk_are_not_skipped(options: ReplayOptions) -> None:
+    with pytest.raises(ReplayError, match="--skip-corrupt is for a history on a disk of this machine: copy"):
+        run_replay(replace(options, skip_corrupt=True), lambda _: None)
 
 
 def test_a_folder_without_parquet_says_what_to_give(engine: str, tmp_path: Path) -> None:

@@ -74,6 +74,13 @@ Modes = Annotated[
         show_default="one-step,steady-state",
     ),
 ]
+SkipCorrupt = Annotated[
+    bool,
+    typer.Option(
+        "--skip-corrupt",
+        help="Leave out damaged files of a history on a disk, and name them. Every file is read once more.",
+    ),
+]
 HtmlFile = Annotated[
     Path | None,
     typer.Option("--report", metavar="FILE", help="Write an HTML report.", rich_help_panel="Output"),
@@ -115,6 +122,7 @@ def replay(
     strategy: Annotated[list[str] | None, strategies_option(_DEFAULT_STRATEGIES)] = None,
     mode: Modes = None,
     strict: StrictDecoding = False,
+    skip_corrupt: SkipCorrupt = False,
     html: HtmlFile = None,
     json_file: JsonFile = None,
     tables: TablesDirectory = None,
@@ -149,6 +157,7 @@ def replay(
         modes=_modes(mode),
         groups=tuple(group) if group else None,
         strict=strict,
+        skip_corrupt=skip_corrupt,
         client_config=client_config,
         timeout_seconds=cluster.timeout_s,
         master=master,
@@ -198,9 +207,11 @@ def run_replay_with_progress(options: ReplayOptions, command: str, engine: str |
 
 
 def _show(result: ReplayResult, html: Path | None, json_file: Path | None) -> None:
-    from kafka_assignors_cli.replay_tables import print_replay
+    from kafka_assignors_cli.replay_tables import damage_lines, print_replay
     from kafka_assignors_spark.report import html_report, json_report
 
+    for line in damage_lines(result):
+        note(line)
     print_replay(result)
     if html is not None:
         write_file(html, html_report(result, html.parent))

@@ -10,6 +10,7 @@ import contextlib
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -28,11 +29,12 @@ from kafka_assignors_spark.folds.group import (
     in_order,
 )
 from kafka_assignors_spark.folds.records import topics_named
+from kafka_assignors_spark.history_errors import DamagedError
 from kafka_assignors_spark.jobs.arrow_frames import apply_to_batches
 from kafka_assignors_spark.jobs.checkpoint import FILE, Checkpoint, InMemorySlices, SliceStore
 from kafka_assignors_spark.jobs.read import live_records, recorded_catalogue, recorded_records
 from kafka_assignors_spark.jobs.session import spark_session, task_progress
-from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, one_line
+from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, is_damage, one_line
 from kafka_assignors_spark.options import WHOLE_GROUPS, ReplayError, ReplayOptions
 from kafka_assignors_spark.result import TableFile
 from kafka_assignors_spark.schemas import OUTPUT, TABLES
@@ -53,15 +55,22 @@ _SORTED = ("g", "part", "partition", "offset", "key", "micros")
 class SparkEngine:
     """See `engine.Engine`."""
 
-    def __init__(self, spark: SparkSession, options: ReplayOptions, cached: contextlib.ExitStack) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        options: ReplayOptions,
+        damaged: frozenset[Path],
+        cached: contextlib.ExitStack,
+    ) -> None:
         self._spark = spark
         self._options = options
+        self._damaged = damaged
         self._cached = cached
         if options.path is None:
             # Read once: the log keeps growing, and every read would find other records.
             raw = self._keep(live_records(spark, options))
         else:
-            raw = recorded_records(spark, options.path)
+            raw = recorded_records(spark, options.path, damaged)
         self._raw = raw
         self._records = _group_records(raw, options.groups)
         self._bytes = 0
@@ -73,14 +82,16 @@ class SparkEngine:
 
     @classmethod
     @contextlib.contextmanager
-    def opened(cls, options: ReplayOptions, on_tasks: OnTasks) -> Iterator[SparkEngine]:
+    def opened(
+        cls, options: ReplayOptions, damaged: frozenset[Path], on_tasks: OnTasks
+    ) -> Iterator[SparkEngine]:
         with (
             spark_session(options.master, options.spark_config) as spark,
             _one_line_errors(),
             contextlib.ExitStack() as cached,
             task_progress(spark, on_tasks),
         ):
-            yield cls(spark, options, cached)
+            yield cls(spark, options, damaged, cached)
 
     def _keep(self, rows: DataFrame) -> DataFrame:
         rows.persist()
@@ -164,7 +175,7 @@ class SparkEngine:
 
     def catalogue_rows(self) -> tuple[str, list[dict[str, Any]]] | None:
         assert self._options.path is not None
-        return recorded_catalogue(self._spark, self._options.path)
+        return recorded_catalogue(self._spark, self._options.path, self._damaged)
 
     def begin(self, work: FoldWork, describes: Mapping[str, Any]) -> None:
         self._work = work
@@ -273,7 +284,8 @@ def _one_line_errors() -> Iterator[None]:
     try:
         yield
     except SPARK_ERRORS as error:
-        raise ReplayError(f"Spark failed: {one_line(error)}") from error
+        kind = DamagedError if is_damage(error) else ReplayError
+        raise kind(f"Spark failed: {one_line(error)}") from error
 
 
 def _bytes(value: Any) -> bytes | None:

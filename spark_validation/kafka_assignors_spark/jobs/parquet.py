@@ -8,8 +8,9 @@ of each file counts. Footers are read by the Parquet library of Spark, which rea
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from pyspark.sql.types import LongType, TimestampNTZType, TimestampType
 
 from kafka_assignors_spark.history_errors import not_parquet, wrong_type
 from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, one_line
+from kafka_assignors_spark.parquet_files import parquet_files
 
 __all__ = ["CLUSTER", "read_parquet"]
 
@@ -32,14 +34,24 @@ _PATTERN = re.compile(r"[\[\]{}*?\\]")
 """What Spark takes as a pattern in a path."""
 
 
-def read_parquet(spark: SparkSession, path: str, wanted: pa.Schema) -> DataFrame | None:
-    """The Parquet at `path`, in which times in nanoseconds are timestamps; None if the path does not exist.
+def read_parquet(
+    spark: SparkSession, path: str, wanted: pa.Schema, damaged: Collection[Path]
+) -> DataFrame | None:
+    """The Parquet at `path`, in which times in nanoseconds are timestamps; None if the path does not exist
+    or has `damaged` files alone.
 
     Of files in nanoseconds there are the `wanted` columns and `CLUSTER` alone, as far as the files have them.
     `ReplayError` if a file is no Parquet.
     """
     try:
-        rows = spark.read.parquet(path)
+        files = parquet_files(Path(path)) if damaged else []
+        kept = [file for file in files if file not in damaged]
+        if len(kept) == len(files):
+            rows = spark.read.parquet(path)
+        elif kept:
+            rows = _read_files(spark, path, [str(file.absolute()) for file in kept])
+        else:
+            return None
     except SPARK_ERRORS as error:
         nothing = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
         if isinstance(error, AnalysisException) and error.getCondition() in nothing:
@@ -66,8 +78,12 @@ def _with_instants(rows: DataFrame, path: str, column: str, names: Sequence[str]
         return rows
     if len(nanos) == len(files):
         return rows.withColumn(column, _of_nanoseconds(rows[column]))
-    in_nanos = _read_files(rows.sparkSession, path, nanos)
-    others = _read_files(rows.sparkSession, path, sorted(set(files).difference(nanos)))
+    in_nanos, others = (
+        _read_files(
+            rows.sparkSession, path, [str(_hadoop_path(rows.sparkSession, file).toString()) for file in part]
+        )
+        for part in (nanos, sorted(set(files).difference(nanos)))
+    )
     is_ = others.schema[column].dataType if column in others.columns else kind
     if not isinstance(is_, (TimestampType, TimestampNTZType)):
         raise wrong_type(path, column, is_.simpleString() if is_ else "void", "timestamp")
@@ -86,10 +102,9 @@ def _of_nanoseconds(column: Column) -> Column:
 
 
 def _read_files(spark: SparkSession, path: str, files: Sequence[str]) -> DataFrame:
-    """These files of `path`, as `DataFrame.inputFiles` names them."""
+    """These files of `path`."""
     reader = spark.read if _PATTERN.search(path) else spark.read.option("basePath", path)
-    plain = (str(_hadoop_path(spark, file).toString()) for file in files)
-    return reader.parquet(*(_PATTERN.sub(r"\\\g<0>", file) for file in plain))
+    return reader.parquet(*(_PATTERN.sub(r"\\\g<0>", file) for file in files))
 
 
 def _has_nanoseconds(spark: SparkSession, file: str, column: str) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -37,16 +39,17 @@ from kafka_assignors_spark.timestamps import FIRST_MICROS, LAST_MICROS
 __all__ = ["live_records", "recorded_catalogue", "recorded_records"]
 
 
-def recorded_records(spark: SparkSession, path: str) -> DataFrame:
-    """The raw records under `path`: a history directory, or Parquet itself. `ReplayError` if neither."""
+def recorded_records(spark: SparkSession, path: str, damaged: Collection[Path] = ()) -> DataFrame:
+    """The raw records under `path`: a history directory, or Parquet itself, without the `damaged` files.
+    `ReplayError` if neither."""
     for name in RAW_NAMES:
-        raw = read_parquet(spark, f"{path.rstrip('/')}/{name}", RAW)
+        raw = read_parquet(spark, f"{path.rstrip('/')}/{name}", RAW, damaged)
         if raw is not None:
             _require_one_cluster(raw, f"{path.rstrip('/')}/{name}")
             return _conforming(raw, RAW, f"{path.rstrip('/')}/{name}")
     if Directory(spark, path).exists(MANIFEST):
         raise no_records_yet(path)
-    raw = read_parquet(spark, path, RAW)
+    raw = read_parquet(spark, path, RAW, damaged)
     if raw is None:
         raise no_parquet(path)
     _require_one_cluster(raw, path)
@@ -84,11 +87,13 @@ def live_records(spark: SparkSession, options: ReplayOptions) -> DataFrame:
     return spark.read.format(FORMAT).options(**given).load()
 
 
-def recorded_catalogue(spark: SparkSession, path: str) -> tuple[str, list[dict[str, Any]]] | None:
+def recorded_catalogue(
+    spark: SparkSession, path: str, damaged: Collection[Path]
+) -> tuple[str, list[dict[str, Any]]] | None:
     """The path and the rows of the catalogue beside the records, times in microseconds, if there is one."""
     for name in TOPICS_NAMES:
         place = f"{path.rstrip('/')}/{name}"
-        rows = read_parquet(spark, place, TOPICS)
+        rows = read_parquet(spark, place, TOPICS, damaged)
         if rows is not None:
             topics_over_time = with_micros(_conforming(rows, TOPICS, place))
             return place, [row.asDict() for row in topics_over_time.collect()]

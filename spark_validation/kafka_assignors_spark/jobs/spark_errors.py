@@ -7,7 +7,7 @@ import re
 from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
-__all__ = ["JVM_ENDED", "SPARK_ERRORS", "is_late_worker", "one_line"]
+__all__ = ["JVM_ENDED", "SPARK_ERRORS", "is_damage", "is_late_worker", "one_line"]
 
 SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException, Py4JError, ConnectionError)
 """Everything that a call into Spark raises: an error of Spark that PySpark knows, any of the JVM, and the end
@@ -29,6 +29,15 @@ _NO_ANSWER = re.compile(r"An error occurred while calling \S+|\S+ does not exist
 """The whole text of py4j's error for a call, or a look for a class, that the JVM did not answer: it ended."""
 
 _FILE = re.compile(r"Encountered error while reading file (\S+)\. ")
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether Spark could not read a file, for another reason than the type of a column."""
+    try:
+        text = str(error)
+    except SPARK_ERRORS:
+        return False
+    return _FILE.search(text) is not None and "PARQUET_COLUMN_DATA_TYPE_MISMATCH" not in text
 
 
 def is_late_worker(error: Exception) -> bool:

@@ -9,6 +9,7 @@ import zlib
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import IO, Any
 
 from kafka_assignors_spark.engine import RECORD_BYTES, Limits, OnTasks, Survey, only_spark
@@ -31,12 +32,13 @@ Place = tuple[int, int]
 class LocalEngine:
     """See `engine.Engine`. At most a slice of the records is in memory."""
 
-    def __init__(self, options: ReplayOptions, spilled: IO[bytes]) -> None:
+    def __init__(self, options: ReplayOptions, damaged: frozenset[Path], spilled: IO[bytes]) -> None:
         if (spark_alone := only_spark(options)) is not None:
             raise ReplayError(f"{spark_alone}: give --engine spark")
         assert options.path is not None
         self._options = options
-        self._place, self._files = record_files(options.path)
+        self._damaged = damaged
+        self._place, self._files = record_files(options.path, damaged)
         self._wanted = None if options.groups is None else set(map(group_bytes, options.groups))
         self._commits = 0
         self._slices = 1
@@ -50,9 +52,9 @@ class LocalEngine:
 
     @classmethod
     @contextlib.contextmanager
-    def opened(cls, options: ReplayOptions) -> Iterator[LocalEngine]:
+    def opened(cls, options: ReplayOptions, damaged: frozenset[Path] = frozenset()) -> Iterator[LocalEngine]:
         with tempfile.TemporaryFile() as spilled:
-            engine = cls(options, spilled)
+            engine = cls(options, damaged, spilled)
             try:
                 yield engine
             finally:
@@ -117,7 +119,7 @@ class LocalEngine:
 
     def catalogue_rows(self) -> tuple[str, list[dict[str, Any]]] | None:
         assert self._options.path is not None
-        return catalogue_rows(self._options.path)
+        return catalogue_rows(self._options.path, self._damaged)
 
     def begin(self, work: FoldWork, describes: Mapping[str, Any]) -> None:
         self._work = work

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from kafka_assignors_spark.history_errors import (
     missing_columns,
     no_parquet,
     no_records_yet,
-    not_parquet,
     two_clusters,
     wrong_type,
 )
 from kafka_assignors_spark.options import MANIFEST, RAW_NAMES, TOPICS_NAMES
+from kafka_assignors_spark.parquet_files import BATCH_ROWS, open_parquet, parquet_files
 from kafka_assignors_spark.schemas import RAW, TOPICS
 from kafka_assignors_spark.timestamps import FIRST_MICROS, LAST_MICROS
 
 __all__ = ["RawRow", "catalogue_rows", "read_records", "record_files"]
-
-_BATCH_ROWS = 4_096
 
 _MICROS = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
 """By unit of time: to multiply by, and to divide by."""
@@ -33,15 +29,16 @@ RawRow = tuple[int | None, int | None, int | None, bytes | None, bytes | None]
 """Partition, offset, microseconds, key and value."""
 
 
-def record_files(path: str) -> tuple[str, list[Path]]:
-    """Where the records under `path` are, and the files that hold them. `ReplayError` if there are none."""
+def record_files(path: str, damaged: Container[Path]) -> tuple[str, list[Path]]:
+    """Where the records under `path` are, and the files that hold them, without the `damaged` ones.
+    `ReplayError` if there are none."""
     for name in RAW_NAMES:
-        files = _files(Path(path, name))
+        files = _files(Path(path, name), damaged)
         if files:
             return str(Path(path, name)), files
     if Path(path, MANIFEST).exists():
         raise no_records_yet(path)
-    files = _files(Path(path))
+    files = _files(Path(path), damaged)
     if not files:
         raise no_parquet(path)
     return path, files
@@ -51,8 +48,7 @@ def read_records(files: Sequence[Path], place: str) -> Iterator[list[RawRow]]:
     """The records of the files, some at a time, offset commits among them."""
     clusters: set[str | None] = set()
     for file in files:
-        with _damage_named(file):
-            opened = pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
+        with open_parquet(file) as opened:
             _require(opened.schema_arrow, RAW, str(file))
             names = [*RAW.names]
             if "cluster_id" in opened.schema_arrow.names:
@@ -60,7 +56,7 @@ def read_records(files: Sequence[Path], place: str) -> Iterator[list[RawRow]]:
                 if _name_of(kind) != "string":
                     raise wrong_type(place, "cluster_id", _name_of(kind), "string")
                 names.append("cluster_id")
-            for batch in opened.iter_batches(_BATCH_ROWS, columns=names):
+            for batch in opened.iter_batches(BATCH_ROWS, columns=names):
                 if len(names) > len(RAW.names):
                     clusters.update(batch.column("cluster_id").unique().to_pylist())
                     known = sorted(clusters - {None}, key=str)
@@ -69,44 +65,24 @@ def read_records(files: Sequence[Path], place: str) -> Iterator[list[RawRow]]:
                 yield _rows(batch)
 
 
-def catalogue_rows(path: str) -> tuple[str, list[dict[str, Any]]] | None:
+def catalogue_rows(path: str, damaged: Container[Path]) -> tuple[str, list[dict[str, Any]]] | None:
     """The rows of the catalogue beside the records, times in microseconds."""
     for name in TOPICS_NAMES:
         place = Path(path, name)
         rows: list[dict[str, Any]] = []
-        files = _files(place)
+        files = _files(place, damaged)
         for file in files:
-            with _damage_named(file):
-                opened = pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
+            with open_parquet(file) as opened:
                 _require(opened.schema_arrow, TOPICS, str(place))
-                for batch in opened.iter_batches(_BATCH_ROWS, columns=TOPICS.names):
+                for batch in opened.iter_batches(BATCH_ROWS, columns=TOPICS.names):
                     rows += _topics(batch)
         if files:
             return str(place), rows
     return None
 
 
-def _files(place: Path) -> list[Path]:
-    """Those that Spark would read: neither hidden ones nor those of a folder that is."""
-    if place.is_file():
-        return [place]
-    found = (file for file in place.rglob("*") if file.is_file())
-    return (
-        sorted(file for file in found if not any(part[0] in "._" for part in file.relative_to(place).parts))
-        if any(place.rglob("*.parquet"))
-        else []
-    )
-
-
-@contextlib.contextmanager
-def _damage_named(file: Path) -> Iterator[None]:
-    """What pyarrow raises for damaged bytes, also for text that is not UTF-8, is a `ReplayError` that names
-    the file."""
-    try:
-        yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise not_parquet(file, lines[0] if lines else type(error).__name__) from None
+def _files(place: Path, damaged: Container[Path]) -> list[Path]:
+    return [file for file in parquet_files(place) if file not in damaged]
 
 
 def _require(found: pa.Schema, wanted: pa.Schema, place: str) -> None:
