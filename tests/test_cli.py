@@ -131,7 +131,7 @@ def test_every_command_explains_itself(command: tuple[str, ...]) -> None:
         assert f"kafka-assignors {command[0]} " in done.stdout.partition("Examples")[2]
     if not command:
         assert "Exit codes" in done.stdout
-        assert "KAFKA_ASSIGNORS_TRACEBACK=1" in done.stdout
+        assert "--traceback or KAFKA_ASSIGNORS_TRACEBACK=1" in " ".join(done.stdout.split())
 
 
 @pytest.mark.parametrize(
@@ -183,30 +183,53 @@ def test_an_output_file_is_tried_before_the_work(tmp_path: Path) -> None:
     assert_refused(run("replay", "history", "--json", str(tmp_path)), f"cannot write {tmp_path}", "directory")
 
 
-@pytest.mark.parametrize("traceback", ["", "1"])
+@pytest.mark.parametrize(
+    ("variable", "options", "shown"),
+    [("", [], False), ("1", [], True), ("", ["--traceback"], True), ("1", ["--traceback"], True)],
+)
 def test_a_defect_is_one_line_with_an_exit_code_of_its_own(
-    traceback: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    variable: str,
+    options: list[str],
+    shown: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def fail() -> list[str]:
         raise KeyError("a defect\nin two lines")
 
     monkeypatch.setattr(strategies, "strategy_names", fail)
-    monkeypatch.setenv("KAFKA_ASSIGNORS_TRACEBACK", traceback)
-    assert main(["strategies"]) == 70
+    monkeypatch.setenv("KAFKA_ASSIGNORS_TRACEBACK", variable)
+    assert main([*options, "strategies"]) == 70
     *before, last = capsys.readouterr().err.splitlines()
     assert last.startswith("kafka-assignors: internal error: KeyError: 'a defect\\nin two lines'")
-    if traceback:
+    if shown:
         assert before[0] == "Traceback (most recent call last):"
     else:
         assert before == []
-        assert last.endswith(" (set KAFKA_ASSIGNORS_TRACEBACK=1 to see the traceback)")
+        assert last.endswith(
+            " (kafka-assignors --traceback or KAFKA_ASSIGNORS_TRACEBACK=1 shows the traceback)"
+        )
+
+
+def test_the_traceback_of_one_run_is_not_that_of_the_next(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> list[str]:
+        raise KeyError("a defect")
+
+    monkeypatch.setattr(strategies, "strategy_names", fail)
+    monkeypatch.delenv("KAFKA_ASSIGNORS_TRACEBACK", raising=False)
+    assert main(["--traceback", "strategies"]) == main(["strategies"]) == 70
+    assert capsys.readouterr().err.count("Traceback (most recent call last):") == 1
 
 
 def test_a_strategy_that_ends_the_process_is_no_verdict(tmp_path: Path) -> None:
     (tmp_path / "ends.py").write_text(BROKEN)
     done = run("assign", "-", "--strategy", "ends:Ends", stdin=GROUP, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (70, "")
-    assert done.stderr.startswith("kafka-assignors: internal error: SystemExit: 1 (set ")
+    assert done.stderr.startswith(
+        "kafka-assignors: internal error: SystemExit: 1 (kafka-assignors --traceback "
+    )
 
 
 def test_a_closed_stdin_is_refused() -> None:
@@ -218,6 +241,30 @@ def test_a_closed_stdin_is_refused() -> None:
         check=False,
     )
     assert_refused(done, "stdin is closed")
+
+
+def run_package(*arguments: str, without: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run `python -m kafka_assignors`, where `without` is not installed."""
+    code = (
+        f"import runpy, sys; sys.argv[1:] = {list(arguments)!r}; "
+        f"{f'sys.modules[{without!r}] = None; ' if without else ''}"
+        "runpy.run_module('kafka_assignors', run_name='__main__', alter_sys=True)"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_the_package_runs_the_command_line() -> None:
+    done = run_package("--version")
+    assert (done.returncode, done.stdout) == (0, f"kafka-assignors {kafka_assignors.__version__}\n")
+    assert_refused(run_package("asign"), "asign", "kafka-assignors --help")
+
+
+@pytest.mark.parametrize("module", ["typer", "rich"])
+def test_the_package_without_the_cli_extra_says_what_to_install(module: str) -> None:
+    done = run_package("strategies", without=module)
+    assert_refused(done, module, 'pip install "kafka-assignors[cli]"')
 
 
 @pytest.mark.parametrize("module", ["typer", "rich"])

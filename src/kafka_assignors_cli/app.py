@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-import traceback
+import traceback as tracebacks
 from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import Annotated
 
 import typer
@@ -17,14 +18,16 @@ from kafka_assignors_cli.console import CannotRun, ExitCode, PipeClosed, emit, f
 __all__ = ["app", "run"]
 
 EPILOG = """Exit codes: 0 done; 1 a check failed, never used for errors; 2 bad input, or the command cannot \
-run, and one line on stderr says why; 70 an internal error: set KAFKA_ASSIGNORS_TRACEBACK=1 to see the \
-traceback.
+run, and one line on stderr says why; 70 an internal error: --traceback or KAFKA_ASSIGNORS_TRACEBACK=1 \
+shows the traceback.
 
 Data goes to stdout, everything else to stderr.
 """
 
 TRACEBACK = "KAFKA_ASSIGNORS_TRACEBACK"
-"""The environment variable that turns on the traceback of an internal error."""
+"""The environment variable that turns on the traceback of an internal error, as --traceback does."""
+
+_shows_traceback: ContextVar[bool] = ContextVar("_shows_traceback", default=False)
 
 app = typer.Typer(
     name="kafka-assignors",
@@ -59,6 +62,12 @@ def _main(
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
+    traceback: Annotated[
+        bool,
+        typer.Option(
+            "--traceback", help="Show the traceback of an internal error. It goes before the command."
+        ),
+    ] = False,
 ) -> None:
     """Partition assignment for Kafka consumer groups.
 
@@ -66,10 +75,13 @@ def _main(
     before you roll it out, keep the history of your groups, replay it under other strategies, and check the
     result against a policy.
     """
+    if traceback:
+        _shows_traceback.set(True)
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code."""
+    _shows_traceback.set(bool(os.environ.get(TRACEBACK)))
     try:
         code = _run(arguments)
         flush()
@@ -113,10 +125,11 @@ def _fail(message: str) -> int:
 
 def _internal_error(error: BaseException) -> int:
     """Report a defect with an exit code of its own: Python's exit code 1 would read as a failed check."""
-    wanted = bool(os.environ.get(TRACEBACK))
-    if wanted:
-        traceback.print_exception(error)
-    hint = "" if wanted else f" (set {TRACEBACK}=1 to see the traceback)"
+    hint = ""
+    if _shows_traceback.get():
+        tracebacks.print_exception(error)
+    else:
+        hint = f" (kafka-assignors --traceback or {TRACEBACK}=1 shows the traceback)"
     note(f"internal error: {' '.join(f'{type(error).__name__}: {error}'.split())}{hint}")
     return ExitCode.INTERNAL_ERROR
 

@@ -249,10 +249,10 @@ _COOPERATIVE_CLASSES = {
     Severity.INFO,
     happens="The member runs a strategy of kafka-assignors in an eager consumer: it revokes all its "
     "partitions in every rebalance and gets most of them back. As few partitions move as with cooperative "
-    "members, but all partitions of the member pause. The consumer is eager if its list has a "
-    "strategy that is not cooperative (range, roundrobin, sticky) or one of the client's own, "
-    "and in a live group if the member joined last without its partitions. With cooperative strategies alone, the class of the consumer "
-    "decides, which files do not show, nor does a member that has joined only once.",
+    "members, but all partitions of the member pause. The consumer is eager if its list has a strategy "
+    "that is not cooperative (range, roundrobin, sticky) or one of the client's own, and in a live group if "
+    "the member joined last without its partitions. With cooperative strategies alone, the class of the "
+    "consumer decides, which files do not show, nor does a member that has joined only once.",
     why="The consumer keeps partitions through a rebalance (KIP-429), not the strategy. "
     "CooperativeAIOKafkaConsumer and CooperativeKafkaConsumer do so; the stock classes of aiokafka and "
     "kafka-python do not.",
