@@ -99,7 +99,7 @@ MOMENTS = (
     Moment("a batch is being written", _STAGED),
     Moment(
         "a batch has its entry, and Spark has not noted it",
-        "_archive/ledger/{done:010d}.json",
+        "raw/date=*/{last:010d}-*.parquet",
         (_COMMITS + "{last}",),
     ),
     Moment(

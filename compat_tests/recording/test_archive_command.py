@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,7 +24,8 @@ from compat_tests.recording.archive_kills import (
 )
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.processes import Processes
-from compat_tests.support.secured_cluster import PASSWORD, SecuredCluster
+from compat_tests.support.secured_cluster import PASSWORD, PLAIN_USER, STORE_PASSWORD, SecuredCluster
+from compat_tests.support.token_endpoint import CLIENT_SECRET, OAUTHBEARER, TokenEndpoint
 from kafka_assignors.wire import Subscription, encode_subscription
 from spark_validation.recording.offsets_topic import read_group_records
 
@@ -33,8 +34,11 @@ _LARGEST_FILE = 64 * 1024
 
 RECORDS = 5000
 GROUP = "billing"
-PROCESSES = {"java", "pyspark.daemon", "archive", "replay"}
 ANOTHER = "another archiver writes to this archive: stop it first"
+PROGRAM = (sys.executable, "-m", "kafka_assignors_cli")
+PROCESSES = {"java", "pyspark.daemon", "archive", "replay", "groups"}
+KEY_PASSWORD = "key-password"
+SECRETS = (PASSWORD, STORE_PASSWORD, KEY_PASSWORD, CLIENT_SECRET)
 
 pytestmark = pytest.mark.timeout(1500)
 
@@ -43,12 +47,11 @@ pytestmark = pytest.mark.timeout(1500)
 class Watch:
     """What of the processes and files of a command can be seen by others on its machine."""
 
-    samples: int = 0
     seen: set[str] = field(default_factory=set)
     leaks: set[str] = field(default_factory=set)
 
     def look(self, process: subprocess.Popen[bytes], folder: Path) -> None:
-        self.samples += 1
+        """At a command, all that it has started, and all files in a folder."""
         for pid in family(process.pid):
             for kind in ("cmdline", "environ"):
                 self._check(Path(f"/proc/{pid}/{kind}"), kind)
@@ -61,25 +64,14 @@ class Watch:
             content = file.read_bytes()
         except OSError:  # it is gone by now
             return
-        if PASSWORD.encode() in content:
-            self.leaks.add(what)
+        self.leaks |= {f"{secret} in {what}" for secret in SECRETS if secret.encode() in content}
         if what == "cmdline":
             self.seen |= {word for word in PROCESSES if word.encode() in content}
 
 
-@dataclass
-class Run:
-    """A guarded archiver, another that was started beside it, and a replay."""
-
-    archive: Path
-    watch: Watch = field(default_factory=Watch)
-    codes: dict[str, int] = field(default_factory=dict)
-    said: dict[str, str] = field(default_factory=dict)
-
-
 @pytest.fixture(scope="module")
 def secured() -> Iterator[SecuredCluster]:
-    with SecuredCluster() as secured:
+    with SecuredCluster(OAUTHBEARER) as secured:
         make_offsets_topic(secured.cluster)
         metadata = encode_subscription(Subscription(1, ("orders",)))
         with RawMember(secured.cluster.bootstrap, GROUP, metadata=metadata, client_id="a") as member:
@@ -90,57 +82,67 @@ def secured() -> Iterator[SecuredCluster]:
         yield secured
 
 
-@pytest.fixture(scope="module")
-def guarded(secured: SecuredCluster, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Everything with a password, and watched from the start of each process to its end."""
-    folder = tmp_path_factory.mktemp("guarded")
-    run = Run(folder / "archive")
-    options = secured.superuser("SCRAM-SHA-512").options
-    program = [sys.executable, "-m", "kafka_assignors_cli"]
-    first = archive_command(secured.cluster, run.archive, "--interval", "0", *options)
-    replay = [*program, "replay", *options, "--strategy", "range", "--json", str(folder / "report.json")]
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "OAUTHBEARER"])
+def test_no_secret_shows_while_commands_run(secured: SecuredCluster, tmp_path: Path, mechanism: str) -> None:
+    """The file of properties has the passwords of the client's key, too."""
     # Java's and Python's temporary files are watched, too.
-    config = folder / "spark.properties"
-    config.write_text(f"spark.local.dir {folder}\nspark.driver.extraJavaOptions -Djava.io.tmpdir={folder}\n")
-    with Processes() as processes:
-
-        def start(name: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
-            return processes.start([*command, "--spark-config", str(config)], folder / f"{name}.log")
-
-        def watch_to_the_end(name: str, process: subprocess.Popen[bytes]) -> None:
+    config = tmp_path / "spark.properties"
+    config.write_text(
+        f"spark.local.dir {tmp_path}\nspark.driver.extraJavaOptions -Djava.io.tmpdir={tmp_path}\n"
+    )
+    spark = "--spark-config", str(config)
+    watch = Watch()
+    with TokenEndpoint(PLAIN_USER) as endpoint, Processes() as processes:
+        tokens = endpoint.properties if mechanism == "OAUTHBEARER" else {}
+        key = {"ssl__keystore__location": str(secured.keystore), "ssl__keystore__password": STORE_PASSWORD}
+        who = secured.with_properties(
+            secured.superuser("SCRAM-SHA-512"), **key, **tokens, ssl__key__password=KEY_PASSWORD
+        )
+        for name, command in {
+            "groups": [*PROGRAM, "groups", *who.options],
+            "archive": archive_command(secured.cluster, tmp_path / "archive", "--once", *who.options, *spark),
+            "replay": [*PROGRAM, "replay", *who.options, "--strategy", "range", *spark],
+        }.items():
+            log = tmp_path / f"{name}.log"
+            process = processes.start(command, log)
             while process.poll() is None:
-                run.watch.look(process, folder)
-                time.sleep(0.02)
-            run.codes[name] = process.returncode
-            run.said[name] = (folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")
+                watch.look(process, tmp_path)
+                time.sleep(0.1)
+            assert process.returncode == 0, log.read_text(errors="replace")
+    assert watch.leaks == set()
+    assert watch.seen == PROCESSES
 
-        archiver = start("archive", first)
-        while not list(run.archive.glob("_archive/ledger/0*1.json")):
-            assert archiver.poll() is None, (folder / "archive.log").read_text()
-            run.watch.look(archiver, folder)
+
+def test_the_watch_finds_a_password_in_the_command_line_of_a_child(tmp_path: Path) -> None:
+    child = f"[sys.executable, '-c', 'input()', '-'.join({PASSWORD.split('-')})]"
+    parent = [sys.executable, "-c", f"import subprocess, sys; subprocess.run({child})"]
+    watch, deadline = Watch(), time.monotonic() + HANG_S
+    with Processes() as processes:
+        process = processes.start(parent, tmp_path / "log", stdin=subprocess.PIPE)
+        while not watch.leaks:
+            assert time.monotonic() < deadline
+            watch.look(process, tmp_path)
             time.sleep(0.02)
-        watch_to_the_end("second", start("second", [*first, "--once"]))
-        archiver.send_signal(signal.SIGTERM)
-        watch_to_the_end("archive", archiver)
-        watch_to_the_end("replay", start("replay", replay))
-    return run
-
-
-def test_no_password_shows_while_an_archive_and_a_replay_run(guarded: Run) -> None:
-    assert guarded.codes["archive"] == 0, guarded.said["archive"]
-    assert guarded.codes["replay"] == 0, guarded.said["replay"]
-    assert guarded.watch.seen == PROCESSES
-    assert guarded.watch.samples > 100
-    assert guarded.watch.leaks == set()
+    assert watch.leaks == {f"{PASSWORD} in cmdline"}
 
 
 def test_a_second_archiver_on_one_archive_is_refused_and_the_first_goes_on(
-    secured: SecuredCluster, guarded: Run
+    secured: SecuredCluster, tmp_path: Path
 ) -> None:
-    assert guarded.codes["second"] == 2
-    assert ANOTHER in guarded.said["second"].strip().splitlines()[-1]
-    assert guarded.codes["archive"] == 0
-    assert_exact(secured, guarded.archive)
+    archive, log, second_log = tmp_path / "archive", tmp_path / "log", tmp_path / "second.log"
+    command = archive_command(secured.cluster, archive, "--interval", "0")
+    with Processes() as processes:
+        archiver = processes.start(command, log)
+        deadline = time.monotonic() + HANG_S
+        while not list(archive.glob("_archive/ledger/0*1.json")):
+            assert archiver.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.02)
+        assert processes.start([*command, "--once"], second_log).wait(HANG_S) == 2
+        archiver.send_signal(signal.SIGTERM)
+        assert archiver.wait(HANG_S) == 0, log.read_text()
+    assert ANOTHER in second_log.read_text().strip().splitlines()[-1]
+    assert_exact(secured, archive)
 
 
 def test_an_archive_goes_on_after_a_full_disk(secured: SecuredCluster, tmp_path: Path) -> None:

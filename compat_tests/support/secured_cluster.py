@@ -25,7 +25,7 @@ from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_admin import KafkaError
 from compat_tests.support.kafka_cluster import KafkaCluster, free_ports
 
-__all__ = ["CLUSTER", "PASSWORD", "PLAIN_USER", "Principal", "Right", "SecuredCluster"]
+__all__ = ["CLUSTER", "PASSWORD", "PLAIN_USER", "STORE_PASSWORD", "Principal", "Right", "SecuredCluster"]
 
 PASSWORD = "right-password"
 """Of every principal."""
@@ -36,7 +36,9 @@ PLAIN_USER = "superuser"
 CLUSTER = "kafka-cluster"
 """The name of the one resource of type Cluster."""
 
-_STORE_PASSWORD = "store-password"
+STORE_PASSWORD = "store-password"
+"""Of the file `SecuredCluster.keystore`."""
+
 _SCRAM_ITERATIONS = 4096
 
 
@@ -78,8 +80,8 @@ class SecuredCluster:
     def __enter__(self) -> SecuredCluster:
         with ExitStack() as stack:
             self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="secured-")))
-            store, self.certificate = self.folder / "broker.p12", self.folder / "broker.pem"
-            _make_certificate(store, self.certificate)
+            self.keystore, self.certificate = self.folder / "broker.p12", self.folder / "broker.pem"
+            _make_certificate(self.keystore, self.certificate)
             plain, controller, self.port, self.tls_port = free_ports(4)
             doors = f"PLAINTEXT://127.0.0.1:{plain},SECURED://localhost:{self.port},TLS://localhost:{self.tls_port}"
             protocols = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURED:SASL_SSL,TLS:SSL"
@@ -96,8 +98,8 @@ class SecuredCluster:
                     f"{login}.scram.ScramLoginModule required;"
                 ),
                 "ssl.keystore.type": "PKCS12",
-                "ssl.keystore.location": store,
-                "ssl.keystore.password": _STORE_PASSWORD,
+                "ssl.keystore.location": self.keystore,
+                "ssl.keystore.password": STORE_PASSWORD,
                 "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
                 "super.users": f"User:ANONYMOUS;User:{PLAIN_USER}",
                 **self._settings,
@@ -224,7 +226,7 @@ def _make_certificate(store: Path, certificate: Path) -> None:
         "-storetype",
         "PKCS12",
         "-storepass",
-        _STORE_PASSWORD,
+        STORE_PASSWORD,
         "-alias",
         "broker",
     ]
