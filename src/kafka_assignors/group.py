@@ -28,6 +28,7 @@ __all__ = [
     "detached_partitions",
     "is_topic_name",
     "quoted",
+    "some_of",
 ]
 
 TopicPartitions = Mapping[str, Sequence[int]]
@@ -71,6 +72,12 @@ def quoted(name: str) -> str:
     Group members choose topic names, client ids and instance ids of up to 32 kB.
     """
     return _QUOTING.repr(name)
+
+
+def some_of(names: Sequence[str], shown: int) -> str:
+    """The first `shown` names, and the number of the others, for a message."""
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more
 
 
 class InvalidGroupError(ValueError):

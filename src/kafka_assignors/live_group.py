@@ -17,7 +17,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kafka_assignors.group import NO_GENERATION, Group, Member, Topic, TopicPartitions
+from kafka_assignors.group import NO_GENERATION, Group, Member, Topic, TopicPartitions, some_of
 from kafka_assignors.wire import ProtocolError, Subscription, decode_member, decode_subscription
 
 __all__ = [
@@ -192,10 +192,10 @@ class LiveGroup:
 def hidden_topics_problem(live: LiveGroup) -> str:
     """What cannot be told of the group for want of a right, and which right it is; it has hidden topics."""
     names = sorted(live.hidden_topics)
-    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    topics = some_of([*map(repr, names)], 1)
     return (
-        f"this principal may not describe topic {names[0]!r}{more}, so its partitions, the balance of the "
-        f"group and what strategies would move are not known: it needs Describe on Topic {names[0]!r}{more}"
+        f"this principal may not describe topic {topics}, so its partitions, the balance of the "
+        f"group and what strategies would move are not known: it needs Describe on Topic {topics}"
     )
 
 

@@ -15,7 +15,7 @@ import typer
 from kafka_assignors.certificate import prove
 from kafka_assignors.criteria import AnyCriterion
 from kafka_assignors.explain import Explanation, explain, explain_layers, explain_reduced
-from kafka_assignors.group import Assignment, Group, InvalidGroupError, quoted
+from kafka_assignors.group import Assignment, Group, InvalidGroupError, quoted, some_of
 from kafka_assignors.group_json import (
     assignment_to_json,
     explanation_to_json,
@@ -207,8 +207,7 @@ def _without_partitions(group: Group) -> str | None:
     )
     if not lacking:
         return None
-    more = f" and {len(lacking) - _SHOWN_TOPICS} more" if len(lacking) > _SHOWN_TOPICS else ""
-    names = ", ".join(map(quoted, lacking[:_SHOWN_TOPICS])) + more
+    names = some_of([*map(quoted, lacking)], _SHOWN_TOPICS)
     return (
         f"members subscribe to topics without partitions in the group: {names}: correct the names, or add "
         "the topics with their partitions under topics"

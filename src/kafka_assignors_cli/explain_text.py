@@ -9,6 +9,7 @@ from typing import Any
 
 from kafka_assignors.certificate import Criterion, Trade
 from kafka_assignors.explain import Chain, Explanation, Move, Reason
+from kafka_assignors.group import some_of
 
 __all__ = ["about_loads", "sentences"]
 
@@ -131,7 +132,4 @@ def _why(chain: Chain) -> str:
 
 def _named(moves: Iterable[Move]) -> str:
     """`orders-0, orders-1, pays-3`, and the number of the others."""
-    named = [f"{move.topic}-{move.partition}" for move in moves]
-    shown = ", ".join(named[:_SHOWN_PARTITIONS])
-    rest = len(named) - _SHOWN_PARTITIONS
-    return f"{shown} and {rest} more" if rest > 0 else shown
+    return some_of([f"{move.topic}-{move.partition}" for move in moves], _SHOWN_PARTITIONS)

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
+from kafka_assignors.group import some_of
 from kafka_assignors_spark.folds.group import FoldWork, Output, SortedRecord, fold_groups
 from kafka_assignors_spark.options import ReplayError
 
@@ -107,7 +108,7 @@ class _Worker:
         code = self._process.wait()
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         groups = sorted({(record.group or b"").decode(errors="replace") for record in task})
-        of = ", ".join(map(repr, groups[:3])) + (f" and {len(groups) - 3} more" if len(groups) > 3 else "")
+        of = some_of([*map(repr, groups)], 3)
         return (
             f"a process that replayed group {of} ended with {how}: a strategy ended it, or there was too "
             "little memory"

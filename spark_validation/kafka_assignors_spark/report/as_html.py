@@ -31,6 +31,7 @@ from kafka_assignors_spark.report import plots
 from kafka_assignors_spark.report.findings import (
     PLOTTED_GROUPS,
     GroupFinding,
+    days_of,
     find,
     headline,
     in_order,
@@ -115,7 +116,7 @@ def html_report(result: ReplayResult, folder: Path | None = None) -> str:
         suggested=[s for s in every if s.finding is not None and s.finding.suggests],
         headline=headline(found),
         tiles=_tiles(result, found),
-        period=period(_days(result)),
+        period=period(days_of(result.history)),
         not_replayed=_not_replayed(result.groups),
         blamed=blamed[:_SHOWN_CULPRITS],
         blameworthy=len(blamed),
@@ -158,7 +159,7 @@ def _tiles(result: ReplayResult, found: Sequence[GroupFinding]) -> tuple[_Tile, 
         _Tile(
             "Pause saved (model)",
             f"{saved_paused:+,.0f} s",
-            f"of {paused:,.0f} partition-seconds {period(_days(result))}",
+            f"of {paused:,.0f} partition-seconds {period(days_of(result.history))}",
             _sign(round(saved_paused)),
         ),
         _Tile(
@@ -173,11 +174,6 @@ def _tiles(result: ReplayResult, found: Sequence[GroupFinding]) -> tuple[_Tile, 
 
 def _sign(figure: int) -> bool | None:
     return None if figure == 0 else figure > 0
-
-
-def _days(result: ReplayResult) -> float:
-    begin, end = result.history.first_timestamp, result.history.last_timestamp
-    return (end - begin).total_seconds() / 86_400 if begin is not None and end is not None else 1.0
 
 
 def _sections(result: ReplayResult, found: Sequence[GroupFinding]) -> list[_GroupSection]:

@@ -31,12 +31,13 @@ from dataclasses import dataclass
 from kafka_assignors.strategies import RebalanceProtocol, StrategyError, load_strategy
 from kafka_assignors_spark.folds.clients import EAGER_CLIENTS
 from kafka_assignors_spark.options import RECORDED, Mode
-from kafka_assignors_spark.result import GroupSummary, ReplayResult, Verdict
+from kafka_assignors_spark.result import GroupSummary, HistorySummary, ReplayResult, Verdict
 
 __all__ = [
     "PLOTTED_GROUPS",
     "GroupFinding",
     "StrategyTotal",
+    "days_of",
     "find",
     "find_among",
     "headline",
@@ -84,13 +85,17 @@ class GroupFinding:
         """Paused partition-seconds by the model, as recorded and under `best`: a day, or in the whole history
         if that is shorter.
         """
-        recorded, best = (_paused_s(verdict, self.eager) for verdict in (self.recorded, self.best))
-        return recorded / max(1.0, self.days), best / max(1.0, self.days)
+        return self._a_day(_paused_s(self.recorded, self.eager)), self._a_day(
+            _paused_s(self.best, self.eager)
+        )
 
     @property
     def cooperative_paused_s_per_day(self) -> float | None:
         """The same under `cooperative`; None without it."""
-        return None if self.cooperative is None else self.cooperative.paused_s / max(1.0, self.days)
+        return None if self.cooperative is None else self._a_day(self.cooperative.paused_s)
+
+    def _a_day(self, seconds: float) -> float:
+        return seconds / max(1.0, self.days)
 
     @property
     def saved_paused_s_per_day(self) -> float:
@@ -221,7 +226,16 @@ def find_among(
             if cooperative is not None and not runs_cooperatively(cooperative.strategy):
                 cooperative = None
             found.append(
-                GroupFinding(group, mode, recorded, best, equals, _days(summary), eager, cooperative)
+                GroupFinding(
+                    group,
+                    mode,
+                    recorded,
+                    best,
+                    equals,
+                    1.0 if summary is None else days_of(summary),
+                    eager,
+                    cooperative,
+                )
             )
     return sorted(found, key=_rank)
 
@@ -315,10 +329,10 @@ def _paused_s(verdict: Verdict, eager: bool) -> float:
     return verdict.paused_s
 
 
-def _days(summary: GroupSummary | None) -> float:
-    if summary is None:
-        return 1.0
-    return (summary.last_timestamp - summary.first_timestamp).total_seconds() / _SECONDS_A_DAY
+def days_of(summary: GroupSummary | HistorySummary) -> float:
+    """The length of a history in days; 1 if it has no generation."""
+    first, last = summary.first_timestamp, summary.last_timestamp
+    return 1.0 if first is None or last is None else (last - first).total_seconds() / _SECONDS_A_DAY
 
 
 def period(days: float) -> str:

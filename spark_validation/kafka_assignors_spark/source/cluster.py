@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from kafka_assignors.group import Topic
+from kafka_assignors.group import Topic, some_of
 from kafka_assignors_confluent import ClusterError, Connection, describe_topics, replica_racks, topic_of
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
 
@@ -112,9 +112,8 @@ def live_topics(
 def _hidden(names: set[str]) -> str | None:
     if not names:
         return None
-    shown = ", ".join(map(repr, sorted(names)[:_SHOWN_TOPICS]))
-    more = f" and {len(names) - _SHOWN_TOPICS} more" if len(names) > _SHOWN_TOPICS else ""
+    shown = some_of([*map(repr, sorted(names))], _SHOWN_TOPICS)
     return (
-        f"this principal may not describe {len(names)} topics of the history, {shown}{more}: their "
+        f"this principal may not describe {len(names)} topics of the history, {shown}: their "
         "partitions are taken from the records, and their racks are unknown; Describe on Topic shows them"
     )

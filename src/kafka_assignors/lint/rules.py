@@ -6,6 +6,7 @@ import enum
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from kafka_assignors.group import some_of
 from kafka_assignors.lint.members import LintFacts, MemberConfig, NotJudged
 
 __all__ = [
@@ -117,9 +118,7 @@ def strategy_lists(offers: Iterable[tuple[str, Iterable[str]]]) -> str:
 
 def enumerated(names: Iterable[str]) -> str:
     """The first names, and the number of the others."""
-    every = list(names)
-    more = f" and {len(every) - _SHOWN} more" if len(every) > _SHOWN else ""
-    return ", ".join(every[:_SHOWN]) + more
+    return some_of(list(names), _SHOWN)
 
 
 def seconds_text(ms: int) -> str:

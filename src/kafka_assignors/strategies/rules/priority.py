@@ -22,7 +22,7 @@ from typing import TypeVar
 
 from kafka_assignors.claims import Claims
 from kafka_assignors.criteria import Criteria
-from kafka_assignors.group import Assignment, Group, TopicPartitions
+from kafka_assignors.group import Assignment, Group, TopicPartitions, some_of
 from kafka_assignors.scale import Scale
 from kafka_assignors.solver import solve
 from kafka_assignors.strategies.rules.balance import Balance
@@ -105,8 +105,7 @@ class LevelByPriority(Balance):
         if number == len(self.first):
             return "the rest" if self.first else None
         named = [shown for one in self.first[number] for shown in _shown(one)]
-        more = f" and {len(named) - _SHOWN_NAMES} more" if len(named) > _SHOWN_NAMES else ""
-        return f"class {number + 1} ({', '.join(named[:_SHOWN_NAMES])}{more})"
+        return f"class {number + 1} ({some_of(named, _SHOWN_NAMES)})"
 
     def _by_class(self, problem: Problem) -> tuple[Problem, list[list[str]]]:
         """The problem with every topic in one class alone, and the names of the topics in each."""
