@@ -52,7 +52,11 @@ def test_the_clients_own_assignor_is_refused_with_the_name_of_ours(stock: Any, o
 def test_a_member_whose_strategies_the_group_does_not_list_is_told_how_to_change_over(kafka: Kafka) -> None:
     async def run() -> None:
         stock = AIOKafkaConsumer(
-            *group.topics, bootstrap_servers=kafka.bootstrap, group_id=group.id, heartbeat_interval_ms=200
+            *group.topics,
+            bootstrap_servers=kafka.bootstrap,
+            group_id=group.id,
+            heartbeat_interval_ms=200,
+            metadata_max_age_ms=500,  # A broker may not know the new topic yet at the first join.
         )
         await asyncio.wait_for(stock.start(), HANG_S)
         try:

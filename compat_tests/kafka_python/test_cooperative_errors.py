@@ -73,6 +73,7 @@ def test_a_member_whose_strategies_the_group_does_not_list_is_told_how_to_change
                 bootstrap_servers=kafka.bootstrap,
                 group_id=group.id,
                 heartbeat_interval_ms=200,
+                metadata_max_age_ms=500,  # A broker may not know the new topic yet at the first join.
                 partition_assignment_strategy=[RoundRobinPartitionAssignor],
             )
         ) as stock,
