@@ -423,9 +423,9 @@ def test_a_flipped_byte_at_any_place_is_read_or_refused_with_its_file(tmp_path: 
         damaged[place] ^= 255
         file.write_bytes(damaged)
         try:
-            where, files = record_files(str(tmp_path))
+            where, files = record_files(str(tmp_path), ())
             list(read_records(files, where))
-            catalogue_rows(str(tmp_path))
+            catalogue_rows(str(tmp_path), ())
         except ReplayError as error:
             refusals.append(str(error))
     assert 0 < len(refusals) < len(whole)
