@@ -10,7 +10,7 @@ from operator import truediv
 from kafka_assignors.claims import Claims
 from kafka_assignors.group import Assignment, Group, TopicPartitions
 from kafka_assignors.scale import PLAIN, Scale
-from kafka_assignors.solver.least import least_moved, least_rack_misses, racks_matter
+from kafka_assignors.solver import least_moved, least_rack_misses, racks_matter
 
 __all__ = ["Quality", "RackTraffic", "least_moved", "least_rack_misses", "measure"]
 
