@@ -31,7 +31,7 @@ from heapq import heapify, heappop, heapreplace
 
 from kafka_assignors.group import Topic
 from kafka_assignors.strategies.java_order import topics_by_subscribers
-from kafka_assignors.strategies.rules.problem import Piece, Problem, Unit, piece_name
+from kafka_assignors.strategies.rules.rule import Piece, Problem, Unit, piece_name
 
 __all__ = [
     "MOST_SHARING",
