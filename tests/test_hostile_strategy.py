@@ -14,10 +14,10 @@ from typing import ClassVar
 import pytest
 
 from kafka_assignors import leader_bytes, member_bytes
-from kafka_assignors.compare_strategies import compare_strategies
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.group_json import group_to_json
 from kafka_assignors.leader import InvalidAssignmentError, lead
+from kafka_assignors.quality import compare_strategies
 from kafka_assignors.strategies import Range, Sticky
 from kafka_assignors.strategies.composed import Composed
 from kafka_assignors.strategies.rules.objectives import LevelPartitions

@@ -33,15 +33,6 @@ from kafka_assignors.strategy import (
 )
 from kafka_assignors.weights import patience_s, require_source, weigh
 
-__all__ = [
-    "Assignor",
-    "ask_in_thread",
-    "caller_of",
-    "optional_name",
-    "require_cooperative",
-    "require_eager",
-    "require_strategy",
-]
 
 Caller = TypeVar("Caller")
 

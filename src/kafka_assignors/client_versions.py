@@ -12,7 +12,6 @@ import re
 from importlib import metadata
 from logging import Logger
 
-__all__ = ["installed_release", "numbers_of", "require_release"]
 
 
 def numbers_of(version: str) -> tuple[int, ...]:

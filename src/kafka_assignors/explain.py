@@ -36,21 +36,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from kafka_assignors.criteria import AnyCriterion, Criterion
+from kafka_assignors.criteria import PLAIN, AnyCriterion, Criterion, Scale
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.scale import PLAIN, Scale
 from kafka_assignors.strategy import Layered, Reduced
 
-__all__ = [
-    "Chain",
-    "Explanation",
-    "Move",
-    "Reason",
-    "explain",
-    "explain_layers",
-    "explain_reduced",
-    "moves_of",
-]
 
 
 class Reason(enum.Enum):

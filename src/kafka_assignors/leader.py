@@ -29,7 +29,6 @@ from kafka_assignors.claims import DroppedClaim
 from kafka_assignors.group import Assignment, Group, Topic, TopicPartitions, quoted
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
-__all__ = ["InvalidAssignmentError", "LeaderResult", "check_assignment", "lead"]
 
 
 class InvalidAssignmentError(ValueError):

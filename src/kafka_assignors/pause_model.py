@@ -28,7 +28,6 @@ import enum
 import math
 from dataclasses import dataclass, fields
 
-__all__ = ["Consumption", "PauseModel"]
 
 
 class Consumption(enum.Enum):

@@ -21,10 +21,9 @@ from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any
 
-from kafka_assignors.criteria import AnyCriterion, Criteria, follow_racks, require_criteria
+from kafka_assignors.criteria import PLAIN, AnyCriterion, Criteria, Scale, follow_racks, require_criteria
 from kafka_assignors.group import NO_GENERATION, Assignment, Group, TopicPartitions, detached_partitions
 from kafka_assignors.makespan import Terms
-from kafka_assignors.scale import PLAIN, Scale
 
 
 class RebalanceProtocol(enum.Enum):

@@ -33,7 +33,6 @@ from itertools import pairwise
 
 from kafka_assignors.makespan.jobs import NO_OWNER, Jobs
 
-__all__ = ["deal", "round_shares"]
 
 
 def deal(jobs: Jobs, loads: list[int], holders: list[int], free: Iterable[int]) -> None:

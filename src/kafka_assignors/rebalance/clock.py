@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-__all__ = ["including_suspend"]
 
 
 def _choose() -> Callable[[], float]:

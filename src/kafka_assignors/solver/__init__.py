@@ -22,9 +22,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafka_assignors.claims import Claims
-from kafka_assignors.criteria import FEWEST_MOVES, RACKS_THEN_MOVES, AnyCriterion
+from kafka_assignors.criteria import FEWEST_MOVES, PLAIN, RACKS_THEN_MOVES, AnyCriterion, Scale
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.scale import PLAIN, Scale
 from kafka_assignors.solver.classes import classify
 from kafka_assignors.solver.flow import share_out
 from kafka_assignors.solver.levels import find_levels

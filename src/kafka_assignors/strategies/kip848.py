@@ -64,7 +64,6 @@ from kafka_assignors.strategies.java_order import (
 from kafka_assignors.strategies.range_roundrobin import ranges
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
-__all__ = ["Kip848Range", "Kip848Uniform", "assign_mixed"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,6 @@ from kafka_assignors.makespan import Terms, balance_loads
 from kafka_assignors.makespan.jobs import weights_of
 from kafka_assignors.strategy import Strategy
 
-__all__ = ["Weighted"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,24 +20,6 @@ from kafka_assignors.wire.consumer_offsets import ConsumerGroupRecord
 from kafka_assignors.wire.reader import Reader
 from kafka_assignors.wire.writer import Writer
 
-__all__ = [
-    "LEFT_TO_RETURN",
-    "AssignedPartitions",
-    "ClassicMember",
-    "ClassicProtocol",
-    "ConsumerGroupMember",
-    "ConsumerGroupValue",
-    "CurrentAssignment",
-    "GroupEpoch",
-    "MemberState",
-    "PartitionMetadata",
-    "ResolvedRegularExpression",
-    "TargetAssignment",
-    "TargetAssignmentEpoch",
-    "TopicMetadata",
-    "decode_consumer_group_value",
-    "encode_consumer_group_value",
-]
 
 NEWEST_VERSION = 0
 

@@ -16,7 +16,6 @@ from kafka_assignors.group import TopicPartitions
 from kafka_assignors.wire.errors import FieldPath, ProtocolError
 from kafka_assignors.wire.reader import Names
 
-__all__ = ["Writer", "write_topic_partitions"]
 
 T = TypeVar("T")
 

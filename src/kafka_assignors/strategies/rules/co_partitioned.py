@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from kafka_assignors.group import Group, quoted
 from kafka_assignors.strategies.rules.rule import Piece, Problem, Restriction, Unit, about_missing, piece_name
 
-__all__ = ["KeepTogether"]
 
 
 @dataclass(frozen=True, slots=True)

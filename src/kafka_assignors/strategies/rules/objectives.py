@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
 
-from kafka_assignors.criteria import Criteria, Criterion, exact, traded
+from kafka_assignors.criteria import PLAIN, Criteria, Criterion, Scale, exact, traded
 from kafka_assignors.group import Assignment
 from kafka_assignors.makespan import Terms, balance_loads
-from kafka_assignors.scale import PLAIN, Scale
 from kafka_assignors.solver import solve
 from kafka_assignors.strategies.rules.rule import Place, Problem, Rule, TieBreaker
 from kafka_assignors.strategies.weighted import Weighted

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from kafka_assignors.group import Member, quoted
 from kafka_assignors.strategies.rules.rule import Problem, Restriction
 
-__all__ = ["StandbyLast"]
 
 
 @dataclass(frozen=True, slots=True)
