@@ -33,7 +33,6 @@ from kafka_assignors.strategy import (
 )
 from kafka_assignors.weights import patience_s, require_source, weigh
 
-
 Caller = TypeVar("Caller")
 
 

@@ -13,7 +13,6 @@ from importlib import metadata
 from logging import Logger
 
 
-
 def numbers_of(version: str) -> tuple[int, ...]:
     """The numbers that a version begins with: (3, 1, 0) of "3.1.0rc1", none of "unknown".
 

@@ -41,7 +41,6 @@ from kafka_assignors.group import Assignment, Group
 from kafka_assignors.strategy import Layered, Reduced
 
 
-
 class Reason(enum.Enum):
     """Why a partition is not where it was, or is somewhere for the first time."""
 

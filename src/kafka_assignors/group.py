@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 from kafka_assignors.claims import Claims, judge_claims
 
-
 TopicPartitions = Mapping[str, Sequence[int]]
 """Partition numbers by topic name. A sequence may be a `list`, a `tuple` or a `range`; never mutate one."""
 

@@ -61,7 +61,6 @@ from kafka_assignors.group import (
 )
 from kafka_assignors.makespan import LoadReport
 
-
 FORMAT = 1
 """The version of this form. A higher one is refused."""
 

@@ -30,7 +30,6 @@ from kafka_assignors.group import Assignment, Group, Topic, TopicPartitions, quo
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
 
-
 class InvalidAssignmentError(ValueError):
     """A strategy's answer breaks its contract: the message names member, topic and partition."""
 

@@ -30,7 +30,6 @@ from kafka_assignors.wire import (
     encode_assignment,
 )
 
-
 _MOST_TOPICS = 50_000
 """The most topics of one member that the leader looks at.
 

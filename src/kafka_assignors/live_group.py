@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from kafka_assignors.group import NO_GENERATION, Group, Member, Topic, TopicPartitions, some_of
 from kafka_assignors.wire import ProtocolError, Subscription, decode_member, decode_subscription
 
-
 CLASSIC = "classic"
 """A group whose members assign: the leader runs the strategy that the members voted for."""
 

@@ -29,7 +29,6 @@ import math
 from dataclasses import dataclass, fields
 
 
-
 class Consumption(enum.Enum):
     """The way in which a group's members keep or give up partitions during a rebalance."""
 

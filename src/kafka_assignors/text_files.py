@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-
 MOST_BYTES = 16 * 2**20
 """The most bytes of a file of settings. The largest real ones are a thousand times smaller."""
 

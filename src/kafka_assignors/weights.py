@@ -22,7 +22,6 @@ from typing import Any, TypeAlias
 
 from kafka_assignors.group import MOST_WEIGHT, Topic
 
-
 FORMAT = 1
 """The version of the form of a file of weights. Another one is refused."""
 

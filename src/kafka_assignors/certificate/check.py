@@ -10,8 +10,6 @@ from kafka_assignors.criteria import PLAIN, AnyCriterion, Criteria, Scale, requi
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.leader import check_assignment
 
-
-
 Price = tuple[int | Fraction, ...]
 """A number for each criterion, compared like words in a dictionary; whole if all capacities are 1."""
 

@@ -30,7 +30,6 @@ from kafka_assignors.group import Assignment, Group
 from kafka_assignors.leader import check_assignment
 
 
-
 @dataclass(frozen=True, slots=True)
 class Step:
     """A member passes one partition on to another."""

@@ -10,7 +10,6 @@ from kafka_assignors.group import some_of
 from kafka_assignors.lint.members import LintFacts, MemberConfig, NotJudged
 
 
-
 class Severity(enum.Enum):
     """The severity of a finding, the worst first."""
 

@@ -9,7 +9,6 @@ from kafka_assignors.lint.members import Client, LintFacts, MemberConfig, NotJud
 from kafka_assignors.lint.rules import Found, Severity, enumerated, rule, seconds_text, sources
 from kafka_assignors.live_group import CONSUMER
 
-
 # ---- timeouts, against each other and against the bounds of the broker
 
 

@@ -20,7 +20,6 @@ from kafka_assignors.lint.members import (
 )
 from kafka_assignors.lint.rules import Found, Severity, enumerated, rule, sources, strategy_lists
 
-
 # ---- the vote, and how one strategy replaces another
 
 

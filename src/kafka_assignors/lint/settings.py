@@ -23,7 +23,6 @@ from kafka_assignors.lint.members import (
 from kafka_assignors.strategies import Strategy, StrategyError
 from kafka_assignors.strategies.registry import ASSIGNOR_CLASSES, STOCK_CLASSES
 
-
 StrategyLoader = Callable[[str], Strategy]
 
 STRATEGY = "partition.assignment.strategy"

@@ -47,7 +47,6 @@ from kafka_assignors.makespan.jobs import (
 )
 from kafka_assignors.makespan.local_search import Placing, SearchStep, fill_idle, relieve, take_back
 
-
 _FINE = 256
 """The search is content with a load that is above a bound by one part in so many."""
 

@@ -34,7 +34,6 @@ from itertools import pairwise
 from kafka_assignors.makespan.jobs import NO_OWNER, Jobs
 
 
-
 def deal(jobs: Jobs, loads: list[int], holders: list[int], free: Iterable[int]) -> None:
     """Place the free jobs; `loads` and `holders` know of the others, and are changed.
 

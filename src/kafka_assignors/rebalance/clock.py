@@ -12,7 +12,6 @@ from collections.abc import Callable
 from functools import partial
 
 
-
 def _choose() -> Callable[[], float]:
     # On macOS the clock of this name goes on while the computer sleeps, and there is no CLOCK_BOOTTIME.
     name = "CLOCK_MONOTONIC" if sys.platform == "darwin" else "CLOCK_BOOTTIME"

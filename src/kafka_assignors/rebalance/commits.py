@@ -28,7 +28,6 @@ from kafka_assignors.rebalance.events import (
     SendCommit,
 )
 
-
 _NOTHING: Partitions = frozenset()
 
 _GAVE_UP = (

@@ -22,7 +22,6 @@ from kafka_assignors.rebalance.events import (
     SyncFailed,
 )
 
-
 UNKNOWN_TOPIC_OR_PARTITION = 3
 """To a commit it says that the topic was deleted: no retry helps, even if the client calls it retriable."""
 

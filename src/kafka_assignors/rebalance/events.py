@@ -15,7 +15,6 @@ from typing import TypeAlias
 from kafka_assignors.group import NO_GENERATION
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
-
 Partition: TypeAlias = tuple[str, int]
 Partitions: TypeAlias = frozenset[Partition]
 

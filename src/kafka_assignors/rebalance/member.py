@@ -108,7 +108,6 @@ from kafka_assignors.rebalance.lease import NEVER, NO_LEASE, Lease, Settings
 from kafka_assignors.rebalance.progress import NO_JOIN, JoinProgress, ListenerCall, Phase, Then
 from kafka_assignors.strategy import RebalanceProtocol
 
-
 NOTHING: Partitions = frozenset()
 
 

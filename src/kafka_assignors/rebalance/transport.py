@@ -17,7 +17,6 @@ from kafka_assignors.rebalance.events import Event, Membership, Partition, Parti
 from kafka_assignors.rebalance.member import MemberState
 
 
-
 @dataclass(frozen=True, slots=True)
 class JoinGroupResponse:
     """`members` are the client's own, which `Consumer.assign` reads; only a leader gets any."""

@@ -22,7 +22,6 @@ from kafka_assignors.claims import Claims
 from kafka_assignors.criteria import PLAIN, Scale
 from kafka_assignors.group import Group, Member, Topic, TopicPartitions
 
-
 _NOTHING: TopicPartitions = MappingProxyType({})
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 
-
 class Distribution:
     """How many partitions of each class every cohort has been given.
 

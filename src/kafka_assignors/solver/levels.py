@@ -46,7 +46,6 @@ from kafka_assignors.solver.classes import Classes
 from kafka_assignors.solver.distribution import Distribution
 
 
-
 @dataclass(frozen=True, slots=True)
 class Level:
     """Members that get so many partitions each, `extra` of them one more, and the topic classes they serve.

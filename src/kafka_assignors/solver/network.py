@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
-
 UNLIMITED = 1 << 62
 
 

@@ -35,7 +35,6 @@ from typing import TypeVar
 
 from kafka_assignors.group import Group, Member, Topic
 
-
 T = TypeVar("T")
 
 HASH_MAP_CAPACITY = 16

@@ -65,7 +65,6 @@ from kafka_assignors.strategies.range_roundrobin import ranges
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
 
-
 @dataclass(frozen=True, slots=True)
 class Kip848Uniform(Strategy):
     """The broker's `uniform` (KIP-848): even loads and few moves, without a look at racks.

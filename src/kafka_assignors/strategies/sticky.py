@@ -42,7 +42,6 @@ from kafka_assignors.solver import solve
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 
 
-
 class ExactStrategy(Strategy):
     """A strategy whose target is the solver's: exactly the best by its `criteria`, on its `balance_scale`."""
 

@@ -54,7 +54,6 @@ from kafka_assignors.strategies.rules.rule import Rule
 from kafka_assignors.strategies.rules.standby import StandbyLast
 from kafka_assignors.strategy import BOTH_PROTOCOLS, RebalanceProtocol
 
-
 FORMAT = 1
 """The version of this form. A higher one is refused."""
 

@@ -20,7 +20,6 @@ from kafka_assignors.makespan.jobs import weights_of
 from kafka_assignors.strategy import Strategy
 
 
-
 @dataclass(frozen=True, slots=True)
 class Weighted(Strategy):
     """Balanced by weight, and moving partitions only where it is worth it, under either protocol.

@@ -29,7 +29,6 @@ from kafka_assignors.wire.writer import Writer, write_topic_partitions
 if TYPE_CHECKING:  # Strategies stand on this package: their members' data have a format.
     from kafka_assignors.strategy import MemberContext, Strategy
 
-
 _NEWEST_VERSION = 3
 
 _SUBSCRIPTION = "subscription"

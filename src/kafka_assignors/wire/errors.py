@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 
-
 class ProtocolError(ValueError):
     """Bytes that do not follow their schema, or a value that its schema cannot carry.
 

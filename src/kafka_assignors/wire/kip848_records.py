@@ -20,7 +20,6 @@ from kafka_assignors.wire.consumer_offsets import ConsumerGroupRecord
 from kafka_assignors.wire.reader import Reader
 from kafka_assignors.wire.writer import Writer
 
-
 NEWEST_VERSION = 0
 
 LEFT_TO_RETURN = -2

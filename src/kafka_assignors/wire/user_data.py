@@ -57,7 +57,6 @@ from kafka_assignors.wire.writer import Writer, write_topic_partitions
 if TYPE_CHECKING:  # Strategies stand on this package: their members' data have a format.
     from kafka_assignors.strategy import MemberContext, Strategy
 
-
 _STICKY = "sticky"
 _COOPERATIVE_STICKY = "cooperative-sticky"
 _WITHOUT_CLAIMS = frozenset({"range", "roundrobin"})

@@ -16,7 +16,6 @@ from kafka_assignors.group import TopicPartitions
 from kafka_assignors.wire.errors import FieldPath, ProtocolError
 from kafka_assignors.wire.reader import Names
 
-
 T = TypeVar("T")
 
 _MAX_INT16 = 0x7FFF

@@ -20,7 +20,6 @@ from kafka_assignors.group import Group, quoted
 from kafka_assignors.strategies.rules.rule import Piece, Problem, Restriction, Unit, about_missing, piece_name
 
 
-
 @dataclass(frozen=True, slots=True)
 class KeepTogether(Restriction):
     """Same-numbered partitions of the topics of each set go to one member.

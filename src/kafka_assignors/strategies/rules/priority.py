@@ -28,7 +28,6 @@ from kafka_assignors.strategies.rules.objectives import Balance
 from kafka_assignors.strategies.rules.rule import Piece, Problem, Unit, about_missing, piece_name
 from kafka_assignors.strategy import Layer
 
-
 _SHOWN_NAMES = 3
 
 _T = TypeVar("_T")

@@ -33,7 +33,6 @@ from kafka_assignors.group import Topic
 from kafka_assignors.strategies.java_order import topics_by_subscribers
 from kafka_assignors.strategies.rules.rule import Piece, Problem, Unit, piece_name
 
-
 MOST_SHARING = 16
 """How many releases can have shares at a time. No deployment has as many, and the work grows with them."""
 

@@ -23,7 +23,6 @@ from kafka_assignors.group import Member, quoted
 from kafka_assignors.strategies.rules.rule import Problem, Restriction
 
 
-
 @dataclass(frozen=True, slots=True)
 class StandbyLast(Restriction):
     """Standby members get partitions of a topic only as far as it lacks active subscribers.
