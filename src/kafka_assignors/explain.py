@@ -113,10 +113,6 @@ class Chain:
     already: tuple[int, int] = (0, 0)
     layer: str | None = None
 
-    @property
-    def is_circle(self) -> bool:
-        return len(self.members) > 1 and self.members[0] == self.members[-1]
-
 
 @dataclass(frozen=True, slots=True)
 class Explanation:

@@ -41,6 +41,7 @@ from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, Terms, changed_hands, 
 from kafka_assignors.solver.distribution import Distribution
 
 
+@dataclass(frozen=True, slots=True)
 class Relaxation:
     """The least greatest load of jobs that can be cut, and one way to reach it.
 
@@ -48,9 +49,8 @@ class Relaxation:
     cohort, so that no cohort has more than T a member.
     """
 
-    def __init__(self, load: int, shares: Sequence[dict[int, int]]) -> None:
-        self.load = load
-        self.shares = shares
+    load: int
+    shares: Sequence[dict[int, int]]
 
 
 def relax(jobs: Jobs) -> Relaxation:
