@@ -49,7 +49,7 @@ def of_machine(count: int) -> float:
 def _queue() -> Any:
     """None with a release that hands all commits to the machine at once."""
     with contextlib.suppress(ImportError):
-        from kafka_assignors.rebalance.commit_queue import CommitQueue
+        from kafka_assignors.rebalance.session_commits import CommitQueue
 
         return CommitQueue()
     return None

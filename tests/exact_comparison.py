@@ -11,10 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, RACKS_THEN_MOVES
+from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, PLAIN, RACKS_THEN_MOVES, Scale
 from kafka_assignors.group import Assignment, Group, Member
 from kafka_assignors.group_json import group_to_json
-from kafka_assignors.scale import PLAIN, Scale
 from kafka_assignors.solver import solve
 from tests.exact_groups import SMALL, Limits, random_group
 from tests.exact_oracle import Oracle

@@ -16,8 +16,8 @@ from math import lcm
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from kafka_assignors.criteria import PLAIN, Scale
 from kafka_assignors.group import Group
-from kafka_assignors.scale import PLAIN, Scale
 from tests.exact_score import Order, Partition, Score, misses, prior_owners, readers, score
 
 __all__ = ["Oracle"]

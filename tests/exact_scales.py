@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import random
 
+from kafka_assignors.criteria import Scale
 from kafka_assignors.group import Group
-from kafka_assignors.scale import Scale
 
 __all__ = ["random_scale"]
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
+from kafka_assignors.criteria import PLAIN, Scale
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.scale import PLAIN, Scale
 
 __all__ = [
     "Order",

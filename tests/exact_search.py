@@ -33,7 +33,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from kafka_assignors.scale import PLAIN
+from kafka_assignors.criteria import PLAIN
 from tests.exact_comparison import Comparison
 from tests.exact_families import FAMILIES, draw
 from tests.exact_scales import random_scale

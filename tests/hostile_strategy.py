@@ -7,8 +7,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from kafka_assignors.criteria import PLAIN, Scale
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.scale import PLAIN, Scale
 from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors.strategy import Layered, MemberContext, Reduced, Strategy
 

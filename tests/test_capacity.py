@@ -14,15 +14,14 @@ from typing import Any, ClassVar
 import pytest
 
 from kafka_assignors.certificate import Certificate, check, prove
-from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, Criterion
+from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, Criterion, Scale
 from kafka_assignors.explain import Reason, explain
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader_bytes import EncodedAssignments, JoinedMember, encode_assignments, read_members
 from kafka_assignors.member_bytes import NEVER_ASSIGNED, LastAssignment, subscription_bytes
 from kafka_assignors.member_facts import MOST_CAPACITY, Facts, decode_facts, encode_facts
-from kafka_assignors.quality import least_moved, measure
-from kafka_assignors.scale import Scale
-from kafka_assignors.solver import solve
+from kafka_assignors.quality import measure
+from kafka_assignors.solver import least_moved, solve
 from kafka_assignors.strategies import Capacity, CooperativeSticky, MemberContext, load_strategy
 from kafka_assignors.strategies.composed import Composed
 from kafka_assignors.strategies.rules import FewestMoves, FewestRackMisses, KeepTogether, LevelByCapacity

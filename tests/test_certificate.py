@@ -20,11 +20,18 @@ from kafka_assignors.certificate import (
     named_criterion,
     prove,
 )
-from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, RACKS_THEN_MOVES, Criteria, traded
+from kafka_assignors.criteria import (
+    FEWEST_MOVES,
+    MOVES_THEN_RACKS,
+    PLAIN,
+    RACKS_THEN_MOVES,
+    Criteria,
+    Scale,
+    traded,
+)
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.group_json import certificate_to_json, parse_certificate
 from kafka_assignors.leader import InvalidAssignmentError
-from kafka_assignors.scale import PLAIN, Scale
 from kafka_assignors.solver import solve
 from kafka_assignors.strategies import CooperativeSticky, RackAwareSticky, Range, Sticky
 from tests.exact_groups import Limits, random_group

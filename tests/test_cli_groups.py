@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from kafka_assignors.compare_strategies import compare_strategies
 from kafka_assignors.group import Topic
 from kafka_assignors.group_json import parse_group
 from kafka_assignors.live_group import LiveGroup, LiveMember, as_group
+from kafka_assignors.quality import compare_strategies
 from kafka_assignors.strategies import Sticky
 from kafka_assignors_cli import main
 from kafka_assignors_cli.console import CannotRun, ProgressReport

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_assignors.compare_strategies import compare_strategies
 from kafka_assignors.lint import LintFinding, LintReport, NotJudged, Severity
 from kafka_assignors.live_group import Coordinator, LiveGroup, LiveMember, as_group
+from kafka_assignors.quality import compare_strategies
 from kafka_assignors.strategies import Sticky
 from kafka_assignors.wire import Subscription
 from kafka_assignors_cli import main

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from rich.console import RenderableType
 
-from kafka_assignors.compare_strategies import compare_strategies
 from kafka_assignors.group import Topic
 from kafka_assignors.lint import LintFinding, LintReport, NotJudged, Severity
 from kafka_assignors.live_group import Coordinator, LiveGroup, LiveMember, as_group
+from kafka_assignors.quality import compare_strategies
 from kafka_assignors.strategies import CooperativeSticky, Range, RoundRobin
 from kafka_assignors.wire import Subscription
 from kafka_assignors_cli.console import Column, ColumnKind, FittedTable

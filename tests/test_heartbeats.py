@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from kafka_assignors.rebalance import HeartbeatPace
+from kafka_assignors.rebalance.session import HeartbeatPace
 
 
 def waits(pace: HeartbeatPace, count: int) -> list[float]:

@@ -14,18 +14,16 @@ from typing import ClassVar
 import pytest
 
 from kafka_assignors import leader_bytes, member_bytes
-from kafka_assignors.compare_strategies import compare_strategies
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.group_json import group_to_json
 from kafka_assignors.leader import InvalidAssignmentError, lead
+from kafka_assignors.quality import compare_strategies
 from kafka_assignors.strategies import Range, Sticky
 from kafka_assignors.strategies.composed import Composed
-from kafka_assignors.strategies.conformance import contract_problem
-from kafka_assignors.strategies.rules.balance import LevelPartitions
-from kafka_assignors.strategies.rules.base import Restriction
-from kafka_assignors.strategies.rules.problem import Problem
+from kafka_assignors.strategies.rules.objectives import LevelPartitions
+from kafka_assignors.strategies.rules.rule import Problem, Restriction
 from kafka_assignors.strategies.sticky import CooperativeSticky
-from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
+from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy, contract_problem
 from kafka_assignors_cli import main
 from tests.exact_groups import SMALL, random_group
 from tests.hostile_strategy import HOSTILE, Ruining, RuiningByInheritance, RuiningLater, ruin

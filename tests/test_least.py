@@ -7,13 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_assignors.compare_strategies import compare_strategies
-from kafka_assignors.criteria import FEWEST_MOVES, RACKS_THEN_MOVES
+from kafka_assignors.criteria import FEWEST_MOVES, PLAIN, RACKS_THEN_MOVES, Scale
 from kafka_assignors.group import Group, Member, Topic
 from kafka_assignors.leader import lead
-from kafka_assignors.quality import least_moved, least_rack_misses, measure
-from kafka_assignors.scale import PLAIN, Scale
-from kafka_assignors.solver import solve
+from kafka_assignors.quality import compare_strategies, measure
+from kafka_assignors.solver import least_moved, least_rack_misses, solve
 from kafka_assignors.strategies import Capacity, RackAwareSticky, Range
 from kafka_assignors.strategies.sticky import CooperativeSticky, Sticky, moves_least
 from tests.exact_groups import Limits, random_group

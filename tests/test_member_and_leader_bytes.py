@@ -19,7 +19,7 @@ from kafka_assignors.member_bytes import (
     read_assignment,
     subscription_bytes,
 )
-from kafka_assignors.strategies.range import Range
+from kafka_assignors.strategies.range_roundrobin import Range
 from kafka_assignors.strategies.sticky import CooperativeSticky, Sticky
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 from kafka_assignors.wire import (

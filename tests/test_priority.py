@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_assignors.criteria import Scale
 from kafka_assignors.explain import Explanation, Reason, explain_layers
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.member_facts import Facts, encode_facts
-from kafka_assignors.scale import Scale
 from kafka_assignors.strategies import CooperativeSticky, Priority
 from kafka_assignors.strategies.composed import Composed
 from kafka_assignors.strategies.rules import (

@@ -10,7 +10,8 @@ from typing import ClassVar
 import pytest
 
 from kafka_assignors.group import Assignment, Group, Member, Topic
-from kafka_assignors.quality import RackTraffic, least_moved, least_rack_misses, measure
+from kafka_assignors.quality import RackTraffic, measure
+from kafka_assignors.solver import least_moved, least_rack_misses
 from kafka_assignors.strategies.sticky import CooperativeSticky
 
 ORDERS = frozenset({"orders"})

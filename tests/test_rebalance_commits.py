@@ -6,7 +6,6 @@ import random
 
 import pytest
 
-from kafka_assignors.rebalance.commit_queue import CommitQueue
 from kafka_assignors.rebalance.error_codes import decisive_error, membership_error, read_commit_response
 from kafka_assignors.rebalance.events import (
     AboutToJoin,
@@ -28,6 +27,7 @@ from kafka_assignors.rebalance.events import (
     SendCommit,
     SendJoin,
 )
+from kafka_assignors.rebalance.session_commits import CommitQueue
 from tests.rebalance_driver import COOPERATIVE, EAGER, Driver, orders
 
 

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_assignors.criteria import Criteria
+from kafka_assignors.criteria import PLAIN, Criteria, InvalidScaleError, Scale
 from kafka_assignors.group import Assignment, Group, Member, Topic
-from kafka_assignors.scale import PLAIN, InvalidScaleError, Scale
 from kafka_assignors.solver import solve
 from tests.exact_comparison import ORDERS
 from tests.exact_oracle import Oracle

@@ -26,7 +26,7 @@ from kafka_assignors.rebalance.events import (
     SendJoin,
     SubscriptionChanged,
 )
-from kafka_assignors.rebalance.join_progress import TRANSITIONS, Phase
+from kafka_assignors.rebalance.progress import TRANSITIONS, Phase
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors.rebalance.transport import JoinGroupResponse
 from kafka_assignors.strategies import CooperativeSticky

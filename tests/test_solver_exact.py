@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from kafka_assignors.claims import Claims
-from kafka_assignors.criteria import Criteria
+from kafka_assignors.criteria import PLAIN, Criteria, Scale
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.scale import PLAIN, Scale
-from kafka_assignors.strategies.range import Range
+from kafka_assignors.strategies.range_roundrobin import Range
 from tests import exact_comparison
 from tests.exact_comparison import Comparison, Failure, compare
 from tests.exact_families import FAMILIES, MOST_MEMBERS, MOST_PARTITIONS, draw

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from kafka_assignors.criteria import Scale
 from kafka_assignors.group import Group, Member, Topic
-from kafka_assignors.scale import Scale
 from kafka_assignors.solver.classes import Classes, classify
 from kafka_assignors.solver.levels import apportion, find_levels
 from kafka_assignors.solver.network import Network

@@ -6,7 +6,7 @@ import random
 
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.solver import solve
-from kafka_assignors.solver.spread import MOST_DEALT
+from kafka_assignors.solver.placement import MOST_DEALT
 from tests.exact_spread import excess, measure
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import lead
-from kafka_assignors.makespan.default_weights import weights_of
+from kafka_assignors.makespan.jobs import weights_of
 from kafka_assignors.strategies import RebalanceProtocol, Strategy
 
 __all__ = ["after", "least_makespan", "loads", "settled", "weighed", "weighed_groups"]

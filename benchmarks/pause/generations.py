@@ -8,11 +8,11 @@ import time
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors.wire.group_metadata import decode_group_metadata
-from kafka_assignors.wire.record_keys import (
+from kafka_assignors.wire.consumer_offsets import (
     ConsumerGroupKey,
     ConsumerGroupRecord,
     GroupMetadataKey,
+    decode_group_metadata,
     decode_key,
     group_partition,
 )

@@ -13,7 +13,7 @@ from aiokafka.structs import OffsetAndMetadata
 from compat_tests.aiokafka.cooperative_consumers import consuming, of
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors.rebalance.commit_queue import MOST_IN_MACHINE
+from kafka_assignors.rebalance.session_commits import MOST_IN_MACHINE
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"

@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.group import Assignment, Group, Member, Topic
-from kafka_assignors.quality import least_moved, measure
+from kafka_assignors.quality import measure
+from kafka_assignors.solver import least_moved
 from kafka_assignors.wire import (
     GroupMetadata,
     GroupMetadataKey,

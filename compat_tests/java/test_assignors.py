@@ -14,8 +14,7 @@ from compat_tests.java.random_groups import features, random_group, without_rack
 from kafka_assignors.group import Group, Member, Topic
 from kafka_assignors.group_json import assignment_to_json, group_to_json
 from kafka_assignors.strategies import Strategy
-from kafka_assignors.strategies.range import Range
-from kafka_assignors.strategies.roundrobin import RoundRobin
+from kafka_assignors.strategies.range_roundrobin import Range, RoundRobin
 
 GROUPS = 4000
 

@@ -12,8 +12,7 @@ from compat_tests.support.kafka_cluster import KafkaCluster
 from kafka_assignors.group import Group, Member, Topic
 from kafka_assignors.group_json import assignment_to_json
 from kafka_assignors.strategies import Strategy
-from kafka_assignors.strategies.range import Range
-from kafka_assignors.strategies.roundrobin import RoundRobin
+from kafka_assignors.strategies.range_roundrobin import Range, RoundRobin
 
 REPLICAS = {
     "orders": [[2], [1], [3], [2], [1], [3], [3]],

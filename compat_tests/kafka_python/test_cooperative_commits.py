@@ -12,7 +12,7 @@ from kafka.errors import UnknownTopicOrPartitionError
 from compat_tests.kafka_python.test_cooperative_consumer import Listener, consuming, polling_until
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors.rebalance.commit_queue import MOST_IN_MACHINE
+from kafka_assignors.rebalance.session_commits import MOST_IN_MACHINE
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 from kafka_assignors_kafka_python.cooperative import commits
 from kafka_assignors_kafka_python.cooperative.user_errors import TooManyCommitsError

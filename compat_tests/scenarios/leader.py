@@ -15,7 +15,7 @@ from compat_tests.scenarios.eager import OTHERS, SHORT_SESSION_MS, by_size
 from compat_tests.support.group_of_members import GroupOfMembers, Settled
 from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
 from kafka_assignors.strategies import load_strategy
-from kafka_assignors.wire.subscription import Subscription, encode_subscription
+from kafka_assignors.wire.consumer_protocol import Subscription, encode_subscription
 
 __all__ = ["LeaderScenarios", "MigratedGroupScenarios"]
 

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from kafka_assignors.strategies.range import Range
-from kafka_assignors.strategies.roundrobin import RoundRobin
-from kafka_assignors.strategies.rule_strategies import Priority, Rollout, Standby
+from kafka_assignors.strategies.composed import Priority, Rollout, Standby
+from kafka_assignors.strategies.range_roundrobin import Range, RoundRobin
 from kafka_assignors.strategies.sticky import Capacity, CooperativeSticky, RackAwareSticky, Sticky
 from kafka_assignors.strategies.weighted import Weighted
 from kafka_assignors_kafka_python._assignor import StrategyAssignor, assignor

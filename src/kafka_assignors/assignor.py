@@ -23,20 +23,15 @@ from weakref import WeakKeyDictionary
 from kafka_assignors.group import Topic, TopicPartitions
 from kafka_assignors.leader_bytes import DecodedMembers, JoinedMember, encode_assignments, read_members
 from kafka_assignors.member_bytes import NEVER_ASSIGNED, LastAssignment, subscription_bytes
-from kafka_assignors.strategies.class_names import assignor_class, strategy_of_class
-from kafka_assignors.strategies.conformance import LONGEST_NAME, contract_problem, fits_kafka_string
-from kafka_assignors.strategy import RebalanceProtocol, Strategy
+from kafka_assignors.strategies.registry import assignor_class, strategy_of_class
+from kafka_assignors.strategy import (
+    LONGEST_NAME,
+    RebalanceProtocol,
+    Strategy,
+    contract_problem,
+    fits_kafka_string,
+)
 from kafka_assignors.weights import patience_s, require_source, weigh
-
-__all__ = [
-    "Assignor",
-    "ask_in_thread",
-    "caller_of",
-    "optional_name",
-    "require_cooperative",
-    "require_eager",
-    "require_strategy",
-]
 
 Caller = TypeVar("Caller")
 

@@ -30,8 +30,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # A group has its claims judged here.
     from kafka_assignors.group import Group, Member, TopicPartitions
 
-__all__ = ["NAMED_PARTITIONS", "Claims", "DroppedClaim", "judge_claims"]
-
 NAMED_PARTITIONS = 100
 """How many partitions of one dropped claim are named: a faulty member may claim millions."""
 

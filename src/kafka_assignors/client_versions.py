@@ -12,8 +12,6 @@ import re
 from importlib import metadata
 from logging import Logger
 
-__all__ = ["installed_release", "numbers_of", "require_release"]
-
 
 def numbers_of(version: str) -> tuple[int, ...]:
     """The numbers that a version begins with: (3, 1, 0) of "3.1.0rc1", none of "unknown".

@@ -36,21 +36,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from kafka_assignors.criteria import AnyCriterion, Criterion
+from kafka_assignors.criteria import PLAIN, AnyCriterion, Criterion, Scale
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.scale import PLAIN, Scale
 from kafka_assignors.strategy import Layered, Reduced
-
-__all__ = [
-    "Chain",
-    "Explanation",
-    "Move",
-    "Reason",
-    "explain",
-    "explain_layers",
-    "explain_reduced",
-    "moves_of",
-]
 
 
 class Reason(enum.Enum):
@@ -124,10 +112,6 @@ class Chain:
     capacities: tuple[int, int] = (1, 1)
     already: tuple[int, int] = (0, 0)
     layer: str | None = None
-
-    @property
-    def is_circle(self) -> bool:
-        return len(self.members) > 1 and self.members[0] == self.members[-1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,20 +17,6 @@ from dataclasses import dataclass
 
 from kafka_assignors.claims import Claims, judge_claims
 
-__all__ = [
-    "Assignment",
-    "Group",
-    "InvalidGroupError",
-    "Member",
-    "Topic",
-    "TopicNames",
-    "TopicPartitions",
-    "detached_partitions",
-    "is_topic_name",
-    "quoted",
-    "some_of",
-]
-
 TopicPartitions = Mapping[str, Sequence[int]]
 """Partition numbers by topic name. A sequence may be a `list`, a `tuple` or a `range`; never mutate one."""
 

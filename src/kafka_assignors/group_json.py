@@ -47,8 +47,8 @@ from fractions import Fraction
 from typing import Any
 
 from kafka_assignors.certificate import Certificate, Improvement
-from kafka_assignors.certificate.proof import Price
-from kafka_assignors.criteria import named_criterion, require_criteria
+from kafka_assignors.certificate.check import Price
+from kafka_assignors.criteria import InvalidScaleError, Scale, named_criterion, require_criteria
 from kafka_assignors.explain import Chain, Explanation
 from kafka_assignors.group import (
     MOST_WEIGHT,
@@ -60,22 +60,6 @@ from kafka_assignors.group import (
     Topic,
 )
 from kafka_assignors.makespan import LoadReport
-from kafka_assignors.scale import InvalidScaleError, Scale
-
-__all__ = [
-    "FORMAT",
-    "InvalidFieldError",
-    "assignment_to_json",
-    "certificate_to_json",
-    "explanation_to_json",
-    "group_to_json",
-    "improvement_to_json",
-    "loads_to_json",
-    "parse_assignment",
-    "parse_certificate",
-    "parse_group",
-    "proof_to_json",
-]
 
 FORMAT = 1
 """The version of this form. A higher one is refused."""

@@ -29,8 +29,6 @@ from kafka_assignors.claims import DroppedClaim
 from kafka_assignors.group import Assignment, Group, Topic, TopicPartitions, quoted
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
-__all__ = ["InvalidAssignmentError", "LeaderResult", "check_assignment", "lead"]
-
 
 class InvalidAssignmentError(ValueError):
     """A strategy's answer breaks its contract: the message names member, topic and partition."""

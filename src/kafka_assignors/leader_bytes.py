@@ -30,18 +30,6 @@ from kafka_assignors.wire import (
     encode_assignment,
 )
 
-__all__ = [
-    "MOST_MISSING_TOPICS",
-    "DecodedMembers",
-    "EncodedAssignments",
-    "JoinedMember",
-    "RackWatch",
-    "encode_assignments",
-    "read_members",
-    "topics_from",
-    "watched_topics",
-]
-
 _MOST_TOPICS = 50_000
 """The most topics of one member that the leader looks at.
 

@@ -20,18 +20,6 @@ from dataclasses import dataclass, field
 from kafka_assignors.group import NO_GENERATION, Group, Member, Topic, TopicPartitions, some_of
 from kafka_assignors.wire import ProtocolError, Subscription, decode_member, decode_subscription
 
-__all__ = [
-    "CLASSIC",
-    "CONSUMER",
-    "Coordinator",
-    "HiddenTopicsError",
-    "LiveGroup",
-    "LiveMember",
-    "UnsettledGroupError",
-    "as_group",
-    "hidden_topics_problem",
-]
-
 CLASSIC = "classic"
 """A group whose members assign: the leader runs the strategy that the members voted for."""
 

@@ -17,15 +17,6 @@ from kafka_assignors.group import NO_GENERATION, TopicPartitions, quoted
 from kafka_assignors.strategy import MemberContext, Strategy
 from kafka_assignors.wire import ProtocolError, decode_assignment, encode_member
 
-__all__ = [
-    "NEVER_ASSIGNED",
-    "LastAssignment",
-    "OwnAssignment",
-    "broker_assigns",
-    "read_assignment",
-    "subscription_bytes",
-]
-
 _MOST_ASSIGNED_BYTES = 4 * 2**20
 """The most bytes of one member's assignment: room for a million partitions, more than a cluster has."""
 

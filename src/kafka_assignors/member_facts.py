@@ -19,31 +19,23 @@ format of its own:
 A later version may only add fields. This code skips tags that it does not know, so members of several
 versions may share a group; known fields must be as the table says. The bytes come from other processes. A
 member whose bytes do not decode counts as one that announced nothing, and a finding names it.
+
+**Assumed facts.** Members of a recorded history announced nothing to a strategy that they did not run, nor do
+members of another release in a rolling upgrade. To see what a strategy would have done with them, say what
+they would have announced (`Supposed`). It is part of the rules, so all members have to suppose the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 from kafka_assignors.group import Group, quoted
 from kafka_assignors.wire.errors import ProtocolError
 from kafka_assignors.wire.reader import Reader
 from kafka_assignors.wire.writer import Writer
-
-__all__ = [
-    "LONGEST_RELEASE",
-    "MOST_CAPACITY",
-    "WHOLE_SHARE",
-    "Announcement",
-    "Facts",
-    "GroupFacts",
-    "InvalidFactError",
-    "decode_facts",
-    "encode_facts",
-    "facts_of",
-]
 
 LONGEST_RELEASE = 255
 """Bytes of UTF-8."""
@@ -220,3 +212,31 @@ def facts_of(group: Group) -> GroupFacts:
                 f"{error}"
             )
     return GroupFacts(members, tuple(findings))
+
+
+@dataclass(frozen=True, slots=True)
+class Supposed:
+    """Members whose instance id, or member id if they have none, is like `member` would announce `facts`.
+
+    `member` is a pattern with `*`, `?` and `[…]`. A member id begins with the client id.
+    """
+
+    member: str
+    facts: Facts
+
+
+def with_supposed(group: Group, facts: GroupFacts, supposed: Sequence[Supposed]) -> GroupFacts:
+    """The facts, those of silent members replaced by what is supposed of them first."""
+    if not supposed:
+        return facts
+    members: dict[str, Facts] = {}
+    for member_id, announced in facts.members.items():
+        # Which rules a member runs it says always.
+        silent = replace(announced, rules=None) == Facts()
+        name = group.members[member_id].instance_id or member_id
+        members[member_id] = replace(_first(name, supposed), rules=announced.rules) if silent else announced
+    return GroupFacts(members, facts.findings)
+
+
+def _first(name: str, supposed: Sequence[Supposed]) -> Facts:
+    return next((each.facts for each in supposed if fnmatchcase(name, each.member)), Facts())

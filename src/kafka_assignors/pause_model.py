@@ -28,8 +28,6 @@ import enum
 import math
 from dataclasses import dataclass, fields
 
-__all__ = ["Consumption", "PauseModel"]
-
 
 class Consumption(enum.Enum):
     """The way in which a group's members keep or give up partitions during a rebalance."""

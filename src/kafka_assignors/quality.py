@@ -1,18 +1,19 @@
-"""How good an assignment is: balance, movement and racks in numbers."""
+"""How good an assignment is: balance, movement and racks in numbers; and a comparison of strategies by it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from operator import truediv
 
 from kafka_assignors.claims import Claims
+from kafka_assignors.criteria import PLAIN, Scale
 from kafka_assignors.group import Assignment, Group, TopicPartitions
-from kafka_assignors.scale import PLAIN, Scale
-from kafka_assignors.solver.least import least_moved, least_rack_misses, racks_matter
-
-__all__ = ["Quality", "RackTraffic", "least_moved", "least_rack_misses", "measure"]
+from kafka_assignors.leader import lead
+from kafka_assignors.solver import least_moved, racks_matter
+from kafka_assignors.strategies.sticky import moves_least
+from kafka_assignors.strategy import Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,3 +143,60 @@ def _missing(group: Group, holders: Mapping[str, TopicPartitions]) -> Iterator[t
                 for p in partitions:
                     if 0 <= p < len(racks) and racks[p] and rack not in racks[p]:
                         yield name, p
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyResult:
+    """The result of one strategy: `quality` of its assignment, or the `problem` that it has instead."""
+
+    strategy: str
+    quality: Quality | None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyComparison:
+    """The group now, and under each strategy.
+
+    `now` measures what the members own: no partition moved, and those without an owner are not counted.
+    `least_moved` is the fewest moves to the best balance there is, racks not considered.
+    """
+
+    now: Quality
+    least_moved: int
+    results: tuple[StrategyResult, ...]
+
+
+def compare_strategies(group: Group, strategies: Iterable[tuple[str, Strategy]]) -> StrategyComparison:
+    """The result of each strategy, by its requested name, on `group` as it is now.
+
+    A strategy may be third-party code: one that raises, or breaks its contract, has a problem and no quality.
+    """
+    results: list[StrategyResult] = []
+    least: int | None = None
+    for name, strategy in strategies:
+        result = _result(group, name, strategy)
+        if result.quality is not None and moves_least(strategy):
+            least = result.quality.moved
+        results.append(result)
+    return StrategyComparison(
+        now=measure(group, Assignment(_owned_now(group))),
+        least_moved=least_moved(group) if least is None else least,
+        results=tuple(results),
+    )
+
+
+def _owned_now(group: Group) -> dict[str, dict[str, list[int]]]:
+    prior = group.claims.prior
+    return {
+        member_id: {topic: list(numbers) for topic, numbers in prior.get(member_id, {}).items()}
+        for member_id in group.members
+    }
+
+
+def _result(group: Group, name: str, strategy: Strategy) -> StrategyResult:
+    try:
+        result = lead(strategy, group, strategy.protocols[0])
+        return StrategyResult(name, measure(group, result.target))
+    except Exception as error:
+        return StrategyResult(name, None, f"{type(error).__name__}: {error}")

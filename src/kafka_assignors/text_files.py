@@ -11,16 +11,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-__all__ = [
-    "MOST_BYTES",
-    "NoTomlReaderError",
-    "TextFileError",
-    "TomlError",
-    "excess",
-    "read_text",
-    "read_toml",
-]
-
 MOST_BYTES = 16 * 2**20
 """The most bytes of a file of settings. The largest real ones are a thousand times smaller."""
 

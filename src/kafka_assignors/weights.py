@@ -22,18 +22,6 @@ from typing import Any, TypeAlias
 
 from kafka_assignors.group import MOST_WEIGHT, Topic
 
-__all__ = [
-    "FORMAT",
-    "GivenWeights",
-    "WeightSource",
-    "lag_weights",
-    "parse_weights",
-    "patience_s",
-    "require_base",
-    "require_source",
-    "weigh",
-]
-
 FORMAT = 1
 """The version of the form of a file of weights. Another one is refused."""
 

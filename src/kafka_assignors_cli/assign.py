@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from kafka_assignors.certificate import prove
-from kafka_assignors.criteria import AnyCriterion
+from kafka_assignors.criteria import AnyCriterion, Scale
 from kafka_assignors.explain import Explanation, explain, explain_layers, explain_reduced
 from kafka_assignors.group import Assignment, Group, InvalidGroupError, quoted, some_of
 from kafka_assignors.group_json import (
@@ -26,7 +26,6 @@ from kafka_assignors.group_json import (
 from kafka_assignors.leader import InvalidAssignmentError, lead
 from kafka_assignors.makespan import measure_loads
 from kafka_assignors.quality import measure
-from kafka_assignors.scale import Scale
 from kafka_assignors.strategies import (
     RebalanceProtocol,
     Strategy,

@@ -11,11 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from kafka_assignors.certificate import Certificate, CertificateError, check, prove
-from kafka_assignors.criteria import AnyCriterion, named_criterion, require_criteria
+from kafka_assignors.criteria import PLAIN, AnyCriterion, Scale, named_criterion, require_criteria
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.group_json import parse_assignment, parse_certificate, proof_to_json
 from kafka_assignors.leader import InvalidAssignmentError
-from kafka_assignors.scale import PLAIN, Scale
 from kafka_assignors.strategies import Strategy
 from kafka_assignors_cli.console import CannotRun, ExitCode, ProgressReport, emit
 from kafka_assignors_cli.files import Form, open_lines, read_forms, read_groups

@@ -10,9 +10,9 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from kafka_assignors.compare_strategies import StrategyComparison, StrategyResult
 from kafka_assignors.group_json import group_to_json
 from kafka_assignors.live_group import CONSUMER, LiveGroup, LiveMember, as_group, hidden_topics_problem
+from kafka_assignors.quality import StrategyComparison, StrategyResult
 from kafka_assignors_cli.console import Column, ColumnKind, FittedTable, indented, printable
 
 __all__ = ["GroupRow", "describe_json", "description", "group_list", "summarize", "summary_json"]

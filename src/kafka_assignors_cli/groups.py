@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafka_assignors.compare_strategies import StrategyComparison, compare_strategies
 from kafka_assignors.live_group import LiveGroup, as_group, hidden_topics_problem
+from kafka_assignors.quality import StrategyComparison, compare_strategies
 from kafka_assignors.strategies import Strategy, strategy_names
 from kafka_assignors_cli.console import CannotRun, ProgressReport, counted, emit, note, printable
 from kafka_assignors_cli.group_tables import describe_json, description, group_list, summary_json

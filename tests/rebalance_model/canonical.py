@@ -44,9 +44,9 @@ from typing import NamedTuple, TypeAlias
 from kafka_assignors.group import NO_GENERATION
 from kafka_assignors.rebalance.commits import NO_COMMITS, OpenCommits
 from kafka_assignors.rebalance.events import NO_MEMBERSHIP, Membership, MembershipError, Partitions
-from kafka_assignors.rebalance.join_progress import Phase
 from kafka_assignors.rebalance.lease import Lease
 from kafka_assignors.rebalance.member import MemberState
+from kafka_assignors.rebalance.progress import Phase
 from tests.rebalance_model.coordinator import Claim, Coordinator, Entry, GroupState, JoinReply
 from tests.rebalance_model.world import (
     LETTERS,

@@ -35,9 +35,9 @@ from kafka_assignors.rebalance.events import (
     SubscriptionChanged,
     SyncFailed,
 )
-from kafka_assignors.rebalance.join_progress import Phase
 from kafka_assignors.rebalance.lease import Lease, Settings
 from kafka_assignors.rebalance.member import MemberState
+from kafka_assignors.rebalance.progress import Phase
 from kafka_assignors.strategy import RebalanceProtocol
 from tests.rebalance_model.coordinator import Claim, Coordinator, Entry, GroupState, Leading, Replies
 from tests.rebalance_model.parts import check_parts, names_of, parts_of

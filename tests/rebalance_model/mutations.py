@@ -17,9 +17,8 @@ from kafka_assignors.rebalance.events import (
     Revoke,
     SendJoin,
 )
-from kafka_assignors.rebalance.join_progress import Phase
-from kafka_assignors.rebalance.listener_call import ListenerCall, Then
 from kafka_assignors.rebalance.member import MemberState, Step
+from kafka_assignors.rebalance.progress import ListenerCall, Phase, Then
 from kafka_assignors.strategy import RebalanceProtocol
 from tests.rebalance_model.model import Model
 from tests.rebalance_model.world import NOTHING, NOW

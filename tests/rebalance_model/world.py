@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
 from kafka_assignors.rebalance.events import Membership, MembershipError, Partitions
-from kafka_assignors.rebalance.join_progress import Phase
 from kafka_assignors.rebalance.member import MemberState
+from kafka_assignors.rebalance.progress import Phase
 from tests.rebalance_model.coordinator import (
     Claim,
     Coordinator,

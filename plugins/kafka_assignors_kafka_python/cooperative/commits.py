@@ -8,8 +8,7 @@ from typing import Any, Protocol
 from kafka.future import Future
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from kafka_assignors.rebalance.commit_queue import MOST_OPEN
-from kafka_assignors.rebalance.session_commits import SessionCommits
+from kafka_assignors.rebalance.session_commits import MOST_OPEN, SessionCommits
 from kafka_assignors_kafka_python.cooperative.user_errors import TooManyCommitsError
 
 __all__ = ["AsyncCommits", "require_offsets"]

@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 from kafka_assignors.group import NO_GENERATION, Assignment, Group, Member, Topic, TopicPartitions
 from kafka_assignors.leader import lead
 from kafka_assignors.pause_model import Consumption, PauseModel
-from kafka_assignors.quality import Quality, least_moved, least_rack_misses, measure
+from kafka_assignors.quality import Quality, measure
+from kafka_assignors.solver import least_moved, least_rack_misses
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.consumption import consumptions, partitions_of, recorded_consumptions

@@ -28,9 +28,8 @@ the next, so that the group is better off. Neither knows how the solver works.
 
 from __future__ import annotations
 
-from kafka_assignors.certificate.check import CertificateError, check
-from kafka_assignors.certificate.proof import Certificate, Improvement, Step
-from kafka_assignors.certificate.prove import prove
+from kafka_assignors.certificate.check import Certificate, CertificateError, check
+from kafka_assignors.certificate.prove import Improvement, Step, prove
 from kafka_assignors.criteria import Criterion, Trade, named_criterion
 
 __all__ = [

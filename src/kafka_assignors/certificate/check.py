@@ -1,4 +1,4 @@
-"""The check of a certificate: the two rules, and nothing of how the prices were found."""
+"""A certificate, and its check: the two rules, and nothing of how the prices were found."""
 
 from __future__ import annotations
 
@@ -6,13 +6,24 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from kafka_assignors.certificate.proof import Certificate, Price
-from kafka_assignors.criteria import AnyCriterion, require_criteria
+from kafka_assignors.criteria import PLAIN, AnyCriterion, Criteria, Scale, require_criteria
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.leader import check_assignment
-from kafka_assignors.scale import Scale
 
-__all__ = ["CertificateError", "check"]
+Price = tuple[int | Fraction, ...]
+"""A number for each criterion, compared like words in a dictionary; whole if all capacities are 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """That an assignment is the best by these criteria: the prices of all members that can get anything.
+
+    `scale` is what balance is measured by.
+    """
+
+    criteria: Criteria
+    prices: Mapping[str, Price]
+    scale: Scale = PLAIN
 
 
 class CertificateError(ValueError):

@@ -20,16 +20,39 @@ once, and as many rounds are needed as the longest of the ways has members.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 
-from kafka_assignors.certificate.proof import Certificate, Improvement, Price, Step
-from kafka_assignors.criteria import AnyCriterion, Criterion, require_criteria
+from kafka_assignors.certificate.check import Certificate, Price
+from kafka_assignors.criteria import PLAIN, AnyCriterion, Criteria, Criterion, Scale, require_criteria
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.leader import check_assignment
-from kafka_assignors.scale import PLAIN, Scale
 
-__all__ = ["prove"]
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A member passes one partition on to another."""
+
+    topic: str
+    partition: int
+    giver: str
+    taker: str
+
+    def __str__(self) -> str:
+        return f"{self.giver!r} gives {self.topic}-{self.partition} to {self.taker!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Improvement:
+    """Why an assignment is not the best: taken together these steps make it better.
+
+    `change` says by how much each of the criteria changes; the first that is not 0 is negative.
+    """
+
+    criteria: Criteria
+    steps: tuple[Step, ...]
+    change: Price
 
 
 def prove(

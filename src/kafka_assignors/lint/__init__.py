@@ -4,7 +4,12 @@
 its documentation beside it; docs/lint.md is generated from that documentation.
 """
 
-from kafka_assignors.lint.live import live_members
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from kafka_assignors.lint import rules_settings, rules_strategies
 from kafka_assignors.lint.members import (
     BrokerBounds,
     Client,
@@ -14,10 +19,11 @@ from kafka_assignors.lint.members import (
     StrategyUse,
     Version,
     client_of_id,
+    live_members,
 )
 from kafka_assignors.lint.rules import LintFinding, LintRule, Severity
-from kafka_assignors.lint.runner import RULES, LintReport, lint
 from kafka_assignors.lint.settings import InvalidSettingError, member_config, strategy_use
+from kafka_assignors.live_group import CONSUMER
 
 __all__ = [
     "RULES",
@@ -39,3 +45,50 @@ __all__ = [
     "member_config",
     "strategy_use",
 ]
+
+RULES: dict[str, LintRule] = {
+    rule.id: rule for module in (rules_strategies, rules_settings) for rule in module.RULES
+}
+"""Every rule by its id, in the order of the documentation."""
+
+
+@dataclass(frozen=True, slots=True)
+class LintReport:
+    """The findings, the worst first, and the questions that the rules leave open."""
+
+    findings: tuple[LintFinding, ...]
+    not_judged: tuple[NotJudged, ...]
+
+    def of(self, severity: Severity) -> tuple[LintFinding, ...]:
+        return tuple(finding for finding in self.findings if finding.severity is severity)
+
+
+def lint(facts: LintFacts, ignored: Collection[str] = ()) -> LintReport:
+    """Run every rule whose id is not in `ignored`."""
+    without_lists = _without_lists(facts)
+    members: dict[LintFinding, dict[str, None]] = {}
+    not_judged = list(facts.not_judged)
+    for rule in RULES.values():
+        if rule.id in ignored:
+            continue
+        for said in rule.judge(facts if rule is rules_settings.kip848_group else without_lists):
+            if isinstance(said, NotJudged):
+                not_judged.append(said)
+            else:
+                # The same finding for many members is reported once.
+                members.setdefault(replace(said, members=()), {}).update(dict.fromkeys(said.members))
+    findings = [replace(finding, members=tuple(found)) for finding, found in members.items()]
+    by_severity = list(Severity)
+    findings.sort(key=lambda finding: by_severity.index(finding.severity))
+    return LintReport(tuple(findings), tuple(dict.fromkeys(not_judged)))
+
+
+def _without_lists(facts: LintFacts) -> LintFacts:
+    """The facts; without the members' strategies if the broker of the live group assigns."""
+    if facts.live is None or facts.live.group_type != CONSUMER:
+        return facts
+    return replace(
+        facts,
+        before=tuple(replace(member, strategies=None) for member in facts.before),
+        after=tuple(replace(member, strategies=None) for member in facts.after),
+    )

@@ -7,6 +7,17 @@ a value they need.
 The strategies, defaults and limits of the clients are those in the sources of aiokafka 0.10 to 0.14,
 kafka-python 2.0.6 to 3.0.12, librdkafka 2.16 and the Java client 4.4. An unknown version counts as the
 newest.
+
+**A running group.** A broker shows the strategy that won the vote, not the lists; the client id, which tells
+the library unless it is configured; instance ids and racks; and whether a member held its partitions when it
+joined. The group's record has the session and rebalance timeouts. The broker never learns the heartbeat
+interval, the poll interval and the clients' request timeouts.
+
+**The vote** by which a coordinator chooses the strategy of a group. The source is
+`ClassicGroup.selectProtocol` in group-coordinator of apache/kafka. Candidates are the strategies that every
+member lists. Each member votes for the first candidate in its own list, and the most votes win. The
+coordinator refuses a member that shares no strategy with all members of the group
+(INCONSISTENT_GROUP_PROTOCOL).
 """
 
 from __future__ import annotations
@@ -14,29 +25,13 @@ from __future__ import annotations
 import dataclasses
 import enum
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kafka_assignors.live_group import LiveGroup
+from kafka_assignors.live_group import CONSUMER, LiveGroup, LiveMember, hidden_topics_problem
 from kafka_assignors.strategy import RebalanceProtocol
-
-__all__ = [
-    "BOTH",
-    "COOPERATIVE",
-    "BrokerBounds",
-    "Client",
-    "LintFacts",
-    "MemberConfig",
-    "NotJudged",
-    "StrategyUse",
-    "Version",
-    "accepts_list",
-    "client_of_id",
-    "has_strategy",
-    "stock_strategy",
-    "version_text",
-    "with_defaults",
-]
+from kafka_assignors.wire import GroupMetadata, ProtocolError, decode_member
 
 Version = tuple[int, ...]
 
@@ -259,3 +254,115 @@ def accepts_list(client: Client, strategies: Iterable[StrategyUse]) -> bool:
         own = _OWN[client].get(use.name)
         common &= EAGER if use.ours else own if own is not None else BOTH
     return bool(common)
+
+
+def live_members(
+    group: LiveGroup, record: GroupMetadata | None, listed: Sequence[StrategyUse] = (), no_record: str = ""
+) -> tuple[tuple[MemberConfig, ...], tuple[NotJudged, ...]]:
+    """The members as they run now, and the questions about them that stay open.
+
+    `listed` are the strategies that they list, if the user gave them; otherwise it is the strategy in use.
+    `no_record` is the reason for a missing record.
+    """
+    timeouts = {member.member_id: member for member in record.members} if record is not None else {}
+    members = []
+    for member in group.members:
+        client, version = client_of_id(member.client_id)
+        stored = timeouts.get(member.id)
+        uses = tuple(listed)
+        # If the broker assigns, the group's "protocol" is the broker's assignor, and no vote chose it.
+        if not uses and group.protocol and group.group_type != CONSUMER:
+            use = stock_strategy(client, version, group.protocol)
+            # The Python clients' own strategies join with version 0 or 1, ours with 3.
+            joined = member.subscription.version if member.subscription is not None else 0
+            uses = (dataclasses.replace(use, ours=client.runs_our_strategies and joined > 1),)
+        members.append(
+            MemberConfig(
+                member.id,
+                client,
+                version,
+                strategies=uses or None,
+                session_timeout_ms=stored.session_timeout_ms if stored else None,
+                rebalance_timeout_ms=stored.rebalance_timeout_ms if stored else None,
+                instance_id=member.instance_id,
+                rack=member.rack,
+                kept_partitions=_kept_partitions(group, member),
+            )
+        )
+    return tuple(members), tuple(_not_judged(group, members, no_record))
+
+
+def _kept_partitions(group: LiveGroup, member: LiveMember) -> bool | None:
+    """Whether the member held what it owned when it joined last; None if it owned nothing or hides it."""
+    if member.metadata is None or not group.protocol:
+        return None
+    try:
+        joined = decode_member(group.protocol, member.id, member.metadata)
+    except ProtocolError:
+        return None
+    return not joined.revoked if joined.owned else None
+
+
+def _not_judged(group: LiveGroup, members: Sequence[MemberConfig], no_record: str) -> list[NotJudged]:
+    if not members:
+        return [
+            NotJudged(
+                f"group {group.id}", f"it has no members now ({group.state}): nothing shows their settings"
+            )
+        ]
+    left_open = [
+        NotJudged(
+            "heartbeat, poll and request timeouts", "a broker does not learn them; give the members' files"
+        )
+    ]
+    if group.hidden_topics:
+        left_open.append(NotJudged("whether members are idle", hidden_topics_problem(group)))
+    unknown = [member for member in members if member.client is Client.UNKNOWN]
+    if unknown:
+        left_open.append(
+            NotJudged(
+                f"what the clients of {len(unknown)} members can do",
+                "their client ids do not tell the library; give the members' files",
+            )
+        )
+    if group.group_type == CONSUMER:
+        left_open.append(
+            NotJudged("which strategies the members list", "the broker assigns, and does not tell")
+        )
+    else:
+        if any(member.session_timeout_ms is None for member in members):
+            left_open.append(
+                NotJudged("session and rebalance timeouts", no_record or "the record is of other members")
+            )
+    return left_open
+
+
+def voters(members: Iterable[MemberConfig]) -> tuple[MemberConfig, ...]:
+    """The members that vote and whose vote is known: those of the classic protocol with a list."""
+    return tuple(member for member in members if member.classic and member.strategies)
+
+
+def candidates(members: Iterable[MemberConfig]) -> tuple[str, ...]:
+    """The strategies that all voters list, in the order of the first one's list."""
+    first, *others = voters(members) or (None,)
+    if first is None:
+        return ()
+    return tuple(name for name in first.names if all(name in other.names for other in others))
+
+
+def count_votes(members: Sequence[MemberConfig]) -> Counter[str]:
+    """The number of votes for each candidate that has any."""
+    common = set(candidates(members))
+    votes: Counter[str] = Counter()
+    for member in voters(members):
+        choice = next((name for name in member.names if name in common), None)
+        if choice is not None:
+            votes[choice] += member.members
+    return votes
+
+
+def winners(members: Sequence[MemberConfig]) -> tuple[str, ...]:
+    """The strategy with the most votes; several in a tie, none without a candidate."""
+    votes = count_votes(members)
+    most = max(votes.values(), default=0)
+    return tuple(sorted(name for name, count in votes.items() if count == most))

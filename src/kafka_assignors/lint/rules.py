@@ -9,18 +9,6 @@ from dataclasses import dataclass
 from kafka_assignors.group import some_of
 from kafka_assignors.lint.members import LintFacts, MemberConfig, NotJudged
 
-__all__ = [
-    "Found",
-    "LintFinding",
-    "LintRule",
-    "Severity",
-    "enumerated",
-    "rule",
-    "seconds_text",
-    "sources",
-    "strategy_lists",
-]
-
 
 class Severity(enum.Enum):
     """The severity of a finding, the worst first."""

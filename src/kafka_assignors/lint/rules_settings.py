@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kafka_assignors.lint.members import Client, LintFacts, MemberConfig, NotJudged, Version
+from kafka_assignors.lint.members import Client, LintFacts, MemberConfig, NotJudged, Version, voters
 from kafka_assignors.lint.rules import Found, Severity, enumerated, rule, seconds_text, sources
-from kafka_assignors.lint.vote import voters
 from kafka_assignors.live_group import CONSUMER
-
-__all__ = ["RULES"]
 
 # ---- timeouts, against each other and against the bounds of the broker
 

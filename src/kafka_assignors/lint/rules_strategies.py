@@ -12,12 +12,13 @@ from kafka_assignors.lint.members import (
     NotJudged,
     StrategyUse,
     accepts_list,
+    candidates,
+    count_votes,
     has_strategy,
+    voters,
+    winners,
 )
 from kafka_assignors.lint.rules import Found, Severity, enumerated, rule, sources, strategy_lists
-from kafka_assignors.lint.vote import candidates, count_votes, voters, winners
-
-__all__ = ["RULES"]
 
 # ---- the vote, and how one strategy replaces another
 

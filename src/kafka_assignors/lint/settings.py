@@ -21,9 +21,7 @@ from kafka_assignors.lint.members import (
     with_defaults,
 )
 from kafka_assignors.strategies import Strategy, StrategyError
-from kafka_assignors.strategies.class_names import ASSIGNOR_CLASSES, STOCK_CLASSES
-
-__all__ = ["InvalidSettingError", "member_config", "strategy_use"]
+from kafka_assignors.strategies.registry import ASSIGNOR_CLASSES, STOCK_CLASSES
 
 StrategyLoader = Callable[[str], Strategy]
 

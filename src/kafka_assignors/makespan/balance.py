@@ -30,18 +30,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from kafka_assignors.claims import Claims
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.makespan.default_weights import weights_of
+from kafka_assignors.makespan.bounds import crowding_bound, relax
 from kafka_assignors.makespan.initial import deal, round_shares
-from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, assignment_of, changed_hands, jobs_of
+from kafka_assignors.makespan.jobs import (
+    NO_OWNER,
+    Jobs,
+    Terms,
+    assignment_of,
+    changed_hands,
+    jobs_of,
+    weights_of,
+)
 from kafka_assignors.makespan.local_search import Placing, SearchStep, fill_idle, relieve, take_back
-from kafka_assignors.makespan.lower_bound import crowding_bound, relax
-
-__all__ = ["Terms", "balance_loads", "fresh_holders", "improved", "searched"]
 
 _FINE = 256
 """The search is content with a load that is above a bound by one part in so many."""
@@ -53,29 +57,10 @@ _LITTLE = Fraction(1, 64)
 """The threshold for a fresh assignment: layers in smaller steps would be many and gain nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """`threshold`: what a load must come down by, relative to itself, for partitions to move; from 0 to
-    0.99. `budget`: how many partitions may change hands, None for any number.
-    """
-
-    threshold: Fraction
-    budget: int | None
-
-    def without(self, moved: int) -> Terms:
-        """The same when so many have changed hands already."""
-        return self if self.budget is None else Terms(self.threshold, max(0, self.budget - moved))
-
-    def is_worth(self, load: int, before: int) -> bool:
-        """Whether coming down to this load is a gain above the threshold."""
-        whole, gained = self.threshold.denominator, self.threshold.numerator
-        return load * whole < before * (whole - gained)
-
-
 def balance_loads(group: Group, claims: Claims, terms: Terms) -> Assignment:
     """The assignment, given the judged claims of the members.
 
-    `report` says within which factor of the optimum its greatest load is.
+    `bounds` says within which factor of the optimum its greatest load is.
     """
     jobs, classes = jobs_of(group, claims, weights_of(group))
     holders = [NO_OWNER] * len(jobs.weights)

@@ -6,7 +6,7 @@ least possible one, with m members. Source: R. L. Graham, "Bounds on multiproces
 Journal on Applied Mathematics 17 (1969). With several subscriptions there is no such constant.
 
 **Rounding** (`round_shares`): from jobs that are cut to whole ones, so that no cohort gets more than one job
-beyond its share. The fractional solution (`lower_bound.relax`) says how much of each class's weight every
+beyond its share. The fractional solution (`bounds.relax`) says how much of each class's weight every
 cohort gets. Draw an edge between a class and each cohort that gets a part of it. Around a circle of such
 edges weight can be shifted, from one edge to the next in turn, without changing the sum of any class or
 cohort, until one edge carries zero and the circle is broken. When no circle is left the edges are a forest,
@@ -32,8 +32,6 @@ from heapq import heapify, heapreplace
 from itertools import pairwise
 
 from kafka_assignors.makespan.jobs import NO_OWNER, Jobs
-
-__all__ = ["deal", "round_shares"]
 
 
 def deal(jobs: Jobs, loads: list[int], holders: list[int], free: Iterable[int]) -> None:

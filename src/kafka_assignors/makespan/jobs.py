@@ -3,20 +3,51 @@
 Members, cohorts and topic classes are those of `kafka_assignors.solver.classes`: members with the same
 subscription are a cohort, topics with the same subscribers a class. Jobs are numbered by topic and partition,
 members in the order that decides ties, so the result depends on neither mappings nor hash seeds.
+
+A partition whose weight is unknown weighs the median of its topic's known weights; where none of the topic's
+is known, the median of all that are known in the group; where there is none at all, 1, so that a group
+without weights is balanced by the number of partitions. (Of an even number of weights the median is the lower
+of the two in the middle, which is a weight that exists, and an integer.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import chain, repeat
+from statistics import median_low
 
 from kafka_assignors.claims import Claims
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.makespan.default_weights import Weights
 from kafka_assignors.solver.classes import Classes, classify
 
-__all__ = ["NO_OWNER", "Jobs", "assignment_of", "changed_hands", "jobs_of"]
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The weight of every partition by topic, and of how many it was unknown."""
+
+    by_topic: Mapping[str, Sequence[int]]
+    unknown: int
+
+
+def weights_of(group: Group) -> Weights:
+    """The weights of the topics that some member subscribes to, the missing ones stood in for."""
+    subscribed = frozenset[str]().union(*(member.topics for member in group.members.values()))
+    topics = [group.topics[name] for name in sorted(subscribed & group.topics.keys())]
+    known = {topic.name: [weight for weight in topic.weights or () if weight is not None] for topic in topics}
+    everywhere = list(chain.from_iterable(known.values()))
+    usual = median_low(everywhere) if everywhere else 1
+    by_topic: dict[str, Sequence[int]] = {}
+    for topic in topics:
+        if len(known[topic.name]) == topic.partitions:
+            by_topic[topic.name] = known[topic.name]
+            continue
+        stand_in = median_low(known[topic.name]) if known[topic.name] else usual
+        given = topic.weights or (None,) * topic.partitions
+        by_topic[topic.name] = [stand_in if weight is None else weight for weight in given]
+    return Weights(by_topic, sum(topic.partitions for topic in topics) - len(everywhere))
+
 
 NO_OWNER = -1
 """The owner of a partition that no member in the group owned."""
@@ -63,6 +94,25 @@ class Jobs:
             owners=[self.owners[job] for job in numbers],
         )
         return part, numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """`threshold`: what a load must come down by, relative to itself, for partitions to move; from 0 to
+    0.99. `budget`: how many partitions may change hands, None for any number.
+    """
+
+    threshold: Fraction
+    budget: int | None
+
+    def without(self, moved: int) -> Terms:
+        """The same when so many have changed hands already."""
+        return self if self.budget is None else Terms(self.threshold, max(0, self.budget - moved))
+
+    def is_worth(self, load: int, before: int) -> bool:
+        """Whether coming down to this load is a gain above the threshold."""
+        whole, gained = self.threshold.denominator, self.threshold.numerator
+        return load * whole < before * (whole - gained)
 
 
 def jobs_of(group: Group, claims: Claims, weights: Weights) -> tuple[Jobs, Classes]:

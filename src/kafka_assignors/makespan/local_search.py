@@ -21,8 +21,6 @@ from typing import TypeAlias
 
 from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, changed_hands
 
-__all__ = ["Placing", "SearchStep", "fill_idle", "relieve", "take_back"]
-
 _LOOKED_AT = 16
 """Emptier members that a step chooses from."""
 

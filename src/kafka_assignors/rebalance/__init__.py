@@ -5,9 +5,8 @@ are at the top of `kafka_assignors.rebalance.member`; `.events` has the events a
 """
 
 from kafka_assignors.rebalance.events import common_protocol
-from kafka_assignors.rebalance.heartbeats import HeartbeatPace
-from kafka_assignors.rebalance.join_progress import Phase
 from kafka_assignors.rebalance.lease import Settings
 from kafka_assignors.rebalance.member import MemberState, OutOfOrderError
+from kafka_assignors.rebalance.progress import Phase
 
-__all__ = ["HeartbeatPace", "MemberState", "OutOfOrderError", "Phase", "Settings", "common_protocol"]
+__all__ = ["MemberState", "OutOfOrderError", "Phase", "Settings", "common_protocol"]

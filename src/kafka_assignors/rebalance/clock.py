@@ -11,8 +11,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-__all__ = ["including_suspend"]
-
 
 def _choose() -> Callable[[], float]:
     # On macOS the clock of this name goes on while the computer sleeps, and there is no CLOCK_BOOTTIME.

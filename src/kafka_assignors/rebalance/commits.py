@@ -28,8 +28,6 @@ from kafka_assignors.rebalance.events import (
     SendCommit,
 )
 
-__all__ = ["NO_COMMITS", "Commit", "CommitStep", "OpenCommits"]
-
 _NOTHING: Partitions = frozenset()
 
 _GAVE_UP = (

@@ -22,24 +22,6 @@ from kafka_assignors.rebalance.events import (
     SyncFailed,
 )
 
-__all__ = [
-    "CONSEQUENCES",
-    "LOOKUP_BEFORE_LEAVING_S",
-    "MEMBER_ID_REQUIRED",
-    "NOT_COORDINATOR",
-    "UNKNOWN_TOPIC_OR_PARTITION",
-    "CommitResponse",
-    "Consequence",
-    "Errors",
-    "commit_error",
-    "coordinator_moved",
-    "decisive_error",
-    "error_of",
-    "is_transient",
-    "membership_error",
-    "read_commit_response",
-]
-
 UNKNOWN_TOPIC_OR_PARTITION = 3
 """To a commit it says that the topic was deleted: no retry helps, even if the client calls it retriable."""
 

@@ -15,43 +15,6 @@ from typing import TypeAlias
 from kafka_assignors.group import NO_GENERATION
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
-__all__ = [
-    "NO_MEMBERSHIP",
-    "AboutToJoin",
-    "Action",
-    "Announce",
-    "Assigned",
-    "CloseRequested",
-    "CommitAbandoned",
-    "CommitAnswered",
-    "CommitDone",
-    "CommitRefused",
-    "CommitRequested",
-    "Event",
-    "Fail",
-    "HeartbeatAnswered",
-    "Install",
-    "JoinFailed",
-    "Joined",
-    "ListenerReturned",
-    "Lose",
-    "Membership",
-    "MembershipError",
-    "Partition",
-    "Partitions",
-    "PollIntervalChecked",
-    "Polled",
-    "RejoinRequested",
-    "Revoke",
-    "SendCommit",
-    "SendJoin",
-    "SendLeave",
-    "SendSync",
-    "SubscriptionChanged",
-    "SyncFailed",
-    "common_protocol",
-]
-
 Partition: TypeAlias = tuple[str, int]
 Partitions: TypeAlias = frozenset[Partition]
 

@@ -22,8 +22,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-__all__ = ["NEVER", "NO_LEASE", "Lease", "Settings"]
-
 NEVER = -math.inf
 
 

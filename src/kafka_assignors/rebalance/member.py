@@ -4,10 +4,10 @@ Two rules make it what it is. Everything that decides who may read or commit a p
 in the values it consists of: an adapter carries actions out and reports what happened, it never asks
 itself "may I?". And nothing here knows a client, a socket, a thread or a clock: the time is an argument.
 
-    join        how far a join has come, and why the next one is due    `join_progress`, with its table
+    join        how far a join has come, and why the next one is due    `progress`, with its table
     lease       until when the member may deliver                       `lease`
     commits     what of each open commit may still be sent              `commits`
-    call        the call of the listener that is running, and what follows it
+    call        the running call of the listener, and what follows it   `progress`
 
 What each error of a response means for the membership is a table too: `error_codes.CONSEQUENCES`.
 
@@ -43,7 +43,7 @@ crossed a change of generation is sent again only for what was owned all the whi
 lease alone is no loss: only the coordinator can say so (`lease`).
 
 **An assignment that does not fit** is taken as far as it fits, and the member joins again, after a pause that
-doubles each time (`join_progress`).
+doubles each time (`progress`).
 
 **Poll interval.** A user who has not polled for `max_poll_interval` is stuck: the member leaves the group and
 loses its partitions, and does not join again until the user polls.
@@ -104,12 +104,9 @@ from kafka_assignors.rebalance.events import (
     SubscriptionChanged,
     SyncFailed,
 )
-from kafka_assignors.rebalance.join_progress import NO_JOIN, JoinProgress, Phase
 from kafka_assignors.rebalance.lease import NEVER, NO_LEASE, Lease, Settings
-from kafka_assignors.rebalance.listener_call import ListenerCall, Then
+from kafka_assignors.rebalance.progress import NO_JOIN, JoinProgress, ListenerCall, Phase, Then
 from kafka_assignors.strategy import RebalanceProtocol
-
-__all__ = ["MemberState", "OutOfOrderError", "Step"]
 
 NOTHING: Partitions = frozenset()
 

@@ -16,15 +16,6 @@ from kafka_assignors.rebalance.error_codes import Errors
 from kafka_assignors.rebalance.events import Event, Membership, Partition, Partitions
 from kafka_assignors.rebalance.member import MemberState
 
-__all__ = [
-    "Consumer",
-    "JoinGroupResponse",
-    "Outcome",
-    "SyncGroupResponse",
-    "Transport",
-    "Wakeup",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class JoinGroupResponse:

@@ -2,17 +2,19 @@
 
 It minimises, in this order: the sum of the squared loads, measured on a `Scale` where members differ in
 capacity; then, in the order of the caller's `criteria`, the partitions that change hands between live members
-and the partitions consumed across racks; then, as well as a
-heuristic can, the unevenness of each topic over the members. Four steps, a file each, every one of which
-opens with its idea:
+and the partitions consumed across racks; then, as well as a heuristic can, the unevenness of each topic over
+the members. Four steps, a file each, every one of which opens with its idea:
 
 1. `classes` finds members and topics that are alike, so that what follows handles counts instead of
    partitions;
 2. `levels` finds how many partitions each member gets in any balanced assignment;
 3. `flow` finds how many partitions of each class every member gets, so that as few as possible move (often
-   `greedy` is enough);
-4. `placement` turns the counts into partitions, and `spread` lets members exchange some, so that each topic
-   lies on many.
+   a simple rule is enough);
+4. `placement` turns the counts into partitions, and lets members exchange some, so that each topic lies on
+   many.
+
+The least that an assignment with the best balance moves, or consumes across racks, follows from the counts of
+step 3: no partition is placed for it.
 """
 
 from __future__ import annotations
@@ -20,15 +22,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafka_assignors.claims import Claims
-from kafka_assignors.criteria import FEWEST_MOVES, AnyCriterion
+from kafka_assignors.criteria import FEWEST_MOVES, PLAIN, RACKS_THEN_MOVES, AnyCriterion, Scale
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.scale import PLAIN, Scale
 from kafka_assignors.solver.classes import classify
 from kafka_assignors.solver.flow import share_out
 from kafka_assignors.solver.levels import find_levels
 from kafka_assignors.solver.placement import place
 
-__all__ = ["solve"]
+__all__ = ["least_moved", "least_rack_misses", "racks_matter", "solve"]
+
+_NO_CLAIMS = Claims({}, (), {})
 
 
 def solve(
@@ -51,3 +54,42 @@ def solve(
     levels = find_levels(classes)
     shares = share_out(classes, levels, criteria)
     return place(classes, shares)
+
+
+def least_moved(group: Group, *, scale: Scale = PLAIN) -> int:
+    """The fewest moves that any assignment with the best balance needs (racks not considered)."""
+    claims = group.claims
+    if not claims.prior:
+        return 0
+    classes = classify(group, claims, scale)
+    shares = share_out(classes, find_levels(classes), FEWEST_MOVES)
+    return sum(
+        max(0, owned - share.get(member, 0))
+        for part, share in zip(classes.partition_classes, shares, strict=True)
+        for member, owned in part.owned_counts.items()
+    )
+
+
+def least_rack_misses(group: Group, *, scale: Scale = PLAIN) -> int | None:
+    """The fewest rack misses of any assignment with the best balance, at any number of moves.
+
+    None where no member names a rack or no topic's racks are known. It is what `rack-aware-sticky` reaches,
+    and depends on nothing that members own.
+    """
+    if not racks_matter(group):
+        return None
+    classes = classify(group, _NO_CLAIMS, scale, by_racks=True)
+    shares = share_out(classes, find_levels(classes), RACKS_THEN_MOVES)
+    return sum(
+        count
+        for part, share in zip(classes.partition_classes, shares, strict=True)
+        if part.racks is not None
+        for member, count in share.items()
+        if part.misses(classes.racks[member])
+    )
+
+
+def racks_matter(group: Group) -> bool:
+    """Whether a member names its rack, and the racks of a partition are known."""
+    racks_known = any(any(topic.replica_racks or ()) for topic in group.topics.values())
+    return racks_known and any(member.rack for member in group.members.values())

@@ -19,10 +19,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from kafka_assignors.claims import Claims
+from kafka_assignors.criteria import PLAIN, Scale
 from kafka_assignors.group import Group, Member, Topic, TopicPartitions
-from kafka_assignors.scale import PLAIN, Scale
-
-__all__ = ["Classes", "PartitionClass", "TopicClass", "classify"]
 
 _NOTHING: TopicPartitions = MappingProxyType({})
 

@@ -1,6 +1,6 @@
 """Counts that are poured over cohorts, and passed on until every load lies between two limits.
 
-Both `levels` and `greedy` ask the same question: partitions of several classes must go to cohorts that may
+Both `levels` and `flow` ask the same question: partitions of several classes must go to cohorts that may
 have them; can every cohort get at least so many and at most so many? The answer comes in two steps. Each
 class is **poured** over its takers where they stand lowest, which levels out most of it. Then partitions are
 **passed on** from cohorts above a limit to cohorts below, along chains of cohorts that share a class, until
@@ -10,8 +10,6 @@ no chain is left. That is a maximum flow (Dinic's algorithm), and it usually has
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-
-__all__ = ["Distribution"]
 
 
 class Distribution:

@@ -45,8 +45,6 @@ from heapq import heapify, heappop, heappush
 from kafka_assignors.solver.classes import Classes
 from kafka_assignors.solver.distribution import Distribution
 
-__all__ = ["Level", "find_levels"]
-
 
 @dataclass(frozen=True, slots=True)
 class Level:

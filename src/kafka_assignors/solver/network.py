@@ -22,8 +22,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
-__all__ = ["UNLIMITED", "Network"]
-
 UNLIMITED = 1 << 62
 
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
-__all__ = ["deal"]
-
 Kind = TypeVar("Kind")
 
 

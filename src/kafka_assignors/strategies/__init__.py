@@ -1,9 +1,9 @@
 """The strategies, the contract they fulfil, and the way to find one by name."""
 
 from kafka_assignors.criteria import Criterion, Trade
-from kafka_assignors.strategies.composed import Composed
+from kafka_assignors.strategies.composed import Composed, CoPartitioned, Priority, Rollout, Standby
 from kafka_assignors.strategies.kip848 import Kip848Range, Kip848Uniform
-from kafka_assignors.strategies.range import Range
+from kafka_assignors.strategies.range_roundrobin import Range, RoundRobin
 from kafka_assignors.strategies.registry import (
     InvalidStrategyError,
     StrategyError,
@@ -11,8 +11,6 @@ from kafka_assignors.strategies.registry import (
     load_strategy,
     strategy_names,
 )
-from kafka_assignors.strategies.roundrobin import RoundRobin
-from kafka_assignors.strategies.rule_strategies import CoPartitioned, Priority, Rollout, Standby
 from kafka_assignors.strategies.sticky import Capacity, CooperativeSticky, RackAwareSticky, Sticky
 from kafka_assignors.strategies.weighted import Weighted
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Reduced, Strategy

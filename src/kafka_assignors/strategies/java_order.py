@@ -35,18 +35,6 @@ from typing import TypeVar
 
 from kafka_assignors.group import Group, Member, Topic
 
-__all__ = [
-    "HASH_MAP_CAPACITY",
-    "collection_capacity",
-    "in_hash_order",
-    "in_java_order",
-    "java_order",
-    "string_hash",
-    "timeline_position",
-    "topics_by_subscribers",
-    "uuid_hash",
-]
-
 T = TypeVar("T")
 
 HASH_MAP_CAPACITY = 16

@@ -61,10 +61,8 @@ from kafka_assignors.strategies.java_order import (
     topics_by_subscribers,
     uuid_hash,
 )
-from kafka_assignors.strategies.range import ranges
+from kafka_assignors.strategies.range_roundrobin import ranges
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
-
-__all__ = ["Kip848Range", "Kip848Uniform", "assign_mixed"]
 
 
 @dataclass(frozen=True, slots=True)

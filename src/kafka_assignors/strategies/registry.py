@@ -9,6 +9,9 @@ A strategy is found in four ways:
 - one that a file declares, by the file's path, which ends in `.toml` (see `toml_strategy`).
 
 `load_strategy` checks each strategy against the contract once, so its callers need not.
+
+Users who come from another client know a strategy by its class, of Java, of a Python client or of our
+adapters: two tables say which strategy that is.
 """
 
 from __future__ import annotations
@@ -17,23 +20,59 @@ import difflib
 import importlib
 import os
 import re
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import cast
 
-from kafka_assignors.strategies.class_names import strategy_of_class
-from kafka_assignors.strategies.conformance import contract_problem
-from kafka_assignors.strategy import Strategy
+from kafka_assignors.strategy import Strategy, contract_problem
 from kafka_assignors.text_files import NoTomlReaderError, TextFileError, TomlError, read_text, read_toml
 
-__all__ = [
-    "ENTRY_POINT_GROUP",
-    "InvalidStrategyError",
-    "StrategyError",
-    "UnknownStrategyError",
-    "load_strategy",
-    "strategy_names",
-]
+ASSIGNOR_CLASSES: Mapping[str, str] = {
+    "RangeAssignor": "range",
+    "RoundRobinAssignor": "roundrobin",
+    "StickyAssignor": "sticky",
+    "CooperativeStickyAssignor": "cooperative-sticky",
+    "RackAwareStickyAssignor": "rack-aware-sticky",
+    "CapacityAssignor": "capacity",
+    "StandbyAssignor": "standby",
+    "PriorityAssignor": "priority",
+    "WeightedAssignor": "weighted",
+    "RolloutAssignor": "rollout",
+}
+"""The classes of our adapters, some of which Java and kafka-python have under the same names."""
+
+STOCK_CLASSES: Mapping[str, str] = {
+    "RangePartitionAssignor": "range",
+    "RoundRobinPartitionAssignor": "roundrobin",
+    "StickyPartitionAssignor": "sticky",
+}
+"""The classes of aiokafka and kafka-python that have a name of their own."""
+
+_ON_BROKER = "org.apache.kafka.coordinator.group.assignor."
+_BROKER_CLASSES = {"RangeAssignor": "kip848-range", "UniformAssignor": "kip848-uniform"}
+_PACKAGES = re.compile(
+    r"(org\.apache\.kafka|aiokafka|kafka|kafka_assignors_aiokafka|kafka_assignors_kafka_python)[.:]"
+)
+
+
+def strategy_of_class(text: str) -> str | None:
+    """The name of the strategy that a class stands for; None if it is no class of a client or an adapter.
+
+    `text` is the name of the class alone, or after its package or module, with a dot or a colon.
+    """
+    class_name = re.split(r"[.:]", text)[-1]
+    if text.startswith(_ON_BROKER):
+        return _BROKER_CLASSES.get(class_name)
+    if class_name != text and not _PACKAGES.match(text):
+        return None
+    return ASSIGNOR_CLASSES.get(class_name) or STOCK_CLASSES.get(class_name)
+
+
+def assignor_class(strategy: str) -> str | None:
+    """The class of our adapters that runs a strategy; None if there is none."""
+    return next((name for name, of_class in ASSIGNOR_CLASSES.items() if of_class == strategy), None)
+
 
 ENTRY_POINT_GROUP = "kafka_assignors.strategies"
 
@@ -43,12 +82,12 @@ _BUILT_IN = {
     "cooperative-sticky": "kafka_assignors.strategies.sticky:CooperativeSticky",
     "kip848-range": "kafka_assignors.strategies.kip848:Kip848Range",
     "kip848-uniform": "kafka_assignors.strategies.kip848:Kip848Uniform",
-    "priority": "kafka_assignors.strategies.rule_strategies:Priority",
+    "priority": "kafka_assignors.strategies.composed:Priority",
     "rack-aware-sticky": "kafka_assignors.strategies.sticky:RackAwareSticky",
-    "range": "kafka_assignors.strategies.range:Range",
-    "rollout": "kafka_assignors.strategies.rule_strategies:Rollout",
-    "roundrobin": "kafka_assignors.strategies.roundrobin:RoundRobin",
-    "standby": "kafka_assignors.strategies.rule_strategies:Standby",
+    "range": "kafka_assignors.strategies.range_roundrobin:Range",
+    "rollout": "kafka_assignors.strategies.composed:Rollout",
+    "roundrobin": "kafka_assignors.strategies.range_roundrobin:RoundRobin",
+    "standby": "kafka_assignors.strategies.composed:Standby",
     "sticky": "kafka_assignors.strategies.sticky:Sticky",
     "weighted": "kafka_assignors.strategies.weighted:Weighted",
 }

@@ -35,14 +35,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, Criteria, exact, traded
+from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, Criteria, Scale, exact, traded
 from kafka_assignors.group import Assignment, Group, quoted
 from kafka_assignors.member_facts import MOST_CAPACITY, Facts, encode_facts, facts_of
-from kafka_assignors.scale import Scale
 from kafka_assignors.solver import solve
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
-
-__all__ = ["Capacity", "CooperativeSticky", "ExactStrategy", "RackAwareSticky", "Sticky", "moves_least"]
 
 
 class ExactStrategy(Strategy):

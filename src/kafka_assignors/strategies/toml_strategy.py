@@ -37,20 +37,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_assignors.member_facts import WHOLE_SHARE, Facts, InvalidFactError
+from kafka_assignors.member_facts import WHOLE_SHARE, Facts, InvalidFactError, Supposed
 from kafka_assignors.strategies.composed import Composed, RuleOrderError
-from kafka_assignors.strategies.rules.assumed_facts import Supposed
-from kafka_assignors.strategies.rules.balance import LevelByCapacity, LevelByWeight, LevelPartitions
-from kafka_assignors.strategies.rules.base import Rule
 from kafka_assignors.strategies.rules.co_partitioned import KeepTogether
-from kafka_assignors.strategies.rules.draining import Draining
+from kafka_assignors.strategies.rules.objectives import (
+    FewestMoves,
+    FewestRackMisses,
+    LevelByCapacity,
+    LevelByWeight,
+    LevelPartitions,
+    RackTrade,
+)
 from kafka_assignors.strategies.rules.priority import LevelByPriority
-from kafka_assignors.strategies.rules.rollout import ShareByRelease
+from kafka_assignors.strategies.rules.rollout import Draining, ShareByRelease
+from kafka_assignors.strategies.rules.rule import Rule
 from kafka_assignors.strategies.rules.standby import StandbyLast
-from kafka_assignors.strategies.rules.tie_breakers import FewestMoves, FewestRackMisses, RackTrade
 from kafka_assignors.strategy import BOTH_PROTOCOLS, RebalanceProtocol
-
-__all__ = ["FORMAT", "DeclarationError", "RuleKind", "how_to_declare", "strategy_of"]
 
 FORMAT = 1
 """The version of this form. A higher one is refused."""

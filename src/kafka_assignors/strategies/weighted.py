@@ -16,10 +16,8 @@ from fractions import Fraction
 
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.makespan import Terms, balance_loads
-from kafka_assignors.makespan.default_weights import weights_of
+from kafka_assignors.makespan.jobs import weights_of
 from kafka_assignors.strategy import Strategy
-
-__all__ = ["Weighted"]
 
 
 @dataclass(frozen=True, slots=True)

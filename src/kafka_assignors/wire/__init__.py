@@ -10,14 +10,32 @@ Bytes that do not follow their schema raise `ProtocolError`, which says which fi
 and how. The formats are described byte by byte in docs/wire-format.md.
 """
 
-from kafka_assignors.wire.assignment import ConsumerAssignment, decode_assignment, encode_assignment
-from kafka_assignors.wire.errors import ProtocolError
-from kafka_assignors.wire.group_metadata import (
+from kafka_assignors.wire.consumer_offsets import (
+    ConsumerGroupKey,
+    ConsumerGroupRecord,
     GroupMember,
     GroupMetadata,
+    GroupMetadataKey,
+    OffsetCommitKey,
+    RecordKey,
+    UnknownKey,
     decode_group_metadata,
+    decode_key,
     encode_group_metadata,
+    encode_key,
+    group_partition,
 )
+from kafka_assignors.wire.consumer_protocol import (
+    ConsumerAssignment,
+    Subscription,
+    decode_assignment,
+    decode_member,
+    decode_subscription,
+    encode_assignment,
+    encode_member,
+    encode_subscription,
+)
+from kafka_assignors.wire.errors import ProtocolError
 from kafka_assignors.wire.kip848_records import (
     LEFT_TO_RETURN,
     AssignedPartitions,
@@ -36,25 +54,7 @@ from kafka_assignors.wire.kip848_records import (
     decode_consumer_group_value,
     encode_consumer_group_value,
 )
-from kafka_assignors.wire.names import Names
-from kafka_assignors.wire.record_keys import (
-    ConsumerGroupKey,
-    ConsumerGroupRecord,
-    GroupMetadataKey,
-    OffsetCommitKey,
-    RecordKey,
-    UnknownKey,
-    decode_key,
-    encode_key,
-    group_partition,
-)
-from kafka_assignors.wire.subscription import (
-    Subscription,
-    decode_member,
-    decode_subscription,
-    encode_member,
-    encode_subscription,
-)
+from kafka_assignors.wire.reader import Names
 from kafka_assignors.wire.user_data import encode_user_data
 
 __all__ = [

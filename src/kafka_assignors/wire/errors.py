@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["FieldPath", "ProtocolError"]
-
 
 class ProtocolError(ValueError):
     """Bytes that do not follow their schema, or a value that its schema cannot carry.

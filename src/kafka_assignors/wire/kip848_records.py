@@ -2,7 +2,7 @@
 
 Such a group is not one record but many, one for each fact: its epoch, each member, the target assignment of
 each member and the epoch it is of, what each member has been given so far, and what a regular expression
-matches. `record_keys` says which fact a record is about.
+matches. `consumer_offsets` says which fact a record is about.
 
 Schemas: `ConsumerGroup*Value.json` in group-coordinator of apache/kafka, as released with 4.4.0. There is
 version 0 of each, and it is flexible: every struct ends in tagged fields, which a later broker may add
@@ -16,28 +16,9 @@ import enum
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from kafka_assignors.wire.consumer_offsets import ConsumerGroupRecord
 from kafka_assignors.wire.reader import Reader
-from kafka_assignors.wire.record_keys import ConsumerGroupRecord
 from kafka_assignors.wire.writer import Writer
-
-__all__ = [
-    "LEFT_TO_RETURN",
-    "AssignedPartitions",
-    "ClassicMember",
-    "ClassicProtocol",
-    "ConsumerGroupMember",
-    "ConsumerGroupValue",
-    "CurrentAssignment",
-    "GroupEpoch",
-    "MemberState",
-    "PartitionMetadata",
-    "ResolvedRegularExpression",
-    "TargetAssignment",
-    "TargetAssignmentEpoch",
-    "TopicMetadata",
-    "decode_consumer_group_value",
-    "encode_consumer_group_value",
-]
 
 NEWEST_VERSION = 0
 

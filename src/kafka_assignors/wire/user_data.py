@@ -57,16 +57,6 @@ from kafka_assignors.wire.writer import Writer, write_topic_partitions
 if TYPE_CHECKING:  # Strategies stand on this package: their members' data have a format.
     from kafka_assignors.strategy import MemberContext, Strategy
 
-__all__ = [
-    "MAX_DATA_BYTES",
-    "MemberData",
-    "encode_cooperative_sticky_user_data",
-    "encode_sticky_user_data",
-    "encode_user_data",
-    "in_order",
-    "read_user_data",
-]
-
 _STICKY = "sticky"
 _COOPERATIVE_STICKY = "cooperative-sticky"
 _WITHOUT_CLAIMS = frozenset({"range", "roundrobin"})

@@ -14,9 +14,7 @@ from typing import TypeVar
 
 from kafka_assignors.group import TopicPartitions
 from kafka_assignors.wire.errors import FieldPath, ProtocolError
-from kafka_assignors.wire.names import Names
-
-__all__ = ["Writer", "write_topic_partitions"]
+from kafka_assignors.wire.reader import Names
 
 T = TypeVar("T")
 

@@ -17,10 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kafka_assignors.group import Group, quoted
-from kafka_assignors.strategies.rules.base import Restriction, about_missing
-from kafka_assignors.strategies.rules.problem import Piece, Problem, Unit, piece_name
-
-__all__ = ["KeepTogether"]
+from kafka_assignors.strategies.rules.rule import Piece, Problem, Restriction, Unit, about_missing, piece_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,16 +21,12 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from kafka_assignors.claims import Claims
-from kafka_assignors.criteria import Criteria
+from kafka_assignors.criteria import Criteria, Scale
 from kafka_assignors.group import Assignment, Group, TopicPartitions, some_of
-from kafka_assignors.scale import Scale
 from kafka_assignors.solver import solve
-from kafka_assignors.strategies.rules.balance import Balance
-from kafka_assignors.strategies.rules.base import about_missing
-from kafka_assignors.strategies.rules.problem import Piece, Problem, Unit, piece_name
+from kafka_assignors.strategies.rules.objectives import Balance
+from kafka_assignors.strategies.rules.rule import Piece, Problem, Unit, about_missing, piece_name
 from kafka_assignors.strategy import Layer
-
-__all__ = ["LevelByPriority"]
 
 _SHOWN_NAMES = 3
 

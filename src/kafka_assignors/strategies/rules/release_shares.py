@@ -31,21 +31,7 @@ from heapq import heapify, heappop, heapreplace
 
 from kafka_assignors.group import Topic
 from kafka_assignors.strategies.java_order import topics_by_subscribers
-from kafka_assignors.strategies.rules.problem import Piece, Problem, Unit, piece_name
-
-__all__ = [
-    "MOST_SHARING",
-    "WHOLE",
-    "Release",
-    "Releases",
-    "TopicShares",
-    "divide",
-    "named",
-    "release_order",
-    "releases_of",
-    "round_shares",
-    "scaled",
-]
+from kafka_assignors.strategies.rules.rule import Piece, Problem, Unit, piece_name
 
 MOST_SHARING = 16
 """How many releases can have shares at a time. No deployment has as many, and the work grows with them."""

@@ -1,21 +1,89 @@
-"""`rollout`: releases get their shares, and rolling deployments move each partition once.
+"""Rules for deployments: members that drain, releases that get their shares, partitions that stay.
+
+`draining`: a member that is about to leave gets no partitions. A pod that is told to stop announces it, joins
+once more, and goes when it owns nothing. Under the cooperative protocol its partitions are then handed over
+while it can still commit them, and no partition waits for a session to expire. A draining member keeps a
+topic only while all of its subscribers drain: some member has to read it. Its partitions count as free, and
+not as moved: the later rules give them to the members with the least load.
+
+`rollout`: releases get their shares, and rolling deployments move each partition once.
 
 Members announce the release of the application that they run, and may announce the share of every topic that
 the release should have: a canary of a tenth has a tenth, at once, and keeps it for any number of members
 (`release_shares`). The rest of each topic is for the members of all other releases. While several of those
 are in the group a deployment may be under way; then partitions stay until their member leaves (`hold`).
+
+Partitions that stay
+====================
+
+While a deployment runs, members of two releases are in the group. A strategy that balances at every step
+moves a share of everything to each new pod, most of it from old pods, and once more when the next old pod
+goes: with one pod at a time, each partition moves about twice, half of that between pods that are both alive
+and consuming. Here no member gives up a partition for balance as long as several releases share a topic. Free
+partitions go to the members with the least load, which are the new, empty pods: each takes over the
+partitions that an old one leaves.
+
+**Cap.** No member keeps more than the most it can have when the deployment is over. The number of members at
+that time is not known. But every release that shares a topic has at most as many members now as the one that
+remains will have, unless the application is scaled down at the same time. So the largest release is the best
+estimate, and never too high: the cap takes no partition from a member that would keep it in the end. Of n
+members of two releases the larger release has at least half, so no member has more than about twice its part
+of a balanced assignment, however long the group stays as it is. The solver's levels give the cap for each
+topic, for a group in which the topic's largest release alone subscribes to it. If all members subscribe to
+the same topics, all free partitions fit in below the cap. If subscriptions differ, partitions that stay can
+make a member exceed it; then the members that share its topics are released, and in the end all. So either no
+member has more than its cap, or the group is exactly balanced.
+
+Source of the idea: PostHog's placement for rolling deployments of their consumers (pull request 82575),
+where incoming pods are filled to their final share and outgoing ones hold and shed.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, replace
+from heapq import heapify, heapreplace
 
-from kafka_assignors.strategies.rules.base import Restriction
-from kafka_assignors.strategies.rules.hold import hold
-from kafka_assignors.strategies.rules.problem import Problem
-from kafka_assignors.strategies.rules.release_shares import divide, releases_of
+from kafka_assignors.claims import Claims
+from kafka_assignors.criteria import FEWEST_MOVES
+from kafka_assignors.group import Group, Member, TopicPartitions
+from kafka_assignors.solver.classes import classify
+from kafka_assignors.solver.levels import find_levels
+from kafka_assignors.strategies.java_order import topics_by_subscribers
+from kafka_assignors.strategies.rules.objectives import LevelPartitions
+from kafka_assignors.strategies.rules.release_shares import (
+    Release,
+    Releases,
+    divide,
+    named,
+    release_order,
+    releases_of,
+)
+from kafka_assignors.strategies.rules.rule import Problem, Restriction
 
-__all__ = ["ShareByRelease"]
+
+@dataclass(frozen=True, slots=True)
+class Draining(Restriction):
+    """A draining member gets nothing of a topic to which a staying member subscribes."""
+
+    kind = "draining"
+
+    def restrict(self, problem: Problem) -> Problem:
+        """The problem without the draining members, as far as others can take over."""
+        members = problem.group.members
+        leaving = sorted(member_id for member_id in members if problem.facts.members[member_id].draining)
+        if not leaving:
+            return problem
+        staying = members.keys() - set(leaving)
+        taken_over = frozenset[str]().union(*{members[member_id].topics for member_id in staying})
+        left_alone = set[str]().union(*{members[member_id].topics for member_id in leaving}) - taken_over
+        if abandoned := sorted(name for name in left_alone if name in problem.group.topics):
+            problem = problem.with_findings(
+                f"all subscribers of {abandoned[0]!r} drain ({len(abandoned)} such topics): they keep it "
+                "until another member subscribes to it"
+            )
+        return problem.without({member_id: members[member_id].topics & taken_over for member_id in leaving})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +100,143 @@ class ShareByRelease(Restriction):
         """The problem in pieces, each of one release with a share or of all without, and partly fixed."""
         releases = releases_of(problem)
         return hold(divide(problem.with_findings(*releases.findings), releases), releases)
+
+
+_ATTEMPTS = 4
+"""How often members that would exceed the cap are released before all members are."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Mixed:
+    """The topics that several releases share, and the group as it would be without those that will leave."""
+
+    topics: Set[str]
+    releases: Set[Release]
+    final: Group
+
+
+def hold(problem: Problem, releases: Releases) -> Problem:
+    """The problem with the partitions that members keep fixed, if several releases share a topic."""
+    mixed = _mixed(problem, releases)
+    if not mixed.topics:
+        return problem
+    caps = _caps(problem, mixed)
+    members = problem.group.members
+    holding = [member for member in members.values() if not mixed.topics.isdisjoint(member.topics)]
+    problem = problem.with_findings(_on_holding(mixed, releases, max(caps[member.id] for member in holding)))
+    one_subscription = len({member.topics for member in holding}) == 1
+    nothing_else = all(
+        name in mixed.topics or not topic.partitions
+        for name, topic in problem.group.topics.items()
+        if any(name in member.topics for member in holding)
+    )
+    loose: set[str] = set()
+    for _ in range(_ATTEMPTS):
+        held = problem.fix(_kept(problem, mixed.topics, caps, loose))
+        if nothing_else and not loose:
+            held = _favouring(held, [member.id for member in holding])
+        # Where subscriptions are equal, what is free fits in below the cap at those who stand lowest.
+        above = set[str]() if one_subscription else _above(held, caps)
+        if not above:
+            return held
+        crowded = set[str]().union(*(members[member_id].topics for member_id in above))
+        loose.update(member.id for member in members.values() if not crowded.isdisjoint(member.topics))
+    return problem
+
+
+def _favouring(held: Problem, members: Iterable[str]) -> Problem:
+    """The problem with those of these members favoured that keep least: newcomers, not members that may
+    leave.
+
+    Else, where partitions do not divide evenly, the last one of a pod that leaves could as well go to an old
+    pod, and move again with that. Favour counts before movement, so it is for groups in which every partition
+    is either fixed or free: any other partition would follow the favoured member, a different one in each
+    rebalance.
+    """
+    fixed = held.fixed_loads
+    keeps = {member_id: fixed.get(member_id, 0) for member_id in members}
+    least = min(keeps.values())
+    if least == max(keeps.values()):
+        return held
+    return replace(held, favoured=frozenset(member_id for member_id, load in keeps.items() if load == least))
+
+
+def _on_holding(mixed: _Mixed, releases: Releases, most: int) -> str:
+    counts = Counter(release for release in releases.of_member.values() if release in mixed.releases)
+    first, second, *others = sorted(mixed.releases, key=lambda each: (-counts[each], release_order(each)))
+    more = f" and {len(others)} more" if others else ""
+    return (
+        f"{named(first)} ({counts[first]} members) and {named(second)} ({counts[second]}){more} share "
+        f"topics: while they do, partitions stay where they are, up to {most} at a member; a release that is "
+        "to stay beside others needs a share"
+    )
+
+
+def _mixed(problem: Problem, releases: Releases) -> _Mixed:
+    members = [problem.group.members[member_id] for member_id in sorted(problem.group.members)]
+    shared: set[str] = set()
+    sharing: set[Release] = set()
+    remaining: dict[str, set[str]] = {member.id: set() for member in members}
+    for positions, topics in topics_by_subscribers(problem.group, members):
+        names = {topic.name for topic in topics}
+        counts = Counter(releases.of_member[members[position].id] for position in positions)
+        largest = min(counts, key=lambda release: (-counts[release], release_order(release)))
+        for position in positions:
+            if releases.of_member[members[position].id] == largest:
+                remaining[members[position].id] |= names
+        if len(counts) > 1:
+            shared |= names
+            sharing |= counts.keys()
+    final = {member.id: Member(member.id, frozenset(remaining[member.id])) for member in members}
+    return _Mixed(shared, sharing, Group(problem.group.topics, final))
+
+
+def _caps(problem: Problem, mixed: _Mixed) -> dict[str, int]:
+    """The most that each member may keep, by its id."""
+    no_claims = Claims({}, (), {name: range(t.partitions) for name, t in mixed.final.topics.items()})
+    classes = classify(mixed.final, no_claims)
+    most = {
+        number: max(level.loads.values()) + (level.extra > 0)
+        for level in find_levels(classes)
+        for number in level.topic_classes
+    }
+    by_subscription: dict[frozenset[str], int] = {}
+    for member in problem.group.members.values():
+        if member.topics not in by_subscription:
+            numbers = {classes.class_of_topic[n] for n in member.topics if n in classes.class_of_topic}
+            by_subscription[member.topics] = max((most[number] for number in numbers), default=0)
+    return {member.id: by_subscription[member.topics] for member in problem.group.members.values()}
+
+
+def _kept(
+    problem: Problem, topics: Set[str], caps: Mapping[str, int], loose: Set[str]
+) -> dict[str, TopicPartitions]:
+    """The partitions of these topics that members keep:
+
+    of those that they owned, as many as their cap allows.
+    """
+    kept: dict[str, TopicPartitions] = {}
+    for member_id, owned in problem.claims.prior.items():
+        of_topics = {name: owned[name] for name in sorted(owned) if name in topics}
+        if of_topics and member_id not in loose:
+            kept[member_id] = _first_of_each(of_topics, caps[member_id])
+    return kept
+
+
+def _first_of_each(owned: TopicPartitions, most: int) -> TopicPartitions:
+    """So many of these partitions at most; what is too much is taken from the topics with most of them."""
+    counts = [(-len(partitions), name) for name, partitions in owned.items()]
+    heapify(counts)
+    for _ in range(sum(map(len, owned.values())) - most):
+        count, name = counts[0]
+        heapreplace(counts, (count + 1, name))
+    return {name: owned[name][:-count] for count, name in counts if count}
+
+
+def _above(held: Problem, caps: Mapping[str, int]) -> set[str]:
+    """The members that would have more than their cap, because of what stays where it is."""
+    placed = LevelPartitions().balance(held, FEWEST_MOVES)
+    fixed = held.fixed_loads
+    return {
+        member_id for member_id, cap in caps.items() if fixed.get(member_id, 0) + placed.load(member_id) > cap
+    }

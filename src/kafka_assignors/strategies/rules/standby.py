@@ -20,10 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kafka_assignors.group import Member, quoted
-from kafka_assignors.strategies.rules.base import Restriction
-from kafka_assignors.strategies.rules.problem import Problem
-
-__all__ = ["StandbyLast"]
+from kafka_assignors.strategies.rules.rule import Problem, Restriction
 
 
 @dataclass(frozen=True, slots=True)

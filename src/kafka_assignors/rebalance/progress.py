@@ -8,6 +8,9 @@ subscribe, or partitions that do not exist. The member takes the rest and joins 
 after twice as long each time, up to five minutes. Each join may cost the group a rebalance, and a leader that
 has a fault now still has it a moment later. But a static member that restarts with another subscription is
 assigned what its former process subscribed to, and another join corrects that.
+
+A call of the user's listener, of which a member has at most one, may have to return before the join goes on:
+`ListenerCall` says what follows it.
 """
 
 from __future__ import annotations
@@ -17,9 +20,18 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from kafka_assignors.rebalance.events import Assigned, Joined, JoinFailed, SendJoin, SyncFailed
-
-__all__ = ["NO_JOIN", "TRANSITIONS", "JoinProgress", "Phase"]
+from kafka_assignors.rebalance.events import (
+    Announce,
+    Assigned,
+    Joined,
+    JoinFailed,
+    Lose,
+    Partitions,
+    Revoke,
+    SendJoin,
+    SyncFailed,
+)
+from kafka_assignors.strategy import RebalanceProtocol
 
 _FIRST_REJOIN_S = 1.0
 _LAST_REJOIN_S = 300.0
@@ -120,3 +132,27 @@ class JoinProgress:
 
 
 NO_JOIN = JoinProgress()
+
+
+class Then(enum.Enum):
+    """What follows when the listener has returned."""
+
+    JOIN = "go on to JoinGroup"
+    INSTALL = "install the assignment that took the partitions away"
+    NOTHING = "nothing"
+    LEAVE = "leave the group"
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerCall:
+    """A call of the user's listener that is running.
+
+    Attributes:
+        protocol: that of the join that follows.
+        assigned: the assignment that is installed afterwards.
+    """
+
+    asked: Revoke | Lose | Announce
+    then: Then
+    protocol: RebalanceProtocol = RebalanceProtocol.COOPERATIVE
+    assigned: Partitions = frozenset()

@@ -1,9 +1,11 @@
-"""ConsumerProtocolSubscription: what a member sends the leader in its JoinGroup request.
+"""The embedded `consumer` protocol: a member's subscription, and the assignment that the leader answers.
 
-Schema: `ConsumerProtocolSubscription.json` of apache/kafka. Version 1 added the owned partitions (KIP-429),
-version 2 the generation they are of (KIP-792), version 3 the rack (KIP-881). Later versions may only
-append, so a newer one is read as the newest known and the rest is left alone, as Java's `ConsumerProtocol`
-does.
+ConsumerProtocolSubscription is in the JoinGroup request, ConsumerProtocolAssignment in the SyncGroup
+response. The schemas are the two JSON files of these names in apache/kafka. Version 1 of the subscription
+added the owned partitions (KIP-429), version 2 the generation they are of (KIP-792), version 3 the rack
+(KIP-881). Later versions may only append, so a newer one is read as the newest known and the rest is left
+alone, as Java's `ConsumerProtocol` does. Versions 0 to 3 of the assignment have the same two fields; the
+numbers only follow those of the subscription.
 
 Partitions reach the leader in one of two places, and the place has a meaning. Those in the subscription's
 own field are held: the member goes on consuming them while it joins (KIP-429), so no other member may get
@@ -20,19 +22,16 @@ from typing import TYPE_CHECKING
 
 from kafka_assignors.group import NO_GENERATION, Member, TopicPartitions, quoted
 from kafka_assignors.wire.errors import ProtocolError
-from kafka_assignors.wire.names import Names
-from kafka_assignors.wire.reader import Reader, read_topic_partitions
+from kafka_assignors.wire.reader import Names, Reader, read_topic_partitions
 from kafka_assignors.wire.user_data import encode_user_data, in_order, read_user_data
 from kafka_assignors.wire.writer import Writer, write_topic_partitions
 
 if TYPE_CHECKING:  # Strategies stand on this package: their members' data have a format.
     from kafka_assignors.strategy import MemberContext, Strategy
 
-__all__ = ["Subscription", "decode_member", "decode_subscription", "encode_member", "encode_subscription"]
-
 _NEWEST_VERSION = 3
 
-_SUBJECT = "subscription"
+_SUBSCRIPTION = "subscription"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class Subscription:
 
 def decode_subscription(data: bytes | bytearray | memoryview) -> Subscription:
     """The subscription in `data`; `ProtocolError` if the bytes are not one."""
-    subscription, _ = _read_subscription(Reader(data, _SUBJECT))
+    subscription, _ = _read_subscription(Reader(data, _SUBSCRIPTION))
     return subscription
 
 
@@ -88,7 +87,7 @@ def encode_subscription(subscription: Subscription) -> bytes:
     carry.
     """
     version = subscription.version
-    writer = Writer(_SUBJECT)
+    writer = Writer(_SUBSCRIPTION)
     if not 0 <= version <= _NEWEST_VERSION:
         raise writer.error("version", 0, f"{version} is not one of 0 to {_NEWEST_VERSION}")
     _require(version, 1, "owned_partitions", not subscription.owned)
@@ -112,7 +111,7 @@ def encode_subscription(subscription: Subscription) -> bytes:
 def _require(version: int, since: int, field: str, unset: bool) -> None:
     if version < since and not unset:
         raise ProtocolError(
-            field, 0, f"exists since version {since} and cannot be sent in version {version}", _SUBJECT
+            field, 0, f"exists since version {since} and cannot be sent in version {version}", _SUBSCRIPTION
         )
 
 
@@ -197,3 +196,46 @@ def _without_empty(owned: TopicPartitions) -> TopicPartitions:
     if all(owned.values()):
         return owned
     return {topic: numbers for topic, numbers in owned.items() if numbers}
+
+
+_ASSIGNMENT = "assignment"
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerAssignment:
+    """An assignment as it stands in the bytes.
+
+    `version` may be newer than this code; `user_data` is empty where it is null in the bytes.
+    """
+
+    version: int
+    partitions: TopicPartitions
+    user_data: bytes = b""
+
+
+def decode_assignment(data: bytes | bytearray | memoryview) -> ConsumerAssignment:
+    """The assignment in `data`; `ProtocolError` if the bytes are not one.
+
+    No bytes at all are no assignment here: a coordinator stores them for a member that a leader left out,
+    and the caller knows whether that may happen.
+    """
+    reader = Reader(data, _ASSIGNMENT)
+    version = reader.int16("version")
+    if version < 0:
+        raise reader.error("version", 0, f"is negative: {version}")
+    partitions = read_topic_partitions(reader, "assigned_partitions")
+    return ConsumerAssignment(version, partitions, reader.nullable_byte_array("user_data") or b"")
+
+
+def encode_assignment(assignment: ConsumerAssignment, *, names: Names | None = None) -> bytes:
+    """The bytes of `assignment` in its own version; `ProtocolError` for a version not written here.
+
+    `names` are shared by the assignments of a group.
+    """
+    writer = Writer(_ASSIGNMENT, names)
+    if not 0 <= assignment.version <= _NEWEST_VERSION:
+        raise writer.error("version", 0, f"{assignment.version} is not one of 0 to {_NEWEST_VERSION}")
+    writer.int16("version", assignment.version)
+    write_topic_partitions(writer, "assigned_partitions", assignment.partitions)
+    writer.byte_array("user_data", assignment.user_data)
+    return writer.getvalue()

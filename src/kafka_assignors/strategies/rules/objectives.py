@@ -1,22 +1,20 @@
-"""Balance: the quantity that is level between members, and the algorithm that levels it."""
+"""Objectives: the quantity that is level between members, and what decides between balanced assignments."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import ClassVar
 
-from kafka_assignors.criteria import Criteria
+from kafka_assignors.criteria import PLAIN, Criteria, Criterion, Scale, exact, traded
 from kafka_assignors.group import Assignment
 from kafka_assignors.makespan import Terms, balance_loads
-from kafka_assignors.scale import PLAIN, Scale
 from kafka_assignors.solver import solve
-from kafka_assignors.strategies.rules.base import Place, Rule
-from kafka_assignors.strategies.rules.problem import Problem
+from kafka_assignors.strategies.rules.rule import Place, Problem, Rule, TieBreaker
 from kafka_assignors.strategies.weighted import Weighted
 from kafka_assignors.strategy import Layer
-
-__all__ = ["Balance", "LevelByCapacity", "LevelByWeight", "LevelPartitions"]
 
 _UNIT = 1 << 80
 """Of capacity, where members are favoured: more than the square of any load times any other capacity."""
@@ -111,3 +109,48 @@ class LevelByWeight(Balance):
 
     def _terms(self) -> Terms:
         return Weighted(self.threshold, self.budget).terms
+
+
+@dataclass(frozen=True, slots=True)
+class FewestMoves(TieBreaker):
+    """As few partitions as possible change hands between live members."""
+
+    kind = "movement"
+
+    def criteria(self) -> Criteria:
+        """Movement."""
+        return (Criterion.MOVEMENT,)
+
+
+@dataclass(frozen=True, slots=True)
+class FewestRackMisses(TieBreaker):
+    """As few partitions as possible are consumed from another rack (KIP-881)."""
+
+    kind = "racks"
+
+    def criteria(self) -> Criteria:
+        """Rack misses."""
+        return (Criterion.RACKS,)
+
+
+@dataclass(frozen=True, slots=True)
+class RackTrade(TieBreaker):
+    """A partition consumed from another rack costs as much as so many that move; the sum is the least.
+
+    `moves_per_miss` is a number from 0 on, of a ratio that `Fraction` can hold with numbers up to 10,000
+    (`InvalidTradeError`, a ValueError). At 0 racks decide only between assignments that move as few, and at
+    infinity movement only between those with as few misses. It takes the place of both `movement` and
+    `racks`.
+    """
+
+    moves_per_miss: Fraction | float
+
+    kind = "trade"
+
+    def __post_init__(self) -> None:
+        number = exact(self.moves_per_miss)  # equal trades are equal values, and have equal digests
+        object.__setattr__(self, "moves_per_miss", math.inf if number is None else number)
+
+    def criteria(self) -> Criteria:
+        """The trade between the two."""
+        return traded(self.moves_per_miss)[1:]

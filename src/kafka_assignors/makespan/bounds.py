@@ -1,0 +1,160 @@
+"""How low the greatest load can be at all, and how good an assignment is beside that.
+
+Of three lower bounds the greatest counts:
+
+- the heaviest job, which some member must have;
+- **fractional**: if jobs could be cut into pieces, the least T for which no member has more than T. By the
+  theorem of maximum flow and minimum cut it is the greatest W(S) / N(S), where S are classes, W(S) what all
+  of their jobs weigh and N(S) the members that may have any of them, rounded up;
+- **crowding**: of the k·m + 1 heaviest jobs, m members must have some k + 1 together, which weigh at least as
+  much as the k + 1 lightest of these.
+
+The fractional one starts from the average over all members. As long as the flow leaves cohorts above T, these
+and what they can pass jobs on to are a set with a greater W / N, which is the next T (the method of Newton
+and Dinkelbach). Each step finds another set, in practice two or three; on cohorts and classes, however many
+jobs there are.
+
+Source of the crowding bound: M. Dell'Amico, S. Martello, "Optimal scheduling of tasks on identical parallel
+processors", ORSA Journal on Computing 7 (1995), bound L2 and its extension.
+
+The report
+==========
+
+It is computed after the assignment, from the group and the assignment alone. So it costs nothing unless
+requested, and it measures any strategy in the same way.
+
+The factor that is promised beforehand: a fresh assignment is within 4/3 - 1/(3m) of the optimum where all
+members subscribe to the same topics (`initial.deal`), else within 2 (`initial.round_shares`); and a threshold
+t for moves may leave the greatest load above that by 1 / (1 - t) (`balance`). If no partition had an owner,
+the threshold costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate
+
+from kafka_assignors.group import Assignment, Group
+from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, Terms, changed_hands, jobs_of, weights_of
+from kafka_assignors.solver.distribution import Distribution
+
+
+@dataclass(frozen=True, slots=True)
+class Relaxation:
+    """The least greatest load of jobs that can be cut, and one way to reach it.
+
+    `load` is T, rounded up. `shares` has, by cohort and class, how much of the class's weight goes to the
+    cohort, so that no cohort has more than T a member.
+    """
+
+    load: int
+    shares: Sequence[dict[int, int]]
+
+
+def relax(jobs: Jobs) -> Relaxation:
+    """The fractional bound. The jobs' own weights count, and not the base."""
+    sizes = [len(cohort) for cohort in jobs.cohorts]
+    amounts = [0] * len(jobs.takers)
+    for number, weight in zip(jobs.class_of, jobs.weights, strict=True):
+        amounts[number] += weight
+    distribution = Distribution(sizes, [0] * len(sizes), dict(enumerate(jobs.takers)))
+    distribution.pour(dict(enumerate(amounts)))
+    cohorts = range(len(sizes))
+    nothing = dict.fromkeys(cohorts, 0)
+    load = -(-sum(amounts) // sum(sizes)) if sizes else 0
+    while True:
+        limit = {cohort: load * size for cohort, size in enumerate(sizes)}
+        above = distribution.even_out(cohorts, nothing, limit)
+        if above is None:
+            return Relaxation(load, distribution.held)
+        crowded = above[0]
+        weight = sum(distribution.loads[cohort] for cohort in crowded)
+        load = -(-weight // sum(sizes[cohort] for cohort in crowded))
+
+
+def crowding_bound(weights: Sequence[int], members: int) -> int:
+    """The heaviest job and the crowding bound, for all k at once."""
+    heaviest_first = sorted(weights, reverse=True)
+    best = heaviest_first[0] if heaviest_first else 0
+    if not members:
+        return best
+    sums = list(accumulate(heaviest_first, initial=0))
+    for last in range(members, len(heaviest_first), members):
+        together = last // members + 1
+        best = max(best, sums[last + 1] - sums[last + 1 - together])
+    return best
+
+
+@dataclass(frozen=True, slots=True)
+class LoadReport:
+    """The loads of an assignment, a load being what all partitions of a member weigh together.
+
+    `makespan` is the greatest load, `lower_bound` what the greatest load of no assignment of the group is
+    below, and `heaviest` the greatest weight of a partition. `factor` is how many times the optimum the
+    makespan can be, as promised beforehand by the strategy; None if it promises nothing. `moved` are the
+    partitions that changed hands, `placed` those without an owner. `unknown_weights` are partitions with a
+    default weight.
+    """
+
+    makespan: int
+    lower_bound: int
+    heaviest: int
+    factor: Fraction | None
+    moved: int
+    placed: int
+    unknown_weights: int
+
+    @property
+    def ratio(self) -> float:
+        """The makespan by the lower bound: 1.0 is optimal, and more may be."""
+        return self.makespan / self.lower_bound if self.lower_bound else 1.0
+
+
+def measure_loads(group: Group, assignment: Assignment, terms: Terms | None = None) -> LoadReport:
+    """Measure a valid assignment of the group; `terms` are those of the strategy that made it, if it has any.
+
+    Cost: linear in the partitions, but for sorting them, and a maximum flow on classes and cohorts.
+    """
+    weights = weights_of(group)
+    jobs, classes = jobs_of(group, group.claims, weights)
+    loads = [
+        sum(
+            sum(map(weights.by_topic[name].__getitem__, partitions))
+            for name, partitions in assignment.members.get(member.id, {}).items()
+        )
+        for member in classes.members
+    ]
+    holder_of = {
+        (name, partition): number
+        for number, member in enumerate(classes.members)
+        for name, partitions in assignment.members.get(member.id, {}).items()
+        for partition in partitions
+    }
+    holders = [
+        holder_of.get((name, partition), NO_OWNER)
+        for name in sorted(classes.class_of_topic)
+        for partition in range(group.topics[name].partitions)
+    ]
+    placed = jobs.owners.count(NO_OWNER)
+    members = sum(map(len, jobs.cohorts))
+    return LoadReport(
+        makespan=max(loads, default=0),
+        lower_bound=max(relax(jobs).load, crowding_bound(jobs.weights, members)),
+        heaviest=max(jobs.weights, default=0),
+        factor=None if terms is None else _factor(members, len(jobs.cohorts), placed == len(holders), terms),
+        moved=changed_hands(jobs, holders),
+        placed=placed,
+        unknown_weights=weights.unknown,
+    )
+
+
+def _factor(members: int, cohorts: int, nothing_owned: bool, terms: Terms) -> Fraction | None:
+    if nothing_owned:
+        leave = Fraction(1)
+    elif terms.budget is not None:
+        return None
+    else:
+        leave = 1 / (1 - terms.threshold)
+    return leave * (Fraction(4, 3) - Fraction(1, 3 * members) if cohorts == 1 else Fraction(2))

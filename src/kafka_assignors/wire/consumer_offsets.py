@@ -1,0 +1,306 @@
+"""Records of `__consumer_offsets`: the keys of all of them, and the value that keeps a classic group.
+
+A **key** begins with an int16 that says what kind of record it is; the schemas are the `*Key.json` files in
+group-coordinator/src/main/resources/common/message of apache/kafka, and the numbers those of
+`CoordinatorRecordType` in Kafka 4.4. A record without a value is a tombstone: what its key names is gone.
+The value's own version is in the value. The values of groups under KIP-848 are in `kip848_records`.
+
+**GroupMetadataValue** is one generation of a classic group. Schema: `GroupMetadataValue.json` in the same
+place. Version 1 added the rebalance timeout, version 2 the time of the last change of state, version 3
+static membership, and version 4 is the first flexible one: lengths become varints, and every struct ends in
+tagged fields, which a later broker may add without raising the version (KIP-915). Unknown ones are skipped.
+A version above 4 may have any layout, so it is refused. Subscription and assignment of a member stay bytes:
+whose format they have depends on `protocol_type`, and they may be broken without the record being broken.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from dataclasses import dataclass
+
+from kafka_assignors.wire.reader import Reader
+from kafka_assignors.wire.writer import Writer
+
+_KEY_SUBJECT = "record key"
+_OFFSET_COMMIT_TYPES = (0, 1)
+_GROUP_METADATA_TYPE = 2
+
+
+class ConsumerGroupRecord(enum.IntEnum):
+    """The kinds of records of a group under the KIP-848 protocol."""
+
+    METADATA = 3
+    PARTITION_METADATA = 4
+    MEMBER_METADATA = 5
+    TARGET_ASSIGNMENT_METADATA = 6
+    TARGET_ASSIGNMENT_MEMBER = 7
+    CURRENT_MEMBER_ASSIGNMENT = 8
+    REGULAR_EXPRESSION = 16
+
+
+_OF_A_MEMBER = frozenset(
+    {
+        ConsumerGroupRecord.MEMBER_METADATA,
+        ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER,
+        ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT,
+    }
+)
+
+_CONSUMER_GROUP_TYPES = frozenset(ConsumerGroupRecord)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommitKey:
+    """A committed offset; `type` is 1, or 0 for records from before Kafka 0.9."""
+
+    group: str
+    topic: str
+    partition: int
+    type: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMetadataKey:
+    """A generation of a group under the classic protocol."""
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupKey:
+    """A part of a group under the KIP-848 protocol; `member_id` is None where it is not about one member.
+
+    `regular_expression` is that of a record about what it matches, None in all others.
+    """
+
+    type: ConsumerGroupRecord
+    group: str
+    member_id: str | None = None
+    regular_expression: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownKey:
+    """None of the above: share and streams groups, or a newer kind."""
+
+    type: int
+
+
+RecordKey = OffsetCommitKey | GroupMetadataKey | ConsumerGroupKey | UnknownKey
+
+
+def decode_key(data: bytes | bytearray | memoryview) -> RecordKey:
+    """The decoded key; `ProtocolError` if the bytes do not follow their schema."""
+    reader = Reader(data, _KEY_SUBJECT)
+    kind = reader.int16("type")
+    key: RecordKey
+    if kind in _OFFSET_COMMIT_TYPES:
+        key = OffsetCommitKey(reader.string("group"), reader.string("topic"), reader.int32("partition"), kind)
+        reader.finish("partition")
+    elif kind == _GROUP_METADATA_TYPE:
+        key = GroupMetadataKey(reader.string("group"))
+        reader.finish("group")
+    elif kind in _CONSUMER_GROUP_TYPES:
+        record = ConsumerGroupRecord(kind)
+        group = reader.string("group_id")
+        if record is ConsumerGroupRecord.REGULAR_EXPRESSION:
+            key = ConsumerGroupKey(record, group, regular_expression=reader.string("regular_expression"))
+            reader.finish("regular_expression")
+        elif record in _OF_A_MEMBER:
+            key = ConsumerGroupKey(record, group, reader.string("member_id"))
+            reader.finish("member_id")
+        else:
+            key = ConsumerGroupKey(record, group)
+            reader.finish("group_id")
+    else:
+        key = UnknownKey(kind)
+    return key
+
+
+def encode_key(key: OffsetCommitKey | GroupMetadataKey | ConsumerGroupKey) -> bytes:
+    """The bytes of `key`."""
+    writer = Writer(_KEY_SUBJECT)
+    if isinstance(key, OffsetCommitKey):
+        if key.type not in _OFFSET_COMMIT_TYPES:
+            raise writer.error("type", 0, f"{key.type} is not 0 or 1, the types of an offset commit")
+        writer.int16("type", key.type)
+        writer.string("group", key.group)
+        writer.string("topic", key.topic)
+        writer.int32("partition", key.partition)
+    elif isinstance(key, GroupMetadataKey):
+        writer.int16("type", _GROUP_METADATA_TYPE)
+        writer.string("group", key.group)
+    else:
+        writer.int16("type", key.type)
+        writer.string("group_id", key.group)
+        if (key.member_id is not None) != (key.type in _OF_A_MEMBER):
+            wanted = "a member id" if key.type in _OF_A_MEMBER else "no member id"
+            raise writer.error("member_id", 0, f"a key of type {key.type:d} ({key.type.name}) has {wanted}")
+        of_a_pattern = key.type is ConsumerGroupRecord.REGULAR_EXPRESSION
+        if (key.regular_expression is not None) != of_a_pattern:
+            wanted = "a regular expression" if of_a_pattern else "no regular expression"
+            raise writer.error(
+                "regular_expression", 0, f"a key of type {key.type:d} ({key.type.name}) has {wanted}"
+            )
+        if key.member_id is not None:
+            writer.string("member_id", key.member_id)
+        if key.regular_expression is not None:
+            writer.string("regular_expression", key.regular_expression)
+    return writer.getvalue()
+
+
+def group_partition(group: str, partitions: int) -> int:
+    """The partition of the offsets topic that holds everything of `group`.
+
+    Kafka takes Java's `String.hashCode`, which runs over UTF-16 code units and wraps at 32 bits, makes it
+    non-negative with `Utils.abs` (where the one number without a counterpart becomes 0), and takes the
+    remainder.
+    """
+    units = group.encode("utf-16-be", "surrogatepass")
+    code = 0
+    for (unit,) in struct.iter_unpack(">H", units):
+        code = (31 * code + unit) & 0xFFFFFFFF
+    if code >= 1 << 31:
+        code -= 1 << 32
+    return (0 if code == -(1 << 31) else abs(code)) % partitions
+
+
+_NEWEST_VERSION = 4
+
+_FIRST_FLEXIBLE_VERSION = 4
+_GROUP_SUBJECT = "group metadata"
+_SMALLEST_MEMBER_BYTES = (
+    2 + 2 + 2 + 4 + 4 + 4
+)  # three strings, the session timeout and two byte arrays, in version 0
+_SMALLEST_FLEXIBLE_MEMBER_BYTES = 4 * 1 + 2 * 4 + 2 * 1 + 1
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A member of a stored generation.
+
+    `rebalance_timeout_ms` is -1 before version 1; coordinators use the session timeout then. `instance_id`
+    is None for a dynamic member and before version 3.
+    """
+
+    member_id: str
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    subscription: bytes
+    assignment: bytes
+    rebalance_timeout_ms: int = -1
+    instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMetadata:
+    """A stored generation; an empty group has no members, and no protocol or leader.
+
+    `state_timestamp_ms` is milliseconds since the epoch, -1 where it is unknown and before version 2.
+    """
+
+    version: int
+    protocol_type: str
+    generation: int
+    protocol: str | None
+    leader: str | None
+    members: tuple[GroupMember, ...]
+    state_timestamp_ms: int = -1
+
+
+def decode_group_metadata(data: bytes | bytearray | memoryview) -> GroupMetadata:
+    """The generation in the value of a record; `ProtocolError` if the bytes do not follow the schema."""
+    reader = Reader(data, _GROUP_SUBJECT)
+    version = reader.int16("version")
+    if not 0 <= version <= _NEWEST_VERSION:
+        raise reader.error(
+            "version", 0, f"{version} is not known: this reads versions 0 to {_NEWEST_VERSION}"
+        )
+    flexible = version >= _FIRST_FLEXIBLE_VERSION
+    nullable_string = reader.compact_nullable_string if flexible else reader.nullable_string
+
+    protocol_type = reader.compact_string("protocol_type") if flexible else reader.string("protocol_type")
+    generation = reader.int32("generation")
+    protocol = nullable_string("protocol")
+    leader = nullable_string("leader")
+    state_timestamp_ms = reader.int64("current_state_timestamp") if version >= 2 else -1
+    if flexible:
+        elements = reader.compact_items("members", _SMALLEST_FLEXIBLE_MEMBER_BYTES)
+    else:
+        elements = reader.items("members", _SMALLEST_MEMBER_BYTES)
+    members = tuple([_read_member(reader, version) for _ in elements])
+    if flexible:
+        reader.skip_tagged_fields("tagged_fields")
+    reader.finish("tagged_fields" if flexible else "members")
+    return GroupMetadata(version, protocol_type, generation, protocol, leader, members, state_timestamp_ms)
+
+
+def _read_member(reader: Reader, version: int) -> GroupMember:
+    flexible = version >= _FIRST_FLEXIBLE_VERSION
+    string = reader.compact_string if flexible else reader.string
+    nullable_string = reader.compact_nullable_string if flexible else reader.nullable_string
+    byte_array = reader.compact_byte_array if flexible else reader.byte_array
+
+    member_id = string("member_id")
+    instance_id = nullable_string("group_instance_id") if version >= 3 else None
+    client_id = string("client_id")
+    client_host = string("client_host")
+    rebalance_timeout_ms = reader.int32("rebalance_timeout") if version >= 1 else -1
+    session_timeout_ms = reader.int32("session_timeout")
+    subscription = byte_array("subscription")
+    assignment = byte_array("assignment")
+    if flexible:
+        reader.skip_tagged_fields("tagged_fields")
+    return GroupMember(
+        member_id,
+        client_id,
+        client_host,
+        session_timeout_ms,
+        subscription,
+        assignment,
+        rebalance_timeout_ms,
+        instance_id,
+    )
+
+
+def encode_group_metadata(value: GroupMetadata) -> bytes:
+    """The bytes of `value` in its own version.
+
+    What the version has no field for is left out, as a broker does that writes an older version.
+    """
+    version = value.version
+    writer = Writer(_GROUP_SUBJECT)
+    if not 0 <= version <= _NEWEST_VERSION:
+        raise writer.error(
+            "version", 0, f"{version} is not known: this writes versions 0 to {_NEWEST_VERSION}"
+        )
+    flexible = version >= _FIRST_FLEXIBLE_VERSION
+    string = writer.compact_string if flexible else writer.string
+    nullable_string = writer.compact_nullable_string if flexible else writer.nullable_string
+    byte_array = writer.compact_byte_array if flexible else writer.byte_array
+
+    writer.int16("version", version)
+    string("protocol_type", value.protocol_type)
+    writer.int32("generation", value.generation)
+    nullable_string("protocol", value.protocol)
+    nullable_string("leader", value.leader)
+    if version >= 2:
+        writer.int64("current_state_timestamp", value.state_timestamp_ms)
+    for member in (writer.compact_items if flexible else writer.items)("members", value.members):
+        string("member_id", member.member_id)
+        if version >= 3:
+            nullable_string("group_instance_id", member.instance_id)
+        string("client_id", member.client_id)
+        string("client_host", member.client_host)
+        if version >= 1:
+            writer.int32("rebalance_timeout", member.rebalance_timeout_ms)
+        writer.int32("session_timeout", member.session_timeout_ms)
+        byte_array("subscription", member.subscription)
+        byte_array("assignment", member.assignment)
+        if flexible:
+            writer.no_tagged_fields()
+    if flexible:
+        writer.no_tagged_fields()
+    return writer.getvalue()
