@@ -12,8 +12,7 @@ import kafka_assignors_kafka_python as plugin
 from compat_tests.kafka_python.decoded import cluster_of, members_of
 from compat_tests.support.strategies_of_others import Reversed
 from kafka_assignors.leader_bytes import RackWatch
-from kafka_assignors_kafka_python._client import MODULE, interface
-from kafka_assignors_kafka_python._client.version import CHECKED, module_for
+from kafka_assignors_kafka_python._client import CHECKED, MODULE, interface, module_for
 
 ASSIGNORS = {
     "range": plugin.RangeAssignor,
