@@ -44,7 +44,7 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
         kafka-python 3 calls this while it constructs the consumer, so settings that cannot work are refused
         here. A `CooperativeKafkaConsumer` has checked its assignors before, and replaces the coordinator.
         """
-        coordinator = caller_of(ConsumerCoordinator)
+        coordinator: Any = caller_of(ConsumerCoordinator)
         if coordinator is not None:
             require_unique_names(coordinator)
             if not interface.is_called_by_cooperative_consumer():
