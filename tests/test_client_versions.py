@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from importlib.metadata import version
+from types import SimpleNamespace
 
 import pytest
 
-from kafka_assignors.client_versions import installed_release
+from kafka_assignors.client_versions import installed_release, require_attributes
 
 
 def test_the_distribution_says_which_release_is_installed() -> None:
@@ -20,3 +21,18 @@ def test_a_copy_that_is_no_distribution_says_it_itself() -> None:
 def test_where_there_is_none_the_error_says_how_to_install_it() -> None:
     with pytest.raises(ImportError, match=r'pip install "kafka-assignors\[no-such-client\]"'):
         installed_release("no-such-client", "no_such_client")
+
+
+def test_a_release_that_has_all_attributes_is_accepted() -> None:
+    client = SimpleNamespace(_cluster=SimpleNamespace(_partitions={}), _closing=None)
+    require_attributes("OurConsumer", "pytest", (client, ["_closing", "_cluster._partitions"]))
+
+
+@pytest.mark.parametrize("missing", ["_lock", "_cluster._topics"])
+def test_a_release_that_lacks_an_attribute_is_refused_with_its_owner_and_name(missing: str) -> None:
+    client = SimpleNamespace(_cluster=SimpleNamespace(_partitions={}), _closing=None)
+    says = (
+        rf"OurConsumer does not work with pytest {version('pytest')}, whose SimpleNamespace has no {missing}:"
+    )
+    with pytest.raises(RuntimeError, match=says + r" .* pip install 'kafka-assignors\[pytest\]'"):
+        require_attributes("OurConsumer", "pytest", (object(), []), (client, ["_closing", missing]))

@@ -53,7 +53,7 @@ def test_an_assignor_is_what_aiokafka_takes_for_one_and_has_the_name_all_clients
         (lambda: plugin.StickyAssignor(instance_id=""), "instance_id must be a non-empty str or None"),
     ],
 )
-def test_what_cannot_be_is_refused_at_construction(make: Any, message: str) -> None:
+def test_assignor_refuses_invalid_arguments_at_construction(make: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         make()
 

@@ -25,7 +25,7 @@ class TestRackTrade(RackTradeScenarios):
     program = PROGRAM
 
 
-def test_a_former_coordinator_that_says_nothing_is_committed_is_not_believed(
+def test_committed_does_not_trust_a_broker_that_is_not_the_coordinator(
     kafka3: KafkaCluster,
 ) -> None:
     async def ask_each_broker() -> None:

@@ -51,7 +51,7 @@ PROGRAM = "compat_tests.aiokafka.cooperative_member"
         ({"client_rack": 1}, TypeError, "client_rack must be"),
     ],
 )
-def test_what_a_consumer_cannot_work_with_is_refused_at_construction(
+def test_cooperative_consumer_refuses_invalid_settings_at_construction(
     settings: dict[str, Any], kind: type[Exception], message: str
 ) -> None:
     async def construct() -> None:
@@ -72,7 +72,7 @@ def test_several_strategies_are_offered_in_one_join(kafka: Kafka) -> None:
         asyncio.run(consume())
 
 
-def test_what_goes_can_be_committed_while_it_is_revoked_and_not_after(kafka: Kafka) -> None:
+def test_listener_commits_revoked_partitions_and_a_later_commit_of_them_fails(kafka: Kafka) -> None:
     async def consume() -> None:
         committed: dict[TopicPartition, int] = {}
 
@@ -151,7 +151,7 @@ def test_a_position_that_the_listener_sets_is_where_consumption_begins(kafka: Ka
 
 @pytest.mark.parametrize("asynchronous", [False, True])
 @pytest.mark.parametrize("what", ["revoked", "lost", "assigned"])
-def test_what_a_listener_raises_comes_out_of_the_next_call_and_the_consumer_goes_on(
+def test_next_read_raises_the_error_of_a_listener_and_the_consumer_goes_on(
     kafka: Kafka, what: str, asynchronous: bool
 ) -> None:
     refusals: list[set[TopicPartition]] = []

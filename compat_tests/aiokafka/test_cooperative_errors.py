@@ -102,7 +102,7 @@ def test_an_error_after_a_cancelled_call_is_raised_in_the_next(kafka: Kafka) -> 
         asyncio.run(run())
 
 
-def test_a_cancelled_call_takes_nothing_from_those_that_go_on(kafka: Kafka) -> None:
+def test_cancelled_read_leaves_the_error_of_a_listener_to_a_read_that_waits(kafka: Kafka) -> None:
     async def run() -> None:
         listener = Listener(revoked=refuse)
         async with consuming(group, listener) as consumer:

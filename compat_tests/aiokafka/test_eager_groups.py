@@ -64,9 +64,7 @@ class TestStaticMembers(StaticMemberScenarios):
         ),
     ],
 )
-def test_what_a_consumer_cannot_work_with_is_refused_when_it_starts(
-    kafka: Kafka, assignors: list[Any], message: str
-) -> None:
+def test_start_refuses_invalid_assignors(kafka: Kafka, assignors: list[Any], message: str) -> None:
     async def start() -> None:
         # aiokafka raises the error here and keeps it in a task as well, where no code retrieves it.
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)

@@ -26,7 +26,7 @@ from kafka_assignors_aiokafka import (
     WeightedAssignor,
     assignor,
 )
-from kafka_assignors_aiokafka._threads import LEADER_THREADS, in_thread
+from kafka_assignors_aiokafka._leading import LEADER_THREADS, in_thread
 
 PROGRAM = "compat_tests.aiokafka.member"
 

@@ -9,8 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from kafka_assignors.client_versions import require_release
+from kafka_assignors_aiokafka import CHECKED
 from kafka_assignors_aiokafka._client import adopt
-from kafka_assignors_aiokafka._versions import CHECKED, require_supported
 
 LOG = logging.getLogger("test_versions")
 IMPORT = """
@@ -30,7 +31,7 @@ def import_with(version: str) -> tuple[int, list[str]]:
 def test_the_releases_between_the_oldest_and_the_newest_checked_are_taken_in_silence(
     version: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    require_supported(version, LOG)
+    require_release("aiokafka", version, *CHECKED, LOG)
     assert caplog.messages == []
 
 
@@ -38,7 +39,7 @@ def test_the_releases_between_the_oldest_and_the_newest_checked_are_taken_in_sil
 def test_an_untested_version_is_accepted_with_one_warning(
     version: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    require_supported(version, LOG)
+    require_release("aiokafka", version, *CHECKED, LOG)
     assert caplog.messages == [
         f"aiokafka {version} is not among the releases checked with this plugin (0.10 to 0.14)"
     ]
@@ -47,7 +48,7 @@ def test_an_untested_version_is_accepted_with_one_warning(
 @pytest.mark.parametrize("version", ["0.9.0", "0.8.1", "0.9.0rc1"])
 def test_older_ones_are_refused(version: str) -> None:
     with pytest.raises(ImportError, match=rf"needs aiokafka 0\.10 or newer, and {version} is installed"):
-        require_supported(version, LOG)
+        require_release("aiokafka", version, *CHECKED, LOG)
 
 
 def test_the_import_of_the_plugin_fails_with_one_clear_line_where_aiokafka_is_too_old() -> None:

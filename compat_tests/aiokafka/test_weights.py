@@ -21,7 +21,7 @@ from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.weights import lag, member_ids, silent_server
 from kafka_assignors.group import Topic
 from kafka_assignors_aiokafka import LagWeights, WeightedAssignor, WeightsFile
-from kafka_assignors_aiokafka._weights import weighed_topics
+from kafka_assignors_aiokafka._leading import weighed_topics
 
 PROGRAM = "compat_tests.aiokafka.member"
 

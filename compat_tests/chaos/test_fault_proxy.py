@@ -157,14 +157,16 @@ def test_the_end_of_a_connection_is_swallowed_too(proxy: FaultProxy, echo: Echo)
 
 
 @pytest.mark.parametrize("direction", [Direction.TO_BROKER, Direction.TO_CLIENT])
-def test_one_direction_alone_is_swallowed(proxy: FaultProxy, echo: Echo, direction: Direction) -> None:
+def test_proxy_swallows_bytes_of_the_named_direction_only(
+    proxy: FaultProxy, echo: Echo, direction: Direction
+) -> None:
     with connect(proxy) as connection, proxy.fault(Fault(Effect.SWALLOW, direction)):
         connection.sendall(request(METADATA, "a"))
         assert is_silent(connection)
         assert bool(echo.received) == (direction is Direction.TO_CLIENT)
 
 
-def test_what_is_held_back_arrives_when_the_fault_ends(proxy: FaultProxy, echo: Echo) -> None:
+def test_proxy_delivers_held_bytes_when_the_fault_ends(proxy: FaultProxy, echo: Echo) -> None:
     with connect(proxy) as connection:
         sent = request(METADATA, "a")
         with proxy.fault(Fault(Effect.HOLD)):

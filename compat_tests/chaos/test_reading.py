@@ -37,7 +37,7 @@ def test_an_ownership_begins_with_its_announcement_and_ends_as_the_member_was_to
     }
 
 
-def test_what_a_killed_process_had_died_with_it() -> None:
+def test_ownerships_of_a_killed_process_end_as_died() -> None:
     (one,) = ownerships_of("m", [assigned(1, "m-1", 0)], 9.5)
     assert (one.until, one.ending) == (9.5, Ending.DIED)
 

@@ -76,7 +76,7 @@ def broken(ledger: Ledger) -> set[str]:
 
 
 @pytest.mark.parametrize("ledger", [HANDED_OVER, ZOMBIE, Ledger()], ids=["handed over", "zombie", "empty"])
-def test_what_should_happen_breaks_no_rule(ledger: Ledger) -> None:
+def test_correct_histories_break_no_rule(ledger: Ledger) -> None:
     assert judge(ledger) == []
 
 
@@ -176,7 +176,7 @@ def test_a_zombie_with_a_lease_delivers_nothing_and_another_may_until_it_is_told
     assert broken(told) == {"members deliver only what they own"}
 
 
-def test_a_member_that_revoked_in_peace_has_committed() -> None:
+def test_member_that_revokes_without_a_commit_breaks_a_rule() -> None:
     twice = [*HANDED_OVER.deliveries[:2], Delivery(6, "b", P, 9, 19)]
     ledger = dataclasses.replace(HANDED_OVER, deliveries=twice, commits=HANDED_OVER.commits[:1])
     (found,) = judge(ledger)
@@ -184,7 +184,7 @@ def test_a_member_that_revoked_in_peace_has_committed() -> None:
     assert "9 was handed to a before, whose ownership ended: revoked" in found.text
 
 
-def test_one_that_left_is_not_excused_by_not_being_a_member_any_more() -> None:
+def test_member_that_left_without_a_commit_breaks_a_rule_and_a_removed_one_does_not() -> None:
     ledger = dataclasses.replace(
         HANDED_OVER,
         deliveries=[*HANDED_OVER.deliveries[:2], Delivery(6, "b", P, 9, 19)],
@@ -250,7 +250,7 @@ COPIED = dataclasses.replace(HANDED_OVER, copies={P: dict.fromkeys(range(20), 1)
 @pytest.mark.parametrize(
     ("offset", "times"), [(0, 0), (19, 0), (7, 2), (25, 1)], ids=["first", "last", "twice", "not confirmed"]
 )
-def test_a_record_that_is_not_copied_or_twice_breaks_a_rule(offset: int, times: int) -> None:
+def test_confirmed_record_that_is_not_copied_exactly_once_breaks_a_rule(offset: int, times: int) -> None:
     assert judge(COPIED) == []
     copies = dict.fromkeys(range(20), 1) | {offset: times}
     ledger = dataclasses.replace(COPIED, copies={P: copies})
@@ -282,14 +282,14 @@ def test_a_dead_or_fenced_member_may_not_have_committed(ending: Ending) -> None:
     assert duplicates(ledger).allowed == 5
 
 
-def test_one_ownership_delivers_nothing_twice() -> None:
+def test_second_delivery_within_one_ownership_breaks_a_rule() -> None:
     ledger = dataclasses.replace(
         HANDED_OVER, deliveries=[*HANDED_OVER.deliveries, Delivery(7, "b", P, 19, 19)], commits=()
     )
     assert broken(ledger) == {"nothing is delivered twice without need"}
 
 
-def test_what_was_committed_is_not_delivered_again_even_after_a_death() -> None:
+def test_successor_of_a_dead_member_must_begin_at_the_committed_offset() -> None:
     ledger = dataclasses.replace(
         HANDED_OVER,
         deliveries=[*HANDED_OVER.deliveries[:2], Delivery(6, "b", P, 9, 19)],

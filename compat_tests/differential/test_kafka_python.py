@@ -86,7 +86,7 @@ def test_in_this_state_every_call_has_the_same_outcome_but_for_what_the_table_al
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.reason[:60])
-def test_what_the_table_allows_does_differ_in_each_state_and_call_that_it_names(
+def test_each_difference_in_the_table_occurs_in_each_state_and_call_that_it_names(
     compared: Comparison, row: Difference
 ) -> None:
     assert not stale_parts(row, compared)

@@ -110,7 +110,7 @@ class HostileScenarios:
             after = group.settle(after=before)
             assert after.assignment == before.assignment
 
-    def test_what_no_version_knows_yet_and_user_data_of_others_are_passed_over(self, kafka: Kafka) -> None:
+    def test_leader_ignores_fields_of_later_versions_and_foreign_user_data(self, kafka: Kafka) -> None:
         with self.group_under_attack(kafka) as (group, before):
             topic = group.topic("orders")
             later = subscription(topic, version=32767, more=b"\x00\x01what is this")

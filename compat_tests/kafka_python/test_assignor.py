@@ -12,8 +12,7 @@ import kafka_assignors_kafka_python as plugin
 from compat_tests.kafka_python.decoded import cluster_of, members_of
 from compat_tests.support.strategies_of_others import Reversed
 from kafka_assignors.leader_bytes import RackWatch
-from kafka_assignors_kafka_python._client import MODULE, interface
-from kafka_assignors_kafka_python._client.version import CHECKED, module_for
+from kafka_assignors_kafka_python._client import CHECKED, MODULE, interface, module_for
 
 ASSIGNORS = {
     "range": plugin.RangeAssignor,
@@ -45,7 +44,7 @@ def test_an_assignor_is_what_kafka_python_takes_for_one_and_has_the_name_all_cli
         (lambda: plugin.StickyAssignor(instance_id=""), "instance_id must be a non-empty str or None"),
     ],
 )
-def test_what_cannot_be_is_refused_at_construction(make: Any, message: str) -> None:
+def test_assignor_refuses_invalid_arguments_at_construction(make: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         make()
 

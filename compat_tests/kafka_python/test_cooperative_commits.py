@@ -15,7 +15,7 @@ from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.rebalance.session_commits import MOST_IN_MACHINE
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 from kafka_assignors_kafka_python.cooperative import commits
-from kafka_assignors_kafka_python.cooperative.user_errors import TooManyCommitsError
+from kafka_assignors_kafka_python.cooperative.commits import TooManyCommitsError
 
 PROGRAM = "compat_tests.kafka_python.cooperative_member"
 UNKNOWN_TOPIC, NOT_COORDINATOR = 3, 16

@@ -26,7 +26,7 @@ from kafka_assignors_kafka_python import (
     StickyAssignor,
     assignor,
 )
-from kafka_assignors_kafka_python.cooperative.compat import require_inside
+from kafka_assignors_kafka_python._client.v3 import require_inside
 
 PROGRAM = "compat_tests.kafka_python.cooperative_member"
 
@@ -153,7 +153,7 @@ def of(group: GroupOfMembers, *numbers: int) -> set[TopicPartition]:
         ({"client_rack": 1}, TypeError, "client_rack must be"),
     ],
 )
-def test_what_a_consumer_cannot_work_with_is_refused_at_construction(
+def test_cooperative_consumer_refuses_invalid_settings_at_construction(
     settings: dict[str, Any], kind: type[Exception], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
@@ -190,7 +190,7 @@ def test_polls_that_are_over_long_before_a_join_get_their_partitions_and_records
                     read |= consumer.poll(timeout_ms=poll_ms).keys()
 
 
-def test_what_goes_can_be_committed_while_it_is_revoked_and_not_after(kafka: Kafka) -> None:
+def test_listener_commits_revoked_partitions_and_a_later_commit_of_them_fails(kafka: Kafka) -> None:
     saved: dict[TopicPartition, int] = {}
 
     def commit(revoked: set[TopicPartition]) -> None:
@@ -292,7 +292,7 @@ def test_partitions_that_stay_keep_their_buffers_positions_and_pauses(kafka: Kaf
                         read[tp] += len(records)
 
 
-def test_what_is_lost_before_the_next_poll_announces_it_is_neither_announced_nor_reported_as_lost(
+def test_partitions_lost_before_the_next_poll_are_neither_announced_nor_reported_as_lost(
     kafka: Kafka,
 ) -> None:
     listener = Listener()
@@ -323,7 +323,7 @@ def test_a_position_that_the_listener_sets_is_where_consumption_begins(kafka: Ka
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_what_a_listener_raises_comes_out_of_poll_and_the_consumer_goes_on(
+def test_poll_raises_the_error_of_a_listener_and_the_consumer_goes_on(
     kafka: Kafka, asynchronous: bool
 ) -> None:
     refusals = [ValueError("I will not")]
@@ -350,7 +350,7 @@ def test_what_a_listener_raises_comes_out_of_poll_and_the_consumer_goes_on(
         polling_until(lambda: first.poll(timeout_ms=100), first)
 
 
-def test_what_a_listener_raises_when_the_consumer_is_closed_is_raised_when_it_has_left(kafka: Kafka) -> None:
+def test_close_raises_the_error_of_a_listener_after_the_consumer_has_left(kafka: Kafka) -> None:
     def refuse(_: set[TopicPartition]) -> None:
         raise ValueError("I will not")
 

@@ -127,7 +127,7 @@ def test_heartbeats_that_are_refused_again_and_again_are_one_error_until_it_is_r
         consumer.poll(timeout_ms=0)  # What was wrong is so no longer.
 
 
-def test_what_a_revocation_did_not_wait_for_is_not_taken_for_the_commit_of_the_next(kafka: Kafka) -> None:
+def test_revocation_does_not_reuse_a_commit_that_an_earlier_one_did_not_await(kafka: Kafka) -> None:
     automatic: dict[str, Any] = {"enable_auto_commit": True, "auto_commit_interval_ms": 3_600_000}
     listener = Listener()
     with (

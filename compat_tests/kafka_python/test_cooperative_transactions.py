@@ -248,7 +248,7 @@ def copies(group: GroupOfMembers) -> collections.Counter[bytes]:
     [(CooperativeKafkaConsumer, None), (KafkaConsumer, StockAssignor)],
     ids=["ours", "stock"],
 )
-def test_what_transactions_copy_is_complete_and_once_while_members_join_and_leave(
+def test_transactions_copy_each_record_once_while_members_join_and_leave(
     kafka: Kafka, kind: Any, strategy: Any
 ) -> None:
     from kafka_assignors_kafka_python import CooperativeStickyAssignor

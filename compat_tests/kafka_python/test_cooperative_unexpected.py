@@ -19,8 +19,8 @@ from kafka_assignors.strategies import CooperativeSticky
 from kafka_assignors.strategy import MemberContext
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer, assignor
 from kafka_assignors_kafka_python._client.leading import Leading
+from kafka_assignors_kafka_python._client.v3 import ConsumerCoordinator
 from kafka_assignors_kafka_python.cooperative import requests
-from kafka_assignors_kafka_python.cooperative.compat import ConsumerCoordinator
 
 PROGRAM = "compat_tests.kafka_python.cooperative_member"
 HANG_S = 120

@@ -115,7 +115,7 @@ def settled(group: GroupOfMembers, consumers: Sequence[KafkaConsumer]) -> list[s
 
 if MAKES_INSTANCES:
 
-    def test_a_class_is_as_good_as_an_instance(kafka: Kafka) -> None:
+    def test_consumer_accepts_an_assignor_class_as_well_as_an_instance(kafka: Kafka) -> None:
         with (
             GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group,
             polling(group, StickyAssignor) as consumer,

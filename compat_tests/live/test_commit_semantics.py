@@ -45,7 +45,7 @@ class TestAnotherMemberJoins:
             assert join(group, first, assignor) == {1: 22}
 
     @pytest.mark.parametrize("assignor", ["ours", "stock"])
-    def test_what_was_not_committed_is_delivered_again(
+    def test_uncommitted_records_are_delivered_again_after_a_rebalance(
         self, kafka: Kafka, client: str, assignor: str
     ) -> None:
         with RemoteGroup(kafka, client) as group:
@@ -161,7 +161,7 @@ class TestAProcessIsKilled:
 @pytest.mark.parametrize("client", CLIENTS)
 class TestAStaticMemberRestarts:
     @pytest.mark.parametrize("auto_commit", [True, False])
-    def test_what_is_not_committed_at_the_end_is_delivered_again(
+    def test_records_that_a_stopped_member_did_not_commit_are_delivered_again(
         self, kafka: Kafka, client: str, auto_commit: bool
     ) -> None:
         settings = {"enable_auto_commit": auto_commit, "auto_commit_interval_ms": NEVER_MS}
@@ -190,7 +190,7 @@ class TestAMemberIsLate:
         heir.commit()
         assert group.committed() == {0: 11, 1: 11}
 
-    def test_a_poll_interval_exceeded_means_twice_and_a_commit_that_fails(
+    def test_exceeded_poll_interval_delivers_records_twice_and_fails_the_late_commit(
         self, kafka: Kafka, client: str
     ) -> None:
         with RemoteGroup(kafka, client) as group:
@@ -215,7 +215,9 @@ class TestAMemberIsLate:
                 late.commit()
             assert group.committed() == {0: 10, 1: 11}
 
-    def test_a_session_lost_means_twice_and_a_commit_that_fails(self, kafka: Kafka, client: str) -> None:
+    def test_lost_session_delivers_records_twice_and_fails_the_late_commit(
+        self, kafka: Kafka, client: str
+    ) -> None:
         with RemoteGroup(kafka, client) as group:
             late = group.start(session_timeout_ms=2000)
             group.produce(10)

@@ -64,9 +64,7 @@ def test_the_right_password_opens(secured: SecuredCluster, mechanism: str) -> No
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
-def test_a_wrong_password_is_one_line_that_does_not_repeat_it(
-    secured: SecuredCluster, mechanism: str
-) -> None:
+def test_wrong_password_gives_one_line_without_the_password(secured: SecuredCluster, mechanism: str) -> None:
     who = secured.with_properties(secured.superuser(mechanism), sasl__password="wrong-password")
     done = run(*who.options)
     assert_refused(done, "Authentication failed", "look at the user and the password")

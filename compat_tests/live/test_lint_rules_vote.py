@@ -81,7 +81,7 @@ def poll_kafka_python(scene: Scene) -> None:
         consumer.close(autocommit=False)
 
 
-def test_a_change_in_one_roll_is_refused_and_in_two_is_not(kafka: Kafka) -> None:
+def test_lint_refuses_a_change_of_strategy_in_one_roll_and_accepts_it_in_two(kafka: Kafka) -> None:
     scene = Scene(kafka)
 
     async def play() -> None:

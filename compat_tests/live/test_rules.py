@@ -18,7 +18,7 @@ from compat_tests.support.same_events import (
 )
 
 
-def test_what_comes_first_is_level_by_itself(kafka: Kafka, tmp_path: Path) -> None:
+def test_priority_topic_is_balanced_by_itself(kafka: Kafka, tmp_path: Path) -> None:
     with CooperativeGroup(kafka, "compat_tests.aiokafka.cooperative_member", {"orders": 9}) as group:
         steps = live_through(group, alerts_first(group, tmp_path), "alerts", 3, crowded=False)
         of_alerts = [loads(step, group.topic("alerts")) for step in steps]
@@ -27,7 +27,7 @@ def test_what_comes_first_is_level_by_itself(kafka: Kafka, tmp_path: Path) -> No
     assert [loads(step) for step in steps] == [[3, 3, 3], [4, 4, 4], [4, 4, 4]]
 
 
-def test_what_belongs_together_is_on_one_member(kafka: Kafka, tmp_path: Path) -> None:
+def test_same_partitions_of_co_partitioned_topics_have_one_owner(kafka: Kafka, tmp_path: Path) -> None:
     with CooperativeGroup(kafka, "compat_tests.kafka_python.cooperative_member", {"orders": 6}) as group:
         steps = live_through(group, orders_with_payments(group, tmp_path), "payments", 6, crowded=False)
         joined = [joined_tasks(step, group.topic("orders"), group.topic("payments")) for step in steps]

@@ -54,7 +54,7 @@ def test_an_interrupt_ends_all_processes(kafka: Kafka) -> None:
     assert not members(kafka)
 
 
-def test_a_broker_that_is_not_there_is_one_line(unused_port: int) -> None:
+def test_unreachable_broker_gives_an_error_without_a_traceback(unused_port: int) -> None:
     running = see(Kafka(f"127.0.0.1:{unused_port}"))
     output, _ = running.communicate(timeout=HANG_S)
     assert running.returncode == 1, output

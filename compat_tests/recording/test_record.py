@@ -57,7 +57,7 @@ def test_the_catalogue_has_every_topic_before_and_after_it_grew(recorded: Path) 
     assert first["orders"]["replica_racks"][:3] == [["a", "b"], ["b", "c"], ["c", "a"]]
 
 
-def test_what_was_done_is_told_in_order(recorded: Path) -> None:
+def test_recorded_events_are_in_order_of_time_and_name_their_acts(recorded: Path) -> None:
     events = json.loads((recorded / "events.json").read_text())
     assert [event["at_ms"] for event in events] == sorted(event["at_ms"] for event in events)
     whats = {event["what"] for event in events if event["group"] == "checkout"}

@@ -178,9 +178,7 @@ class EagerScenarios:
             group.produce(20)
             group.wait_until_consumed(40)
 
-    def test_what_a_member_remembers_of_before_it_lost_its_session_does_not_count_against_the_new_owner(
-        self, kafka: Kafka
-    ) -> None:
+    def test_claim_from_before_a_lost_session_yields_to_the_new_owner(self, kafka: Kafka) -> None:
         with self.group(kafka, orders=8) as group:
             for member in ("leader", "sleeper"):
                 group.start(member, ["sticky"], session_timeout_ms=SHORT_SESSION_MS)
@@ -253,7 +251,7 @@ class EagerScenarios:
                 group.start(member, [f"{OTHERS}:NearestRack"], rack=at)
             assert group.settle().count("b") == 4
 
-    def test_what_members_say_through_their_strategy_reaches_the_leader(self, kafka: Kafka) -> None:
+    def test_leader_reads_the_member_data_of_the_strategy(self, kafka: Kafka) -> None:
         with self.group(kafka, orders=4) as group:
             for member in ("pod-0", "pod-1"):
                 group.start(member, [f"{OTHERS}:ToldByInstance"], instance_id=member)

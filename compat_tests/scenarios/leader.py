@@ -119,7 +119,7 @@ class LeaderScenarios:
 
     # ---- what the leader knows of the members
 
-    def test_what_members_of_all_versions_say_reaches_the_leader(self, kafka: Kafka) -> None:
+    def test_leader_reads_the_subscription_of_each_version(self, kafka: Kafka) -> None:
         with self.group(kafka, orders=4) as group:
             alone = self.alone(group)
             orders = group.topic("orders")
@@ -158,7 +158,7 @@ class LeaderScenarios:
         group.start("leader", [WITNESS])
         return group.settle()
 
-    def test_what_our_members_had_and_in_which_generation_reaches_the_leader(self, kafka: Kafka) -> None:
+    def test_leader_reads_owned_partitions_generation_and_rack_of_our_members(self, kafka: Kafka) -> None:
         with self.group(kafka, orders=4) as group:
             alone = self.alone(group)
             group.start("b", [WITNESS], rack="east")

@@ -93,7 +93,9 @@ class RackScenarios:
 class RackTradeScenarios:
     program: ClassVar[str]
 
-    def test_a_group_pays_so_many_moves_for_a_rack_miss_and_no_more(self, kafka3: KafkaCluster) -> None:
+    def test_group_avoids_a_rack_miss_only_if_that_costs_no_more_than_moves_per_miss(
+        self, kafka3: KafkaCluster
+    ) -> None:
         strategies = {f"rack-aware-sticky:{worth}": self.program for worth in (1.5, 3)}
         with groups_in_racks(kafka3, self.program, strategies, replicas=EXCHANGED) as groups:
             before = [group.settle() for group in groups]

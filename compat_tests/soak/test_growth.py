@@ -28,7 +28,7 @@ class TestGrowth:
     @pytest.mark.parametrize(
         "name", ["callbacks", "futures", "tasks", "threads", "fds", "kafka.future.Future"]
     )
-    def test_one_more_a_minute_grows(self, name: str) -> None:
+    def test_series_that_rises_by_one_a_minute_is_reported(self, name: str) -> None:
         assert list(growing(series(name, [50 + at // 60 for at in TIMES]))) == [name]
 
     def test_a_leak_is_found_below_greater_noise(self) -> None:
@@ -54,7 +54,7 @@ class TestGrowth:
         numbers[-5:] = [4000.0] * 5
         assert growing(series("callbacks", numbers)) == {}
 
-    def test_what_shrinks_does_not_grow(self) -> None:
+    def test_falling_series_is_not_reported(self) -> None:
         assert growing(series("callbacks", [5000 - at / 2 for at in TIMES])) == {}
 
     def test_the_slope_is_that_of_a_line(self) -> None:
@@ -93,10 +93,10 @@ KEPT = f"{Kept.__module__}.{Kept.__qualname__}"
 
 
 class TestRounds:
-    def test_one_object_for_each_repetition_is_found(self) -> None:
+    def test_object_that_each_repetition_keeps_is_reported(self) -> None:
         assert added_by_each_round(self.samples(10, 10, 10), 10)[KEPT] == 10
 
-    def test_what_one_round_alone_adds_is_a_cache(self) -> None:
+    def test_objects_that_a_single_round_adds_are_not_reported(self) -> None:
         assert KEPT not in added_by_each_round(self.samples(0, 10, 0), 10)
 
     def samples(self, *added: int) -> list[Sample]:

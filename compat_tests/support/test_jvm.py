@@ -97,7 +97,7 @@ def test_an_old_java_is_refused(tmp_path: Path, version: str) -> None:
     assert version in said
 
 
-def test_what_maven_says_is_quoted(tmp_path: Path) -> None:
+def test_error_quotes_the_output_of_maven(tmp_path: Path) -> None:
     java = "echo 'openjdk version \"21.0.1\"' >&2"
     path = programs(tmp_path / "bin", java=java, mvn="echo 'Could not find artifact'; exit 1")
     said = complaint(ask("jvm.classpath()", tmp_path / "cache", PATH=path, JAVA_HOME=""))

@@ -89,7 +89,9 @@ def test_a_preloaded_process_ends_when_its_input_ends(a_nursery: Nursery, tmp_pa
     assert process.wait(HANG_S) == 0
 
 
-def test_what_raises_ends_with_code_1_and_says_why_in_the_log(a_nursery: Nursery, tmp_path: Path) -> None:
+def test_preloaded_process_that_raises_ends_with_code_1_and_logs_the_error(
+    a_nursery: Nursery, tmp_path: Path
+) -> None:
     process, log = start(a_nursery, tmp_path)
     tell(process, "end with an error")
     assert process.wait(HANG_S) == 1
@@ -103,7 +105,7 @@ def test_many_run_at_once_and_each_has_its_own_end(a_nursery: Nursery, tmp_path:
     assert [process.wait(HANG_S) for process in reversed(processes)] == list(reversed(range(20)))
 
 
-def test_what_was_started_outlives_the_nursery(tmp_path: Path, a_nursery: Nursery) -> None:
+def test_preloaded_process_outlives_the_nursery(tmp_path: Path, a_nursery: Nursery) -> None:
     code = """
 import sys
 from pathlib import Path

@@ -38,7 +38,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
     return found
 
 
-def test_what_passes_with_the_stock_consumer_passes_with_the_cooperative_one(outcomes: Outcomes) -> None:
+def test_cooperative_consumer_passes_each_test_that_the_stock_consumer_passes(outcomes: Outcomes) -> None:
     different = compare(outcomes)
     assert {test: why for test, why in different.items() if test not in ALLOWED["kafka-python"]} == {}
 

@@ -15,14 +15,16 @@ from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from kafka_assignors.client_versions import installed_release
+from kafka_assignors.client_versions import installed_release, require_release
 from kafka_assignors.strategies.composed import Priority, Rollout, Standby
 from kafka_assignors.strategies.range_roundrobin import Range, RoundRobin
 from kafka_assignors.strategies.sticky import Capacity, CooperativeSticky, RackAwareSticky, Sticky
 from kafka_assignors.strategies.weighted import Weighted
-from kafka_assignors_aiokafka import _versions
 
-_versions.require_supported(installed_release("aiokafka", "aiokafka"), logging.getLogger(__name__))
+CHECKED = ((0, 10), (0, 14))
+"""The oldest and the newest release series that the tests of the plugin pass with; all between them do."""
+
+require_release("aiokafka", installed_release("aiokafka", "aiokafka"), *CHECKED, logging.getLogger(__name__))
 
 from kafka_assignors_aiokafka._assignor import StrategyAssignor, assignor  # noqa: E402  # not before the check
 from kafka_assignors_aiokafka._weights import LagWeights, WeightsFile  # noqa: E402

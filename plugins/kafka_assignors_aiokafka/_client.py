@@ -1,18 +1,16 @@
-"""Every place where the assignors depend on how aiokafka works inside.
+"""Every place where the assignors and the cooperative consumer depend on how aiokafka works inside.
 
-What `CooperativeAIOKafkaConsumer` uses besides is listed in `cooperative.compat`.
+Checked with aiokafka 0.10.0, 0.11.0, 0.12.0, 0.13.0 and 0.14.0 (`kafka_assignors_aiokafka.CHECKED`). What is
+listed below is the same in all of them. They differ in how a JoinGroupResponse tells its version (by its
+class up to 0.12, by API_VERSION from 0.13 on), which is why the length of a member is asked and neither of
+these; and in the name of one attribute of JoinGroupRequest.
 
-aiokafka decodes what the members sent as version 0 of the protocol before it asks an assignor, so the bytes
-that follow (owned partitions, generation, rack) are lost, a member that sends garbage takes the leader down,
-and neither the generation nor the instance ids reach the assignor. All of that is in the coordinator's hands.
-An assignor is never given the coordinator, but it is only ever called by it: `calling_coordinator` finds it
-in the call stack, and `adopt` replaces two methods of that one object. What a leader does then is in
-`_leading`, and how it learns of topics in `_topics`.
-
-Checked with aiokafka 0.10.0, 0.11.0, 0.12.0, 0.13.0 and 0.14.0 (`_versions.CHECKED`). What is listed below is
-the same in all of them. They differ in how a JoinGroupResponse tells its version (by its class up to 0.12, by
-API_VERSION from 0.13 on), which is why the length of a member is asked and neither of these; and in the name
-of one attribute of JoinGroupRequest.
+**Assignors.** aiokafka decodes what the members sent as version 0 of the protocol before it asks an assignor,
+so the bytes that follow (owned partitions, generation, rack) are lost, a member that sends garbage takes the
+leader down, and neither the generation nor the instance ids reach the assignor. All of that is in the
+coordinator's hands. An assignor is never given the coordinator, but it is only ever called by it:
+`calling_coordinator` finds it in the call stack, and `adopt` replaces two methods of that one object. What a
+leader does then is in `_leading`, and how it learns of topics in `_topics`.
 
 Touched in these three, with what it is used for; in a release that lacks any of the coordinator's, `adopt`
 says so when the consumer first joins:
@@ -47,6 +45,76 @@ says so when the consumer first joins:
     ClusterMetadata
         brokers()                   nodeId, rack
         _partitions                 {topic: {partition: PartitionMetadata}}, replaced as a whole
+
+**The cooperative consumer.** Three objects of aiokafka have a class of ours, which is put in their place
+before they are used: the consumer, which exchanges its `_subscription` and `_coordinator` as they are
+assigned; its `SubscriptionState`, with the assignment and the partitions' states in it; and its
+`GroupCoordinator`. The fetcher and the client are aiokafka's own. `_leading` and `_topics` touch here what is
+listed above.
+
+Touched besides; in a release that lacks any of the coordinator's or the fetcher's, `require_inside` says so:
+
+    AIOKafkaConsumer
+        _subscription, _coordinator     assigned in its constructor and in `start`
+        _client, _fetcher, _closed
+        _group_id … _max_poll_interval_ms
+                                        the settings that it hands to its coordinator
+    GroupCoordinator
+        _coordination_routine           the task that does everything; ours is another
+        _coordination_task, _handle_metadata_update, _cluster
+                                        to end the one that is replaced
+        generation, member_id, coordinator_id
+        _closing                        future that is done once the consumer is stopped
+        _group_subscription             the topics a leader watches
+        _subscription, _client, _assignors, _lookup_assignor
+        _enable_auto_commit, _auto_commit_interval_ms, _heartbeat_interval_ms, _session_timeout_ms,
+        _rebalance_timeout_ms, _retry_backoff_ms, _max_poll_interval, _group_instance_id
+        ensure_coordinator_known, coordinator_dead
+        check_errors                    replaced: what it raises in the user's next call
+        _push_error_to_user             replaced: raises in the user's call, and waits for the next
+        _commit_refresh_task, start_commit_offsets_refresh_task, _stop_commit_offsets_refresh_task
+                                        the task that looks up committed offsets for the fetcher
+        _maybe_refresh_commit_offsets   replaced: what that task does
+        _do_fetch_commit_offsets        OffsetFetch; UNKNOWN_OFFSET is its "nothing is committed"
+        _do_heartbeat, _send_req, commit_offsets, request_rejoin, reset_generation, maybe_leave_group,
+        close                           replaced
+    SubscriptionState
+        _subscription, _subscription_type, _loop, _listener, _assignment_waiters, _fetch_waiters,
+        _notify_assignment_waiters
+        _change_subscription, _assigned_state, reassignment_in_progress, wait_for_assignment,
+        paused_partitions, subscription, assigned_partitions, is_assigned, subscribe, subscribe_pattern,
+        unsubscribe, fetch_context
+                                        replaced
+        subscribed_pattern, partitions_auto_assigned, fetcher_idle_time, _fetch_count, _last_fetch_ended
+    Subscription._assignment
+    Assignment
+        _topic_partitions, _tp_state    changed in place
+    TopicPartitionState
+        _position, _position_fut, update_committed
+        pause, resume, fetch_committed, reset_to
+                                        replaced
+    Fetcher
+        _records                        {partition: records not delivered yet}
+        _wait_consume_future, _notify   what makes it look for something to fetch
+        _create_fetch_waiter            replaced on the instance: what a call for records waits on
+        _update_fetch_positions(assignment, node, partitions)
+                                        replaced on the instance: it asks for nothing but `state_value`
+        _retry_backoff                  seconds
+        _fetch_task, error_future       the task that fetches
+        _pending_tasks                  the requests that it waits for
+    AIOKafkaClient
+        send(group=…)                   any number names a connection; 0 and 1 are aiokafka's
+        _conns                          {(node, connection): …}, whose `close` fails what waits on it
+        force_metadata_update
+        _metadata_update                replaced on the instance
+    AIOKafkaConnection
+        _request_timeout                raised on the connection of joins
+    conn.CloseReason
+    util
+        wait_for                        asyncio's, without a task of its own
+    protocol.api
+        RequestStruct or Request, Response
+                                        what the structs of `cooperative.requests` are made of
 """
 
 from __future__ import annotations
@@ -54,8 +122,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib import metadata
-from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any
 
@@ -63,13 +131,17 @@ from aiokafka.consumer.fetcher import Fetcher
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 
 from kafka_assignors.assignor import Assignor, caller_of, optional_name, require_eager
+from kafka_assignors.client_versions import require_attributes
 from kafka_assignors.member_bytes import broker_assigns
 from kafka_assignors_aiokafka._leading import lead_group
 
 __all__ = [
     "adopt",
     "calling_coordinator",
+    "end_stock",
     "rack_of_consumer",
+    "require_inside",
+    "require_ours",
 ]
 
 _TOUCHED_OF_COORDINATOR = (
@@ -117,7 +189,8 @@ def adopt(coordinator: Any) -> None:
     """
     if "_perform_assignment" in vars(coordinator):
         return
-    _require_touched(coordinator)
+    # Much of it is used by leaders alone, and a group should not find out when its leader changes.
+    require_attributes("kafka_assignors_aiokafka", "aiokafka", (coordinator, _TOUCHED_OF_COORDINATOR))
     _require_distinct_instances(coordinator._assignors)
     require_eager(coordinator._assignors, "CooperativeAIOKafkaConsumer")
     stock_perform_assignment = coordinator._perform_assignment
@@ -131,18 +204,6 @@ def adopt(coordinator: Any) -> None:
     coordinator._perform_assignment = perform_assignment
     _join_once(coordinator)
     _warn_where_the_broker_assigns(coordinator)
-
-
-def _require_touched(coordinator: Any) -> None:
-    # Much of it is used by leaders alone, and a group should not find out when its leader changes.
-    for touched in _TOUCHED_OF_COORDINATOR:
-        try:
-            attrgetter(touched)(coordinator)
-        except AttributeError:
-            raise RuntimeError(
-                f"kafka_assignors_aiokafka does not work with aiokafka {metadata.version('aiokafka')}, "
-                f"whose {type(coordinator).__name__} has no {touched}"
-            ) from None
 
 
 def _require_distinct_instances(assignors: Iterable[Any]) -> None:
@@ -212,3 +273,64 @@ def rack_of_consumer(coordinator: Any) -> str | None:
             # aiokafka takes "" for none.
             return optional_name("client_rack", getattr(fetcher, "_client_rack", None) or None)
     return None
+
+
+# ---- the cooperative consumer
+
+_TOUCHED_BY_COOPERATIVE_CONSUMER = (
+    "_coordination_task",
+    "_handle_metadata_update",
+    "_cluster.remove_listener",
+    "_closing",
+    "_group_subscription",
+    "_lookup_assignor",
+    "_max_poll_interval",
+    "_commit_refresh_task",
+    "_stop_commit_offsets_refresh_task",
+    "_maybe_refresh_commit_offsets",
+    "_do_fetch_commit_offsets",
+    "_subscription._assignment_waiters",
+    "_subscription._fetch_waiters",
+    "_subscription._notify_assignment_waiters",
+    "_subscription.fetcher_idle_time",
+)
+_TOUCHED_OF_FETCHER = (
+    "_records",
+    "_wait_consume_future",
+    "_notify",
+    "_create_fetch_waiter",
+    "_update_fetch_positions",
+    "_retry_backoff",
+    "_fetch_task",
+    "error_future",
+    "_pending_tasks",
+)
+
+
+def require_inside(coordinator: Any, fetcher: Any) -> None:
+    """RuntimeError for a release of aiokafka that lacks what the cooperative consumer needs."""
+    require_attributes(
+        "CooperativeAIOKafkaConsumer",
+        "aiokafka",
+        (coordinator, _TOUCHED_BY_COOPERATIVE_CONSUMER),
+        (fetcher, _TOUCHED_OF_FETCHER),
+    )
+
+
+def require_ours(value: object, kind: type) -> None:
+    """RuntimeError for a release of aiokafka that uses another class in the place of one that we exchange."""
+    if not isinstance(value, kind):
+        stock = next(base for base in kind.__mro__ if base.__module__.partition(".")[0] == "aiokafka")
+        raise RuntimeError(
+            f"CooperativeAIOKafkaConsumer does not work with aiokafka {metadata.version('aiokafka')}, "
+            f"which uses {type(value).__name__} where {stock.__name__} is expected: "
+            "install a release that it works with, pip install 'kafka-assignors[aiokafka]'"
+        )
+
+
+def end_stock(coordinator: Any) -> None:
+    """Keep a coordinator of aiokafka, whose task has not run yet, from joining the group."""
+    with suppress(AttributeError):
+        coordinator._coordination_task.cancel()
+    with suppress(AttributeError):
+        coordinator._cluster.remove_listener(coordinator._handle_metadata_update)

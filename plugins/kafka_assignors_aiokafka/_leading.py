@@ -2,7 +2,8 @@
 
     read the members        in a thread: theirs are other people's bytes, and there may be many
     refresh the metadata    of all topics of the group
-    ask for weights         if the assignor has a source of weights, with its timeout
+    ask for weights         if the assignor has a source of weights, with its timeout: a plain function in a
+                            thread, a coroutine function on the event loop
     assign                  in a thread
     all the while           heartbeats
 
@@ -22,27 +23,37 @@ begins another rebalance (`classicGroupJoinExistingMember` in Kafka's `GroupMeta
 leader computes is refused. Members of the stock consumer send the same bytes, unless the strategy's
 `member_data` has changed. A cooperative member does not: it claims what it owns with the generation of the
 last JoinGroup response, as in Java. So it waits for longer than `rebalance_timeout_ms`.
+
+Each call that may take its time has a thread of its own, which ends with the call. The application's default
+executor is not used. Its threads may all be busy with handlers that wait for a commit; the coordinator
+accepts no commit before SyncGroup, and SyncGroup would wait for a thread. A member that does not lead has no
+thread. `stop` waits for none, and neither does the end of the process.
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from aiokafka.errors import KafkaError
 
-from kafka_assignors.assignor import Assignor
+from kafka_assignors.assignor import Assignor, ask_in_thread
 from kafka_assignors.group import Topic
 from kafka_assignors.leader import InvalidAssignmentError
 from kafka_assignors.leader_bytes import JoinedMember
-from kafka_assignors_aiokafka._threads import in_thread
 from kafka_assignors_aiokafka._topics import assign_by_what_is_known, follow_racks, known_topics, refresh
-from kafka_assignors_aiokafka._weights import weighed_topics
 
-__all__ = ["lead_group"]
+__all__ = ["LEADER_THREADS", "in_thread", "lead_group", "weighed_topics"]
 
+Result = TypeVar("Result")
+
+LEADER_THREADS = 4
+"""How many calls of one consumer may be unfinished. A leader makes one at a time; those of earlier
+generations, which the group did not wait for, go on until they return."""
 
 Refresh: TypeAlias = Callable[[Any, Iterable[str]], Awaitable[None]]
 """Has a coordinator get the metadata of all topics of the group."""
@@ -130,3 +141,53 @@ def _joined_members(response: Any) -> list[JoinedMember]:
 def _heartbeat_pause_s(coordinator: Any) -> float:
     pause_ms: float = min(coordinator._heartbeat_interval_ms, coordinator._session_timeout_ms / 3)
     return pause_ms / 1000
+
+
+# ---- weights
+
+
+async def weighed_topics(coordinator: Any, assignor: Assignor, topics: list[Topic]) -> list[Topic]:
+    """The topics with the weights that the assignor's source gives in time. Fails for nothing it does."""
+    patience_s = assignor.weights_patience_s(coordinator._session_timeout_ms)
+    asked = _ask(coordinator, assignor, topics)
+    if asked is not None:
+        asked.add_done_callback(lambda one: one.cancelled() or one.exception())  # Looked at, however late.
+        try:
+            # Not `wait_for`: it waits for what it has cancelled, and that may take its time to end.
+            _, late = await asyncio.wait([asked], timeout=patience_s)
+        finally:
+            asked.cancel()
+        if late:
+            why = f"it did not answer within {patience_s:g} s"
+            return assignor.weigh_without_answer(coordinator, topics, why)
+    return await in_thread(coordinator, assignor.weigh_by, coordinator, topics, asked, patience_s)
+
+
+def _ask(coordinator: Any, assignor: Assignor, topics: list[Topic]) -> asyncio.Future[Any] | None:
+    source: Any = assignor.weights
+    if inspect.iscoroutinefunction(source) or inspect.iscoroutinefunction(type(source).__call__):
+        asked: asyncio.Future[Any] = asyncio.ensure_future(
+            source({topic.name: topic.partitions for topic in topics})
+        )
+        return asked
+    asking = assignor.ask_for_weights(coordinator, topics)
+    return None if asking is None else asyncio.wrap_future(asking)
+
+
+# ---- threads
+
+
+async def in_thread(coordinator: Any, function: Callable[..., Result], *arguments: Any) -> Result:
+    """The result of `function` in a thread; KafkaError if too many earlier calls are unfinished."""
+    calls: set[Future[Result]] | None = getattr(coordinator, "_kafka_assignors_calls", None)
+    if calls is None:
+        calls = coordinator._kafka_assignors_calls = set()
+    if len(calls) >= LEADER_THREADS:
+        raise KafkaError(
+            f"the strategy of group {coordinator.group_id!r} has not returned from {len(calls)} calls in "
+            "earlier generations: make it return within the group's rebalance_timeout_ms, or raise that"
+        )
+    call = ask_in_thread(function, *arguments, name="kafka-assignors-leader")
+    calls.add(call)
+    call.add_done_callback(calls.discard)
+    return await asyncio.wrap_future(call)

@@ -1,14 +1,12 @@
-"""The source of a leader's weights, and how long the leader waits for it.
+"""Sources of a leader's weights: a file, and the lag of the group.
 
-The source runs beside the event loop (a plain function in a thread) or in it (a coroutine function), while
-heartbeats go on. `LagWeights` has connections of its own, through aiokafka's public clients: the consumer's
-are busy with a rebalance and with fetches that a broker holds back.
+`LagWeights` has connections of its own, through aiokafka's public clients: the consumer's are busy with a
+rebalance and with fetches that a broker holds back.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -17,12 +15,9 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
-from kafka_assignors.assignor import Assignor
-from kafka_assignors.group import Topic
 from kafka_assignors.weights import GivenWeights, lag_weights, parse_weights, require_base
-from kafka_assignors_aiokafka._threads import in_thread
 
-__all__ = ["LagWeights", "WeightsFile", "weighed_topics"]
+__all__ = ["LagWeights", "WeightsFile"]
 
 
 class WeightsFile:
@@ -81,31 +76,3 @@ class LagWeights:
             await consumer.start()
             found = await consumer.end_offsets(partitions)
             return {(tp.topic, tp.partition): offset for tp, offset in found.items()}
-
-
-async def weighed_topics(coordinator: Any, assignor: Assignor, topics: list[Topic]) -> list[Topic]:
-    """The topics with the weights that the assignor's source gives in time. Fails for nothing it does."""
-    patience_s = assignor.weights_patience_s(coordinator._session_timeout_ms)
-    asked = _ask(coordinator, assignor, topics)
-    if asked is not None:
-        asked.add_done_callback(lambda one: one.cancelled() or one.exception())  # Looked at, however late.
-        try:
-            # Not `wait_for`: it waits for what it has cancelled, and that may take its time to end.
-            _, late = await asyncio.wait([asked], timeout=patience_s)
-        finally:
-            asked.cancel()
-        if late:
-            why = f"it did not answer within {patience_s:g} s"
-            return assignor.weigh_without_answer(coordinator, topics, why)
-    return await in_thread(coordinator, assignor.weigh_by, coordinator, topics, asked, patience_s)
-
-
-def _ask(coordinator: Any, assignor: Assignor, topics: list[Topic]) -> asyncio.Future[Any] | None:
-    source: Any = assignor.weights
-    if inspect.iscoroutinefunction(source) or inspect.iscoroutinefunction(type(source).__call__):
-        asked: asyncio.Future[Any] = asyncio.ensure_future(
-            source({topic.name: topic.partitions for topic in topics})
-        )
-        return asked
-    asking = assignor.ask_for_weights(coordinator, topics)
-    return None if asking is None else asyncio.wrap_future(asking)

@@ -18,7 +18,13 @@ from kafka_assignors_confluent._connection import (
     UnreachableError,
     silent_logger,
 )
-from kafka_assignors_confluent._topics import DescribedTopics, describe_topics, replica_racks, topic_of
+from kafka_assignors_confluent._describe import (
+    DescribedTopics,
+    describe_topics,
+    read_broker_settings,
+    replica_racks,
+    topic_of,
+)
 
 __all__ = [
     "AuthenticationError",
@@ -33,6 +39,7 @@ __all__ = [
     "Progress",
     "UnreachableError",
     "describe_topics",
+    "read_broker_settings",
     "replica_racks",
     "silent_logger",
     "topic_of",

@@ -1,4 +1,4 @@
-"""Groups as brokers describe them: from two answers of the admin client to one value.
+"""Groups, topics and settings as brokers describe them: from answers of the admin client to values.
 
 `describe_consumer_groups` tells kinds, states, instance ids and KIP-848 targets, and hides with what bytes a
 member of a classic group has joined. The older `list_groups` shows those bytes, and nothing of KIP-848
@@ -9,16 +9,25 @@ member is in both.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kafka_assignors.group import TopicPartitions
+from kafka_assignors.group import Topic, TopicPartitions, is_topic_name
 from kafka_assignors.live_group import CLASSIC, CONSUMER, Coordinator, LiveGroup, LiveMember
 from kafka_assignors.wire import ProtocolError, decode_assignment
 from kafka_assignors_confluent._connection import Connection, reason
 
-__all__ = ["describe_groups", "state_name", "type_name"]
+__all__ = [
+    "DescribedTopics",
+    "describe_groups",
+    "describe_topics",
+    "read_broker_settings",
+    "replica_racks",
+    "state_name",
+    "topic_of",
+    "type_name",
+]
 
 _STATES = {
     "PREPARING_REBALANCING": "PreparingRebalance",
@@ -30,6 +39,14 @@ _STATES = {
 
 _FEW_GROUPS = 5
 """Up to so many are asked for one by one in `list_groups`; more by asking for all groups at once."""
+
+TOPICS_AT_ONCE = 200
+"""How many topics one request asks for."""
+
+_NO_NAME = "no topic can have this name"
+
+
+# ---- groups
 
 
 def state_name(described: Any) -> str:
@@ -146,3 +163,96 @@ def _by_topic(partitions: Iterable[Any]) -> TopicPartitions:
     for one in partitions or ():
         found.setdefault(one.topic, []).append(one.partition)
     return {topic: sorted(numbers) for topic, numbers in sorted(found.items())}
+
+
+# ---- topics
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedTopics:
+    """The brokers' descriptions of some topics, by name.
+
+    Attributes:
+        found: confluent-kafka's `TopicDescription`.
+        hidden: topics that exist perhaps, and that this principal may not describe.
+        refused: why there is no description of a topic: it does not exist, or no topic can have its name.
+    """
+
+    found: dict[str, Any] = field(default_factory=dict)
+    hidden: set[str] = field(default_factory=set)
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+def describe_topics(
+    connection: Connection, names: Sequence[str], on_progress: Callable[[int, int], None] = lambda *_: None
+) -> DescribedTopics:
+    """Describe topics; none of them is created. `ClusterError` if the cluster does not answer.
+
+    Args:
+        names: any strings. A member of a group may subscribe to "" and to what no topic is called.
+        on_progress: called with how many topics are done, and of how many.
+    """
+    described = DescribedTopics(refused={name: _NO_NAME for name in names if not is_topic_name(name)})
+    # One of them refuses the whole request, or is hidden for want of the right to describe it.
+    possible = [name for name in names if is_topic_name(name)]
+    for start in range(0, len(possible), TOPICS_AT_ONCE):
+        on_progress(start, len(possible))
+        _describe_batch(connection, possible[start : start + TOPICS_AT_ONCE], described)
+    return described
+
+
+def _describe_batch(connection: Connection, names: Sequence[str], described: DescribedTopics) -> None:
+    from confluent_kafka import KafkaError, TopicCollection
+
+    futures = connection.admin.describe_topics(
+        TopicCollection(list(names)), request_timeout=connection.timeout_s
+    )
+    for name, result in connection.gather(futures).items():
+        if not isinstance(result, KafkaError):
+            described.found[name] = result
+        elif result.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            described.hidden.add(name)
+        elif result.code() in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT):
+            raise connection.failure("cannot describe topics", result)
+        else:
+            described.refused[name] = reason(result)
+
+
+def replica_racks(description: Any) -> Iterator[list[str | None]]:
+    """The rack of each replica, partition by partition; None for a broker without one, or that is down."""
+    for partition in sorted(description.partitions, key=lambda partition: int(partition.id)):
+        yield [node.rack for node in partition.replicas]
+
+
+def topic_of(name: str, description: Any) -> Topic:
+    """The core's topic, its id as Kafka prints it."""
+    racks = tuple(frozenset(rack for rack in replicas if rack) for replicas in replica_racks(description))
+    # librdkafka's base64 is not the URL-safe one.
+    topic_id = str(description.topic_id).replace("+", "-").replace("/", "_")
+    return Topic(name, len(racks), racks if any(racks) else None, topic_id)
+
+
+# ---- settings of a broker
+
+
+def read_broker_settings(
+    servers: str, config: Mapping[str, str], names: Collection[str], timeout_s: float
+) -> dict[str, str]:
+    """The values of these settings at one broker of the cluster; a name that it does not know is left out.
+
+    `config` are librdkafka's properties. Raises `ClusterError`: `NotAuthorizedError` without the right to
+    describe the cluster's configuration.
+    """
+    from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
+
+    connection = Connection(servers, config, timeout_s)
+    cluster = connection.result(
+        "cannot find a broker", connection.admin.describe_cluster(request_timeout=timeout_s)
+    )
+    resource = ConfigResource(ResourceType.BROKER, str(min(node.id for node in cluster.nodes)))
+    told = connection.result(
+        "cannot read the settings of a broker",
+        connection.admin.describe_configs([resource], request_timeout=timeout_s)[resource],
+        "DescribeConfigs on Cluster 'kafka-cluster'",
+    )
+    return {name: str(told[name].value) for name in names if name in told and told[name].value is not None}

@@ -6,16 +6,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from kafka_assignors.assignor import Assignor, caller_of, optional_name, require_eager
 from kafka_assignors.leader_bytes import RackWatch
 from kafka_assignors.strategy import Strategy
-from kafka_assignors_kafka_python._client import (
+from kafka_assignors_kafka_python._client import interface
+from kafka_assignors_kafka_python._client.coordinator import (
     calling_coordinator,
     come_back_for_this_join,
     instance_id_of,
-    interface,
     lead_with_our_assignors,
     require_unique_names,
     watch_topics_if_static,
@@ -37,20 +36,6 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
 
     log = logging.getLogger("kafka_assignors_kafka_python")
 
-    def __init__(
-        self,
-        strategy: Strategy,
-        *,
-        rack: str | None = None,
-        instance_id: str | None = None,
-        weights: Callable[[Mapping[str, int]], Any] | None = None,
-        weights_timeout_s: float = 2.0,
-    ) -> None:
-        super().__init__(
-            strategy, rack=rack, instance_id=instance_id, weights=weights, weights_timeout_s=weights_timeout_s
-        )
-        self._client_racks: WeakKeyDictionary[object, str | None] = WeakKeyDictionary()
-
     # ---- kafka-python's interface
 
     def supported_protocols(self) -> list[Any]:
@@ -59,12 +44,14 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
         kafka-python 3 calls this while it constructs the consumer, so settings that cannot work are refused
         here. A `CooperativeKafkaConsumer` has checked its assignors before, and replaces the coordinator.
         """
-        coordinator = caller_of(ConsumerCoordinator)
+        coordinator: Any = caller_of(ConsumerCoordinator)
         if coordinator is not None:
             require_unique_names(coordinator)
             if not interface.is_called_by_cooperative_consumer():
                 require_eager([self], "CooperativeKafkaConsumer")
-            self._client_racks[coordinator] = optional_name("client_rack", interface.rack_of_caller())
+            coordinator._kafka_assignors_client_rack = optional_name(
+                "client_rack", interface.rack_of_caller()
+            )
         return interface.eager_protocols()
 
     def metadata(self, topics: Iterable[str] = ()) -> bytes:
@@ -80,7 +67,7 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
         lead_with_our_assignors(coordinator)
         come_back_for_this_join(coordinator)
         return self.subscription_of(
-            coordinator, topics, instance_id_of(coordinator), self._client_racks.get(coordinator)
+            coordinator, topics, instance_id_of(coordinator), _client_rack_of(coordinator)
         )
 
     def on_assignment(self, assignment: Any, generation: int | None = None) -> None:
@@ -92,7 +79,7 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
         joined: int = coordinator._generation.generation_id if generation is None else generation
         partitions = interface.partitions_of(assignment)
         self.remember(coordinator, partitions, joined)
-        racks = self.must_follow_racks([self._client_racks.get(coordinator)])
+        racks = self.must_follow_racks([_client_rack_of(coordinator)])
         watch_topics_if_static(coordinator, partitions.keys(), racks=racks)
         interface.keep_heartbeats(coordinator)
 
@@ -110,6 +97,12 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
             joined, interface.topics_of(cluster, RackWatch(), joined.topics), None
         )
         return {id: interface.assignment_of(bytes_) for id, bytes_ in assignments.items()}
+
+
+def _client_rack_of(coordinator: Any) -> str | None:
+    """The consumer's `client_rack`, as `supported_protocols` has found it."""
+    rack: str | None = getattr(coordinator, "_kafka_assignors_client_rack", None)
+    return rack
 
 
 def assignor(

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import importlib
 import re
+from collections.abc import Iterable
 from importlib import metadata
 from logging import Logger
+from operator import attrgetter
 
 
 def numbers_of(version: str) -> tuple[int, ...]:
@@ -58,6 +60,24 @@ def require_release(
             _dotted(oldest),
             _dotted(newest),
         )
+
+
+def require_attributes(user: str, client: str, *touched: tuple[object, Iterable[str]]) -> None:
+    """Raise RuntimeError if objects of a client lack attributes that one of our classes or packages uses.
+
+    `user` is the name of that class or package, `client` the name of the distribution, and `touched` are the
+    objects with the names of their attributes; "a.b" is the attribute `b` of `a`.
+    """
+    for owner, names in touched:
+        for name in names:
+            try:
+                attrgetter(name)(owner)
+            except AttributeError:
+                raise RuntimeError(
+                    f"{user} does not work with {client} {metadata.version(client)}, whose "
+                    f"{type(owner).__name__} has no {name}: install a release that it works with, "
+                    f"pip install 'kafka-assignors[{client}]'"
+                ) from None
 
 
 def _dotted(numbers: tuple[int, ...]) -> str:

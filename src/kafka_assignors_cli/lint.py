@@ -272,8 +272,7 @@ def _is_rebalancing(live: LiveGroup) -> bool:
 
 
 def _read_bounds(address: ClusterAddress) -> tuple[BrokerBounds, tuple[NotJudged, ...]]:
-    from kafka_assignors_confluent import NotAuthorizedError
-    from kafka_assignors_confluent.broker_settings import read_broker_settings
+    from kafka_assignors_confluent import NotAuthorizedError, read_broker_settings
 
     try:
         told = read_broker_settings(address.bootstrap_servers, address.config, _BOUNDS, address.timeout_s)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Mapping, Sequence
+import ssl
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+from aiokafka.abc import AbstractTokenProvider
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.consumer.subscription_state import SubscriptionState
 from aiokafka.errors import ConsumerStoppedError, IllegalStateError
@@ -17,18 +19,60 @@ from aiokafka.util import wait_for
 from kafka_assignors.assignor import Assignor, optional_name, require_cooperative
 from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors_aiokafka._assignor import assignor
-from kafka_assignors_aiokafka.cooperative.compat import end_stock, require_inside, require_ours
+from kafka_assignors_aiokafka._client import end_stock, require_inside, require_ours
 from kafka_assignors_aiokafka.cooperative.coordinator import CooperativeCoordinator
-from kafka_assignors_aiokafka.cooperative.settings import ConsumerSettings
 from kafka_assignors_aiokafka.cooperative.subscription import CooperativeSubscriptionState
 from kafka_assignors_aiokafka.cooperative.transport import close_silent_connections
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["CooperativeAIOKafkaConsumer"]
+__all__ = ["ConsumerSettings", "CooperativeAIOKafkaConsumer"]
 
 _HAS_RACK = "client_rack" in inspect.signature(AIOKafkaConsumer).parameters
+
+
+class ConsumerSettings(TypedDict, total=False):
+    """The arguments of AIOKafkaConsumer, of aiokafka 0.10 to 0.14, that the cooperative consumer passes on.
+
+    They mean what aiokafka's documentation says. aiokafka 0.13 has no `api_version`, and 0.14 ignores it.
+    """
+
+    loop: asyncio.AbstractEventLoop | None
+    bootstrap_servers: str | Sequence[str]
+    client_id: str
+    group_instance_id: str | None
+    key_deserializer: Callable[[Any], Any] | None
+    value_deserializer: Callable[[Any], Any] | None
+    fetch_max_wait_ms: int
+    fetch_max_bytes: int
+    fetch_min_bytes: int
+    max_partition_fetch_bytes: int
+    request_timeout_ms: int
+    retry_backoff_ms: int
+    auto_offset_reset: Literal["earliest", "latest", "none"]
+    enable_auto_commit: bool
+    auto_commit_interval_ms: int
+    check_crcs: bool
+    metadata_max_age_ms: int
+    max_poll_interval_ms: int
+    rebalance_timeout_ms: int | None
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    consumer_timeout_ms: int
+    max_poll_records: int | None
+    ssl_context: ssl.SSLContext | None
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+    api_version: str | None
+    exclude_internal_topics: bool
+    connections_max_idle_ms: int | None
+    isolation_level: Literal["read_uncommitted", "read_committed"]
+    sasl_mechanism: Literal["PLAIN", "GSSAPI", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+    sasl_plain_username: str | None
+    sasl_plain_password: str | None
+    sasl_kerberos_service_name: str
+    sasl_kerberos_domain_name: str | None
+    sasl_oauth_token_provider: AbstractTokenProvider | None
 
 
 class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka has no types

@@ -1,6 +1,6 @@
 """The consumer's coordinator, in what all versions of kafka-python share.
 
-Touched here and in `leading`, with what it is used for (checked with the versions that `version` lists):
+Touched here and in `leading`, with what it is used for (checked with the versions of `CHECKED`):
 
     ConsumerCoordinator
         request_rejoin              see `come_back_for_this_join`
@@ -22,8 +22,8 @@ from collections.abc import Collection
 from typing import Any
 
 from kafka_assignors.assignor import Assignor, caller_of
+from kafka_assignors_kafka_python._client import interface
 from kafka_assignors_kafka_python._client.leading import Leadership, follow_racks
-from kafka_assignors_kafka_python._client.version import interface
 
 # Only now: of a release that is too old the import above says so, and that one would not.
 from kafka.coordinator.consumer import ConsumerCoordinator  # isort: skip

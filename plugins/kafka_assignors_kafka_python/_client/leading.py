@@ -26,7 +26,7 @@ from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
 from kafka_assignors.leader_bytes import MOST_MISSING_TOPICS, DecodedMembers, RackWatch, watched_topics
 from kafka_assignors.member_bytes import broker_assigns
-from kafka_assignors_kafka_python._client.version import interface
+from kafka_assignors_kafka_python._client import interface
 from kafka_assignors_kafka_python._weights import weighed_topics
 
 __all__ = ["Leadership", "Leading", "follow_racks", "read_members", "run_in_background"]

@@ -26,7 +26,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafka.coordinator import protocol  # pyright: ignore[reportMissingModuleSource]  # 3.x has none
 from kafka.coordinator.base import UnjoinedGroupException
@@ -35,7 +35,9 @@ from kafka.future import Future
 from kafka_assignors.group import Topic
 from kafka_assignors.leader_bytes import JoinedMember, RackWatch, topics_from
 from kafka_assignors.wire import Subscription, encode_subscription
-from kafka_assignors_kafka_python._client.interface import GroupLeader, LedGeneration
+
+if TYPE_CHECKING:
+    from kafka_assignors_kafka_python._client import GroupLeader, LedGeneration
 
 __all__ = [
     "assignment_of",

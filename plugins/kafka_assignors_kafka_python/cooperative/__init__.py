@@ -6,26 +6,35 @@ coordinator     the machine's actions carried out, its events reported
 transport       how requests reach the group's coordinator, for `kafka_assignors.rebalance.session`
 requests        the requests of the group protocol
 leading         what a leader does before its SyncGroup
-commits         `commit_async`
+commits         `commit_async`; joins wait while a transaction may be open
 listener        calls of the user's listener
-transactions    joins wait while a transaction may be open
-positions       where to begin with added partitions
-subscription    subscription, assignment, and what the fetcher may touch
+subscription    subscription, assignment, what the fetcher may touch, and where to begin
 fetcher         the fetcher, which can be woken up
 user_errors     errors that `poll` raises
-latencies       kafka-python's metrics of all this
-compat          all that is used of kafka-python beside its public interface
-kafka_python_2  what there is in the place of all this with kafka-python 2
+
+All that is used of kafka-python beside its public interface is listed in `_client.v3`.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kafka_assignors_kafka_python._client import MODULE
+from kafka import KafkaConsumer
+
+from kafka_assignors_kafka_python._client import INSTALLED, MODULE
 from kafka_assignors_kafka_python.cooperative.settings import ConsumerSettings
 
 if TYPE_CHECKING or MODULE == "v3":
     from kafka_assignors_kafka_python.cooperative.consumer import CooperativeKafkaConsumer
 else:
-    from kafka_assignors_kafka_python.cooperative.kafka_python_2 import CooperativeKafkaConsumer
+
+    class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]  # kafka-python has no types
+        """Not with kafka-python 2: constructing it raises a RuntimeError that says what to use."""
+
+        def __init__(self, *_: Any, **__: Any) -> None:
+            raise RuntimeError(
+                f"CooperativeKafkaConsumer needs kafka-python 3, and {INSTALLED} is installed, with which "
+                "only eager assignors work: upgrade kafka-python, or use "
+                "KafkaConsumer(…, partition_assignment_strategy=[StickyAssignor()])"
+            )
+
 
 __all__ = ["ConsumerSettings", "CooperativeKafkaConsumer"]

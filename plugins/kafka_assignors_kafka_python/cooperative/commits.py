@@ -1,17 +1,44 @@
-"""`commit_async`: commits that the user's thread begins and does not wait for."""
+"""Commits that the user's thread begins and does not wait for, and those of a transaction.
+
+`commit_async` begins a commit and returns. A transaction commits with the producer, by the membership that
+`group_metadata` shows, so joins wait while the application may have a transaction open.
+
+A coordinator refuses the offsets of a transaction whose group metadata are of an earlier generation, and the
+generation changes when the last member has joined. kafka-python's own consumer joins inside `poll` alone, so
+that metadata are good from one `poll` to the next. Here joins go on beside the polls. A call of
+`group_metadata` says that a transaction may be open:
+
+    - From then until the next `poll` begins no JoinGroup is sent. The group cannot have a new generation
+      without one, unless this member is expelled.
+    - While a JoinGroup or SyncGroup is unanswered, `group_metadata` waits for the answer, since metadata of
+      before would be refused. It does so if records were ever returned: else there is nothing to commit.
+
+The wait ends. Nothing that the answer needs waits for this thread: JoinGroup is sent already, a leader has a
+thread for its strategy, and the listener is called after the answer. Members that hold back a JoinGroup of
+theirs have not sent one, so they do not wait for another member. But one that is polled by this same thread
+cannot join before this call returns: hence `request_timeout_ms`, as for every call that blocks.
+"""
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from kafka import errors as Errors
 from kafka.future import Future
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from kafka_assignors.rebalance.session_commits import MOST_OPEN, SessionCommits
-from kafka_assignors_kafka_python.cooperative.user_errors import TooManyCommitsError
 
-__all__ = ["AsyncCommits", "require_offsets"]
+__all__ = ["AsyncCommits", "JoinHold", "TooManyCommitsError", "require_offsets"]
+
+log = logging.getLogger("kafka_assignors_kafka_python")
+
+
+class TooManyCommitsError(Errors.RetriableError):  # type: ignore[misc]  # kafka-python has no types
+    """So many commits are open that no other is taken: try again after a `poll`."""
 
 
 class _Coordinator(Protocol):
@@ -21,7 +48,14 @@ class _Coordinator(Protocol):
     config: Mapping[str, Any]
     completed_offset_commits: Any
 
+    @property
+    def join_under_way(self) -> Any: ...
+    @property
+    def is_on_io_thread(self) -> bool: ...
     def start(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
+    def on_io_thread(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
+    def join_may_be_due(self) -> None: ...
+    async def wait_for(self, future: Any, timeout_ms: float | None) -> Any: ...
 
 
 class AsyncCommits:
@@ -66,3 +100,48 @@ def require_offsets(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None
             raise TypeError(
                 f"offsets must be {{TopicPartition: OffsetAndMetadata}}, not {{{tp!r}: {offset!r}}}"
             )
+
+
+class JoinHold:
+    """Holds the joins of one coordinator back.
+
+    Attributes:
+        is_held: no JoinGroup may be sent.
+        has_returned_records: whether the application ever got a record.
+    """
+
+    def __init__(self, coordinator: _Coordinator) -> None:
+        self.is_held = False
+        self.has_returned_records = False
+        self._coordinator = coordinator
+
+    def begin(self) -> None:
+        """A transaction may be open from now on. From any thread."""
+        if self._coordinator.is_on_io_thread:
+            self.is_held = True  # A coroutine of the listener, in `poll`.
+        else:
+            self._coordinator.on_io_thread(self._begin)
+
+    def end(self) -> None:
+        """No transaction is open any more. On the user's thread."""
+        if self.is_held:
+            self.is_held = False
+            self._coordinator.join_may_be_due()
+
+    async def _begin(self) -> None:
+        # On the I/O thread, where joins begin: none begins after this line.
+        self.is_held = True
+        if not self.has_returned_records:
+            return
+        coordinator = self._coordinator
+        deadline = time.monotonic() + coordinator.config["request_timeout_ms"] / 1000
+        while (request := coordinator.join_under_way) is not None:
+            try:
+                await coordinator.wait_for(request, (deadline - time.monotonic()) * 1000)
+            except Errors.KafkaTimeoutError:
+                log.warning(
+                    "group %r: group_metadata() waited for a rebalance for request_timeout_ms: what a "
+                    "transaction commits with it may be refused",
+                    coordinator.group_id,
+                )
+                return

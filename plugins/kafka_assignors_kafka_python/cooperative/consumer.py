@@ -18,7 +18,7 @@ from kafka.util import WeakMethod
 from kafka_assignors.assignor import Assignor, optional_name, require_cooperative
 from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors_kafka_python._assignor import assignor
-from kafka_assignors_kafka_python.cooperative.compat import require_inside
+from kafka_assignors_kafka_python._client.v3 import require_inside
 from kafka_assignors_kafka_python.cooperative.coordinator import CooperativeCoordinator
 from kafka_assignors_kafka_python.cooperative.fetcher import CooperativeFetcher
 from kafka_assignors_kafka_python.cooperative.settings import ConsumerSettings

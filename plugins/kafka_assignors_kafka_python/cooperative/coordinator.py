@@ -16,7 +16,7 @@ with all that earlier polls returned. A member that has to call the listener can
 poll, and the group waits for it, at most `max_poll_interval_ms`.
 
 The fetcher's `wake` ends the wait of a poll when there is something to do. Joins have a connection of their
-own (`compat.joining_node`).
+own (`_client.v3.joining_node`).
 """
 
 from __future__ import annotations
@@ -56,13 +56,11 @@ from kafka_assignors.rebalance.events import (
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors.rebalance.transport import JoinGroupResponse
 from kafka_assignors.strategy import RebalanceProtocol
-from kafka_assignors_kafka_python._client import watch_topics_if_static
+from kafka_assignors_kafka_python._client.coordinator import watch_topics_if_static
 from kafka_assignors_kafka_python.cooperative import leading
-from kafka_assignors_kafka_python.cooperative.commits import AsyncCommits, require_offsets
-from kafka_assignors_kafka_python.cooperative.latencies import Latencies
+from kafka_assignors_kafka_python.cooperative.commits import AsyncCommits, JoinHold, require_offsets
 from kafka_assignors_kafka_python.cooperative.listener import ListenerCalls
-from kafka_assignors_kafka_python.cooperative.positions import Positions
-from kafka_assignors_kafka_python.cooperative.transactions import JoinHold
+from kafka_assignors_kafka_python.cooperative.subscription import Positions
 from kafka_assignors_kafka_python.cooperative.transport import KafkaPythonTransport, RequestingCoordinator
 from kafka_assignors_kafka_python.cooperative.user_errors import ErrorsOfUser, Source
 
@@ -85,9 +83,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         `settings` are those of kafka-python's coordinator; `rack` is what the group is told.
         """
         super().__init__(stock._client, stock._subscription, **{**settings, "metrics": None})
-        # A metric can be registered once, and one of them looks at `heartbeat`.
-        self._sensors, self._consumer_sensors = stock._sensors, stock._consumer_sensors
-        self.heartbeat = stock.heartbeat
+        self.take_over_metrics(stock)
         self._fetcher = fetcher
         self._member = MemberState(
             Settings(
@@ -116,7 +112,6 @@ class CooperativeCoordinator(RequestingCoordinator):
             self, self._subscription, self._session.commits, commit=self.config["enable_auto_commit"]
         )
         self._join_wanted = WakeupNotifier(self._net)
-        self._latencies = Latencies(self._sensors, self._consumer_sensors)
         self.hold = JoinHold(self)
         self._subscribed: object = None
         self._polled_at = _NEVER
@@ -289,7 +284,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         return bool(self._subscription.has_all_fetch_positions())
 
     def group_metadata(self) -> Any:
-        """As kafka-python's, but good until the next `poll` begins: see `transactions`."""
+        """As kafka-python's, but good until the next `poll` begins: see `commits`."""
         if self._subscription.partitions_auto_assigned() and not self._member.closing:
             self.hold.begin()
         return super().group_metadata()

@@ -1,4 +1,4 @@
-"""The requests of a member on kafka-python: where they go, and how long a response may take.
+"""The requests of a member on kafka-python: where they go, how long a response may take, and has taken.
 
 All of it runs on kafka-python's I/O thread.
 """
@@ -19,9 +19,8 @@ from kafka_assignors.rebalance import clock
 from kafka_assignors.rebalance.error_codes import membership_error
 from kafka_assignors.rebalance.events import Membership, MembershipError, Partition
 from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse
+from kafka_assignors_kafka_python._client.v3 import ConsumerCoordinator, joining_node
 from kafka_assignors_kafka_python.cooperative import requests
-from kafka_assignors_kafka_python.cooperative.compat import ConsumerCoordinator, joining_node
-from kafka_assignors_kafka_python.cooperative.latencies import Latencies
 
 __all__ = ["KafkaPythonTransport", "RequestingCoordinator"]
 
@@ -37,8 +36,13 @@ _BEYOND_REBALANCE_MS = 5000
 class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
     """kafka-python's coordinator: joins have a connection of their own."""
 
-    _latencies: Latencies
     _joining_id = ""
+
+    def take_over_metrics(self, stock: Any) -> None:
+        """Feed the metrics of the coordinator that this one replaces: a metric can be registered once."""
+        self._sensors, self._consumer_sensors = stock._sensors, stock._consumer_sensors
+        self.heartbeat = stock.heartbeat  # One of the metrics looks at it.
+        self._latencies = _Latencies(self._sensors, self._consumer_sensors)
 
     async def ensure_coordinator_ready_async(self, timeout_ms: float | None = None) -> bool:
         """Wait until the coordinator is known; whether it is. KafkaError if waiting is of no use.
@@ -219,3 +223,28 @@ class _Outcome:
 
     async def wait(self, timeout_s: float | None) -> None:
         await self._coordinator.wait_for(self._ended, None if timeout_s is None else timeout_s * 1000)
+
+
+class _Latencies:
+    """kafka-python's metrics of the group protocol, fed as its own coordinator does; there may be none."""
+
+    def __init__(self, sensors: Any, consumer_sensors: Any) -> None:
+        """`sensors` are those of heartbeats and joins, `consumer_sensors` that of commits."""
+        self._heartbeat = getattr(sensors, "heartbeat_latency", None)
+        self._of_accepted = {
+            "JoinGroupRequest": getattr(sensors, "join_latency", None),
+            "SyncGroupRequest": getattr(sensors, "sync_latency", None),
+        }
+        self._commit = getattr(consumer_sensors, "commit_latency", None)
+
+    def answered(self, request: Any, response: Any, latency_ms: float) -> None:
+        """A request was answered: heartbeats and commits count always, joins and syncs if accepted."""
+        name = type(request).__name__
+        if name == "HeartbeatRequest":
+            sensor = self._heartbeat
+        elif name == "OffsetCommitRequest":
+            sensor = self._commit
+        else:
+            sensor = self._of_accepted.get(name) if response.error_code == 0 else None
+        if sensor is not None:
+            sensor.record(latency_ms)

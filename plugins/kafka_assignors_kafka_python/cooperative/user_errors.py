@@ -7,14 +7,10 @@ import enum
 from collections.abc import Callable
 from typing import Any
 
-from kafka.errors import KafkaError, RetriableError  # pyright: ignore[reportAttributeAccessIssue]
+from kafka.errors import KafkaError
 from kafka.future import Future
 
-__all__ = ["ErrorsOfUser", "Source", "TooManyCommitsError"]
-
-
-class TooManyCommitsError(RetriableError):  # type: ignore[misc]  # kafka-python has no types
-    """So many commits are open that no other is taken: try again after a `poll`."""
+__all__ = ["ErrorsOfUser", "Source"]
 
 
 class Source(enum.Enum):
