@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-__all__ = ["ASSIGNOR_CLASSES", "STOCK_CLASSES", "assignor_class", "strategy_of_class"]
+__all__ = ["ASSIGNOR_CLASSES", "SHARED_NAMES", "STOCK_CLASSES", "assignor_class", "strategy_of_class"]
 
 ASSIGNOR_CLASSES: Mapping[str, str] = {
     "RangeAssignor": "range",
@@ -30,6 +30,9 @@ STOCK_CLASSES: Mapping[str, str] = {
     "StickyPartitionAssignor": "sticky",
 }
 """The classes of aiokafka and kafka-python that have a name of their own."""
+
+SHARED_NAMES = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
+"""The names that assignors of other clients have too: any client may lead a group that votes for one."""
 
 _ON_BROKER = "org.apache.kafka.coordinator.group.assignor."
 _BROKER_CLASSES = {"RangeAssignor": "kip848-range", "UniformAssignor": "kip848-uniform"}
