@@ -192,7 +192,7 @@ class ConversionScenarios:
             before = group.settle()
 
             group.start("kip848", [], program=KIP848)
-            group.wait_for_report("kip848", "refused", "GROUP_ID_NOT_FOUND")
+            group.wait_for_report("kip848", "refused", "group id does not exist")
             group.stop("kip848")
             # A generation of its own shows that the group goes on; a storm of joins would make others.
             group.start("c", [self.guarded])

@@ -58,7 +58,7 @@ def consume(
                 if message.error() is None:
                     reporter.consumed(message.topic(), message.partition(), [message.offset()])
                 else:
-                    reporter.report("refused", error=message.error().name())
+                    reporter.report("refused", error=message.error().str())
     finally:
         reporter.stopped()
         leave(consumer)
