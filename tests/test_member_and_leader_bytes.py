@@ -21,7 +21,7 @@ from kafka_assignors.member_bytes import (
     subscription_bytes,
 )
 from kafka_assignors.strategies.range import Range
-from kafka_assignors.strategies.sticky import CooperativeSticky, Sticky
+from kafka_assignors.strategies.sticky import CooperativeSticky, RackAwareSticky, Sticky
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 from kafka_assignors.wire import (
     ConsumerAssignment,
@@ -320,8 +320,8 @@ def test_long_names_are_cut_in_findings() -> None:
 @pytest.mark.parametrize(
     ("strategy", "asked", "stays_classic"),
     [
-        (Told(), None, True),
-        (Told(), False, False),
+        (RackAwareSticky(), None, True),
+        (RackAwareSticky(), False, False),
         (Range(), None, False),
         (CooperativeSticky(), None, False),
         (CooperativeSticky(), True, True),

@@ -12,6 +12,7 @@ through a rebalance.
 
 import logging
 
+from kafka_assignors.assignor import AssignorOptions
 from kafka_assignors.assignor_classes import (
     RunsCapacity,
     RunsCooperativeSticky,
@@ -38,6 +39,7 @@ from kafka_assignors_aiokafka.cooperative import (  # noqa: E402
 )
 
 __all__ = [
+    "AssignorOptions",
     "CapacityAssignor",
     "ConsumerSettings",
     "CooperativeAIOKafkaConsumer",

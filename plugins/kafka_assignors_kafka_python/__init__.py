@@ -8,6 +8,7 @@
 Instances are passed, not classes. `assignor(strategy)` does the same with a strategy of your own.
 """
 
+from kafka_assignors.assignor import AssignorOptions
 from kafka_assignors.assignor_classes import (
     RunsCapacity,
     RunsCooperativeSticky,
@@ -25,6 +26,7 @@ from kafka_assignors_kafka_python._weights import LagWeights, WeightsFile
 from kafka_assignors_kafka_python.cooperative import ConsumerSettings, CooperativeKafkaConsumer
 
 __all__ = [
+    "AssignorOptions",
     "CapacityAssignor",
     "ConsumerSettings",
     "CooperativeKafkaConsumer",
