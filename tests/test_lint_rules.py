@@ -347,6 +347,19 @@ def test_one_member_of_kip848_ends_the_strategies_of_all() -> None:
     )
 
 
+def test_a_group_under_a_name_of_its_own_is_said_to_refuse_a_member_of_kip848() -> None:
+    modern = librdkafka(group_protocol="consumer")
+
+    def told(strategy: str) -> str:
+        report = lint(LintFacts((aiokafka(strategy), modern)))
+        return next(one.what for one in report.findings if one.rule == "kip848-group")
+
+    assert "GROUP_ID_NOT_FOUND" in told("rack-aware-sticky")
+    assert "stay_classic=False" in told("rack-aware-sticky")
+    assert "turn the group into a KIP-848 group" in told("sticky")
+    assert "stay_classic=True" in told("sticky")
+
+
 def test_where_the_broker_assigns_nothing_is_said_of_strategies_but_that_none_runs() -> None:
     group = LiveGroup(
         "orders", "consumer", "Stable", "uniform", members=(LiveMember("m1", "aiokafka-0.14.0", "/10.0.0.1"),)

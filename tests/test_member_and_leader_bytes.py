@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
 
-from kafka_assignors.assignor import optional_name, require_strategy
+from kafka_assignors.assignor import Assignor, optional_name, require_strategy
 from kafka_assignors.group import Assignment, Group, Topic, TopicPartitions
 from kafka_assignors.leader import InvalidAssignmentError
 from kafka_assignors.leader_bytes import JoinedMember, encode_assignments, read_members
@@ -20,7 +21,7 @@ from kafka_assignors.member_bytes import (
     subscription_bytes,
 )
 from kafka_assignors.strategies.range_roundrobin import Range
-from kafka_assignors.strategies.sticky import CooperativeSticky, Sticky
+from kafka_assignors.strategies.sticky import CooperativeSticky, RackAwareSticky, Sticky
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 from kafka_assignors.wire import (
     ConsumerAssignment,
@@ -311,3 +312,34 @@ def test_long_names_are_cut_in_findings() -> None:
     findings = (*led.findings, *own({long: [0]}, leader=long).findings)
     assert len(findings) == 4
     assert max(map(len, findings)) < 1000
+
+
+# ---- groups that stay classic
+
+
+@pytest.mark.parametrize(
+    ("strategy", "asked", "stays_classic"),
+    [
+        (RackAwareSticky(), None, True),
+        (RackAwareSticky(), False, False),
+        (Range(), None, False),
+        (CooperativeSticky(), None, False),
+        (CooperativeSticky(), True, True),
+    ],
+)
+def test_each_assignment_has_user_data_if_the_group_is_to_stay_classic(
+    strategy: Strategy, asked: bool | None, stays_classic: bool
+) -> None:
+    class Leading(Assignor):
+        log = logging.getLogger("leading")
+
+    assignor = Leading(strategy, stay_classic=asked)
+    assert assignor.stay_classic is stays_classic
+    members = assignor.read_members([joined(strategy, "a"), joined(strategy, "b")])
+    answers = assignor.encode_assignments(members, [ORDERS], 1).values()
+    assert {bool(decode_assignment(data).user_data) for data in answers} == {stays_classic}
+
+
+def test_stay_classic_is_true_false_or_none() -> None:
+    with pytest.raises(TypeError, match="stay_classic must be True, False or None, not 'yes'"):
+        Assignor(Range(), stay_classic="yes")  # type: ignore[arg-type]

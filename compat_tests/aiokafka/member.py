@@ -61,6 +61,8 @@ def assignor_of(spec: MemberSpec, name: str) -> Any:
         return STOCK[rest]
     if kind == "class":
         return OURS[rest]
+    if kind == "guarded":
+        return OURS[rest](rack=spec.rack, stay_classic=True)
     if kind == "capacity":
         return CapacityAssignor(capacity=int(rest), rack=spec.rack)
     if kind == "garbage":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compat_tests.scenarios.leader import MigratedGroupScenarios
+from compat_tests.scenarios.leader import ConversionScenarios
 from compat_tests.scenarios.lifecycle import LifecycleScenarios
 from compat_tests.scenarios.transaction import TransactionScenarios
 
@@ -20,6 +20,7 @@ class TestTransactions(TransactionScenarios):
     strategy = STRATEGY
 
 
-class TestMigratedGroups(MigratedGroupScenarios):
+class TestConversion(ConversionScenarios):
     program = PROGRAM
     strategy = STRATEGY
+    guarded = "rack-aware-sticky"

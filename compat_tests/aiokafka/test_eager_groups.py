@@ -13,7 +13,7 @@ from aiokafka.errors import KafkaError
 
 from compat_tests.aiokafka.consumers import consumer_of, settle, stopping
 from compat_tests.scenarios.eager import EagerScenarios, StaticMemberScenarios
-from compat_tests.scenarios.leader import LeaderScenarios, MigratedGroupScenarios
+from compat_tests.scenarios.leader import ConversionScenarios, LeaderScenarios
 from compat_tests.scenarios.rack import RackScenarios
 from compat_tests.scenarios.standby import StandbyScenarios
 from compat_tests.support.group_of_members import GroupOfMembers
@@ -37,7 +37,7 @@ class TestStandby(StandbyScenarios):
     cooperative_program = "compat_tests.aiokafka.cooperative_member"
 
 
-class TestMigratedGroups(MigratedGroupScenarios):
+class TestConversion(ConversionScenarios):
     program = PROGRAM
 
 

@@ -5,6 +5,7 @@ docs/interop.md tells users what follows from it.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,6 +47,32 @@ def test_aiokafka_and_librdkafka_order_static_members_among_the_others_where_jav
             partition[next(name for name in settled.names if 0 in settled.of(name)[group.topic("orders")])]
             == first
         )
+
+
+@pytest.mark.parametrize("guarded", [OUR_AIOKAFKA, OUR_KAFKA_PYTHON], ids=lambda kind: kind.label)
+@pytest.mark.parametrize(
+    ("name", "others"),
+    [
+        ("range", [JAVA, LIBRDKAFKA, STOCK_AIOKAFKA, STOCK_KAFKA_PYTHON]),
+        ("sticky", [JAVA, STOCK_AIOKAFKA]),
+        ("cooperative-sticky", [JAVA, LIBRDKAFKA]),
+    ],
+)
+def test_members_of_other_clients_take_the_assignments_that_keep_their_group_classic(
+    kafka: Kafka, guarded: Kind, name: str, others: list[Kind]
+) -> None:
+    with MixedGroup(kafka, name, {"orders": 12}) as group:
+        group.join(replace(guarded, prefix="guarded:"))
+        group.settle()
+        for kind in others:
+            group.join(kind)
+        before = group.settle()
+        loads = [before.count(member) for member in before.names]
+        assert max(loads) - min(loads) <= 1
+        group.start("kip848", [], program="compat_tests.support.kip848_member")
+        group.wait_for_report("kip848", "refused", "group id does not exist")
+        group.stop("kip848")
+        assert group.settle().generation == before.generation
 
 
 def test_stock_kafka_python_forgets_members_where_static_and_dynamic_ones_are_mixed() -> None:

@@ -17,7 +17,7 @@ from compat_tests.hostile.raw_member import RawMember, int16, int32, string
 from compat_tests.hostile.request_counter import METADATA, counted_kafka
 from compat_tests.kafka_python.member import KNOWS_RACKS, KNOWS_STATIC_MEMBERS
 from compat_tests.scenarios.eager import EagerScenarios, StaticMemberScenarios
-from compat_tests.scenarios.leader import LeaderScenarios, MigratedGroupScenarios
+from compat_tests.scenarios.leader import ConversionScenarios, LeaderScenarios
 from compat_tests.scenarios.rack import RackScenarios
 from compat_tests.scenarios.standby import StandbyScenarios
 from compat_tests.support.group_of_members import GroupOfMembers
@@ -52,7 +52,7 @@ class TestStandby(StandbyScenarios):
     cooperative_program = COOPERATIVE if KNOWS_RACKS else PROGRAM
 
 
-class TestMigratedGroups(MigratedGroupScenarios):
+class TestConversion(ConversionScenarios):
     program = PROGRAM
 
 

@@ -17,7 +17,7 @@ from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
 from kafka_assignors.strategies import load_strategy
 from kafka_assignors.wire.consumer_protocol import Subscription, encode_subscription
 
-__all__ = ["LeaderScenarios", "MigratedGroupScenarios"]
+__all__ = ["ConversionScenarios", "LeaderScenarios"]
 
 KIP848 = "compat_tests.support.kip848_member"
 
@@ -173,11 +173,43 @@ class LeaderScenarios:
             assert of_b["rack"] == "east"
 
 
-class MigratedGroupScenarios:
-    """A member of KIP-848 joins, and the broker turns the group into one of its own kind while it runs."""
+class ConversionScenarios:
+    """A member of KIP-848 joins: the broker converts the group while it runs, or refuses the member."""
 
     program: ClassVar[str]
-    strategy: ClassVar[str] = f"{OTHERS}:Reversed"
+    strategy: ClassVar[str] = "sticky"
+    """A strategy under a name that other clients have too: its groups are converted."""
+
+    guarded: ClassVar[str] = f"{OTHERS}:Reversed"
+    """A strategy under a name of its own: its groups stay classic."""
+
+    def test_a_group_under_a_name_of_its_own_stays_classic_and_the_broker_refuses_the_new_member(
+        self, kafka: Kafka
+    ) -> None:
+        with GroupOfMembers(kafka, self.program, {"orders": 6}) as group:
+            for member in ("a", "b"):
+                group.start(member, [self.guarded])
+            before = group.settle()
+
+            group.start("kip848", [], program=KIP848)
+            group.wait_for_report("kip848", "refused", "group id does not exist")
+            group.stop("kip848")
+            # A generation of its own shows that the group goes on; a storm of joins would make others.
+            group.start("c", [self.guarded])
+            joined = group.settle("a", "b", "c", after=before)
+            assert by_size(joined) == [2, 2, 2]
+            assert joined.generation <= before.generation + 2  # cooperative members need two
+
+            group.stop("a", "b", "c")
+            group.start("kip848 again", [], program=KIP848)
+            everything = {group.topic("orders"): [0, 1, 2, 3, 4, 5]}
+            group.wait_for(
+                "an empty group to become one of KIP-848",
+                lambda: any(
+                    {topic: sorted(numbers) for topic, numbers in report["partitions"].items()} == everything
+                    for report in group.members["kip848 again"].reports("assigned")
+                ),
+            )
 
     def test_in_a_group_that_was_migrated_each_member_is_told_once_that_its_strategy_does_not_run(
         self, kafka: Kafka

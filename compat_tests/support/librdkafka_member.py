@@ -57,6 +57,8 @@ def consume(
             for message in consumer.consume(100, timeout=0.1):
                 if message.error() is None:
                     reporter.consumed(message.topic(), message.partition(), [message.offset()])
+                else:
+                    reporter.report("refused", error=message.error().str())
     finally:
         reporter.stopped()
         leave(consumer)

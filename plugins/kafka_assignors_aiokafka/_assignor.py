@@ -7,17 +7,20 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import MethodType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from aiokafka.cluster import ClusterMetadata
 from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
 
-from kafka_assignors.assignor import Assignor
+from kafka_assignors.assignor import Assignor, AssignorOptions
 from kafka_assignors.leader_bytes import JoinedMember
 from kafka_assignors.strategy import Strategy
 from kafka_assignors_aiokafka._client import adopt, calling_coordinator, rack_of_consumer
 from kafka_assignors_aiokafka._topics import rejoin_if_topics_changed, topics_of, watch_topics_if_static
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["StrategyAssignor", "assignor"]
 
@@ -91,21 +94,16 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
 def assignor(
     strategy: Strategy,
     *,
-    rack: str | None = None,
-    instance_id: str | None = None,
     weights: Callable[[Mapping[str, int]], Any] | None = None,
     weights_timeout_s: float = 2.0,
+    **options: Unpack[AssignorOptions],
 ) -> StrategyAssignor:
     """Any strategy as an assignor for AIOKafkaConsumer:
 
         AIOKafkaConsumer("orders", group_id="g", partition_assignment_strategy=[assignor(MyStrategy())])
 
-    `rack` is where this process runs, for strategies that look at racks; by default the consumer's
-    `client_rack`, which aiokafka has from 0.14 on.
-    `instance_id` is what the strategy's `member_data` is told; by default the consumer's `group_instance_id`.
     `weights` gives a leader the weights of partitions, for strategies that look at them: see
     `WeightedAssignor`. The group waits for it for `weights_timeout_s`, at most a third of a session.
+    `AssignorOptions` says what the others mean.
     """
-    return StrategyAssignor(
-        strategy, rack=rack, instance_id=instance_id, weights=weights, weights_timeout_s=weights_timeout_s
-    )
+    return StrategyAssignor(strategy, weights=weights, weights_timeout_s=weights_timeout_s, **options)

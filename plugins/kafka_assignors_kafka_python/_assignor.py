@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kafka_assignors.assignor import Assignor, caller_of, optional_name, require_eager
+from kafka_assignors.assignor import Assignor, AssignorOptions, caller_of, optional_name, require_eager
 from kafka_assignors.leader_bytes import RackWatch
 from kafka_assignors.strategy import Strategy
 from kafka_assignors_kafka_python._client import interface
@@ -23,6 +23,9 @@ from kafka_assignors_kafka_python._client.coordinator import (
 # Only now: of a release that is too old the import above says so, and that one would not.
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor  # isort: skip
 from kafka.coordinator.consumer import ConsumerCoordinator  # isort: skip
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["StrategyAssignor", "assignor"]
 
@@ -108,20 +111,16 @@ def _client_rack_of(coordinator: Any) -> str | None:
 def assignor(
     strategy: Strategy,
     *,
-    rack: str | None = None,
-    instance_id: str | None = None,
     weights: Callable[[Mapping[str, int]], Any] | None = None,
     weights_timeout_s: float = 2.0,
+    **options: Unpack[AssignorOptions],
 ) -> StrategyAssignor:
     """Any strategy as an assignor for KafkaConsumer:
 
         KafkaConsumer("orders", group_id="g", partition_assignment_strategy=[assignor(MyStrategy())])
 
-    `rack` is where this process runs, for strategies that look at racks: give what you give as `client_rack`.
-    `instance_id` is what the strategy's `member_data` is told; by default the consumer's `group_instance_id`.
     `weights` gives a leader the weights of partitions, for strategies that look at them: see
     `WeightedAssignor`. The group waits for it for `weights_timeout_s`, at most a third of a session.
+    `AssignorOptions` says what the others mean.
     """
-    return StrategyAssignor(
-        strategy, rack=rack, instance_id=instance_id, weights=weights, weights_timeout_s=weights_timeout_s
-    )
+    return StrategyAssignor(strategy, weights=weights, weights_timeout_s=weights_timeout_s, **options)

@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from logging import Logger
 from types import FrameType
-from typing import Any, ClassVar, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Protocol, TypedDict, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from kafka_assignors.group import Topic, TopicPartitions
 from kafka_assignors.leader_bytes import DecodedMembers, JoinedMember, encode_assignments, read_members
 from kafka_assignors.member_bytes import NEVER_ASSIGNED, LastAssignment, subscription_bytes
-from kafka_assignors.strategies.registry import assignor_class, strategy_of_class
+from kafka_assignors.strategies.registry import SHARED_NAMES, assignor_class, strategy_of_class
 from kafka_assignors.strategy import (
     LONGEST_NAME,
     RebalanceProtocol,
@@ -34,6 +34,24 @@ from kafka_assignors.strategy import (
 from kafka_assignors.weights import patience_s, require_source, weigh
 
 Caller = TypeVar("Caller")
+
+
+class AssignorOptions(TypedDict, total=False):
+    """The arguments that the assignor of every strategy takes.
+
+    `rack` is where this process runs, for strategies that look at racks; by default the consumer's
+    `client_rack`, in clients that have it. `instance_id` is what the strategy's `member_data` is told; by
+    default the consumer's `group_instance_id`.
+
+    `stay_classic`: a broker of Kafka 4 refuses to convert a group that this member leads to KIP-848, and
+    refuses the member with `group.protocol=consumer` that would cause it. By default, and with None, this is
+    so unless the strategy's name is `range`, `roundrobin`, `sticky` or `cooperative-sticky`, which other
+    clients have too.
+    """
+
+    rack: str | None
+    instance_id: str | None
+    stay_classic: bool | None
 
 
 class AskedWeights(Protocol):
@@ -101,8 +119,12 @@ class Assignor:
         instance_id: str | None = None,
         weights: Callable[[Mapping[str, int]], Any] | None = None,
         weights_timeout_s: float = 2.0,
+        stay_classic: bool | None = None,
     ) -> None:
-        """Raise TypeError or ValueError for arguments that would fail at the first rebalance."""
+        """Raise TypeError or ValueError for arguments that would fail at the first rebalance.
+
+        `AssignorOptions` says what the arguments mean.
+        """
         if isinstance(strategy, Assignor):
             raise TypeError(f"{strategy!r} is an assignor already: pass it as it is")
         self._strategy = require_strategy(strategy)
@@ -116,6 +138,9 @@ class Assignor:
         self._instance_id = optional_name("instance_id", instance_id)
         require_source(weights, weights_timeout_s)
         self._weights, self._weights_timeout_s = weights, weights_timeout_s
+        if stay_classic is not None and not isinstance(stay_classic, bool):
+            raise TypeError(f"stay_classic must be True, False or None, not {stay_classic!r}")
+        self._stay_classic = strategy.name not in SHARED_NAMES if stay_classic is None else stay_classic
         self._last: WeakKeyDictionary[object, LastAssignment] = WeakKeyDictionary()
         self._last_weights: WeakKeyDictionary[object, object] = WeakKeyDictionary()
         self._asking: WeakKeyDictionary[object, Future[object]] = WeakKeyDictionary()
@@ -132,6 +157,11 @@ class Assignor:
     def strategy(self) -> Strategy:
         """The strategy that assigns the partitions."""
         return self._strategy
+
+    @property
+    def stay_classic(self) -> bool:
+        """Whether a broker refuses to convert a group that this assignor leads to KIP-848."""
+        return self._stay_classic
 
     def subscription_of(
         self,
@@ -238,7 +268,9 @@ class Assignor:
         self, members: DecodedMembers, topics: Iterable[Topic], generation: int | None
     ) -> Mapping[str, bytes]:
         """The bytes of every member's assignment, as the leader of `generation` (None if unknown)."""
-        encoded = encode_assignments(self._strategy, members, topics, generation)
+        encoded = encode_assignments(
+            self._strategy, members, topics, generation, stay_classic=self._stay_classic
+        )
         for finding in encoded.findings:
             self.log.warning("%s: %s", self.name, finding)
         return encoded.assignments

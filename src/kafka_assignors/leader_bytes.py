@@ -46,6 +46,11 @@ and a broker may create what is asked for. So if there are more, they wait for t
 _ASSIGNMENT_VERSION = 0
 """All versions of the assignment have the same fields, and the oldest clients take 0 alone for granted."""
 
+_STAY_CLASSIC = b"\0"
+"""User data of an assignment; members do not read it. A broker of Kafka 4 converts a classic group to KIP-848
+when a member with `group.protocol=consumer` joins, unless the assignment of a member has user data, which the
+conversion would lose (KAFKA-18134; `ConsumerGroup.fromClassicGroup`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class JoinedMember:
@@ -178,17 +183,28 @@ def topics_from(
 
 
 def encode_assignments(
-    strategy: Strategy, members: DecodedMembers, topics: Iterable[Topic], generation: int | None
+    strategy: Strategy,
+    members: DecodedMembers,
+    topics: Iterable[Topic],
+    generation: int | None,
+    *,
+    stay_classic: bool = False,
 ) -> EncodedAssignments:
     """Run the strategy as the leader of `generation` (None if unknown) and encode its assignment.
+
+    `stay_classic`: each assignment has a byte of user data, so that a broker refuses the conversion of the
+    group to KIP-848 and the member that would cause it.
 
     Raises `InvalidAssignmentError` for an assignment that breaks the strategy's contract.
     """
     group = Group.of(topics, members.members, generation)
     result = lead(strategy, group, _protocol_of(strategy))
     names = Names()
+    user_data = _STAY_CLASSIC if stay_classic else b""
     assignments = {
-        member_id: encode_assignment(ConsumerAssignment(_ASSIGNMENT_VERSION, partitions, b""), names=names)
+        member_id: encode_assignment(
+            ConsumerAssignment(_ASSIGNMENT_VERSION, partitions, user_data), names=names
+        )
         for member_id, partitions in result.assignment.members.items()
     }
     findings = (

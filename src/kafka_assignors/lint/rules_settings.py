@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kafka_assignors.lint.members import Client, LintFacts, MemberConfig, NotJudged, Version, voters
+from kafka_assignors.lint.members import Client, LintFacts, MemberConfig, NotJudged, Version, voters, winners
 from kafka_assignors.lint.rules import Found, Severity, enumerated, rule, seconds_text, sources
 from kafka_assignors.live_group import CONSUMER
+from kafka_assignors.strategies.registry import SHARED_NAMES
 
 # ---- timeouts, against each other and against the bounds of the broker
 
@@ -279,7 +280,10 @@ def refused_under_kip848(facts: LintFacts) -> Iterator[Found]:
     happens="The broker assigns, and no strategy of a member runs: neither ours nor the client's own. The "
     "members of the classic protocol stay in the group and get the assignment of the broker.",
     why="The first member that joins with group.protocol=consumer turns a classic group into a KIP-848 "
-    "group, online, if the broker's group.consumer.migration.policy allows it, which is the default.",
+    "group, online, if the broker's group.consumer.migration.policy allows it, which is the default. The "
+    "broker refuses that member (GROUP_ID_NOT_FOUND) while the assignments of the group have user data: the "
+    "assignors of kafka-assignors write some under names that no other client has, and under the others with "
+    "stay_classic=True.",
     to_do="Choose one: group.remote.assignor (uniform, range) instead of a strategy, or strategies of the "
     f"members. {_WAY_BACK}",
 )
@@ -288,10 +292,22 @@ def kip848_group(facts: LintFacts) -> Iterator[Found]:
     # The next rule judges a newer Java without the setting.
     joined = [member for member in facts.after if not member.classic and "group.protocol" in member.given]
     if classic and joined:
+        chosen = winners(classic)
+        if chosen and SHARED_NAMES.isdisjoint(chosen):
+            happens = (
+                f"The broker refuses {enumerated(sources(joined))} with GROUP_ID_NOT_FOUND: they join with "
+                f"group.protocol=consumer, and a group under {chosen[0]!r} stays classic, unless its members "
+                "were given stay_classic=False."
+            )
+        else:
+            happens = (
+                f"The strategies of these members do not run: {enumerated(sources(joined))} join with "
+                "group.protocol=consumer and turn the group into a KIP-848 group, unless every assignor that "
+                "may lead was given stay_classic=True."
+            )
         yield Found(
             sources(classic),
-            f"The strategies of these members do not run: {enumerated(sources(joined))} join with "
-            f"group.protocol=consumer and turn the group into a KIP-848 group.",
+            happens,
             "Set group.protocol=classic there, or do without strategies of the members.",
         )
     elif facts.live is not None and facts.live.group_type == CONSUMER and facts.after:
