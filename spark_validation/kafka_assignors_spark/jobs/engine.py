@@ -17,7 +17,6 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from kafka_assignors_spark.archive.directory import timestamps_in_microseconds
 from kafka_assignors_spark.arrow import record_batch
 from kafka_assignors_spark.engine import RECORD_BYTES, Limits, OnTasks, Survey
 from kafka_assignors_spark.folds.group import (
@@ -32,6 +31,7 @@ from kafka_assignors_spark.folds.records import topics_named
 from kafka_assignors_spark.history_errors import DamagedError
 from kafka_assignors_spark.jobs.arrow_frames import apply_to_batches
 from kafka_assignors_spark.jobs.checkpoint import FILE, Checkpoint, InMemorySlices, SliceStore
+from kafka_assignors_spark.jobs.directory import timestamps_in_microseconds
 from kafka_assignors_spark.jobs.read import live_records, recorded_catalogue, recorded_records
 from kafka_assignors_spark.jobs.session import spark_session, task_progress
 from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, is_damage, one_line

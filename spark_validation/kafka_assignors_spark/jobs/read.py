@@ -20,7 +20,6 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from kafka_assignors_spark.archive.directory import Directory
 from kafka_assignors_spark.history_errors import (
     missing_columns,
     no_parquet,
@@ -29,6 +28,7 @@ from kafka_assignors_spark.history_errors import (
     wrong_type,
 )
 from kafka_assignors_spark.jobs.arrow_frames import spark_schema, with_micros
+from kafka_assignors_spark.jobs.directory import Directory
 from kafka_assignors_spark.jobs.parquet import CLUSTER, read_parquet
 from kafka_assignors_spark.options import MANIFEST, RAW_NAMES, TOPICS_NAMES, ReplayError, ReplayOptions
 from kafka_assignors_spark.schemas import RAW, TOPICS
