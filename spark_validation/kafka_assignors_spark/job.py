@@ -25,6 +25,7 @@ from kafka_assignors_spark.engine import Engine, Limits, Survey
 from kafka_assignors_spark.engine_choice import Choice, choose_engine, open_engine
 from kafka_assignors_spark.folds.group import Detail, FoldWork, read_detail
 from kafka_assignors_spark.folds.ownership import MOST_PARTITIONS
+from kafka_assignors_spark.folds.records import group_bytes
 from kafka_assignors_spark.folds.replay_state import StateError, read_state
 from kafka_assignors_spark.folds.strategy_guard import StrategyGuard, ended_in
 from kafka_assignors_spark.folds.sums import GroupSums
@@ -37,9 +38,8 @@ from kafka_assignors_spark.folds.verdicts import (
     undecodable_of,
     verdicts_of,
 )
-from kafka_assignors_spark.history_errors import DamagedError
+from kafka_assignors_spark.history import DamagedError, damaged_files
 from kafka_assignors_spark.options import RECORDED, Progress, ReplayError, ReplayOptions
-from kafka_assignors_spark.parquet_files import damaged_files
 from kafka_assignors_spark.report.findings import PLOTTED_GROUPS, find_among
 from kafka_assignors_spark.result import (
     GroupSummary,
@@ -51,7 +51,6 @@ from kafka_assignors_spark.result import (
 )
 from kafka_assignors_spark.sample import check_sample, draw
 from kafka_assignors_spark.schemas import TABLES
-from kafka_assignors_spark.source_keys import group_bytes
 
 __all__ = ["PHASES", "run_replay"]
 

@@ -35,7 +35,7 @@ from kafka_assignors_spark.folds.truth import CheckedGeneration
 from kafka_assignors_spark.options import Mode
 from kafka_assignors_spark.result import Verdict
 
-__all__ = ["ARCHIVED", "OUTPUT", "RAW", "REPORTED", "TABLES", "TOPICS"]
+__all__ = ["ARCHIVED", "OUTPUT", "RAW", "REPORTED", "TABLES", "TOPICS", "record_batch"]
 
 _STRING, _INT, _LONG, _BOOL = pa.string(), pa.int32(), pa.int64(), pa.bool_()
 _BINARY, _DOUBLE, _DATE = pa.binary(), pa.float64(), pa.date32()
@@ -220,3 +220,14 @@ OUTPUT = pa.schema(
 )
 """What comes of the fold of a group, which `folds.group.Output` describes; `g` are the bytes of its id. A row
 has either a `state`, or `sums`, or a row of one table. Without tables, the columns of these are not there."""
+
+
+def record_batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
+    """The rows, at least one, in the columns of `schema`; times are microseconds since 1970."""
+    columns = [
+        pa.array(values, pa.int64()).cast(field.type)
+        if pa.types.is_timestamp(field.type)
+        else pa.array(values, field.type)
+        for field, values in zip(schema, zip(*rows, strict=True), strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

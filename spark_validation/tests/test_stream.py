@@ -13,8 +13,7 @@ from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.wire import GroupMetadataKey, OffsetCommitKey, encode_key
 from kafka_assignors_spark.source import GroupRecordsStreamReader, OffsetRange, RangeReport, SourceOptions
 from kafka_assignors_spark.source.cluster import SourceError
-from kafka_assignors_spark.source.options import Bound
-from kafka_assignors_spark.source.planning import bounded, cut
+from kafka_assignors_spark.source.planning import Bound, bounded, cut
 
 
 def test_a_batch_is_shared_out_and_what_one_partition_does_not_need_goes_to_the_others() -> None:

@@ -39,6 +39,8 @@ __all__ = [
     "CatalogueLog",
     "Ledger",
     "LedgerEntry",
+    "changed",
+    "remove_files_of",
     "source_options",
 ]
 
@@ -137,7 +139,7 @@ class Ledger:
 TOPICS_FOLDER = "topics"
 
 
-def _changed(known: CatalogueEntry, found: LiveTopic) -> bool:
+def changed(known: CatalogueEntry, found: LiveTopic) -> bool:
     """Whether the brokers say something else than the catalogue."""
     now = found.entry(None)
     if (known.topic_id, known.topic.partitions) != (now.topic_id, now.topic.partitions):
@@ -165,7 +167,7 @@ class CatalogueLog:
         new = []
         for live in found:
             known = self._known.get(live.topic.name)
-            if known is None or _changed(known, live):
+            if known is None or changed(known, live):
                 new.append(live.entry(None if known is None else now))
         if new:
             self._write(new)
@@ -250,7 +252,7 @@ class Archive:
             )
         assert ledger.latest is not None
         if not has_checkpoint:
-            _remove_files_of(folder, ledger.latest.batches)
+            remove_files_of(folder, ledger.latest.batches)
         return cls(spark, folder, ledger, found, CatalogueLog(spark, folder))
 
 
@@ -264,7 +266,7 @@ def source_options(options: ArchiveOptions) -> dict[str, str]:
     }
 
 
-def _remove_files_of(folder: Directory, number: int) -> None:
+def remove_files_of(folder: Directory, number: int) -> None:
     """Remove the files that a killed run left of a batch that no run writes again under the same names."""
     for date in folder.names(RAW_FOLDER):
         for name in folder.names(f"{RAW_FOLDER}/{date}"):

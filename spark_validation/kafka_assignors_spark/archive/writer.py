@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from kafka_assignors_spark.archive.result import ArchiveError
 from kafka_assignors_spark.archive.store import RAW_FOLDER, Ledger, LedgerEntry
 from kafka_assignors_spark.jobs.directory import STAGING, Directory
-from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, is_late_worker, one_line
+from kafka_assignors_spark.jobs.session import SPARK_ERRORS, is_late_worker, one_line
 from kafka_assignors_spark.schemas import ARCHIVED
 from kafka_assignors_spark.source import RangeReport
 

@@ -17,7 +17,6 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from kafka_assignors_spark.arrow import record_batch
 from kafka_assignors_spark.engine import RECORD_BYTES, Limits, OnTasks, Survey
 from kafka_assignors_spark.folds.group import (
     STATE_PLACE,
@@ -27,18 +26,16 @@ from kafka_assignors_spark.folds.group import (
     fold_groups,
     in_order,
 )
-from kafka_assignors_spark.folds.records import topics_named
-from kafka_assignors_spark.history_errors import DamagedError
+from kafka_assignors_spark.folds.records import OFFSET_COMMITS, group_bytes, topics_named
+from kafka_assignors_spark.history import DamagedError
 from kafka_assignors_spark.jobs.arrow_frames import apply_to_batches
 from kafka_assignors_spark.jobs.checkpoint import FILE, Checkpoint, InMemorySlices, SliceStore
 from kafka_assignors_spark.jobs.directory import timestamps_in_microseconds
 from kafka_assignors_spark.jobs.read import live_records, recorded_catalogue, recorded_records
-from kafka_assignors_spark.jobs.session import spark_session, task_progress
-from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, is_damage, one_line
+from kafka_assignors_spark.jobs.session import SPARK_ERRORS, is_damage, one_line, spark_session, task_progress
 from kafka_assignors_spark.options import WHOLE_GROUPS, ReplayError, ReplayOptions
 from kafka_assignors_spark.result import TableFile
-from kafka_assignors_spark.schemas import OUTPUT, TABLES
-from kafka_assignors_spark.source_keys import OFFSET_COMMITS, group_bytes
+from kafka_assignors_spark.schemas import OUTPUT, TABLES, record_batch
 
 __all__ = ["SparkEngine"]
 
@@ -300,7 +297,7 @@ def _is_commit() -> Column:
 
 
 def _group_records(raw: DataFrame, groups: Sequence[str] | None) -> DataFrame:
-    """The records of groups with the bytes of the group's id as `g` (see `source_keys`) and the time in
+    """The records of groups with the bytes of the group's id as `g` (see `folds.records`) and the time in
     `micros`; offset commits are left out before any row reaches Python."""
     length = F.conv(F.hex(F.substring("key", 3, 2)), 16, 10).cast("int")
     group = F.when(F.length("key") >= 4, F.substring(F.col("key"), F.lit(5), length))

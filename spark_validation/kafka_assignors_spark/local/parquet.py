@@ -8,15 +8,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from kafka_assignors_spark.history_errors import (
+from kafka_assignors_spark.history import (
+    BATCH_ROWS,
     missing_columns,
     no_parquet,
     no_records_yet,
+    open_parquet,
+    parquet_files,
     two_clusters,
     wrong_type,
 )
 from kafka_assignors_spark.options import MANIFEST, RAW_NAMES, TOPICS_NAMES
-from kafka_assignors_spark.parquet_files import BATCH_ROWS, open_parquet, parquet_files
 from kafka_assignors_spark.schemas import RAW, TOPICS
 from kafka_assignors_spark.timestamps import FIRST_MICROS, LAST_MICROS
 

@@ -1,22 +1,79 @@
-"""The files of a history on a disk, and which of them are damaged."""
+"""A history as Parquet: its files on a disk, which of them are damaged, and why Parquet is no history.
+
+Both engines raise the errors of this module, so a history is refused in the same sentences.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_assignors_spark.history_errors import all_damaged, not_parquet
 from kafka_assignors_spark.options import RAW_NAMES, TOPICS_NAMES, ReplayError
 from kafka_assignors_spark.result import DamagedFile
 from kafka_assignors_spark.schemas import RAW, TOPICS
 
-__all__ = ["BATCH_ROWS", "damaged_files", "open_parquet", "parquet_files"]
+__all__ = [
+    "BATCH_ROWS",
+    "DamagedError",
+    "all_damaged",
+    "damaged_files",
+    "missing_columns",
+    "no_parquet",
+    "no_records_yet",
+    "not_parquet",
+    "open_parquet",
+    "parquet_files",
+    "two_clusters",
+    "wrong_type",
+]
+
+
+class DamagedError(ReplayError):
+    """A file is damaged, or no Parquet at all."""
+
+
+def no_parquet(path: str) -> ReplayError:
+    return ReplayError(
+        f"{path}: there is no Parquet here; give a history directory (raw/ and topics.parquet), "
+        "or Parquet with the columns partition, offset, timestamp, key and value"
+    )
+
+
+def no_records_yet(path: str) -> ReplayError:
+    return ReplayError(f"{path}: this archive has no records yet")
+
+
+def not_parquet(path: object, why: str) -> ReplayError:
+    return DamagedError(f"{path}: cannot be read as Parquet: {why}")
+
+
+def all_damaged(path: str, first: str, why: str) -> ReplayError:
+    return ReplayError(f"{path}: every file of the records is damaged; the first is {first}: {why}")
+
+
+def two_clusters(path: str, one: object, other: object) -> ReplayError:
+    """Offsets of two clusters cannot be compared; each archived record has the id of its cluster."""
+    return ReplayError(
+        f"{path}: records of two clusters, {one} and {other}, lie in one place: replay each by itself"
+    )
+
+
+def missing_columns(path: str, missing: Iterable[str], found: Iterable[str]) -> ReplayError:
+    return ReplayError(
+        f"{path}: column {', '.join(missing)} is missing; there are {', '.join(sorted(found)) or 'none'}"
+    )
+
+
+def wrong_type(path: str, column: str, found: str, wanted: str) -> ReplayError:
+    """`found` and `wanted` are types by Spark's names."""
+    return ReplayError(f"{path}: column {column} has type {found}, and should have {wanted}")
+
 
 BATCH_ROWS = 4_096
 """The rows of a file that are in memory at a time."""

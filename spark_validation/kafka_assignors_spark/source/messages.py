@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kafka_assignors_confluent import silent_logger
+from kafka_assignors_spark.folds.records import group_bytes, is_commit
 from kafka_assignors_spark.schemas import RAW, REPORTED
 from kafka_assignors_spark.source.cluster import SourceError
-from kafka_assignors_spark.source.options import LastRead, SourceOptions
-from kafka_assignors_spark.source.planning import OffsetRange
-from kafka_assignors_spark.source_keys import group_bytes, is_commit
+from kafka_assignors_spark.source.planning import LastRead, OffsetRange, SourceOptions
 from kafka_assignors_spark.timestamps import millis_to_micros
 
 if TYPE_CHECKING:
