@@ -322,12 +322,12 @@ class _GroupFold:
     def _add_fault(self, fault: Any) -> None:
         self._state.sums.add_fault(fault)
         if self._work.tables:
-            self._table("faults", [fault.row()])
+            self._table("faults", [table_rows.values(fault)])
 
     def _add_row(self, row: Replayed) -> None:
         self._state.sums.add_row(row, self._first_mode)
         if self._work.tables:
-            self._table("replayed", [row.row()])
+            self._table("replayed", [table_rows.values(row)])
             self._state.daily.add_row(row)
         if row.problem is None:
             series = row.mode, row.strategy

@@ -36,7 +36,6 @@ from kafka_assignors_spark.folds.rebalances import (
 )
 from kafka_assignors_spark.folds.strategy_guard import StrategyGuard, StrategyTimeout, failure_text
 from kafka_assignors_spark.options import RECORDED, Mode
-from kafka_assignors_spark.timestamps import to_micros
 
 __all__ = [
     "GroupReplay",
@@ -123,11 +122,6 @@ class Replayed(NamedTuple):
     paused_cooperative_s: float | None = None
     inferred_topics: Sequence[str] = ()
     problem: str | None = None
-
-    def row(self) -> tuple[Any, ...]:
-        """The values in the order of the columns, the timestamp in microseconds."""
-        group, offset, generation, timestamp, *rest = self
-        return (group, offset, generation, to_micros(timestamp), *rest)
 
 
 def replay_group(
