@@ -97,7 +97,7 @@ def replayed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> R
     return Replayed(result, json.loads(json_report(result)))
 
 
-def test_what_is_fine_is_as_if_nothing_else_were_there(replayed: Replayed) -> None:
+def test_sound_groups_are_replayed_as_if_bad_groups_were_absent(replayed: Replayed) -> None:
     assert replayed.recorded("fine") == replayed.recorded("fine-too")
     fine = replayed.recorded("fine")[0]
     assert (fine["rebalances"], fine["moved"], fine["vacated"]) == (3, 2, 2)

@@ -182,7 +182,7 @@ def test_a_target_that_comes_after_the_next_epoch_has_the_members_of_its_own() -
     assert (last.generation, sorted(shares(last))) == (5, ["a", "b", "c", "d"])
 
 
-def test_what_was_given_to_a_member_that_left_meanwhile_is_not_known() -> None:
+def test_an_assignment_is_unknown_if_a_member_left_while_it_was_made() -> None:
     log = settled()
     log.describes("g", "c", new_member())
     log.epoch("g", 4)
@@ -247,7 +247,7 @@ def test_a_static_member_that_comes_back_writes_its_generation_again() -> None:
     assert again.facts == ()
 
 
-def test_one_that_comes_back_with_another_subscription_makes_an_epoch_besides() -> None:
+def test_a_static_member_that_returns_with_another_subscription_makes_a_further_epoch() -> None:
     log = replaced(Log())
     log.describes("g", "a2", new_member(["payments"], instance="pod-0"))
     log.epoch("g", 3)
@@ -257,7 +257,7 @@ def test_one_that_comes_back_with_another_subscription_makes_an_epoch_besides() 
     assert generations[-1].facts == ()
 
 
-def test_one_that_does_not_come_back_has_expired() -> None:
+def test_a_static_member_that_does_not_return_has_expired() -> None:
     log = Log()
     for number, name in enumerate(("a", "b")):
         log.describes("g", name, new_member(instance=f"pod-{number}"))

@@ -119,7 +119,7 @@ def test_a_reader_that_has_caught_up_waits_for_the_interval(kafka: Kafka, topic:
     assert stream.latestOffset({"0": 20, "1": 6}, None) == {"0": 20, "1": 6}
 
 
-def test_what_is_left_out_is_counted_and_what_is_gone_is_missing(kafka: Kafka, topic: str) -> None:
+def test_records_left_out_are_counted_and_deleted_offsets_are_missing(kafka: Kafka, topic: str) -> None:
     stream = pickle.loads(pickle.dumps(reader(kafka, topic)))
     full, cut_off = stream.partitions({"0": 8, "1": 0}, {"0": 16, "1": 9})
     offsets, report = read(stream, full)
