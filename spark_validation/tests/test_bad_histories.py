@@ -13,8 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_assignors_cli.replay_tables import print_replay
-from kafka_assignors_spark.folds.generations import TORN
-from kafka_assignors_spark.folds.rebalances import RECORDS_LOST
+from kafka_assignors_spark.folds.rebalances import RECORDS_LOST, TORN
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.options import RECORDED, ReplayOptions
 from kafka_assignors_spark.report import html_report, json_report

@@ -22,9 +22,10 @@ from kafka_assignors.wire import (
     decode_key,
 )
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_spark.folds.generations import (
+from kafka_assignors_spark.folds.kip848 import EpochFold
+from kafka_assignors_spark.folds.rebalances import (
     DEFAULT_ASSIGNOR,
-    HISTORY_STARTS,
+    MEMBERS_FROM_BEFORE,
     MEMBERS_WENT,
     UNPROVEN,
     UNREADABLE,
@@ -32,7 +33,6 @@ from kafka_assignors_spark.folds.generations import (
     FoldedGeneration,
     Kip848Fact,
 )
-from kafka_assignors_spark.folds.kip848 import EpochFold
 from kafka_assignors_spark.folds.records import RecordKind
 from kafka_assignors_spark.timestamps import to_micros
 from spark_validation.tests.groups import Log, member, new_member, topic_id
@@ -425,7 +425,7 @@ def test_a_history_that_starts_late_is_complete_once_every_partition_has_an_owne
     log.epoch("g", 9)
     log.targets("g", 9, {"b": {}})
     first, whole, after = fold(log)
-    assert (first.starts_late, first.problem) == (True, HISTORY_STARTS)
+    assert (first.starts_late, first.problem) == (True, MEMBERS_FROM_BEFORE)
     assert (whole.starts_late, whole.problem) == (False, None)
     assert after.problem is None
 

@@ -26,10 +26,10 @@ from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds import table_rows
 from kafka_assignors_spark.folds.causes import CauseFinder
 from kafka_assignors_spark.folds.faults import FaultFinder, FaultRules
-from kafka_assignors_spark.folds.generations import CLASSIC
 from kafka_assignors_spark.folds.kip848 import EpochFold
 from kafka_assignors_spark.folds.lives import CONFLICT, LifeFold, Record, RecordedGeneration
 from kafka_assignors_spark.folds.ownership import OwnershipFold
+from kafka_assignors_spark.folds.rebalances import CLASSIC
 from kafka_assignors_spark.folds.records import RecordKind, decode_record
 from kafka_assignors_spark.folds.replay import GroupReplay, Replayed, ReplayState
 from kafka_assignors_spark.folds.replay_state import StateError, read_state, write_state

@@ -26,8 +26,8 @@ from kafka_assignors.pause_model import Consumption, PauseModel
 from kafka_assignors.quality import Quality, least_moved, least_rack_misses, measure
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 from kafka_assignors_spark.catalogue import Catalogue, leader_view
-from kafka_assignors_spark.folds.generations import CLASSIC
 from kafka_assignors_spark.folds.rebalances import (
+    CLASSIC,
     EAGER_STRATEGIES,
     Generation,
     Rebalance,

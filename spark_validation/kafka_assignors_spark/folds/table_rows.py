@@ -46,7 +46,7 @@ class GenerationRow(NamedTuple):
     """A row of `generations`: a generation with its place in the group's life, as `folds.lives` finds it.
 
     `reason` says why a member does not decode, `problem` why members or partitions may be missing. `facts`
-    are of class `folds.generations.Kip848Fact`. `clients` and `topics` are those of the members that decode,
+    are of class `folds.rebalances.Kip848Fact`. `clients` and `topics` are those of the members that decode,
     and `holds` says whether one of these has partitions that it has not revoked.
     """
 

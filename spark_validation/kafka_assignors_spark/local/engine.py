@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from kafka_assignors_spark.engine import RECORD_BYTES, Limits, OnTasks, Survey, only_spark
 from kafka_assignors_spark.folds.group import STATE_PLACE, FoldWork, Output, SortedRecord, in_order
 from kafka_assignors_spark.folds.records import group_bytes, group_of, is_commit
-from kafka_assignors_spark.local.parquet import catalogue_rows, read_records, record_files
+from kafka_assignors_spark.history import catalogue_rows, read_records, record_files
 from kafka_assignors_spark.local.workers import Task, fold_tasks
 from kafka_assignors_spark.options import WHOLE_GROUPS, ReplayError, ReplayOptions
 from kafka_assignors_spark.result import TableFile
