@@ -62,18 +62,11 @@ class CatalogueEntry:
             topic=Topic(name, partitions, _racks(row["replica_racks"]), row["topic_id"]),
         )
 
-    def text(self) -> str:
-        """The entry in one line."""
+    def row(self) -> tuple[object, ...]:
+        """The row of `schemas.TOPICS` for Spark, with `from` as a time."""
         racks = self.topic.replica_racks
-        return json.dumps(
-            (
-                self.topic.name,
-                self.topic_id,
-                None if self.since is None else to_micros(self.since),
-                self.topic.partitions,
-                None if racks is None else [sorted(each) for each in racks],
-            )
-        )
+        sorted_racks = None if racks is None else [sorted(each) for each in racks]
+        return self.topic.name, self.topic_id, self.since, self.topic.partitions, sorted_racks
 
 
 class Catalogue:
@@ -121,7 +114,8 @@ class Catalogue:
 
     def digest(self) -> str:
         """A digest that is equal for the same entries in any order, and differs for other entries."""
-        said = sorted(entry.text() for history in self._entries.values() for entry in history)
+        entries = (entry for history in self._entries.values() for entry in history)
+        said = sorted(json.dumps(entry.row(), default=to_micros) for entry in entries)
         return hashlib.sha256("\n".join(said).encode()).hexdigest()
 
     @classmethod

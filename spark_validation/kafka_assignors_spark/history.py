@@ -176,16 +176,12 @@ RawRow = tuple[int | None, int | None, int | None, bytes | None, bytes | None]
 def record_files(path: str, damaged: Container[Path]) -> tuple[str, list[Path]]:
     """Where the records under `path` are, and the files that hold them, without the `damaged` ones.
     `ReplayError` if there are none."""
-    for name in RAW_NAMES:
-        files = _files(Path(path, name), damaged)
-        if files:
-            return str(Path(path, name)), files
-    if Path(path, MANIFEST).exists():
-        raise no_records_yet(path)
-    files = _files(Path(path), damaged)
-    if not files:
-        raise no_parquet(path)
-    return path, files
+    for name in (*RAW_NAMES, ""):
+        if not name and Path(path, MANIFEST).exists():
+            raise no_records_yet(path)
+        if files := _files(Path(path, name), damaged):
+            return str(Path(path, name)) if name else path, files
+    raise no_parquet(path)
 
 
 def read_records(files: Sequence[Path], place: str) -> Iterator[list[RawRow]]:

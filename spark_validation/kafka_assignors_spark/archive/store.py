@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -105,14 +105,8 @@ class LedgerEntry:
 
 
 def _counts(report: RangeReport) -> Counts:
-    return Counts(
-        offsets=report.end - report.start,
-        group_records=report.group_records,
-        offset_commits=report.offset_commits,
-        without_key=report.without_key,
-        missing=report.missing,
-        longest_gap=report.longest_gap,
-    )
+    counted = {each.name: getattr(report, each.name) for each in fields(Counts) if each.name != "offsets"}
+    return Counts(report.end - report.start, **counted)
 
 
 class Ledger:
@@ -176,7 +170,7 @@ class CatalogueLog:
 
     def _write(self, entries: Iterable[CatalogueEntry]) -> None:
         number = int(self._files[-1].partition(".")[0]) + 1 if self._files else 0
-        rows = self._spark.createDataFrame([_topic_row(entry) for entry in entries], spark_schema(TOPICS))
+        rows = self._spark.createDataFrame([entry.row() for entry in entries], spark_schema(TOPICS))
         self._folder.write_parquet(rows.coalesce(1), "topics")
         names = self._folder.names(f"{STAGING}/topics")
         (staged,) = (name for name in names if name[0] not in "._")
@@ -184,17 +178,6 @@ class CatalogueLog:
         self._folder.move(f"{STAGING}/topics/{staged}", f"{TOPICS_FOLDER}/{name}")
         self._folder.delete(f"{STAGING}/topics")
         self._files.append(name)
-
-
-def _topic_row(entry: CatalogueEntry) -> tuple[object, ...]:
-    racks = entry.topic.replica_racks
-    return (
-        entry.topic.name,
-        entry.topic_id,
-        entry.since,
-        entry.topic.partitions,
-        None if racks is None else [sorted(each) for each in racks],
-    )
 
 
 CHECKPOINT = "_archive/checkpoint"

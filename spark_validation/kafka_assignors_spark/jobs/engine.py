@@ -197,21 +197,20 @@ class SparkEngine:
     def _slice(self, number: int) -> DataFrame:
         """The records of a slice: a giant's for each part of it, and its states."""
         nothing = F.lit(None).cast("string").alias(FILE)
-        columns = ("partition", "offset", "key", "micros", "value")
+        columns = ("partition", "offset", "key", "micros", "value", nothing)
+        whole = ("g", F.lit(0).alias("part"), *columns)
         small = self._records
         if self._slices > 1:
             small = small.where(F.pmod(F.xxhash64("g"), F.lit(self._slices)) == number)
         if not self._bounds:
-            return small.select("g", F.lit(0).alias("part"), *columns, nothing)
+            return small.select(*whole)
         giants = _is_one_of(self._bounds)
         parts = F.explode(F.array(*(F.lit(part) for part in range(1, len(self._work.parts)))))
         chunk = reduce(
             Column.__or__, (_in_chunk(group, bounds, number) for group, bounds in self._bounds.items())
         )
-        rows = small.where(~F.coalesce(giants, F.lit(False))).select(
-            "g", F.lit(0).alias("part"), *columns, nothing
-        )
-        rows = rows.unionAll(self._records.where(chunk).select("g", parts.alias("part"), *columns, nothing))
+        rows = small.where(~F.coalesce(giants, F.lit(False))).select(*whole)
+        rows = rows.unionAll(self._records.where(chunk).select("g", parts.alias("part"), *columns))
         if not self._done:
             return rows
         states = self._done[-1].where(F.col("state").isNotNull())
@@ -350,7 +349,6 @@ def _sorted_records(batch: pa.RecordBatch) -> Iterator[SortedRecord]:
 
 def _batches_of(outputs: Iterable[Output], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """A row of each output, and one for each row of a table."""
-    names = [each.name for each in schema if each.name not in TABLES]
     rows: list[tuple[Any, ...]] = []
     size = 0
     for group, part, state, sums, detail, tables in outputs:
@@ -367,17 +365,15 @@ def _batches_of(outputs: Iterable[Output], schema: pa.Schema) -> Iterator[pa.Rec
             rows.append((group, part, state, sums, detail))
             size += len(state or b"") + len(sums or b"") + len(detail or b"")
         if len(rows) == _ROWS_IN_A_BATCH or size > _BYTES_IN_A_BATCH:
-            yield _batch(_columns(names, rows), len(rows), schema)
+            yield _batch_of_sums(rows, schema)
             rows, size = [], 0
     if rows:
-        yield _batch(_columns(names, rows), len(rows), schema)
+        yield _batch_of_sums(rows, schema)
 
 
-def _columns(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, pa.Array]:
-    return {
-        name: pa.array(values, OUTPUT.field(name).type)
-        for name, values in zip(names, zip(*rows, strict=True), strict=True)
-    }
+def _batch_of_sums(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
+    columns = record_batch(rows, OUTPUT_OF_SUMS).columns
+    return _batch(dict(zip(OUTPUT_OF_SUMS.names, columns, strict=True)), len(rows), schema)
 
 
 def _batch(columns: Mapping[str, pa.Array], rows: int, schema: pa.Schema) -> pa.RecordBatch:

@@ -160,18 +160,13 @@ def _hadoop_path(spark: SparkSession, file: str) -> Any:
 def recorded_records(spark: SparkSession, path: str, damaged: Collection[Path] = ()) -> DataFrame:
     """The raw records under `path`: a history directory, or Parquet itself, without the `damaged` files.
     `ReplayError` if neither."""
-    for name in RAW_NAMES:
-        raw = read_parquet(spark, f"{path.rstrip('/')}/{name}", RAW, damaged)
-        if raw is not None:
-            _require_one_cluster(raw, f"{path.rstrip('/')}/{name}")
-            return _conforming(raw, RAW, f"{path.rstrip('/')}/{name}")
-    if Directory(spark, path).exists(MANIFEST):
-        raise no_records_yet(path)
-    raw = read_parquet(spark, path, RAW, damaged)
-    if raw is None:
-        raise no_parquet(path)
-    _require_one_cluster(raw, path)
-    return _conforming(raw, RAW, path)
+    for place in (*(f"{path.rstrip('/')}/{name}" for name in RAW_NAMES), path):
+        if place == path and Directory(spark, path).exists(MANIFEST):
+            raise no_records_yet(path)
+        if (raw := read_parquet(spark, place, RAW, damaged)) is not None:
+            _require_one_cluster(raw, place)
+            return _conforming(raw, RAW, place)
+    raise no_parquet(path)
 
 
 def _require_one_cluster(raw: DataFrame, path: str) -> None:
