@@ -1,7 +1,15 @@
-"""The catalogue: how many partitions a topic had at a time, and in which racks their replicas were.
+"""The topics of a group at a time: how many partitions, and in which racks their replicas were.
 
 A record of a group names only the topic and number of partitions. The leader's knowledge of the topics comes
-from elsewhere: from a table beside the records or, for a live cluster, from the brokers as they are now.
+from elsewhere: from a table beside the records or, for a live cluster, from the brokers as they are now. This
+is the *catalogue*, the topics of the cluster over time.
+
+A leader may have been behind it (its metadata were some minutes old when partitions were added) or, by
+moments, ahead of it. The recorded assignment shows which: it covers every partition that its leader knew of.
+So the *leader's view* takes the catalogue's entry whose partition count the record confirms, and prefers the
+entry of that time. Where the catalogue has no such entry, the count is taken from the record itself, and the
+topic is `inferred`: only if the record assigns every number from 0 up, and without racks. If that fails as
+well, the view has a `problem`.
 """
 
 from __future__ import annotations
@@ -14,11 +22,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from kafka_assignors.group import InvalidGroupError, Topic, quoted
+from kafka_assignors.group import InvalidGroupError, Topic, TopicPartitions, quoted
 from kafka_assignors.group_json import MOST_PARTITIONS
 from kafka_assignors_spark.timestamps import from_micros, to_micros
 
-__all__ = ["Catalogue", "CatalogueEntry"]
+__all__ = ["Catalogue", "CatalogueEntry", "LeaderView", "leader_view"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +62,11 @@ class CatalogueEntry:
             topic=Topic(name, partitions, _racks(row["replica_racks"]), row["topic_id"]),
         )
 
-    def text(self) -> str:
-        """The entry in one line."""
+    def row(self) -> tuple[object, ...]:
+        """The row of `schemas.TOPICS` for Spark, with `from` as a time."""
         racks = self.topic.replica_racks
-        return json.dumps(
-            (
-                self.topic.name,
-                self.topic_id,
-                None if self.since is None else to_micros(self.since),
-                self.topic.partitions,
-                None if racks is None else [sorted(each) for each in racks],
-            )
-        )
+        sorted_racks = None if racks is None else [sorted(each) for each in racks]
+        return self.topic.name, self.topic_id, self.since, self.topic.partitions, sorted_racks
 
 
 class Catalogue:
@@ -113,7 +114,8 @@ class Catalogue:
 
     def digest(self) -> str:
         """A digest that is equal for the same entries in any order, and differs for other entries."""
-        said = sorted(entry.text() for history in self._entries.values() for entry in history)
+        entries = (entry for history in self._entries.values() for entry in history)
+        said = sorted(json.dumps(entry.row(), default=to_micros) for entry in entries)
         return hashlib.sha256("\n".join(said).encode()).hexdigest()
 
     @classmethod
@@ -126,3 +128,55 @@ def _racks(value: list[list[str] | None] | None) -> tuple[frozenset[str], ...] |
     if value is None:
         return None
     return tuple(frozenset(rack for rack in racks or () if rack) for racks in value)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderView:
+    """The topics a leader saw. `corrected` are those where the record contradicts the catalogue's entry of
+    that time, `inferred` those whose count comes from the record alone."""
+
+    topics: tuple[Topic, ...]
+    corrected: tuple[str, ...] = ()
+    inferred: tuple[str, ...] = ()
+    problem: str | None = None
+
+
+def leader_view(
+    catalogue: Catalogue, when: datetime, subscribed: Iterable[str], recorded: Mapping[str, TopicPartitions]
+) -> LeaderView:
+    """What the leader saw that made the assignment `recorded` at `when`, for members with these
+    subscriptions.
+
+    A topic without an assigned partition is one that the leader did not see.
+    """
+    given: dict[str, set[int]] = {}
+    for by_topic in recorded.values():
+        for name, partitions in by_topic.items():
+            given.setdefault(name, set()).update(partitions)
+
+    topics: list[Topic] = []
+    corrected: list[str] = []
+    inferred: list[str] = []
+    for name in sorted(subscribed):
+        numbers = given.get(name, set())
+        entry = catalogue.at(name, when)
+        if not numbers:
+            if entry is not None and entry.partitions:
+                corrected.append(name)  # it exists, and the leader did not know it yet
+            continue
+        covers_all = len(numbers) == max(numbers) + 1 and min(numbers) == 0
+        if entry is not None and entry.partitions == len(numbers) and covers_all:
+            topics.append(entry)
+            continue
+        confirmed = next((each for each in catalogue.entries(name) if each.partitions == len(numbers)), None)
+        if covers_all and confirmed is not None:
+            topics.append(confirmed)
+            corrected.append(name)
+        elif entry is not None and max(numbers) < entry.partitions:
+            topics.append(entry)
+        elif covers_all:
+            topics.append(Topic(name, len(numbers)))
+            inferred.append(name)
+        else:
+            return LeaderView((), problem=f"no partition count is known for topic {name!r} at that time")
+    return LeaderView(tuple(topics), tuple(corrected), tuple(inferred))

@@ -25,6 +25,7 @@ from kafka_assignors_spark.engine import Engine, Limits, Survey
 from kafka_assignors_spark.engine_choice import Choice, choose_engine, open_engine
 from kafka_assignors_spark.folds.group import Detail, FoldWork, read_detail
 from kafka_assignors_spark.folds.ownership import MOST_PARTITIONS
+from kafka_assignors_spark.folds.records import group_bytes
 from kafka_assignors_spark.folds.replay_state import StateError, read_state
 from kafka_assignors_spark.folds.strategy_guard import StrategyGuard, ended_in
 from kafka_assignors_spark.folds.sums import GroupSums
@@ -37,9 +38,8 @@ from kafka_assignors_spark.folds.verdicts import (
     undecodable_of,
     verdicts_of,
 )
-from kafka_assignors_spark.history_errors import DamagedError
+from kafka_assignors_spark.history import DamagedError, damaged_files
 from kafka_assignors_spark.options import RECORDED, Progress, ReplayError, ReplayOptions
-from kafka_assignors_spark.parquet_files import damaged_files
 from kafka_assignors_spark.report.findings import PLOTTED_GROUPS, find_among
 from kafka_assignors_spark.result import (
     GroupSummary,
@@ -51,7 +51,6 @@ from kafka_assignors_spark.result import (
 )
 from kafka_assignors_spark.sample import check_sample, draw
 from kafka_assignors_spark.schemas import TABLES
-from kafka_assignors_spark.source_keys import group_bytes
 
 __all__ = ["PHASES", "run_replay"]
 
@@ -109,36 +108,47 @@ def run_replay(
         phases.begin()
         opened.begin(work, _description(options, survey, catalogue, limits))
         everything = _fold(opened, survey, work, phases)
-        undecodable = undecodable_of(everything)
-        _require_records(opened, options, everything)
-        _require_decodable(options, everything, undecodable)
-        named = [sums for sums in everything if sums.facts.seen]
-        groups = tuple(map(group_summary, named))
-        _require_rebalances(groups)
-        verdicts = verdicts_of(named)
-        phases.begin()
-        sample = check_sample(opened, work, named, draw(named, options.sample_groups, options.sample_seed))
-        phases.begin()
-        result = ReplayResult(
-            options=options,
-            history=history_of(_source(options), everything),
-            groups=groups,
-            verdicts=verdicts,
-            timeline=_timeline(opened, verdicts, groups, options),
-            ownership=_ownership(opened, verdicts, groups),
-            churn=churn_of(named),
-            culprits=culprits_of(named),
-            truth=truth_of(named),
-            sample=sample,
-            undecodable=undecodable,
-            warnings=warnings,
-            files=opened.write_tables(options.tables) if options.tables is not None else (),
-            versions=_versions(),
-            seconds=0.0,
-            damaged_files=len(damaged),
-            damaged=damaged[:_MOST_DAMAGED],
-        )
-    return replace(result, seconds=time.monotonic() - started)
+        result = _result(opened, options, work, everything, phases)
+    return replace(
+        result,
+        warnings=warnings,
+        damaged_files=len(damaged),
+        damaged=damaged[:_MOST_DAMAGED],
+        seconds=time.monotonic() - started,
+    )
+
+
+def _result(
+    engine: Engine, options: ReplayOptions, work: FoldWork, everything: Sequence[GroupSums], phases: _Phases
+) -> ReplayResult:
+    """The result of these sums, after a check of a sample; `ReplayError` if there is nothing in them."""
+    undecodable = undecodable_of(everything)
+    _require_records(engine, options, everything)
+    _require_decodable(options, everything, undecodable)
+    named = [sums for sums in everything if sums.facts.seen]
+    groups = tuple(map(group_summary, named))
+    _require_rebalances(groups)
+    verdicts = verdicts_of(named)
+    phases.begin()
+    sample = check_sample(engine, work, named, draw(named, options.sample_groups, options.sample_seed))
+    phases.begin()
+    return ReplayResult(
+        options=options,
+        history=history_of(_source(options), everything),
+        groups=groups,
+        verdicts=verdicts,
+        timeline=_timeline(engine, verdicts, groups, options),
+        ownership=_ownership(engine, verdicts, groups),
+        churn=churn_of(named),
+        culprits=culprits_of(named),
+        truth=truth_of(named),
+        sample=sample,
+        undecodable=undecodable,
+        warnings=(),
+        files=engine.write_tables(options.tables) if options.tables is not None else (),
+        versions=_versions(),
+        seconds=0.0,
+    )
 
 
 @contextlib.contextmanager

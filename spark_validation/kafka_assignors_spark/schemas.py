@@ -23,25 +23,33 @@ microseconds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, get_args, get_type_hints
 
 import pyarrow as pa
 
+from kafka_assignors.group import TopicPartitions
 from kafka_assignors_spark.folds.faults import Fault, FaultKind
 from kafka_assignors_spark.folds.replay import Replayed
+from kafka_assignors_spark.folds.table_rows import (
+    AssignmentRow,
+    CauseRow,
+    CurrentRow,
+    GenerationRow,
+    MemberRow,
+)
 from kafka_assignors_spark.folds.truth import CheckedGeneration
 from kafka_assignors_spark.options import Mode
 from kafka_assignors_spark.result import Verdict
 
-__all__ = ["ARCHIVED", "OUTPUT", "RAW", "REPORTED", "TABLES", "TOPICS"]
+__all__ = ["ARCHIVED", "OUTPUT", "RAW", "REPORTED", "TABLES", "TOPICS", "record_batch"]
 
 _STRING, _INT, _LONG, _BOOL = pa.string(), pa.int32(), pa.int64(), pa.bool_()
 _BINARY, _DOUBLE, _DATE = pa.binary(), pa.float64(), pa.date32()
 _TIMESTAMP = pa.timestamp("us", "UTC")
 _STRINGS = pa.list_(_STRING)
-_PARTITIONS_BY_TOPIC = pa.map_(_STRING, pa.list_(_INT))
+_NUMBERS = pa.list_(_INT)
 
 
 def _schema(**columns: pa.DataType) -> pa.Schema:
@@ -52,11 +60,15 @@ _OF_TYPES: dict[Any, pa.DataType] = {
     str: _STRING,
     Mode: _STRING,
     FaultKind: _STRING,
+    bool: _BOOL,
     float: _DOUBLE,
     date: _DATE,
     datetime: _TIMESTAMP,
     tuple[str, ...]: _STRINGS,
     Sequence[str]: _STRINGS,
+    Sequence[int]: _NUMBERS,
+    TopicPartitions: pa.map_(_STRING, _NUMBERS),
+    Sequence[Mapping[str, str]]: pa.list_(pa.struct([("fact", _STRING), ("subject", _STRING)])),
 }
 
 
@@ -88,125 +100,20 @@ TOPICS = pa.schema(
     ]
 )
 
-_GENERATIONS = _schema(
-    group=_STRING,
-    partition=_INT,
-    offset=_LONG,
-    timestamp=_TIMESTAMP,
-    incarnation=_INT,
-    generation=_INT,
-    type=_STRING,
-    protocol_type=_STRING,
-    protocol=_STRING,
-    leader=_STRING,
-    version=_INT,
-    empty=_BOOL,
-    replacement=_BOOL,
-    skipped=_INT,
-    gap_before=_BOOL,
-    lost=_INT,
-    starts_late=_BOOL,
-    clock_back=_BOOL,
-    reason=_STRING,
-    problem=_STRING,
-    unknown_topics=_STRINGS,
-    facts=pa.list_(pa.struct([("fact", _STRING), ("subject", _STRING)])),
-    member_count=_INT,
-    clients=_STRINGS,
-    topics=_STRINGS,
-    holds=_BOOL,
-    value_bytes=_INT,
-)
-"""`folds.lives` says what the place in the group's life means. `reason` says why a member does not decode,
-`problem` why members or partitions may be missing. `facts` are of class `folds.generations.Kip848Fact`.
-`clients` and `topics` are those of the members that decode, and `holds` says whether one of these has
-partitions that it has not revoked."""
-
-_MEMBERS = _schema(
-    group=_STRING,
-    offset=_LONG,
-    generation=_INT,
-    member_id=_STRING,
-    instance_id=_STRING,
-    rack=_STRING,
-    client_id=_STRING,
-    client=_STRING,
-    client_host=_STRING,
-    version=_INT,
-    topics=_STRINGS,
-    owned=_PARTITIONS_BY_TOPIC,
-    owned_generation=_INT,
-    revoked=_BOOL,
-    assigned=_PARTITIONS_BY_TOPIC,
-    pattern=_STRING,
-    assignor=_STRING,
-)
-"""`client` is the library that the client id names (see `folds.clients`), `version` the subscription's.
-`owned` is the member's own claim, `revoked` that it gave the claimed partitions up before it joined;
-`assigned` is what the leader gave it, or the target that the broker set for it. `pattern` is the regular
-expression that a member of KIP-848 subscribes with (what it matches is among `topics`), and `assignor` the
-one that it asks for; `version` is -1 there."""
-
-_ASSIGNMENTS = _schema(
-    group=_STRING,
-    offset=_LONG,
-    generation=_INT,
-    member_id=_STRING,
-    topic=_STRING,
-    partitions=pa.list_(_INT),
-)
-
-_CURRENT = _schema(
-    group=_STRING,
-    partition=_INT,
-    offset=_LONG,
-    timestamp=_TIMESTAMP,
-    member_id=_STRING,
-    epoch=_INT,
-    previous_epoch=_INT,
-    state=_STRING,
-    assigned=_PARTITIONS_BY_TOPIC,
-    pending_revocation=_PARTITIONS_BY_TOPIC,
-    unknown_topics=_STRINGS,
-)
-"""`epoch` is the group epoch that the member has reached, -2 for a static member that is away, null where the
-record is the end of the member; the rest is null then. `state` is "stable", "unrevoked partitions" (it has
-yet to revoke `pending_revocation`), "unreleased partitions" (it waits for others to revoke) or "unknown"."""
-
-_CAUSES = _schema(
-    group=_STRING,
-    partition=_INT,
-    offset=_LONG,
-    generation=_INT,
-    timestamp=_TIMESTAMP,
-    causes=_STRINGS,
-)
-"""`causes` are of class `kafka_assignors_spark.folds.causes.Cause`, in its order; never empty."""
-
-_REPLAYED = _columns_of(Replayed)
-
-_METRICS = _columns_of(Verdict, whole=_LONG).append(pa.field("date", _DATE))
-"""A `result.Verdict` of one day."""
-
-_CHURN = _schema(date=_DATE, group=_STRING, cause=_STRING, generations=_LONG)
-
-_FAULTS = _columns_of(Fault)
-
-_CHECKED = _columns_of(CheckedGeneration)
-
 TABLES: dict[str, pa.Schema] = {
-    "generations": _GENERATIONS,
-    "members": _MEMBERS,
-    "assignments": _ASSIGNMENTS,
-    "current": _CURRENT,
-    "causes": _CAUSES,
-    "replayed": _REPLAYED,
-    "metrics": _METRICS,
-    "churn": _CHURN,
-    "faults": _FAULTS,
-    "checked": _CHECKED,
+    "generations": _columns_of(GenerationRow),
+    "members": _columns_of(MemberRow),
+    "assignments": _columns_of(AssignmentRow),
+    "current": _columns_of(CurrentRow),
+    "causes": _columns_of(CauseRow),
+    "replayed": _columns_of(Replayed),
+    "metrics": _columns_of(Verdict, whole=_LONG).append(pa.field("date", _DATE)),
+    "churn": _schema(date=_DATE, group=_STRING, cause=_STRING, generations=_LONG),
+    "faults": _columns_of(Fault),
+    "checked": _columns_of(CheckedGeneration),
 }
-"""The tables that a replay writes as Parquet, a folder each."""
+"""The tables that a replay writes as Parquet, a folder each; the classes of their rows say what columns mean.
+A row of `metrics` is a `result.Verdict` of one day."""
 
 OUTPUT = pa.schema(
     [
@@ -220,3 +127,14 @@ OUTPUT = pa.schema(
 )
 """What comes of the fold of a group, which `folds.group.Output` describes; `g` are the bytes of its id. A row
 has either a `state`, or `sums`, or a row of one table. Without tables, the columns of these are not there."""
+
+
+def record_batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
+    """The rows, at least one, in the columns of `schema`; times are microseconds since 1970."""
+    columns = [
+        pa.array(values, pa.int64()).cast(field.type)
+        if pa.types.is_timestamp(field.type)
+        else pa.array(values, field.type)
+        for field, values in zip(schema, zip(*rows, strict=True), strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -11,15 +11,15 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from kafka_assignors.group import Topic
-from kafka_assignors_spark.archive.catalogue_log import CatalogueLog, changed
-from kafka_assignors_spark.archive.directory import Directory
-from kafka_assignors_spark.archive.lag import Lag
-from kafka_assignors_spark.archive.ledger import Ledger, LedgerEntry
-from kafka_assignors_spark.archive.manifest import MANIFEST, Manifest, agree
 from kafka_assignors_spark.archive.result import ArchiveError, Counts
-from kafka_assignors_spark.archive.writer import BatchWriter, batch_name, remove_files_of
+from kafka_assignors_spark.archive.run import Lag
+from kafka_assignors_spark.archive.store import CatalogueLog, Ledger, LedgerEntry, changed, remove_files_of
+from kafka_assignors_spark.archive.topic import Manifest, agree
+from kafka_assignors_spark.archive.writer import BatchWriter, batch_name
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
 from kafka_assignors_spark.jobs.arrow_frames import spark_schema, with_micros
+from kafka_assignors_spark.jobs.directory import Directory
+from kafka_assignors_spark.options import MANIFEST
 from kafka_assignors_spark.schemas import REPORTED, TOPICS
 from kafka_assignors_spark.source import RangeReport
 from kafka_assignors_spark.source.cluster import LiveTopic

@@ -13,8 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_assignors_cli.replay_tables import print_replay
-from kafka_assignors_spark.folds.generations import TORN
-from kafka_assignors_spark.folds.rebalances import RECORDS_LOST
+from kafka_assignors_spark.folds.rebalances import RECORDS_LOST, TORN
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.options import RECORDED, ReplayOptions
 from kafka_assignors_spark.report import html_report, json_report
@@ -97,7 +96,7 @@ def replayed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> R
     return Replayed(result, json.loads(json_report(result)))
 
 
-def test_what_is_fine_is_as_if_nothing_else_were_there(replayed: Replayed) -> None:
+def test_sound_groups_are_replayed_as_if_bad_groups_were_absent(replayed: Replayed) -> None:
     assert replayed.recorded("fine") == replayed.recorded("fine-too")
     fine = replayed.recorded("fine")[0]
     assert (fine["rebalances"], fine["moved"], fine["vacated"]) == (3, 2, 2)

@@ -9,8 +9,7 @@ import pytest
 from kafka_assignors.group import Topic
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
 from kafka_assignors_spark.folds.causes import Cause, CauseFinder
-from kafka_assignors_spark.folds.generations import Kip848Fact
-from kafka_assignors_spark.folds.rebalances import Generation
+from kafka_assignors_spark.folds.rebalances import Generation, Kip848Fact
 from kafka_assignors_spark.folds.records import MemberRecord
 from spark_validation.tests.groups import START, Partitions
 from spark_validation.tests.test_rebalances import generation, had

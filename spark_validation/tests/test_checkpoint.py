@@ -160,7 +160,7 @@ def test_a_checkpoint_runs_no_code(
         ("detail", b"x", "the details of group "),
     ],
 )
-def test_what_no_replay_writes_is_named(
+def test_a_checkpoint_value_that_no_replay_writes_is_refused_by_name(
     replay: Replay, forged: Callable[[str, Column], Path], column: str, value: bytes, said: str
 ) -> None:
     checkpoint = forged(column, where_there_is(column, value))

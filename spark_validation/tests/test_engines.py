@@ -150,7 +150,7 @@ def test_a_large_history_is_replayed_on_spark(monkeypatch: pytest.MonkeyPatch, t
         ({"checkpoint": "there"}, "a checkpoint is kept by Spark"),
     ],
 )
-def test_what_the_local_engine_cannot_do_is_said(
+def test_the_local_engine_refuses_options_that_only_spark_can_serve(
     recorded: str, options: dict[str, object], said: str
 ) -> None:
     given = replace(ReplayOptions(path=recorded), **options)  # type: ignore[arg-type]

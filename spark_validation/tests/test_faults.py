@@ -151,7 +151,7 @@ def test_an_instance_is_itself_wherever_it_runs() -> None:
     assert kinds(life.faults()) == [CRASH_LOOP]
 
 
-def test_one_generation_in_which_two_members_came_is_no_members_fault() -> None:
+def test_a_generation_in_which_two_members_joined_is_the_fault_of_neither_alone() -> None:
     found = Life(A).then(10, came=[B, C]).faults()
     assert [(fault.generations, fault.alone) for fault in found] == [(1, 0), (1, 0)]
 
@@ -276,7 +276,7 @@ def test_a_threshold_that_makes_no_sense_is_refused_by_name() -> None:
         FaultRules(flapping=0)
 
 
-def test_what_is_kept_does_not_grow_with_the_history() -> None:
+def test_the_state_of_the_fault_finder_does_not_grow_with_the_history() -> None:
     finder = FaultFinder(FaultRules())
 
     def pods() -> Iterator[Generation]:

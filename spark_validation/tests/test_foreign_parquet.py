@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 from kafka_assignors.wire import ConsumerAssignment, encode_assignment
 from kafka_assignors_cli.replay_tables import damage_lines
 from kafka_assignors_spark.engine_choice import ENGINES
+from kafka_assignors_spark.history import catalogue_rows, read_records, record_files
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.jobs.read import recorded_records
-from kafka_assignors_spark.local.parquet import catalogue_rows, read_records, record_files
 from kafka_assignors_spark.options import ReplayError, ReplayOptions
 from kafka_assignors_spark.report import html_report, json_report
 from kafka_assignors_spark.result import ReplayResult

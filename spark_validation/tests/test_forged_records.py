@@ -207,7 +207,7 @@ def replayed(replay: Callable[[Log], Replayed]) -> Replayed:
     return replay(forged())
 
 
-def test_what_is_fine_is_as_if_nothing_else_were_there(
+def test_sound_groups_are_replayed_as_if_forged_records_were_absent(
     replay: Callable[[Log], Replayed], replayed: Replayed
 ) -> None:
     alone = Log()

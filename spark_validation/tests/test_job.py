@@ -188,7 +188,7 @@ def test_rack_aware_sticky_crosses_racks_as_rarely_as_can_be_and_none_more_rarel
             assert (verdict.rack_misses or 0) >= verdict.least_rack_misses
 
 
-def test_what_is_paused_is_what_the_strategy_runs_as(result: ReplayResult) -> None:
+def test_pauses_are_those_of_the_protocol_that_the_strategy_runs_under(result: ReplayResult) -> None:
     for verdict in result.verdicts:
         if verdict.strategy in ("range", "roundrobin", "sticky"):
             assert verdict.paused_s == verdict.paused_eager_s
@@ -207,7 +207,7 @@ def test_members_at_fault_belong_to_the_groups_and_made_no_more_generations_than
         assert culprit.alone <= culprit.generations <= generations[culprit.group]
 
 
-def test_what_is_drawn_of_ownership_is_bounded_and_no_partition_has_two_owners(result: ReplayResult) -> None:
+def test_drawn_ownership_is_bounded_and_no_partition_has_two_owners(result: ReplayResult) -> None:
     owned: dict[tuple[str, str, int], list[OwnershipSpan]] = {}
     for span in result.ownership:
         owned.setdefault((span.group, span.topic, span.partition), []).append(span)

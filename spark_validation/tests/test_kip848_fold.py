@@ -22,9 +22,10 @@ from kafka_assignors.wire import (
     decode_key,
 )
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_spark.folds.generations import (
+from kafka_assignors_spark.folds.kip848 import EpochFold
+from kafka_assignors_spark.folds.rebalances import (
     DEFAULT_ASSIGNOR,
-    HISTORY_STARTS,
+    MEMBERS_FROM_BEFORE,
     MEMBERS_WENT,
     UNPROVEN,
     UNREADABLE,
@@ -32,7 +33,6 @@ from kafka_assignors_spark.folds.generations import (
     FoldedGeneration,
     Kip848Fact,
 )
-from kafka_assignors_spark.folds.kip848 import EpochFold
 from kafka_assignors_spark.folds.records import RecordKind
 from kafka_assignors_spark.timestamps import to_micros
 from spark_validation.tests.groups import Log, member, new_member, topic_id
@@ -182,7 +182,7 @@ def test_a_target_that_comes_after_the_next_epoch_has_the_members_of_its_own() -
     assert (last.generation, sorted(shares(last))) == (5, ["a", "b", "c", "d"])
 
 
-def test_what_was_given_to_a_member_that_left_meanwhile_is_not_known() -> None:
+def test_an_assignment_is_unknown_if_a_member_left_while_it_was_made() -> None:
     log = settled()
     log.describes("g", "c", new_member())
     log.epoch("g", 4)
@@ -247,7 +247,7 @@ def test_a_static_member_that_comes_back_writes_its_generation_again() -> None:
     assert again.facts == ()
 
 
-def test_one_that_comes_back_with_another_subscription_makes_an_epoch_besides() -> None:
+def test_a_static_member_that_returns_with_another_subscription_makes_a_further_epoch() -> None:
     log = replaced(Log())
     log.describes("g", "a2", new_member(["payments"], instance="pod-0"))
     log.epoch("g", 3)
@@ -257,7 +257,7 @@ def test_one_that_comes_back_with_another_subscription_makes_an_epoch_besides() 
     assert generations[-1].facts == ()
 
 
-def test_one_that_does_not_come_back_has_expired() -> None:
+def test_a_static_member_that_does_not_return_has_expired() -> None:
     log = Log()
     for number, name in enumerate(("a", "b")):
         log.describes("g", name, new_member(instance=f"pod-{number}"))
@@ -425,7 +425,7 @@ def test_a_history_that_starts_late_is_complete_once_every_partition_has_an_owne
     log.epoch("g", 9)
     log.targets("g", 9, {"b": {}})
     first, whole, after = fold(log)
-    assert (first.starts_late, first.problem) == (True, HISTORY_STARTS)
+    assert (first.starts_late, first.problem) == (True, MEMBERS_FROM_BEFORE)
     assert (whole.starts_late, whole.problem) == (False, None)
     assert after.problem is None
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from kafka_assignors.group import Topic
-from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_spark.folds.leader_view import leader_view
+from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry, leader_view
 from kafka_assignors_spark.timestamps import to_micros
 from spark_validation.tests.groups import START
 

@@ -82,7 +82,7 @@ def test_only_the_last_records_are_drawn_and_a_span_begins_no_earlier() -> None:
     assert len(found) == 201
 
 
-def test_what_is_too_much_to_draw_has_no_owners() -> None:
+def test_a_generation_with_too_many_partitions_to_draw_has_no_owners() -> None:
     a, b = had("a", {"orders": [0]}), had("b", {"orders": range(1, 121)})
     assert spans(generation(1, a), generation(2, a, b), generation(3, a), generation(4, a)) == {
         (0, "a", 1, 2),

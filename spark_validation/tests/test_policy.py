@@ -194,7 +194,7 @@ def test_nothing_is_judged_by_a_replay_that_does_not_repeat_what_was_recorded() 
     assert judged({}, made, require_truth=False).outcome is HOLDS
 
 
-def test_what_was_not_replayed_is_not_judged() -> None:
+def test_a_strategy_or_mode_that_was_not_replayed_is_not_judged() -> None:
     assert judged({"strategy": "sticky"}).reason == "sticky was not replayed"
     assert judged({"relative_to": "sticky", "max": 1}).reason == "sticky was not replayed"
     made = to_json(sample(modes=(Mode.ONE_STEP,)))
@@ -314,7 +314,7 @@ def test_other_tables_and_two_rules_of_one_name_are_refused() -> None:
         ({**document(), "truth": {"holds": "no"}}, "r.json: truth.holds: expected true or false"),
     ],
 )
-def test_what_is_no_report_is_refused(made: Any, words: str) -> None:
+def test_a_document_that_is_no_report_is_refused(made: Any, words: str) -> None:
     with pytest.raises(ReportError, match=words):
         read_report(made, "r.json")
 

@@ -86,7 +86,7 @@ def test_an_eager_strategy_pauses_everything_and_a_cooperative_one_what_moves() 
     assert cooperative.paused_s == 2 * PAUSES.pause_s(Consumption.COOPERATIVE, 2)
 
 
-def test_what_a_member_leaves_behind_pauses_under_both_protocols() -> None:
+def test_partitions_of_a_member_that_left_pause_under_both_protocols() -> None:
     rows = replayed(*JOIN_AND_LEAVE)
     for name in ("sticky", "cooperative-sticky"):
         assert rows[name, "steady-state", 3].vacated == 2
@@ -100,7 +100,7 @@ def test_the_first_generation_pauses_nothing() -> None:
     assert {rows[name, "one-step", 1].paused_s for name in (*NAMES, RECORDED)} == {0.0}
 
 
-def test_what_was_recorded_pauses_as_its_members_joined() -> None:
+def test_a_recorded_rebalance_pauses_under_the_protocol_with_which_its_members_joined() -> None:
     keeps = had("a", {"orders": [0, 1]}, owned=ALL, since=1)
     second = generation(3, had("a", {"orders": [0, 1]}, since=2), had("b", {"orders": [2, 3]}))
     records = (generation(1, had("a", ALL)), generation(2, keeps, had("b", {})), second)
@@ -113,7 +113,7 @@ def test_what_was_recorded_pauses_as_its_members_joined() -> None:
     assert row.paused_s == row.paused_cooperative_s == 2 * PAUSES.pause_s(Consumption.COOPERATIVE, 2)
 
 
-def test_what_a_broker_assigned_pauses_what_moves_until_the_next_heartbeat() -> None:
+def test_an_assignment_of_the_broker_pauses_only_partitions_that_move_until_the_next_heartbeat() -> None:
     row = replayed(*(replace(each, type="consumer") for each in JOIN_AND_LEAVE))[RECORDED, "steady-state", 2]
     assert row.paused_s == 2 * PAUSES.pause_s(Consumption.BROKER_ASSIGNED, 2)
     assert (row.paused_eager_s, row.paused_cooperative_s) == (None, None)

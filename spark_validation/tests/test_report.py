@@ -67,7 +67,7 @@ def test_production_wins_a_tie() -> None:
     )
 
 
-def test_what_pauses_less_beats_production_where_it_moves_as_little() -> None:
+def test_a_strategy_that_pauses_less_beats_production_where_it_moves_as_little() -> None:
     assert best_of(
         verdict("g", RECORDED, moved=3, paused_s=240.0),
         verdict("g", "sticky", moved=3, paused_s=240.0),
@@ -202,7 +202,7 @@ def test_groups_that_gain_most_come_first() -> None:
     ]
 
 
-def test_what_a_change_would_mean_is_read_from_the_steady_state() -> None:
+def test_the_savings_of_a_change_are_those_of_the_steady_state() -> None:
     result = result_of(
         verdict("g", RECORDED, Mode.ONE_STEP, moved=9),
         verdict("g", "sticky", Mode.ONE_STEP, moved=1),
@@ -387,7 +387,7 @@ def test_the_latest_changes_of_an_owner_are_there_without_a_plot(document: str) 
     assert f"2026-03-01 12:07:45{BREAKING_OUT}-3{HOSTILE}-6{HOSTILE}-7" in text
 
 
-def test_what_scrolls_can_be_scrolled_with_the_keyboard(document: str) -> None:
+def test_scrolling_elements_can_be_scrolled_with_the_keyboard(document: str) -> None:
     scrolling = [each for _, each in Elements(document).tags if each.get("class") == "scroll"]
     assert scrolling
     assert all(each.get("tabindex") == "0" for each in scrolling)

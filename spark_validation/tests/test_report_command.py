@@ -157,7 +157,7 @@ def test_the_command_prints_tables_and_a_verdict_and_writes_both_reports(
     assert sorted(path.name for path in report.parent.iterdir()) == ["report.html", "report.json"]
 
 
-def test_one_mode_and_one_group_can_be_asked_for_and_records_that_do_not_decode_are_counted(
+def test_a_replay_of_a_single_mode_and_group_counts_records_that_do_not_decode(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     history = write_history(tmp_path / "history", [*GENERATIONS, (KEY, b"\x00\x03\xff")])

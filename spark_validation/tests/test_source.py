@@ -28,7 +28,7 @@ from kafka_assignors_spark.source import (
     SourceOptions,
 )
 from kafka_assignors_spark.source.cluster import SourceError
-from kafka_assignors_spark.source.reading import RangeReport
+from kafka_assignors_spark.source.messages import RangeReport
 from kafka_assignors_spark.timestamps import LAST_MICROS, from_micros
 
 

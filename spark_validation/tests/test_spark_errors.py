@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from compat_tests.support.hang_limit import HANG_S
-from kafka_assignors_spark.jobs.spark_errors import JVM_ENDED, SPARK_ERRORS, one_line
+from kafka_assignors_spark.jobs.session import JVM_ENDED, SPARK_ERRORS, one_line
 
 
 def into_a_file(spark: SparkSession, folder: Path) -> None:

@@ -13,8 +13,7 @@ from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.wire import GroupMetadataKey, OffsetCommitKey, encode_key
 from kafka_assignors_spark.source import GroupRecordsStreamReader, OffsetRange, RangeReport, SourceOptions
 from kafka_assignors_spark.source.cluster import SourceError
-from kafka_assignors_spark.source.options import Bound
-from kafka_assignors_spark.source.planning import bounded, cut
+from kafka_assignors_spark.source.planning import Bound, bounded, cut
 
 
 def test_a_batch_is_shared_out_and_what_one_partition_does_not_need_goes_to_the_others() -> None:
@@ -120,7 +119,7 @@ def test_a_reader_that_has_caught_up_waits_for_the_interval(kafka: Kafka, topic:
     assert stream.latestOffset({"0": 20, "1": 6}, None) == {"0": 20, "1": 6}
 
 
-def test_what_is_left_out_is_counted_and_what_is_gone_is_missing(kafka: Kafka, topic: str) -> None:
+def test_records_left_out_are_counted_and_deleted_offsets_are_missing(kafka: Kafka, topic: str) -> None:
     stream = pickle.loads(pickle.dumps(reader(kafka, topic)))
     full, cut_off = stream.partitions({"0": 8, "1": 0}, {"0": 16, "1": 9})
     offsets, report = read(stream, full)

@@ -66,7 +66,7 @@ def test_a_policy_that_holds_ends_with_0_and_says_so(
     assert said.err == ""
 
 
-def test_a_violated_one_ends_with_1_and_names_group_value_and_bound(
+def test_a_violated_policy_ends_with_1_and_names_group_value_and_bound(
     report: Path, policy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     policy.write_text(RULE.replace("1.0", "0.5").replace('"payments"', '"*"'), encoding="utf-8")
@@ -77,7 +77,7 @@ def test_a_violated_one_ends_with_1_and_names_group_value_and_bound(
     assert "The policy is violated" in said
 
 
-def test_one_that_cannot_be_judged_ends_with_2_and_says_why(
+def test_a_policy_that_cannot_be_judged_ends_with_2_and_says_why(
     report: Path, policy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     policy.write_text(RULE.replace("payments", "orders"), encoding="utf-8")
@@ -136,7 +136,7 @@ def test_a_policy_that_cannot_be_read_is_refused_with_file_rule_and_key(
     assert words in line
 
 
-def test_what_is_missing_or_no_report_is_refused(
+def test_missing_files_and_files_that_are_no_report_are_refused(
     tmp_path: Path, report: Path, policy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "No such file" in refusal(capsys, report, "--policy", tmp_path / "none.toml")

@@ -1,9 +1,9 @@
 """The archive: the group records of `__consumer_offsets`, copied to Parquet before the broker compacts them.
 
-    archive.json            whose records these are (`manifest`)
+    archive.json            whose records these are (`topic`)
     raw/date=2026-03-01/    the records, as `schemas.ARCHIVED`: a file for each batch (`writer`)
-    topics/                 the catalogue, as `schemas.TOPICS` (`catalogue_log`)
-    _archive/ledger/        up to where the archive goes, and what was left out (`ledger`)
+    topics/                 the catalogue, as `schemas.TOPICS` (`store`)
+    _archive/ledger/        up to where the archive goes, and what was left out (`store`)
     _archive/checkpoint/    Spark's own note of the batch under way
     _archive/staging/       files on their way to their names
 
@@ -13,7 +13,6 @@ reads Parquet can read it, while it is being written too. `replay` reads the fol
 
 from __future__ import annotations
 
-from kafka_assignors_spark.archive.job import run_archive
 from kafka_assignors_spark.archive.result import (
     ArchiveError,
     ArchiveOptions,
@@ -21,5 +20,6 @@ from kafka_assignors_spark.archive.result import (
     ArchiveResult,
     Counts,
 )
+from kafka_assignors_spark.archive.run import run_archive
 
 __all__ = ["ArchiveError", "ArchiveOptions", "ArchiveProgress", "ArchiveResult", "Counts", "run_archive"]

@@ -5,6 +5,7 @@ Values alone, without Spark. Counts are records or offsets, times are seconds.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -69,13 +70,10 @@ class Counts:
         return sum(self.group_records.values())
 
     def __add__(self, other: Counts) -> Counts:
-        versions = sorted({*self.group_records, *other.group_records})
+        kinds = Counter(self.group_records) + Counter(other.group_records)
         return Counts(
             offsets=self.offsets + other.offsets,
-            group_records={
-                version: self.group_records.get(version, 0) + other.group_records.get(version, 0)
-                for version in versions
-            },
+            group_records=dict(sorted(kinds.items())),
             offset_commits=self.offset_commits + other.offset_commits,
             without_key=self.without_key + other.without_key,
             missing=self.missing + other.missing,
@@ -86,11 +84,7 @@ class Counts:
         """What was counted after `earlier`; the longest gap is that of all."""
         return Counts(
             offsets=self.offsets - earlier.offsets,
-            group_records={
-                version: count - earlier.group_records.get(version, 0)
-                for version, count in self.group_records.items()
-                if count > earlier.group_records.get(version, 0)
-            },
+            group_records=dict(Counter(self.group_records) - Counter(earlier.group_records)),
             offset_commits=self.offset_commits - earlier.offset_commits,
             without_key=self.without_key - earlier.without_key,
             missing=self.missing - earlier.missing,

@@ -1,4 +1,8 @@
-"""One run of the archiver: its stream is started, watched, started again, and ended."""
+"""The archiver, from a broker to a folder of Parquet.
+
+`run_archive` looks at the cluster, opens the archive (`store`), lets the stream run (`Run`, `writer`), and
+turns what Spark and the clients raise into an `ArchiveError` of one line.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +10,55 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kafka_assignors_spark.archive.lag import Lag
-from kafka_assignors_spark.archive.manifest import require_same, require_whole
-from kafka_assignors_spark.archive.opening import CHECKPOINT, Archive, source_options
-from kafka_assignors_spark.archive.result import ArchiveOptions, ArchiveProgress, Counts
-from kafka_assignors_spark.archive.topic import identify
+from kafka_assignors_spark.archive.result import (
+    ArchiveError,
+    ArchiveOptions,
+    ArchiveProgress,
+    ArchiveResult,
+    Counts,
+)
+from kafka_assignors_spark.archive.store import CHECKPOINT, Archive, source_options
+from kafka_assignors_spark.archive.topic import compaction_warnings, identify, require_same, require_whole
 from kafka_assignors_spark.archive.writer import BatchWriter
-from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, is_late_worker, one_line
+from kafka_assignors_spark.jobs.session import SPARK_ERRORS, is_late_worker, one_line, spark_session
+from kafka_assignors_spark.options import ReplayError
 from kafka_assignors_spark.source import FORMAT, GroupRecordsSource, Planner, RangeReport, SourceOptions
 from kafka_assignors_spark.source.cluster import SourceError, live_topics
+from kafka_assignors_spark.timestamps import from_micros
 
-__all__ = ["Run"]
+__all__ = ["Lag", "Run", "run_archive"]
+
+_MOST_LOOKS = 1_000
+
+
+class Lag:
+    """The lag in offsets, which is None before the first look, and in seconds.
+
+    The archive has what was in the topic at the time of the latest look whose end it has reached.
+    """
+
+    def __init__(self) -> None:
+        self.offsets: int | None = None
+        self.seconds = 0.0
+        self._ahead: list[tuple[float, Mapping[int, int]]] = []
+
+    def look(self, ends: Mapping[int, int], next_: Mapping[int, int], now: float) -> None:
+        """The topic ends at `ends` now, a time in seconds, and the archive at `next_`."""
+        self._ahead.append((now, ends))
+        while self._ahead and all(next_[partition] >= end for partition, end in self._ahead[0][1].items()):
+            del self._ahead[0]
+        if len(self._ahead) > _MOST_LOOKS:
+            # A backlog of days: the oldest stays, and the others become fewer.
+            self._ahead = self._ahead[::2]
+        self.offsets = sum(max(0, end - next_[partition]) for partition, end in ends.items())
+        self.seconds = now - self._ahead[0][0] if self._ahead else 0.0
+
 
 _WATCH_SECONDS = 0.2
 _LOOK_SECONDS = 2.0
@@ -223,3 +259,66 @@ class Run:
         self._on_progress(
             ArchiveProgress(phase, self.counts, self.batches, self.lag.offsets, self.lag.seconds)
         )
+
+
+def run_archive(
+    options: ArchiveOptions,
+    on_progress: Callable[[ArchiveProgress], None],
+    on_warning: Callable[[str], None],
+    stop: threading.Event,
+) -> ArchiveResult:
+    """Archive until everything is there (`once`), or until `stop` is set; the batch under way is finished.
+
+    `on_progress` is called every now and then, `on_warning` with what threatens the archive and with what
+    goes wrong on the way. Raises `ArchiveError` for any problem with the cluster, the folder, the
+    options or the environment; a stream that has worked and fails is started again.
+    """
+    started = time.monotonic()
+    _check(options)
+    on_progress(ArchiveProgress("asking the cluster"))
+    with _one_line_errors():
+        found = identify(options)
+        warnings = compaction_warnings(options)
+        for warning in warnings:
+            on_warning(warning)
+        on_progress(ArchiveProgress("starting Spark"))
+        with (
+            spark_session(options.master, options.spark_config) as spark,
+            Archive.open(spark, options, found) as archive,
+        ):
+            run = Run(archive, options, on_progress, on_warning, stop)
+            run.go()
+    last = archive.entry.last_timestamp_ms
+    return ArchiveResult(
+        path=archive.folder.path,
+        cluster_id=found.cluster_id,
+        topic=found.topic,
+        partitions=found.partitions,
+        batches=run.batches,
+        counts=run.counts,
+        total=archive.entry.counts,
+        last_timestamp=None if last is None else from_micros(last * 1000),
+        topics_changed=run.topics_changed,
+        lag_offsets=run.lag.offsets,
+        lag_seconds=run.lag.seconds,
+        complete=run.complete,
+        warnings=(*warnings, *run.warnings),
+        seconds=time.monotonic() - started,
+    )
+
+
+def _check(options: ArchiveOptions) -> None:
+    if options.max_offsets_per_batch < 1:
+        raise ArchiveError(f"a batch has at least one offset, not {options.max_offsets_per_batch}")
+    if options.interval_seconds < 0:
+        raise ArchiveError(f"the interval is a number of seconds from 0 up, not {options.interval_seconds:g}")
+
+
+@contextlib.contextmanager
+def _one_line_errors() -> Iterator[None]:
+    try:
+        yield
+    except (SourceError, ReplayError, OSError) as error:
+        raise ArchiveError(str(error)) from None
+    except SPARK_ERRORS as error:
+        raise ArchiveError(one_line(error)) from None

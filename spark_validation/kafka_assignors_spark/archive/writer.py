@@ -17,16 +17,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kafka_assignors_spark.archive.directory import STAGING, Directory
-from kafka_assignors_spark.archive.ledger import Ledger, LedgerEntry
 from kafka_assignors_spark.archive.result import ArchiveError
-from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, is_late_worker, one_line
+from kafka_assignors_spark.archive.store import RAW_FOLDER, Ledger, LedgerEntry
+from kafka_assignors_spark.jobs.directory import STAGING, Directory
+from kafka_assignors_spark.jobs.session import SPARK_ERRORS, is_late_worker, one_line
 from kafka_assignors_spark.schemas import ARCHIVED
 from kafka_assignors_spark.source import RangeReport
 
-__all__ = ["RAW_FOLDER", "BatchWriter", "remove_files_of"]
-
-RAW_FOLDER = "raw"
+__all__ = ["BatchWriter"]
 
 
 class BatchError(RuntimeError):
@@ -125,14 +123,6 @@ def batch_name(number: int, reports: Iterable[RangeReport]) -> str:
     """The name of the files of a batch, without its ending."""
     ranges = sorted((report.partition, report.start, report.end) for report in reports)
     return f"{number:010d}-{hashlib.sha256(repr(ranges).encode()).hexdigest()[:16]}"
-
-
-def remove_files_of(folder: Directory, number: int) -> None:
-    """Remove the files that a killed run left of a batch that no run writes again under the same names."""
-    for date in folder.names(RAW_FOLDER):
-        for name in folder.names(f"{RAW_FOLDER}/{date}"):
-            if name.startswith(f"{number:010d}-"):
-                folder.delete(f"{RAW_FOLDER}/{date}/{name}")
 
 
 def _is_new(entry: LedgerEntry, reports: Iterable[RangeReport]) -> bool:

@@ -22,8 +22,7 @@ from dataclasses import dataclass, field
 
 from kafka_assignors.group import TopicPartitions
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.folds.generations import Kip848Fact
-from kafka_assignors_spark.folds.rebalances import Generation, GivenBefore, is_cooperative
+from kafka_assignors_spark.folds.rebalances import Generation, GivenBefore, Kip848Fact, is_cooperative
 from kafka_assignors_spark.folds.records import MemberRecord
 
 __all__ = ["Cause", "CauseFinder"]

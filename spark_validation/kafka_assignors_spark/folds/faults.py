@@ -34,12 +34,10 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import date, datetime
-from typing import Any
 
 from kafka_assignors_spark.folds.clients import AIOKAFKA, AIOKAFKA_OURS, client_of
 from kafka_assignors_spark.folds.rebalances import Generation
 from kafka_assignors_spark.folds.records import MemberRecord
-from kafka_assignors_spark.timestamps import to_micros
 
 __all__ = ["Fault", "FaultFinder", "FaultKind", "FaultRules", "faults"]
 
@@ -112,18 +110,6 @@ class Fault:
     alone: int
     first_timestamp: datetime
     last_timestamp: datetime
-
-    def row(self) -> tuple[Any, ...]:
-        """The values in the order of the columns, timestamps in microseconds."""
-        values = [getattr(self, each.name) for each in fields(self)]
-        return tuple(
-            to_micros(value)
-            if isinstance(value, datetime)
-            else value.value
-            if isinstance(value, FaultKind)
-            else value
-            for value in values
-        )
 
 
 def faults(records: Iterable[Generation], rules: FaultRules | None = None) -> Iterator[Fault]:

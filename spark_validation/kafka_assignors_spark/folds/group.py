@@ -26,10 +26,10 @@ from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds import table_rows
 from kafka_assignors_spark.folds.causes import CauseFinder
 from kafka_assignors_spark.folds.faults import FaultFinder, FaultRules
-from kafka_assignors_spark.folds.generations import CLASSIC
 from kafka_assignors_spark.folds.kip848 import EpochFold
 from kafka_assignors_spark.folds.lives import CONFLICT, LifeFold, Record, RecordedGeneration
 from kafka_assignors_spark.folds.ownership import OwnershipFold
+from kafka_assignors_spark.folds.rebalances import CLASSIC
 from kafka_assignors_spark.folds.records import RecordKind, decode_record
 from kafka_assignors_spark.folds.replay import GroupReplay, Replayed, ReplayState
 from kafka_assignors_spark.folds.replay_state import StateError, read_state, write_state
@@ -322,12 +322,12 @@ class _GroupFold:
     def _add_fault(self, fault: Any) -> None:
         self._state.sums.add_fault(fault)
         if self._work.tables:
-            self._table("faults", [fault.row()])
+            self._table("faults", [table_rows.values(fault)])
 
     def _add_row(self, row: Replayed) -> None:
         self._state.sums.add_row(row, self._first_mode)
         if self._work.tables:
-            self._table("replayed", [row.row()])
+            self._table("replayed", [table_rows.values(row)])
             self._state.daily.add_row(row)
         if row.problem is None:
             series = row.mode, row.strategy

@@ -45,9 +45,9 @@ from kafka_assignors.wire import (
     TargetAssignmentEpoch,
 )
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.folds.generations import (
+from kafka_assignors_spark.folds.rebalances import (
     DEFAULT_ASSIGNOR,
-    HISTORY_STARTS,
+    MEMBERS_FROM_BEFORE,
     MEMBERS_WENT,
     UNPROVEN,
     UNREADABLE,
@@ -313,7 +313,7 @@ class EpochFold:
         members, problem = self._members, None
         if epoch != self._epoch:
             if at is None:
-                problem = HISTORY_STARTS
+                problem = MEMBERS_FROM_BEFORE
             else:
                 members = {name: member for name, member in at.members.items() if name in self._members}
                 problem = MEMBERS_WENT if len(members) < len(at.members) else None
@@ -382,7 +382,7 @@ class EpochFold:
             return UNPROVEN
         if self._late:
             if not self._is_whole(timestamp, topics, given):
-                return HISTORY_STARTS
+                return MEMBERS_FROM_BEFORE
             self._late = False
         return None
 

@@ -21,9 +21,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from kafka_assignors_spark.folds.generations import CLASSIC, CONSUMER, TORN, FoldedGeneration
 from kafka_assignors_spark.folds.kip848 import EpochFold
-from kafka_assignors_spark.folds.rebalances import Generation
+from kafka_assignors_spark.folds.rebalances import CLASSIC, CONSUMER, TORN, FoldedGeneration, Generation
 from kafka_assignors_spark.folds.records import (
     CONSUMER_PROTOCOL_TYPE,
     DecodedRecord,

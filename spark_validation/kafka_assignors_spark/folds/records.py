@@ -40,12 +40,19 @@ from kafka_assignors.wire import (
 
 __all__ = [
     "CONSUMER_PROTOCOL_TYPE",
+    "OFFSET_COMMITS",
     "DecodedRecord",
     "MemberRecord",
     "RecordKind",
     "decode_record",
+    "group_bytes",
+    "group_of",
+    "is_commit",
     "topics_named",
 ]
+
+OFFSET_COMMITS = (b"\0\0", b"\0\1")
+"""The two versions of a key that say that its record is an offset commit, as nearly all records are."""
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 """The protocol type of consumer groups. Connect and others share the topic and have bytes of their own."""
@@ -106,6 +113,25 @@ class DecodedRecord:
     members: tuple[MemberRecord, ...] = ()
     part: ConsumerGroupKey | None = None
     said: ConsumerGroupValue | None = None
+
+
+# The bytes of a key, without decoding it: two bytes of version, two of length, the group's id
+
+
+def is_commit(key: bytes | None) -> bool:
+    return key is not None and key[:2] in OFFSET_COMMITS
+
+
+def group_bytes(group: str) -> bytes:
+    """The bytes of a group's id, also of one that Python read from bytes that are no UTF-8."""
+    return group.encode("utf-8", "surrogatepass")
+
+
+def group_of(key: bytes | None) -> bytes | None:
+    """The bytes in the place of the group's id; None for a key that is too short to have one."""
+    if key is None or len(key) < 4:
+        return None
+    return key[4 : 4 + int.from_bytes(key[2:4], "big")]
 
 
 def decode_record(key: bytes | None, value: bytes | None) -> DecodedRecord:

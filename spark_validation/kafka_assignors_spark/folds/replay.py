@@ -15,7 +15,7 @@ Pure Python without Spark, one record at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -26,15 +26,58 @@ from kafka_assignors.pause_model import Consumption, PauseModel
 from kafka_assignors.quality import Quality, measure
 from kafka_assignors.solver import least_moved, least_rack_misses
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
-from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.folds.consumption import consumptions, partitions_of, recorded_consumptions
-from kafka_assignors_spark.folds.leader_view import leader_view
-from kafka_assignors_spark.folds.rebalances import Generation, Rebalance, RebalanceFold, Replacement
+from kafka_assignors_spark.catalogue import Catalogue, leader_view
+from kafka_assignors_spark.folds.rebalances import (
+    CLASSIC,
+    EAGER_STRATEGIES,
+    Generation,
+    Rebalance,
+    RebalanceFold,
+    Replacement,
+)
 from kafka_assignors_spark.folds.strategy_guard import StrategyGuard, StrategyTimeout, failure_text
 from kafka_assignors_spark.options import RECORDED, Mode
-from kafka_assignors_spark.timestamps import to_micros
 
-__all__ = ["GroupReplay", "ReplayState", "Replayed", "replay_group"]
+__all__ = [
+    "GroupReplay",
+    "ReplayState",
+    "Replayed",
+    "consumptions",
+    "partitions_of",
+    "recorded_consumptions",
+    "replay_group",
+]
+
+
+def consumptions(strategy: Strategy) -> tuple[Consumption, ...]:
+    """The ways in which a group can run the strategy; the first one is replayed."""
+    if strategy.runs_on_broker:
+        return (Consumption.BROKER_ASSIGNED,)
+    if RebalanceProtocol.COOPERATIVE in strategy.protocols:
+        return (Consumption.COOPERATIVE, Consumption.EAGER)
+    return (Consumption.EAGER,)
+
+
+def recorded_consumptions(rebalance: Rebalance) -> tuple[Consumption, ...]:
+    """The same for production: a classic group is cooperative if a member joined without revoking its
+    partitions.
+
+    Where no member had partitions to revoke, the records cannot distinguish the two, and there is no
+    difference.
+    """
+    if rebalance.type != CLASSIC:
+        return (Consumption.BROKER_ASSIGNED,)
+    nothing_held = not any(rebalance.prior.get(member_id) for member_id in rebalance.members)
+    cooperative = rebalance.protocol not in EAGER_STRATEGIES and (
+        nothing_held or any(member.owned and not member.revoked for member in rebalance.members.values())
+    )
+    return (Consumption.COOPERATIVE, Consumption.EAGER) if cooperative else (Consumption.EAGER,)
+
+
+def partitions_of(had: Iterable[TopicPartitions], topics: Container[str]) -> int:
+    """How many partitions of these topics members had."""
+    return sum(len(numbers) for each in had for topic, numbers in each.items() if topic in topics)
+
 
 _DEFAULT_PAUSES = PauseModel()
 _UNGUARDED = StrategyGuard()
@@ -80,11 +123,6 @@ class Replayed(NamedTuple):
     paused_cooperative_s: float | None = None
     inferred_topics: Sequence[str] = ()
     problem: str | None = None
-
-    def row(self) -> tuple[Any, ...]:
-        """The values in the order of the columns, the timestamp in microseconds."""
-        group, offset, generation, timestamp, *rest = self
-        return (group, offset, generation, to_micros(timestamp), *rest)
 
 
 def replay_group(

@@ -1,113 +1,218 @@
-"""The rows of the tables that a user may ask for: see `schemas.TABLES`, whose order of columns they have.
+"""The rows of the tables that a user may ask for, as plain values in the order of the columns.
 
-Times are microseconds since 1970.
+A class of rows names the columns and their types, from which `schemas.TABLES` makes Arrow schemas. Times are
+microseconds since 1970, and partitions by topic are a list of pairs, as Arrow takes a map.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, field, fields
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
 from datetime import date, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
+from kafka_assignors.group import TopicPartitions
 from kafka_assignors.wire import AssignedPartitions, ConsumerGroupRecord, CurrentAssignment
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.causes import Cause
 from kafka_assignors_spark.folds.clients import client_of
 from kafka_assignors_spark.folds.lives import Record, RecordedGeneration
-from kafka_assignors_spark.folds.records import DecodedRecord, MemberRecord, RecordKind
+from kafka_assignors_spark.folds.records import DecodedRecord, RecordKind
 from kafka_assignors_spark.folds.replay import Replayed
 from kafka_assignors_spark.folds.sums import Figures
 from kafka_assignors_spark.folds.verdicts import verdict_of
 from kafka_assignors_spark.options import RECORDED
-from kafka_assignors_spark.result import Verdict
 from kafka_assignors_spark.timestamps import to_micros
 
-__all__ = ["Daily", "Rows", "causes", "current", "of_generation", "values"]
+__all__ = [
+    "AssignmentRow",
+    "CauseRow",
+    "CurrentRow",
+    "Daily",
+    "GenerationRow",
+    "MemberRow",
+    "Rows",
+    "causes",
+    "current",
+    "of_generation",
+    "values",
+]
 
 Rows = list[tuple[Any, ...]]
 
-values = astuple
+
+class GenerationRow(NamedTuple):
+    """A row of `generations`: a generation with its place in the group's life, as `folds.lives` finds it.
+
+    `reason` says why a member does not decode, `problem` why members or partitions may be missing. `facts`
+    are of class `folds.rebalances.Kip848Fact`. `clients` and `topics` are those of the members that decode,
+    and `holds` says whether one of these has partitions that it has not revoked.
+    """
+
+    group: str
+    partition: int
+    offset: int
+    timestamp: datetime
+    incarnation: int
+    generation: int
+    type: str
+    protocol_type: str | None
+    protocol: str | None
+    leader: str | None
+    version: int | None
+    empty: bool
+    replacement: bool
+    skipped: int
+    gap_before: bool
+    lost: int
+    starts_late: bool
+    clock_back: bool
+    reason: str | None
+    problem: str | None
+    unknown_topics: Sequence[str]
+    facts: Sequence[Mapping[str, str]]
+    member_count: int
+    clients: Sequence[str]
+    topics: Sequence[str]
+    holds: bool
+    value_bytes: int
+
+
+class MemberRow(NamedTuple):
+    """A row of `members`: what a member of a generation asked for, and what it got.
+
+    `client` is the library that the client id names (see `folds.clients`), `version` the subscription's.
+    `owned` is the member's own claim, `revoked` that it gave the claimed partitions up before it joined;
+    `assigned` is what the leader gave it, or the target that the broker set for it. `pattern` is the regular
+    expression that a member of KIP-848 subscribes with (what it matches is among `topics`), and `assignor`
+    the one that it asks for; `version` is -1 there.
+    """
+
+    group: str
+    offset: int
+    generation: int
+    member_id: str
+    instance_id: str | None
+    rack: str | None
+    client_id: str
+    client: str
+    client_host: str
+    version: int
+    topics: Sequence[str]
+    owned: TopicPartitions
+    owned_generation: int
+    revoked: bool
+    assigned: TopicPartitions
+    pattern: str | None
+    assignor: str | None
+
+
+class AssignmentRow(NamedTuple):
+    """A row of `assignments`: a topic of which a member of a generation got partitions."""
+
+    group: str
+    offset: int
+    generation: int
+    member_id: str
+    topic: str
+    partitions: Sequence[int]
+
+
+class CurrentRow(NamedTuple):
+    """A row of `current`: how far a member of a KIP-848 group has come on its way to its assignment.
+
+    `epoch` is the group epoch that the member has reached, -2 for a static member that is away, null where
+    the record is the end of the member; the rest is null then. `state` is "stable", "unrevoked partitions"
+    (it has yet to revoke `pending_revocation`), "unreleased partitions" (it waits for others to revoke) or
+    "unknown".
+    """
+
+    group: str
+    partition: int
+    offset: int
+    timestamp: datetime
+    member_id: str
+    epoch: int | None
+    previous_epoch: int | None
+    state: str | None
+    assigned: TopicPartitions | None
+    pending_revocation: TopicPartitions | None
+    unknown_topics: Sequence[str] | None
+
+
+class CauseRow(NamedTuple):
+    """A row of `causes`: why a generation was formed. `causes` are of class `folds.causes.Cause`, in its
+    order; never empty."""
+
+    group: str
+    partition: int
+    offset: int
+    generation: int
+    timestamp: datetime
+    causes: Sequence[str]
+
+
+def values(row: Any) -> tuple[Any, ...]:
+    """The row of a table in a dataclass or a named tuple that has its columns."""
+    return tuple(map(_plain, row if isinstance(row, tuple) else astuple(row)))
+
+
+_PLAIN = frozenset({type(None), bool, int, float, str, list, tuple})
+
+
+def _plain(value: Any) -> Any:
+    if type(value) in _PLAIN:  # nearly all are; the check of the abstract class below is slow
+        return value
+    if isinstance(value, datetime):
+        return to_micros(value)
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return [(topic, list(numbers)) for topic, numbers in value.items()]
+    return value
+
+
+def _row(columns: Any, *said_by: object, **own: Any) -> tuple[Any, ...]:
+    """A row of the class `columns`: its own values, and the attributes of the first object that has each."""
+    return tuple(_plain(own[name] if name in own else _first(name, said_by)) for name in columns._fields)
+
+
+def _first(name: str, said_by: Iterable[object]) -> Any:
+    return next(getattr(each, name) for each in said_by if hasattr(each, name))
 
 
 def of_generation(recorded: RecordedGeneration) -> dict[str, Rows]:
     """The rows of `generations`, `members` and `assignments`."""
     record = recorded.generation
-    place = (record.group, record.offset, record.generation)
     members = list(record.members.values())
+    generation = _row(
+        GenerationRow,
+        record,
+        recorded,
+        protocol=record.protocol or None,
+        gap_before=record.skipped > 0,
+        facts=[{"fact": fact, "subject": subject} for fact, subject in record.facts],
+        member_count=len(members),
+        clients=sorted({client_of(member.client_id) for member in members}),
+        topics=sorted({topic for member in members for topic in member.topics}),
+        holds=any(member.owned and not member.revoked for member in members),
+    )
     return {
-        "generations": [_generation(recorded)],
-        "members": [(*place, *_member(member)) for member in members],
+        "generations": [generation],
+        "members": [
+            _row(MemberRow, member, record, client=client_of(member.client_id)) for member in members
+        ],
         "assignments": [
-            (*place, member.member_id, topic, list(numbers))
+            (record.group, record.offset, record.generation, member.member_id, topic, list(numbers))
             for member in members
             for topic, numbers in member.assigned.items()
         ],
     }
 
 
-def _generation(recorded: RecordedGeneration) -> tuple[Any, ...]:
-    record = recorded.generation
-    members = record.members.values()
-    return (
-        record.group,
-        recorded.partition,
-        record.offset,
-        to_micros(record.timestamp),
-        record.incarnation,
-        record.generation,
-        record.type,
-        recorded.protocol_type,
-        record.protocol or None,
-        record.leader,
-        recorded.version,
-        record.empty,
-        record.replacement,
-        record.skipped,
-        record.skipped > 0,
-        record.lost,
-        record.starts_late,
-        recorded.clock_back,
-        recorded.reason,
-        record.problem,
-        list(recorded.unknown_topics),
-        [{"fact": fact, "subject": subject} for fact, subject in record.facts],
-        len(members),
-        sorted({client_of(member.client_id) for member in members}),
-        sorted({topic for member in members for topic in member.topics}),
-        any(member.owned and not member.revoked for member in members),
-        recorded.value_bytes,
-    )
-
-
-def _member(member: MemberRecord) -> tuple[Any, ...]:
-    return (
-        member.member_id,
-        member.instance_id,
-        member.rack,
-        member.client_id,
-        client_of(member.client_id),
-        member.client_host,
-        member.version,
-        list(member.topics),
-        _by_topic(member.owned),
-        member.owned_generation,
-        member.revoked,
-        _by_topic(member.assigned),
-        member.pattern,
-        member.assignor,
-    )
-
-
-def _by_topic(partitions: Mapping[str, Sequence[int]]) -> list[tuple[str, list[int]]]:
-    """As Arrow takes a map."""
-    return [(topic, list(numbers)) for topic, numbers in partitions.items()]
-
-
 def causes(recorded: RecordedGeneration, found: Sequence[Cause]) -> tuple[Any, ...]:
-    record = recorded.generation
-    place = (record.group, recorded.partition, record.offset, record.generation)
-    return (*place, to_micros(record.timestamp), [cause.value for cause in found])
+    return _row(CauseRow, recorded.generation, recorded, causes=[cause.value for cause in found])
 
 
 def current(record: Record, event: DecodedRecord, catalogue: Catalogue) -> Rows:
@@ -123,22 +228,22 @@ def current(record: Record, event: DecodedRecord, catalogue: Catalogue) -> Rows:
         return [(*place, None, None, None, None, None, None)]
     unknown: set[str] = set()
     state = said.state.name.lower().replace("_", " ")
-    assigned = _by_name(said.assigned, catalogue, unknown)
-    pending = _by_name(said.pending_revocation, catalogue, unknown)
+    assigned = _plain(_by_name(said.assigned, catalogue, unknown))
+    pending = _plain(_by_name(said.pending_revocation, catalogue, unknown))
     return [(*place, said.epoch, said.previous_epoch, state, assigned, pending, sorted(unknown))]
 
 
 def _by_name(
     assigned: Sequence[AssignedPartitions], catalogue: Catalogue, unknown: set[str]
-) -> list[tuple[str, list[int]]]:
-    by_name: dict[str, list[int]] = {}
+) -> TopicPartitions:
+    by_name: dict[str, Sequence[int]] = {}
     for share in assigned:
         name = catalogue.name_of(share.topic_id)
         if name is None:
             unknown.add(share.topic_id)
         else:
-            by_name[name] = list(share.partitions)
-    return _by_topic(by_name)
+            by_name[name] = share.partitions
+    return by_name
 
 
 @dataclass(slots=True)
@@ -165,9 +270,7 @@ class Daily:
         """The rows of `metrics` and `churn`."""
         metrics: Rows = []
         for (day, mode, strategy), sums in self.figures.items():
-            verdict = verdict_of(group or "", strategy, mode, sums)
-            row = [getattr(verdict, each.name) for each in fields(Verdict)]
-            metrics.append((*row[:2], mode, *row[3:-1], list(verdict.failures), day))
+            metrics.append((*values(verdict_of(group or "", strategy, mode, sums)), day))
         return {
             "metrics": metrics,
             "churn": [(day, group, cause.value, count) for (day, cause), count in self.churn.items()],

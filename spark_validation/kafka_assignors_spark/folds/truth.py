@@ -3,8 +3,9 @@
 Both strategies depend only on facts in the record and the catalogue, and Java, kafka-assignors and this
 replay promise the same result. So every generation that they recorded is a test case: full equality, member
 by member. For other clients the agreement is counted. A difference may come from a habit of that client
-(`folds.clients`), or from a leader that knew other partition counts than the catalogue (`leader_view`). It is
-explained only if the strategy gives exactly the recorded assignment under that assumption.
+(`folds.clients`), or from a leader that knew other partition counts than the catalogue
+(`catalogue.leader_view`). It is explained only if the strategy gives exactly the recorded assignment under
+that assumption.
 """
 
 from __future__ import annotations
@@ -17,9 +18,8 @@ from dataclasses import dataclass
 
 from kafka_assignors.group import Assignment, Group, Member, Topic, TopicPartitions
 from kafka_assignors.strategy import Strategy
-from kafka_assignors_spark.catalogue import Catalogue
+from kafka_assignors_spark.catalogue import Catalogue, LeaderView, leader_view
 from kafka_assignors_spark.folds.clients import HABITS, MUST_MATCH, Habit, assign_in_order, client_of
-from kafka_assignors_spark.folds.leader_view import LeaderView, leader_view
 from kafka_assignors_spark.folds.rebalances import Generation
 
 __all__ = ["CHECKED_STRATEGIES", "CheckOutcome", "CheckedGeneration", "check_generation"]

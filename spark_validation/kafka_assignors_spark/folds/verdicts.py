@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, fields
+from typing import Any, TypeVar, cast
 
 from kafka_assignors_spark.folds.clients import MUST_MATCH
 from kafka_assignors_spark.folds.rebalances import EAGER_STRATEGIES
@@ -35,6 +36,8 @@ __all__ = [
     "verdicts_of",
 ]
 
+Made = TypeVar("Made")
+
 _MOST_CULPRITS = 20
 """Of each group, those that made it rebalance most often; the table `faults` has all."""
 
@@ -45,34 +48,30 @@ _COUNTS = [each.name for each in fields(RecordCounts) if not each.name.endswith(
 def verdict_of(group: str, strategy: str, mode: str, sums: Figures) -> Verdict:
     """A strategy that failed every time has zeros for its figures."""
     judged = sums.rebalances or 1
-    return Verdict(
+    return _built(
+        Verdict,
+        sums,
         group=group,
         strategy=strategy,
         mode=Mode(mode),
-        rebalances=sums.rebalances,
-        generations=sums.generations,
-        moved=sums.moved,
-        least_moved=sums.least_moved,
-        could_stay=sums.could_stay,
         stickiness=1 - sums.moved / sums.could_stay if sums.could_stay else 1.0,
         max_over_mean=sums.max_over_mean / judged,
-        worst_max_over_mean=sums.worst_max_over_mean,
         max_minus_min=sums.spread / judged,
         worst_max_minus_min=sums.worst_spread,
         load_stddev=sums.load_stddev / judged,
-        second_rounds=sums.second_rounds,
-        rack_misses=sums.rack_misses,
-        least_rack_misses=sums.least_rack_misses,
-        vacated=sums.vacated,
-        paused_s=sums.paused_s,
         paused_eager_s=sums.paused_eager_s if sums.rebalances else None,
         paused_cooperative_s=sums.paused_cooperative_s if sums.rebalances else None,
-        failed=sums.failed,
         failures=tuple(
             text if count == 1 else f"{text} (and {count - 1} more of this kind)"
             for text, count in sums.failures.values()
         ),
     )
+
+
+def _built(kind: Callable[..., Made], said_by: object, **own: Any) -> Made:
+    """A value of the dataclass `kind`: its `own` fields, and those that `said_by` has under the same name."""
+    names = (each.name for each in fields(cast(Any, kind)))
+    return kind(**{**{name: getattr(said_by, name) for name in names if hasattr(said_by, name)}, **own})
 
 
 def verdicts_of(groups: Iterable[GroupSums]) -> tuple[Verdict, ...]:
@@ -95,29 +94,21 @@ def group_summary(sums: GroupSums) -> GroupSummary:
         not_replayed[reason] = facts.generations
     classic_protocols = {name for name, classic in facts.protocols.items() if classic}
     eager = not (facts.cooperative or facts.kip848) or EAGER_STRATEGIES.intersection(classic_protocols)
-    return GroupSummary(
+    return _built(
+        GroupSummary,
+        facts,
         group=sums.group or "",
-        generations=facts.generations,
         rebalances=judged.rebalances or facts.generations,
         replayed_rebalances=judged.replayed,
         not_replayed=not_replayed,
-        incarnations=facts.incarnations,
-        skipped_numbers=facts.skipped_numbers,
-        clock_jumps=facts.clock_jumps,
         protocols=tuple(name for name in facts.protocols if name),
         rebalance_protocols=(("eager",) if eager else ())
         + (("cooperative",) if facts.cooperative else ())
         + (("kip-848",) if facts.kip848 else ()),
         clients=tuple(sorted(facts.clients)),
         min_members=facts.min_members or 0,
-        max_members=facts.max_members,
         topics=tuple(sorted(facts.topics)),
         max_partitions=judged.max_partitions,
-        first_timestamp=facts.first_timestamp,
-        last_timestamp=facts.last_timestamp,
-        partition=facts.partition,
-        first_offset=facts.first_offset,
-        last_offset=facts.last_offset,
         inferred_topics=tuple(sorted(judged.inferred_topics)),
     )
 
@@ -187,14 +178,8 @@ def truth_of(groups: Sequence[GroupSums]) -> TruthCheck:
     )
     return TruthCheck(
         clients=tuple(_agreement(*key, counts) for key, counts in sorted(clients.items())),
-        differences=tuple(
-            Difference(**{name: getattr(each, name) for name in _OF_DIFFERENCE})
-            for each in differing[:MOST_LISTED]
-        ),
+        differences=tuple(_built(Difference, each) for each in differing[:MOST_LISTED]),
     )
-
-
-_OF_DIFFERENCE = [each.name for each in fields(Difference)]
 
 
 def _agreement(client: str, strategy: str, counts: dict[tuple[str, str | None], int]) -> ClientAgreement:

@@ -19,8 +19,8 @@ from typing import Any, Protocol
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafka_assignors_spark.archive.directory import Directory
-from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, one_line
+from kafka_assignors_spark.jobs.directory import Directory
+from kafka_assignors_spark.jobs.session import SPARK_ERRORS, one_line
 from kafka_assignors_spark.options import ReplayError
 
 __all__ = ["FILE", "Checkpoint", "InMemorySlices", "SliceStore"]

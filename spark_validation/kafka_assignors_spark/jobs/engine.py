@@ -17,8 +17,6 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from kafka_assignors_spark.archive.directory import timestamps_in_microseconds
-from kafka_assignors_spark.arrow import record_batch
 from kafka_assignors_spark.engine import RECORD_BYTES, Limits, OnTasks, Survey
 from kafka_assignors_spark.folds.group import (
     STATE_PLACE,
@@ -28,17 +26,16 @@ from kafka_assignors_spark.folds.group import (
     fold_groups,
     in_order,
 )
-from kafka_assignors_spark.folds.records import topics_named
-from kafka_assignors_spark.history_errors import DamagedError
+from kafka_assignors_spark.folds.records import OFFSET_COMMITS, group_bytes, topics_named
+from kafka_assignors_spark.history import DamagedError
 from kafka_assignors_spark.jobs.arrow_frames import apply_to_batches
 from kafka_assignors_spark.jobs.checkpoint import FILE, Checkpoint, InMemorySlices, SliceStore
+from kafka_assignors_spark.jobs.directory import timestamps_in_microseconds
 from kafka_assignors_spark.jobs.read import live_records, recorded_catalogue, recorded_records
-from kafka_assignors_spark.jobs.session import spark_session, task_progress
-from kafka_assignors_spark.jobs.spark_errors import SPARK_ERRORS, is_damage, one_line
+from kafka_assignors_spark.jobs.session import SPARK_ERRORS, is_damage, one_line, spark_session, task_progress
 from kafka_assignors_spark.options import WHOLE_GROUPS, ReplayError, ReplayOptions
 from kafka_assignors_spark.result import TableFile
-from kafka_assignors_spark.schemas import OUTPUT, TABLES
-from kafka_assignors_spark.source_keys import OFFSET_COMMITS, group_bytes
+from kafka_assignors_spark.schemas import OUTPUT, TABLES, record_batch
 
 __all__ = ["SparkEngine"]
 
@@ -200,21 +197,20 @@ class SparkEngine:
     def _slice(self, number: int) -> DataFrame:
         """The records of a slice: a giant's for each part of it, and its states."""
         nothing = F.lit(None).cast("string").alias(FILE)
-        columns = ("partition", "offset", "key", "micros", "value")
+        columns = ("partition", "offset", "key", "micros", "value", nothing)
+        whole = ("g", F.lit(0).alias("part"), *columns)
         small = self._records
         if self._slices > 1:
             small = small.where(F.pmod(F.xxhash64("g"), F.lit(self._slices)) == number)
         if not self._bounds:
-            return small.select("g", F.lit(0).alias("part"), *columns, nothing)
+            return small.select(*whole)
         giants = _is_one_of(self._bounds)
         parts = F.explode(F.array(*(F.lit(part) for part in range(1, len(self._work.parts)))))
         chunk = reduce(
             Column.__or__, (_in_chunk(group, bounds, number) for group, bounds in self._bounds.items())
         )
-        rows = small.where(~F.coalesce(giants, F.lit(False))).select(
-            "g", F.lit(0).alias("part"), *columns, nothing
-        )
-        rows = rows.unionAll(self._records.where(chunk).select("g", parts.alias("part"), *columns, nothing))
+        rows = small.where(~F.coalesce(giants, F.lit(False))).select(*whole)
+        rows = rows.unionAll(self._records.where(chunk).select("g", parts.alias("part"), *columns))
         if not self._done:
             return rows
         states = self._done[-1].where(F.col("state").isNotNull())
@@ -300,7 +296,7 @@ def _is_commit() -> Column:
 
 
 def _group_records(raw: DataFrame, groups: Sequence[str] | None) -> DataFrame:
-    """The records of groups with the bytes of the group's id as `g` (see `source_keys`) and the time in
+    """The records of groups with the bytes of the group's id as `g` (see `folds.records`) and the time in
     `micros`; offset commits are left out before any row reaches Python."""
     length = F.conv(F.hex(F.substring("key", 3, 2)), 16, 10).cast("int")
     group = F.when(F.length("key") >= 4, F.substring(F.col("key"), F.lit(5), length))
@@ -353,7 +349,6 @@ def _sorted_records(batch: pa.RecordBatch) -> Iterator[SortedRecord]:
 
 def _batches_of(outputs: Iterable[Output], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """A row of each output, and one for each row of a table."""
-    names = [each.name for each in schema if each.name not in TABLES]
     rows: list[tuple[Any, ...]] = []
     size = 0
     for group, part, state, sums, detail, tables in outputs:
@@ -370,17 +365,15 @@ def _batches_of(outputs: Iterable[Output], schema: pa.Schema) -> Iterator[pa.Rec
             rows.append((group, part, state, sums, detail))
             size += len(state or b"") + len(sums or b"") + len(detail or b"")
         if len(rows) == _ROWS_IN_A_BATCH or size > _BYTES_IN_A_BATCH:
-            yield _batch(_columns(names, rows), len(rows), schema)
+            yield _batch_of_sums(rows, schema)
             rows, size = [], 0
     if rows:
-        yield _batch(_columns(names, rows), len(rows), schema)
+        yield _batch_of_sums(rows, schema)
 
 
-def _columns(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, pa.Array]:
-    return {
-        name: pa.array(values, OUTPUT.field(name).type)
-        for name, values in zip(names, zip(*rows, strict=True), strict=True)
-    }
+def _batch_of_sums(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
+    columns = record_batch(rows, OUTPUT_OF_SUMS).columns
+    return _batch(dict(zip(OUTPUT_OF_SUMS.names, columns, strict=True)), len(rows), schema)
 
 
 def _batch(columns: Mapping[str, pa.Array], rows: int, schema: pa.Schema) -> pa.RecordBatch:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
 import zlib
 from bisect import bisect_right
@@ -12,16 +13,61 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+import pyarrow.parquet as pq
+
 from kafka_assignors_spark.engine import RECORD_BYTES, Limits, OnTasks, Survey, only_spark
 from kafka_assignors_spark.folds.group import STATE_PLACE, FoldWork, Output, SortedRecord, in_order
-from kafka_assignors_spark.local.parquet import catalogue_rows, read_records, record_files
-from kafka_assignors_spark.local.tables import TableWriter
+from kafka_assignors_spark.folds.records import group_bytes, group_of, is_commit
+from kafka_assignors_spark.history import catalogue_rows, read_records, record_files
 from kafka_assignors_spark.local.workers import Task, fold_tasks
-from kafka_assignors_spark.options import ReplayError, ReplayOptions
+from kafka_assignors_spark.options import WHOLE_GROUPS, ReplayError, ReplayOptions
 from kafka_assignors_spark.result import TableFile
-from kafka_assignors_spark.source_keys import group_bytes, group_of, is_commit
+from kafka_assignors_spark.schemas import TABLES, record_batch
 
-__all__ = ["LocalEngine"]
+__all__ = ["LocalEngine", "TableWriter"]
+
+_FILE = "part-00000.parquet"
+_ROW_GROUP = 20_000
+"""So many rows are collected before they are written."""
+
+
+class TableWriter:
+    """Writes rows of all tables into a folder, in place of what an earlier replay left there."""
+
+    def __init__(self, folder: str) -> None:
+        self._writers: dict[str, pq.ParquetWriter] = {}
+        self._waiting: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES}
+        self._rows: Counter[tuple[str, str]] = Counter()  # by group and table
+        for name, schema in TABLES.items():
+            place = Path(folder, name)
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir(parents=True)
+            self._writers[name] = pq.ParquetWriter(place / _FILE, schema)
+
+    def write(self, tables: Mapping[str, list[tuple[Any, ...]]]) -> None:
+        for name, rows in tables.items():
+            if name in WHOLE_GROUPS:
+                self._rows.update((row[0], name) for row in rows)
+            self._waiting[name] += rows
+            if len(self._waiting[name]) >= _ROW_GROUP:
+                self._flush(name)
+
+    def close(self) -> tuple[TableFile, ...]:
+        """Write what is left, and say how many rows each group has."""
+        for name, writer in self._writers.items():
+            self._flush(name)
+            writer.close()
+        self._writers = {}
+        return tuple(
+            TableFile(group, table, f"{table}/{_FILE}", rows)
+            for (group, table), rows in sorted(self._rows.items())
+        )
+
+    def _flush(self, name: str) -> None:
+        if rows := self._waiting[name]:
+            self._writers[name].write_batch(record_batch(rows, TABLES[name]))
+            self._waiting[name] = []
+
 
 _TASK_BYTES = 1 << 20
 """Small groups share a task up to this size, so that their way to a worker costs little."""

@@ -51,11 +51,9 @@ from pyspark.sql.types import StructType
 
 from kafka_assignors_spark.jobs.arrow_frames import spark_schema
 from kafka_assignors_spark.schemas import RAW, REPORTED
-from kafka_assignors_spark.source.batch import GroupRecordsReader
-from kafka_assignors_spark.source.options import LastRead, SourceOptions
-from kafka_assignors_spark.source.planning import OffsetRange, Planner
-from kafka_assignors_spark.source.reading import RangeReport, key_prefixes
-from kafka_assignors_spark.source.stream import GroupRecordsStreamReader
+from kafka_assignors_spark.source.messages import RangeReport, key_prefixes
+from kafka_assignors_spark.source.planning import LastRead, OffsetRange, Planner, SourceOptions
+from kafka_assignors_spark.source.readers import GroupRecordsReader, GroupRecordsStreamReader
 
 __all__ = [
     "FORMAT",

@@ -1,20 +1,148 @@
-"""The driver's side of the source: which offsets there are, and how they are divided."""
+"""What a query reads: its options, checked, and the driver's plan, the offsets that there are, in ranges."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
 from kafka_assignors.wire import group_partition
 from kafka_assignors_confluent import Connection, UnreachableError
 from kafka_assignors_spark.source.cluster import SourceError, describe_offsets_topic, source_errors
-from kafka_assignors_spark.source.options import SourceOptions
 
-__all__ = ["OffsetRange", "Planner", "bounded", "cut"]
+__all__ = ["Bound", "LastRead", "OffsetRange", "Planner", "SourceOptions", "bounded", "cut"]
+
+
+class LastRead(NamedTuple):
+    """The last record that was read of a partition: the offset behind it, and the epoch of its leader."""
+
+    offset: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where to begin or to end: an end of the log, or an offset of each partition.
+
+    A partition without an offset of its own begins, or ends, where the log does (`latest` says which end).
+    """
+
+    latest: bool
+    offsets: Mapping[int, int] | None = None
+
+    def of(self, partition: int, earliest: int, latest: int) -> int:
+        """The offset in a partition that holds those from `earliest` up to, and without, `latest`."""
+        end_of_log = latest if self.latest else earliest
+        if self.offsets is None:
+            return end_of_log
+        return self.offsets.get(partition, end_of_log)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """The options of the source, checked. Holds no connection, so it can be sent to executors."""
+
+    bootstrap_servers: str
+    client_config: Mapping[str, str]
+    topic: str
+    topic_id: str | None
+    groups: tuple[str, ...] | None
+    starting: Bound
+    last_read: Mapping[int, LastRead]
+    ending: Bound
+    max_offsets_per_task: int
+    max_offsets_per_batch: int
+    batch_interval_seconds: float
+    timeout_seconds: float
+    reports: bool
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> SourceOptions:
+        """The options of a query; `SourceError` names the option that is wrong."""
+        given = {name.lower(): value for name, value in options.items()}
+        client_config = {
+            name.removeprefix("kafka."): value for name, value in given.items() if name.startswith("kafka.")
+        }
+        servers = given.get("bootstrap.servers") or client_config.get("bootstrap.servers")
+        if not servers:
+            raise SourceError("option 'bootstrap.servers' is missing: give host:port of at least one broker")
+        return cls(
+            bootstrap_servers=servers,
+            client_config=client_config,
+            topic=given.get("topic", "__consumer_offsets"),
+            topic_id=given.get("topicid"),
+            groups=_group_names(given.get("groups")),
+            starting=_bound(given, "startingOffsets", "earliest"),
+            last_read=_last_read(given.get("lastread", "{}")),
+            ending=_bound(given, "endingOffsets", "latest"),
+            max_offsets_per_task=int(_number(given, "maxOffsetsPerTask", 1_000_000)),
+            max_offsets_per_batch=int(_number(given, "maxOffsetsPerBatch", 1_000_000)),
+            batch_interval_seconds=_number(given, "batchIntervalSeconds", 0, zero=True),
+            timeout_seconds=_number(given, "timeoutSeconds", 10),
+            reports=_flag(given, "reports"),
+        )
+
+
+def _group_names(value: str | None) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    try:
+        names = json.loads(value)
+    except json.JSONDecodeError as error:
+        raise SourceError(f"option 'groups' is not JSON: {error}") from None
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise SourceError("option 'groups' must be a JSON array of one or more group ids")
+    return tuple(names)
+
+
+def _bound(given: Mapping[str, str], name: str, default: str) -> Bound:
+    value = given.get(name.lower(), default)
+    if value.lower() in ("earliest", "latest"):
+        return Bound(value.lower() == "latest")
+    try:
+        offsets = {int(partition): offset for partition, offset in json.loads(value).items()}
+    except (ValueError, AttributeError):
+        offsets = {-1: -1}
+    if any(partition < 0 or type(offset) is not int or offset < 0 for partition, offset in offsets.items()):
+        raise SourceError(
+            f"option {name!r} must be 'earliest', 'latest' or a JSON object of offsets by partition, "
+            f"not {value!r}"
+        )
+    return Bound(default == "latest", offsets)
+
+
+def _last_read(value: str) -> dict[int, LastRead]:
+    try:
+        return {int(partition): LastRead(*map(int, read)) for partition, read in json.loads(value).items()}
+    except (ValueError, TypeError, AttributeError):
+        raise SourceError(
+            f"option 'lastRead' must be a JSON object of [offset, leader epoch] by partition, not {value!r}"
+        ) from None
+
+
+def _number(given: Mapping[str, str], name: str, default: float, *, zero: bool = False) -> float:
+    text = given.get(name.lower(), str(default))
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
+    if not (value > 0 or (zero and value == 0)):
+        raise SourceError(
+            f"option {name!r} must be a number {'not below' if zero else 'above'} 0, not {text!r}"
+        )
+    return value
+
+
+def _flag(given: Mapping[str, str], name: str) -> bool:
+    value = given.get(name, "false").lower()
+    if value not in ("true", "false"):
+        raise SourceError(f"option {name!r} must be 'true' or 'false', not {value!r}")
+    return value == "true"
+
 
 _FIRST_WAIT_SECONDS = 5.0
 """The first wait for the leaders' answers, after which the brokers are asked again who leads; it doubles.

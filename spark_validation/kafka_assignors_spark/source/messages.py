@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kafka_assignors_confluent import silent_logger
+from kafka_assignors_spark.folds.records import group_bytes, is_commit
 from kafka_assignors_spark.schemas import RAW, REPORTED
 from kafka_assignors_spark.source.cluster import SourceError
-from kafka_assignors_spark.source.options import LastRead, SourceOptions
-from kafka_assignors_spark.source.planning import OffsetRange
-from kafka_assignors_spark.source_keys import group_bytes, is_commit
+from kafka_assignors_spark.source.planning import LastRead, OffsetRange, SourceOptions
 from kafka_assignors_spark.timestamps import millis_to_micros
 
 if TYPE_CHECKING:
-    from confluent_kafka import Message
+    from confluent_kafka import Message, TopicPartition
 
 __all__ = ["RangeReport", "key_prefixes", "read_range"]
 
@@ -173,41 +172,14 @@ def _report_batch(report: RangeReport) -> pa.RecordBatch:
 
 def _messages(options: SourceOptions, work: OffsetRange) -> Generator[Message, None, None]:
     """Every message of the range that is still in the log, in order; `SourceError` if it ends early."""
-    from confluent_kafka import Consumer, KafkaError, TopicPartition
+    from confluent_kafka import Consumer
 
-    where = f"{options.topic}[{work.partition}]"
     position = max(work.start, work.log_start)
     if position >= work.end:
         return
-    last_read = options.last_read.get(work.partition)
-    start = TopicPartition(options.topic, work.partition, position)
-    begins = position == options.starting.of(work.partition, 0, 0)
-    if last_read is not None and begins and last_read.offset >= work.log_start:
-        # librdkafka asks the leader first whether its log still has that epoch up to there (KIP-320). Between
-        # it and `position` no offset had a record.
-        start = TopicPartition(
-            options.topic, work.partition, last_read.offset, leader_epoch=last_read.leader_epoch
-        )
-    errors: list[str] = []
-    consumer = Consumer(
-        {
-            # The default back-off after a full queue costs four times the wall time.
-            "fetch.queue.backoff.ms": 10,
-            "fetch.wait.max.ms": 50,
-            # It reads ahead, and what lies behind the range is another task's.
-            "queued.min.messages": max(1, min(100_000, work.end - position)),
-            **options.client_config,
-            "bootstrap.servers": options.bootstrap_servers,
-            "group.id": "kafka-assignors-unused",  # librdkafka wants one; nothing is ever sent under it
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "error",
-            "isolation.level": "read_uncommitted",
-            "error_cb": lambda error: errors.append(error.str()),
-            "logger": silent_logger(),
-        }
-    )
+    start = _start(options, work, position)
+    complaints: list[str] = []
+    consumer = Consumer(_client_config(options, work.end - position, complaints))
     try:
         consumer.assign([start])
         deadline = time.monotonic() + options.timeout_seconds
@@ -219,37 +191,84 @@ def _messages(options: SourceOptions, work: OffsetRange) -> Generator[Message, N
                 deadline = time.monotonic() + options.timeout_seconds
             elif time.monotonic() > deadline:
                 raise SourceError(
-                    f"{where}: no record within {options.timeout_seconds:g} s after offset {position - 1}, "
-                    f"wanted up to {work.end - 1}" + (f" ({errors[-1]})" if errors else "")
+                    f"{options.topic}[{work.partition}]: no record within {options.timeout_seconds:g} s "
+                    f"after offset {position - 1}, wanted up to {work.end - 1}"
+                    + (f" ({complaints[-1]})" if complaints else "")
                 )
             for message in messages:
-                error, offset = message.error(), message.offset()
-                if error is None:
-                    assert offset is not None  # a record has an offset
-                    if offset >= work.end:
+                if message.error() is not None:
+                    if _ends(message, options, work, position, start.leader_epoch is not None):
                         return
-                    position = offset + 1
-                    yield message
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    assert offset is not None  # and so has the end of a partition
-                    if offset < work.end:
-                        raise SourceError(
-                            f"{where}: the log ends at {offset}, and ended at {work.end} "
-                            "when the query was planned: was the topic truncated?"
-                        )
-                    return  # what is left of the range are control records, or compacted away
-                elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-                    continue  # librdkafka looks up the coordinator of the group that is never used
-                elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                    raise SourceError(
-                        f"{where}: {error.str()}: this principal needs Read on Topic {options.topic!r}"
-                    )
-                elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-                    raise SourceError(_why_gone(where, position, start.leader_epoch is not None, error.str()))
-                else:
-                    raise SourceError(f"{where}: {error.str()}")
+                    continue
+                offset = message.offset()
+                assert offset is not None  # a record has an offset
+                if offset >= work.end:
+                    return
+                position = offset + 1
+                yield message
     finally:
         consumer.close()
+
+
+def _start(options: SourceOptions, work: OffsetRange, position: int) -> TopicPartition:
+    """Where the client begins, for records from `position` on."""
+    from confluent_kafka import TopicPartition
+
+    last_read = options.last_read.get(work.partition)
+    begins = position == options.starting.of(work.partition, 0, 0)
+    if last_read is None or not begins or last_read.offset < work.log_start:
+        return TopicPartition(options.topic, work.partition, position)
+    # librdkafka asks the leader first whether its log still has that epoch up to there (KIP-320). Between it
+    # and `position` no offset had a record.
+    return TopicPartition(
+        options.topic, work.partition, last_read.offset, leader_epoch=last_read.leader_epoch
+    )
+
+
+def _client_config(options: SourceOptions, wanted: int, complaints: list[str]) -> dict[str, Any]:
+    return {
+        # The default back-off after a full queue costs four times the wall time.
+        "fetch.queue.backoff.ms": 10,
+        "fetch.wait.max.ms": 50,
+        # It reads ahead, and what lies behind the range is another task's.
+        "queued.min.messages": max(1, min(100_000, wanted)),
+        **options.client_config,
+        "bootstrap.servers": options.bootstrap_servers,
+        "group.id": "kafka-assignors-unused",  # librdkafka wants one; nothing is ever sent under it
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "error",
+        "isolation.level": "read_uncommitted",
+        "error_cb": lambda error: complaints.append(error.str()),
+        "logger": silent_logger(),
+    }
+
+
+def _ends(
+    message: Message, options: SourceOptions, work: OffsetRange, position: int, after_epoch: bool
+) -> bool:
+    """Whether a message that is an error says that the range has no more records; other errors are raised."""
+    from confluent_kafka import KafkaError
+
+    where = f"{options.topic}[{work.partition}]"
+    error, offset = message.error(), message.offset()
+    assert error is not None
+    if error.code() == KafkaError._PARTITION_EOF:
+        assert offset is not None  # the end of a partition has one
+        if offset < work.end:
+            raise SourceError(
+                f"{where}: the log ends at {offset}, and ended at {work.end} "
+                "when the query was planned: was the topic truncated?"
+            )
+        return True  # what is left of the range are control records, or compacted away
+    if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+        return False  # librdkafka looks up the coordinator of the group that is never used
+    if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        raise SourceError(f"{where}: {error.str()}: this principal needs Read on Topic {options.topic!r}")
+    if error.code() == KafkaError._AUTO_OFFSET_RESET:
+        raise SourceError(_why_gone(where, position, after_epoch, error.str()))
+    raise SourceError(f"{where}: {error.str()}")
 
 
 def _why_gone(where: str, position: int, after_epoch: bool, reason: str) -> str:

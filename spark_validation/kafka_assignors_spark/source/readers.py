@@ -1,4 +1,4 @@
-"""The stream reader: what comes to the topic, in batches of bounded size.
+"""The readers that Spark calls: one for the records that are in the topic now, one for a stream of batches.
 
 An offset of the stream is an object of the next offset by partition: `{"0": 17, "1": 4}`. Spark keeps the
 offsets of each batch in the checkpoint before it runs, and a batch that did not end is read again between the
@@ -16,12 +16,42 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
 from kafka_assignors_spark.source.cluster import SourceError
-from kafka_assignors_spark.source.options import SourceOptions
-from kafka_assignors_spark.source.planning import OffsetRange, Planner, bounded, cut
-from kafka_assignors_spark.source.reading import read_range
+from kafka_assignors_spark.source.messages import read_range
+from kafka_assignors_spark.source.planning import OffsetRange, Planner, SourceOptions, bounded, cut
+
+__all__ = ["GroupRecordsReader", "GroupRecordsStreamReader"]
+
+
+class GroupRecordsReader(DataSourceReader):
+    """Plans on the driver, reads on the executors. It is pickled, so clients are made inside its methods."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.options = options
+
+    def partitions(self) -> Sequence[OffsetRange]:
+        """The ranges to read as of now; `SourceError` if there is nothing to read or no broker answers."""
+        options = self.options
+        offsets = Planner(options).offsets()
+        ranges: list[OffsetRange] = []
+        for partition, (earliest, latest) in sorted(offsets.items()):
+            start = options.starting.of(partition, earliest, latest)
+            end = min(options.ending.of(partition, earliest, latest), latest)
+            ranges += cut(partition, start, end, options.max_offsets_per_task, earliest)
+        if not ranges:
+            where = f"topic {options.topic!r} at {options.bootstrap_servers}"
+            if options.groups is not None:
+                where = f"partitions {sorted(offsets)} of {where}, where the groups asked for live,"
+            raise SourceError(f"nothing to read: {where} has no records in the range of offsets asked for")
+        return ranges
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Record batches of `schemas.RAW`, in the order of offsets."""
+        assert isinstance(partition, OffsetRange)
+        return read_range(self.options, partition)
+
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
@@ -32,9 +62,6 @@ else:
 
         class SupportsTriggerAvailableNow:
             pass
-
-
-__all__ = ["GroupRecordsStreamReader"]
 
 
 class GroupRecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -1,0 +1,257 @@
+"""What an archive holds beside its records, and how a run opens it.
+
+The ledger has a small file after every batch: up to where the archive goes, and what became of all that was
+read. It decides what is in the archive. A batch whose entry is written is there; files of a batch without an
+entry are of a run that was killed, and that batch is still to come. Entries are numbered and never changed;
+the latest counts, and a few before it are kept.
+
+The catalogue has every topic of the cluster, and what it was before it changed: rows of `schemas.TOPICS`, in
+a file for each look at the cluster that found something new. The state of a topic before its first entry is
+not known, so its first row has no `from` and holds for all times before the next. A deleted topic keeps its
+rows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from kafka_assignors_spark.archive.result import ArchiveError, ArchiveOptions, Counts
+from kafka_assignors_spark.archive.topic import Manifest, agree
+from kafka_assignors_spark.catalogue import CatalogueEntry
+from kafka_assignors_spark.jobs.arrow_frames import spark_schema, with_micros
+from kafka_assignors_spark.jobs.directory import STAGING, Directory
+from kafka_assignors_spark.schemas import TOPICS
+from kafka_assignors_spark.source import LastRead, Planner, RangeReport, SourceOptions
+from kafka_assignors_spark.source.cluster import LiveTopic
+
+__all__ = [
+    "CHECKPOINT",
+    "RAW_FOLDER",
+    "TOPICS_FOLDER",
+    "Archive",
+    "CatalogueLog",
+    "Ledger",
+    "LedgerEntry",
+    "changed",
+    "remove_files_of",
+    "source_options",
+]
+
+RAW_FOLDER = "raw"
+_LEDGER = "_archive/ledger"
+_KEPT = 5
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """The state of an archive after so many batches.
+
+    Attributes:
+        batches: written since the archive was begun; the number of the next one.
+        next: the next offset to read, of each partition.
+        counts: of all that was read.
+        last_timestamp_ms: the latest of all records that were read.
+        last_read: the last record that was read of each partition, which shows later whether the log was
+            truncated.
+    """
+
+    batches: int
+    next: Mapping[int, int]
+    counts: Counts = field(default_factory=Counts)
+    last_timestamp_ms: int | None = None
+    last_read: Mapping[int, LastRead] = field(default_factory=dict)
+
+    def after(self, reports: Iterable[RangeReport]) -> LedgerEntry:
+        """The state when the batch of these reports is written, too."""
+        reports = list(reports)
+        next_, last_read = dict(self.next), dict(self.last_read)
+        for report in sorted(reports, key=lambda report: report.start):
+            if report.last_read is not None:
+                last_read[report.partition] = report.last_read
+            next_[report.partition] = max(next_[report.partition], report.end)
+        stamps = [report.last_timestamp_ms for report in reports if report.last_timestamp_ms is not None]
+        if self.last_timestamp_ms is not None:
+            stamps.append(self.last_timestamp_ms)
+        return replace(
+            self,
+            batches=self.batches + 1,
+            next=next_,
+            counts=sum(map(_counts, reports), self.counts),
+            last_timestamp_ms=max(stamps, default=None),
+            last_read=last_read,
+        )
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> LedgerEntry:
+        """The inverse; `ValueError`, `TypeError` or `KeyError` if this is no entry."""
+        read: dict[str, Any] = json.loads(text)
+        counts = read.pop("counts")
+        kinds = {int(version): count for version, count in counts.pop("group_records").items()}
+        next_ = {int(partition): offset for partition, offset in read.pop("next").items()}
+        last_read = {
+            int(partition): LastRead(*map(int, each)) for partition, each in read.pop("last_read").items()
+        }
+        return cls(next=next_, last_read=last_read, counts=Counts(group_records=kinds, **counts), **read)
+
+
+def _counts(report: RangeReport) -> Counts:
+    counted = {each.name: getattr(report, each.name) for each in fields(Counts) if each.name != "offsets"}
+    return Counts(report.end - report.start, **counted)
+
+
+class Ledger:
+    """The entries of an archive, the latest at hand. One thread appends, others may read."""
+
+    def __init__(self, folder: Directory) -> None:
+        self._folder = folder
+        self.latest: LedgerEntry | None = None
+        names = [name for name in folder.names(_LEDGER) if name.endswith(".json")]
+        if names:
+            where = f"{_LEDGER}/{names[-1]}"
+            try:
+                self.latest = LedgerEntry.from_json(folder.read(where))
+            except (ValueError, TypeError, KeyError) as error:
+                raise ArchiveError(f"{folder.at(where)}: not an entry of the ledger: {error!r}") from None
+
+    def append(self, entry: LedgerEntry) -> None:
+        self._folder.write(f"{_LEDGER}/{entry.batches:010d}.json", entry.to_json() + "\n")
+        self.latest = entry
+        for name in self._folder.names(_LEDGER)[:-_KEPT]:
+            self._folder.delete(f"{_LEDGER}/{name}")
+
+
+TOPICS_FOLDER = "topics"
+
+
+def changed(known: CatalogueEntry, found: LiveTopic) -> bool:
+    """Whether the brokers say something else than the catalogue."""
+    now = found.entry(None)
+    if (known.topic_id, known.topic.partitions) != (now.topic_id, now.topic.partitions):
+        return True
+    return found.complete and known.topic.replica_racks != now.topic.replica_racks
+
+
+class CatalogueLog:
+    """The catalogue of an archive, which is read once and then only grows."""
+
+    def __init__(self, spark: SparkSession, folder: Directory) -> None:
+        self._spark, self._folder = spark, folder
+        self._files = [name for name in folder.names(TOPICS_FOLDER) if name.endswith(".parquet")]
+        self._known: dict[str, CatalogueEntry] = {}
+        if self._files:
+            rows = with_micros(
+                spark.read.schema(spark_schema(TOPICS)).parquet(folder.at(TOPICS_FOLDER))
+            ).collect()
+            read = [CatalogueEntry.from_row(row.asDict()) for row in rows]
+            for entry in sorted(read, key=lambda entry: (entry.since is not None, entry.since)):
+                self._known[entry.topic.name] = entry
+
+    def note(self, found: Iterable[LiveTopic], now: datetime) -> int:
+        """Remember what has changed since the last look; how many topics that were."""
+        new = []
+        for live in found:
+            known = self._known.get(live.topic.name)
+            if known is None or changed(known, live):
+                new.append(live.entry(None if known is None else now))
+        if new:
+            self._write(new)
+            self._known.update((entry.topic.name, entry) for entry in new)
+        return len(new)
+
+    def _write(self, entries: Iterable[CatalogueEntry]) -> None:
+        number = int(self._files[-1].partition(".")[0]) + 1 if self._files else 0
+        rows = self._spark.createDataFrame([entry.row() for entry in entries], spark_schema(TOPICS))
+        self._folder.write_parquet(rows.coalesce(1), "topics")
+        names = self._folder.names(f"{STAGING}/topics")
+        (staged,) = (name for name in names if name[0] not in "._")
+        name = f"{number:010d}.parquet"
+        self._folder.move(f"{STAGING}/topics/{staged}", f"{TOPICS_FOLDER}/{name}")
+        self._folder.delete(f"{STAGING}/topics")
+        self._files.append(name)
+
+
+CHECKPOINT = "_archive/checkpoint"
+_LOCK = "_archive/lock"
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """The parts of an archive, which is of the topic that `manifest` names."""
+
+    spark: SparkSession
+    folder: Directory
+    ledger: Ledger
+    manifest: Manifest
+    catalogue: CatalogueLog
+
+    @property
+    def entry(self) -> LedgerEntry:
+        assert self.ledger.latest is not None  # `open` sees to it
+        return self.ledger.latest
+
+    @classmethod
+    @contextlib.contextmanager
+    def open(cls, spark: SparkSession, options: ArchiveOptions, found: Manifest) -> Iterator[Archive]:
+        """Open the archive at the path of the options, for this process alone until the block ends.
+
+        Raises `ArchiveError` if the archive is of another topic, damaged, or open in another process.
+        """
+        folder = Directory(spark, options.path)
+        agree(folder, found)
+        with folder.lock(_LOCK) as locked:
+            if not locked:
+                raise ArchiveError(
+                    f"{folder.path}: another archiver writes to this archive: stop it first, or give this "
+                    "one a folder of its own"
+                )
+            yield cls._opened(folder, spark, options, found)
+
+    @classmethod
+    def _opened(
+        cls, folder: Directory, spark: SparkSession, options: ArchiveOptions, found: Manifest
+    ) -> Archive:
+        folder.delete(STAGING)
+        ledger = Ledger(folder)
+        has_checkpoint = bool(folder.names(CHECKPOINT))
+        if ledger.latest is None:
+            if has_checkpoint or folder.names(RAW_FOLDER):
+                raise ArchiveError(
+                    f"{folder.path}: _archive/ledger is gone, so the archived offsets are not known; "
+                    "restore it, or begin another archive"
+                )
+            offsets = Planner(SourceOptions.parse(source_options(options))).offsets()
+            ledger.append(
+                LedgerEntry(0, {partition: earliest for partition, (earliest, _) in offsets.items()})
+            )
+        assert ledger.latest is not None
+        if not has_checkpoint:
+            remove_files_of(folder, ledger.latest.batches)
+        return cls(spark, folder, ledger, found, CatalogueLog(spark, folder))
+
+
+def source_options(options: ArchiveOptions) -> dict[str, str]:
+    """The options of the source that name the cluster and the topic."""
+    return {
+        **{f"kafka.{name}": value for name, value in options.client_config.items()},
+        "bootstrap.servers": options.bootstrap_servers,
+        "topic": options.topic,
+        "timeoutSeconds": str(options.timeout_seconds),
+    }
+
+
+def remove_files_of(folder: Directory, number: int) -> None:
+    """Remove the files that a killed run left of a batch that no run writes again under the same names."""
+    for date in folder.names(RAW_FOLDER):
+        for name in folder.names(f"{RAW_FOLDER}/{date}"):
+            if name.startswith(f"{number:010d}-"):
+                folder.delete(f"{RAW_FOLDER}/{date}/{name}")

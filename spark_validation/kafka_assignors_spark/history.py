@@ -1,0 +1,301 @@
+"""A history as Parquet of any origin on a disk: its files, which of them are damaged, and what they hold.
+
+The local engine reads it here, as Spark would. Both engines raise the errors of this module, so a history is
+refused in the same sentences.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Container, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafka_assignors_spark.options import MANIFEST, RAW_NAMES, TOPICS_NAMES, ReplayError
+from kafka_assignors_spark.result import DamagedFile
+from kafka_assignors_spark.schemas import RAW, TOPICS
+from kafka_assignors_spark.timestamps import FIRST_MICROS, LAST_MICROS
+
+__all__ = [
+    "BATCH_ROWS",
+    "DamagedError",
+    "RawRow",
+    "all_damaged",
+    "catalogue_rows",
+    "damaged_files",
+    "missing_columns",
+    "no_parquet",
+    "no_records_yet",
+    "not_parquet",
+    "open_parquet",
+    "parquet_files",
+    "read_records",
+    "record_files",
+    "two_clusters",
+    "wrong_type",
+]
+
+
+class DamagedError(ReplayError):
+    """A file is damaged, or no Parquet at all."""
+
+
+def no_parquet(path: str) -> ReplayError:
+    return ReplayError(
+        f"{path}: there is no Parquet here; give a history directory (raw/ and topics.parquet), "
+        "or Parquet with the columns partition, offset, timestamp, key and value"
+    )
+
+
+def no_records_yet(path: str) -> ReplayError:
+    return ReplayError(f"{path}: this archive has no records yet")
+
+
+def not_parquet(path: object, why: str) -> ReplayError:
+    return DamagedError(f"{path}: cannot be read as Parquet: {why}")
+
+
+def all_damaged(path: str, first: str, why: str) -> ReplayError:
+    return ReplayError(f"{path}: every file of the records is damaged; the first is {first}: {why}")
+
+
+def two_clusters(path: str, one: object, other: object) -> ReplayError:
+    """Offsets of two clusters cannot be compared; each archived record has the id of its cluster."""
+    return ReplayError(
+        f"{path}: records of two clusters, {one} and {other}, lie in one place: replay each by itself"
+    )
+
+
+def missing_columns(path: str, missing: Iterable[str], found: Iterable[str]) -> ReplayError:
+    return ReplayError(
+        f"{path}: column {', '.join(missing)} is missing; there are {', '.join(sorted(found)) or 'none'}"
+    )
+
+
+def wrong_type(path: str, column: str, found: str, wanted: str) -> ReplayError:
+    """`found` and `wanted` are types by Spark's names."""
+    return ReplayError(f"{path}: column {column} has type {found}, and should have {wanted}")
+
+
+BATCH_ROWS = 4_096
+"""The rows of a file that are in memory at a time."""
+
+_UNREADABLE = (pa.ArrowException, OSError)
+
+
+def parquet_files(place: Path) -> list[Path]:
+    """Those that Spark would read: neither hidden ones nor those of a folder that is."""
+    if place.is_file():
+        return [place]
+    found = (file for file in place.rglob("*") if file.is_file())
+    return (
+        sorted(file for file in found if not any(part[0] in "._" for part in file.relative_to(place).parts))
+        if any(place.rglob("*.parquet"))
+        else []
+    )
+
+
+def damaged_files(path: str) -> tuple[DamagedFile, ...]:
+    """The files of a history, its catalogue among them, that do not read to their end, in order.
+
+    Each file is read once, since a footer says nothing of the pages. `ReplayError` if every file of the
+    records is damaged, or the operating system refuses a file.
+    """
+    records = _first(path, RAW_NAMES) or parquet_files(Path(path))
+    damaged = _damaged(records, [*RAW.names, "cluster_id"])
+    if records and len(damaged) == len(records):
+        raise all_damaged(path, str(damaged[0].file), damaged[0].reason)
+    return (*damaged, *_damaged(_first(path, TOPICS_NAMES), TOPICS.names))
+
+
+def _first(path: str, names: Sequence[str]) -> list[Path]:
+    return next((files for name in names if (files := parquet_files(Path(path, name)))), [])
+
+
+def _damaged(files: Sequence[Path], columns: Sequence[str]) -> list[DamagedFile]:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        reasons = pool.map(lambda file: _damage(file, columns), files)
+        return [
+            DamagedFile(str(file), reason)
+            for file, reason in zip(files, reasons, strict=True)
+            if reason is not None
+        ]
+
+
+def _damage(file: Path, columns: Sequence[str]) -> str | None:
+    try:
+        opened = _opened(file)
+        names = [name for name in columns if name in opened.schema_arrow.names]
+        for batch in opened.iter_batches(BATCH_ROWS, columns=names):
+            batch.validate(full=True)  # Text that is not UTF-8 reads without an error.
+    except _UNREADABLE as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise _unreadable(file, error) from None
+        return _first_line(error)
+    return None
+
+
+@contextlib.contextmanager
+def open_parquet(file: Path) -> Iterator[pq.ParquetFile]:
+    """The file, open. What pyarrow raises in the block for damaged bytes, also for text that is not UTF-8, is
+    a `ReplayError` that names the file.
+    """
+    try:
+        yield _opened(file)
+    except (*_UNREADABLE, UnicodeDecodeError) as error:
+        raise _unreadable(file, error) from None
+
+
+def _opened(file: Path) -> pq.ParquetFile:
+    return pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
+
+
+def _unreadable(file: Path, error: Exception) -> ReplayError:
+    if isinstance(error, OSError) and error.errno is not None:
+        return ReplayError(f"{file}: cannot be read: {error.strerror or error}")
+    return not_parquet(file, _first_line(error))
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+_MICROS = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
+"""By unit of time: to multiply by, and to divide by."""
+
+RawRow = tuple[int | None, int | None, int | None, bytes | None, bytes | None]
+"""Partition, offset, microseconds, key and value."""
+
+
+def record_files(path: str, damaged: Container[Path]) -> tuple[str, list[Path]]:
+    """Where the records under `path` are, and the files that hold them, without the `damaged` ones.
+    `ReplayError` if there are none."""
+    for name in (*RAW_NAMES, ""):
+        if not name and Path(path, MANIFEST).exists():
+            raise no_records_yet(path)
+        if files := _files(Path(path, name), damaged):
+            return str(Path(path, name)) if name else path, files
+    raise no_parquet(path)
+
+
+def read_records(files: Sequence[Path], place: str) -> Iterator[list[RawRow]]:
+    """The records of the files, some at a time, offset commits among them."""
+    clusters: set[str | None] = set()
+    for file in files:
+        with open_parquet(file) as opened:
+            _require(opened.schema_arrow, RAW, str(file))
+            names = [*RAW.names]
+            if "cluster_id" in opened.schema_arrow.names:
+                kind = opened.schema_arrow.field("cluster_id").type
+                if _name_of(kind) != "string":
+                    raise wrong_type(place, "cluster_id", _name_of(kind), "string")
+                names.append("cluster_id")
+            for batch in opened.iter_batches(BATCH_ROWS, columns=names):
+                if len(names) > len(RAW.names):
+                    clusters.update(batch.column("cluster_id").unique().to_pylist())
+                    known = sorted(clusters - {None}, key=str)
+                    if len(known) > 1:
+                        raise two_clusters(place, known[0], known[-1])
+                yield _rows(batch)
+
+
+def catalogue_rows(path: str, damaged: Container[Path]) -> tuple[str, list[dict[str, Any]]] | None:
+    """The rows of the catalogue beside the records, times in microseconds."""
+    for name in TOPICS_NAMES:
+        place = Path(path, name)
+        rows: list[dict[str, Any]] = []
+        files = _files(place, damaged)
+        for file in files:
+            with open_parquet(file) as opened:
+                _require(opened.schema_arrow, TOPICS, str(place))
+                for batch in opened.iter_batches(BATCH_ROWS, columns=TOPICS.names):
+                    rows += _topics(batch)
+        if files:
+            return str(place), rows
+    return None
+
+
+def _files(place: Path, damaged: Container[Path]) -> list[Path]:
+    return [file for file in parquet_files(place) if file not in damaged]
+
+
+def _require(found: pa.Schema, wanted: pa.Schema, place: str) -> None:
+    missing = [name for name in wanted.names if name not in found.names]
+    if missing:
+        raise missing_columns(place, missing, found.names)
+    for each in wanted:
+        is_, should = _name_of(found.field(each.name).type), _name_of(each.type)
+        integers = {is_, should} <= {"tinyint", "smallint", "int", "bigint"}
+        if is_ != should and not integers:
+            raise wrong_type(place, each.name, is_, should)
+
+
+_NAMES: tuple[tuple[Any, str], ...] = (
+    (pa.types.is_boolean, "boolean"),
+    (pa.types.is_int8, "tinyint"),
+    (lambda kind: pa.types.is_int16(kind) or pa.types.is_uint8(kind), "smallint"),
+    (lambda kind: pa.types.is_int32(kind) or pa.types.is_uint16(kind), "int"),
+    (pa.types.is_integer, "bigint"),
+    (pa.types.is_float32, "float"),
+    (pa.types.is_float64, "double"),
+    (lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind), "string"),
+    (
+        lambda kind: (
+            pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+        ),
+        "binary",
+    ),
+    (pa.types.is_timestamp, "timestamp"),
+    (pa.types.is_date, "date"),
+)
+
+
+def _name_of(kind: pa.DataType) -> str:
+    """The type as Spark calls it."""
+    if pa.types.is_dictionary(kind):
+        return _name_of(kind.value_type)
+    if pa.types.is_map(kind):
+        return f"map<{_name_of(kind.key_type)},{_name_of(kind.item_type)}>"
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return f"array<{_name_of(kind.value_type)}>"
+    return next((name for is_kind, name in _NAMES if is_kind(kind)), str(kind))
+
+
+def _rows(batch: pa.RecordBatch) -> list[RawRow]:
+    columns = (
+        _integers(batch.column("partition"), 32),
+        _integers(batch.column("offset"), 64),
+        _micros(batch.column("timestamp")),
+        batch.column("key").to_pylist(),
+        batch.column("value").to_pylist(),
+    )
+    return list(zip(*columns, strict=True))
+
+
+def _topics(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    # Python has no dates for all times of Parquet, so those of `from` stay numbers.
+    columns = {name: batch.column(name).to_pylist() for name in TOPICS.names if name != "from"}
+    columns["from"] = _micros(batch.column("from"))
+    columns["partitions"] = _integers(batch.column("partitions"), 32)
+    return (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+
+
+def _integers(column: pa.Array, bits: int) -> list[int | None]:
+    """Null for a number that is too large."""
+    most = 1 << (bits - 1)
+    return [each if each is not None and -most <= each < most else None for each in column.to_pylist()]
+
+
+def _micros(column: pa.Array) -> list[int | None]:
+    """Times outside the years 1 to 9999 become the ends of these."""
+    times, per = _MICROS[column.type.unit]
+    return [
+        None if each is None else min(max(each * times // per, FIRST_MICROS), LAST_MICROS)
+        for each in column.cast(pa.int64()).to_pylist()
+    ]
