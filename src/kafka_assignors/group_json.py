@@ -488,7 +488,9 @@ def _bytes(value: object, path: Path) -> bytes:
 def _found(value: object) -> str:
     if value is None or isinstance(value, (bool, int, float, str)):
         return _short(json.dumps(value))
-    return {list: "an array", dict: "an object"}.get(type(value), repr(type(value)))
+    if isinstance(value, list):
+        return "an array"
+    return "an object" if isinstance(value, dict) else repr(type(value))
 
 
 def _short(text: str, width: int = 40) -> str:
