@@ -3,7 +3,7 @@
 The same object runs in both clients (`aiokafka/custom_strategy.py`, `kafka_python/custom_strategy.py`), which
 may even share a group, and on the command line, before it runs anywhere else:
 
-    $ kafka-assignors assign examples/group.json --strategy examples.by_capacity:ByCapacity
+    $ kafka-assignors assign examples/group.json --strategy examples/by_capacity.py:ByCapacity
 """
 
 from __future__ import annotations

@@ -289,12 +289,12 @@ def test_without_the_extra_it_says_what_to_install(module: str, extra: str, comm
 def test_strategies_are_listed_with_their_protocols() -> None:
     done = run("strategies")
     assert done.returncode == 0
-    rows = {line.split("\t")[0]: line.split("\t")[1:] for line in done.stdout.splitlines()}
+    rows = {row["name"]: row for row in map(json.loads, done.stdout.splitlines())}
     ours = {"range", "roundrobin", "sticky", "cooperative-sticky", "rack-aware-sticky", "capacity"}
     assert ours <= rows.keys()
-    assert rows["range"][0] == "eager"
-    assert rows["cooperative-sticky"][0] == "cooperative,eager"
-    assert all(summary for _, summary in rows.values())
+    assert rows["range"]["protocols"] == ["eager"]
+    assert rows["cooperative-sticky"]["protocols"] == ["cooperative", "eager"]
+    assert all(row["summary"] for row in rows.values())
 
 
 def test_a_registered_strategy_that_does_not_load_is_named_beside_the_others(tmp_path: Path) -> None:
@@ -303,7 +303,7 @@ def test_a_registered_strategy_that_does_not_load_is_named_beside_the_others(tmp
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[kafka_assignors.strategies]\nbroken = no_such_module:X\n")
     done = run("strategies", path=tmp_path)
-    assert "range\t" in done.stdout
+    assert '"name": "range"' in done.stdout
     assert "strategy 'broken': there is no module 'no_such_module'" in done.stderr
 
 

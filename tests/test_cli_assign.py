@@ -88,9 +88,9 @@ def assign(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
 
 @pytest.fixture
 def others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The name of a module of strategies in the current directory, which is not on the path."""
-    name = f"strategies_of_{tmp_path.name}".replace("-", "_")
-    (tmp_path / f"{name}.py").write_text(STRATEGIES_OF_OTHERS)
+    """The name of a file of strategies in the current directory, which is not on the module search path."""
+    name = "strategies_of_others.py"
+    (tmp_path / name).write_text(STRATEGIES_OF_OTHERS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
     monkeypatch.setenv("PYTHONPATH", "")
@@ -142,32 +142,110 @@ def test_an_object_over_many_lines_is_one_group(assign: Assign, tmp_path: Path) 
     assert len(assign.file(str(file)).lines) == 1
 
 
-def test_a_strategy_of_the_current_directory_runs(assign: Assign, others: str) -> None:
-    [answer] = assign(MOVING, "--strategy", f"{others}:Greedy").lines
-    assert answer["assignment"] == {"m1": {"orders": [0, 1, 2]}, "m2": {}}
+def test_a_strategy_in_a_file_runs_and_leaves_no_compiled_copy(
+    assign: Assign, others: str, tmp_path: Path
+) -> None:
+    for file in (others, f"./{others}", str(tmp_path / others)):
+        [answer] = assign(MOVING, "--strategy", f"{file}:Greedy").lines
+        assert answer["assignment"] == {"m1": {"orders": [0, 1, 2]}, "m2": {}}
+    assert [path.name for path in tmp_path.iterdir()] == [others]
 
 
 HOSTILE = "from pathlib import Path\nPath(__file__).with_suffix('.ran').touch()\n"
 
 
-def test_no_file_of_the_current_directory_shadows_the_standard_library(others: str, tmp_path: Path) -> None:
-    strategies = tmp_path / f"{others}.py"
-    strategies.write_text(f"import sched\nimport json\n{strategies.read_text()}")
-    # One that every command has imported before, and one that none has.
-    for name in ("json", "sched"):
-        (tmp_path / f"{name}.py").write_text(HOSTILE)
+def run_isolated(*options: str) -> subprocess.CompletedProcess[str]:
+    """Run `assign` as an installed command: its module search path lacks the current directory."""
     code = "import sys; from kafka_assignors_cli import main; sys.exit(main())"
-    done = subprocess.run(
-        # Isolated, as an installed command is: its own path does not begin with the current directory.
-        [sys.executable, "-I", "-c", code, "assign", "-", "--strategy", f"{others}:Greedy"],
+    return subprocess.run(
+        [sys.executable, "-I", "-c", code, "assign", "-", *options],
         input=json.dumps(MOVING),
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
+
+
+def test_a_strategy_in_a_file_imports_no_other_file_of_its_folder(others: str, tmp_path: Path) -> None:
+    strategies = tmp_path / others
+    strategies.write_text(
+        "import sched\nimport json\ntry:\n    import sibling\nexcept ImportError:\n    pass\n"
+        f"{strategies.read_text()}"
+    )
+    # `json` is imported before the file runs, `sched` is not, and `sibling` exists in the folder alone.
+    for name in ("json", "sched", "sibling"):
+        (tmp_path / f"{name}.py").write_text(HOSTILE)
+    done = run_isolated("--strategy", f"{others}:Greedy")
     assert (done.returncode, done.stderr) == (0, "")
     assert list(tmp_path.glob("*.ran")) == []
+
+
+def test_a_module_of_the_current_directory_is_not_imported(others: str, tmp_path: Path) -> None:
+    (tmp_path / "hostile.py").write_text(HOSTILE)
+    done = run_isolated("--strategy", "hostile:Greedy")
+    assert done.returncode == 2
+    assert "there is no module 'hostile'" in done.stderr
+    assert list(tmp_path.glob("*.ran")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "mine.py cannot be read: No such file or directory"),
+        ("", "'mine.py' has no 'Mine'"),
+        ("class Mines: pass", "'mine.py' has no 'Mine': did you mean 'Mines'?"),
+        ("class Mine: pass", "is not a strategy: it does not derive from kafka_assignors.strategies"),
+        ("x = 1\ndef Mine(:\n", "mine.py:2: not Python: invalid syntax"),
+        ("raise KeyError('first\\nsecond')", "mine.py: it fails when it runs: KeyError: "),
+        ("import no_such_module", "it fails when it runs: ModuleNotFoundError: No module named"),
+        ("a\0b", "mine.py cannot be read: not a text file: it has a zero byte"),
+        ("x = " + "(" * 500 + ")" * 500, "mine.py:1: not Python: too many nested parentheses"),
+    ],
+)
+def test_a_file_without_the_strategy_is_refused_in_one_line(
+    assign: Assign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if text is not None:
+        (tmp_path / "mine.py").write_text(text)
+    outcome = assign(MOVING, "--strategy", "mine.py:Mine")
+    assert (outcome.code, outcome.lines) == (2, [])
+    assert outcome.err.count("\n") == 1
+    assert message in outcome.err
+
+
+NEVER_SETTLES = """
+from kafka_assignors.group import Assignment
+from kafka_assignors.strategies import RoundRobin
+
+class Restless(RoundRobin):  # Gives the partitions of each member to the next one.
+    name = "restless"
+    def assign(self, group):
+        ids = sorted(group.members)
+        given = {member: {} for member in ids}
+        for place, member in enumerate(ids):
+            for topic, partitions in group.members[member].owned.items():
+                given[ids[(place + 1) % len(ids)]][topic] = list(partitions)
+        return Assignment(given)
+"""
+
+
+@pytest.mark.parametrize("strategy", ["cooperative-sticky", "range", "roundrobin", "capacity", "weighted"])
+def test_settle_says_that_a_second_run_moves_nothing(assign: Assign, strategy: str) -> None:
+    outcome = assign(MOVING, "--strategy", strategy, "--settle")
+    assert outcome.code == 0
+    assert outcome.lines[0]["settle"] == {"settled": True, "moves": []}
+
+
+def test_settle_names_the_moves_of_a_strategy_that_never_settles_and_exits_with_1(
+    assign: Assign, tmp_path: Path
+) -> None:
+    (tmp_path / "restless.py").write_text(NEVER_SETTLES)
+    outcome = assign(MOVING, "--strategy", f"{tmp_path / 'restless.py'}:Restless", "--settle")
+    assert outcome.code == 1
+    moves = [{"topic": "orders", "partition": n, "from": "m2", "to": "m1"} for n in range(3)]
+    assert outcome.lines[0]["settle"] == {"settled": False, "moves": moves}
 
 
 def refused(outcome: Outcome, message: str) -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.text import Text
 
 from kafka_assignors.group import Topic
 from kafka_assignors.group_json import parse_group
@@ -17,7 +18,7 @@ from kafka_assignors.strategies import Sticky
 from kafka_assignors_cli import main
 from kafka_assignors_cli.console import CannotRun, ProgressReport
 from kafka_assignors_cli.group_tables import describe_json, summarize
-from kafka_assignors_cli.watch import Snapshot, show
+from kafka_assignors_cli.watch import Looks, Snapshot, show
 
 LIVE = LiveGroup(
     "g",
@@ -64,7 +65,7 @@ def test_wrong_arguments_end_in_one_line(
 
 
 @pytest.mark.parametrize(
-    "option", [["--matching", "old-*"], ["--json"], ["--watch"], ["--interval", "1"], ["--count", "1"]]
+    "option", [["--matching", "old-*"], ["--json", "-"], ["--watch"], ["--interval", "1"], ["--count", "1"]]
 )
 @pytest.mark.parametrize("command", [["describe", "g"], ["delete", "--all-empty", "--yes"]])
 def test_options_of_the_list_are_refused_before_a_subcommand(
@@ -139,18 +140,27 @@ def test_a_watch_survives_a_failure_but_not_at_first(capsys: pytest.CaptureFixtu
         answer = next(answers)
         if answer is None:
             raise CannotRun("no answer from b:1")
-        return Snapshot(lines=[answer])
+        return Snapshot((), [answer])
 
-    show(read, interval_s=0.01, count=3)
+    looks = Looks(0.01, 3, Path("-"))
+    show(read, looks)
     captured = capsys.readouterr()
-    assert captured.out == "one\ntwo\n"
+    assert captured.out == '"one"\n"two"\n'
     assert captured.err == "kafka-assignors: no answer from b:1; trying again\n"
 
     def fail(_: ProgressReport) -> Snapshot:
         raise CannotRun("no answer from b:1")
 
     with pytest.raises(CannotRun):
-        show(fail, interval_s=0.01, count=3)
+        show(fail, looks)
+
+
+def test_a_watch_keeps_the_last_look_in_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answers = iter([["a", "b"], ["c"]])
+    file = tmp_path / "groups.jsonl"
+    show(lambda _: Snapshot([Text("as text")], next(answers)), Looks(0.01, 2, file))
+    assert file.read_text() == '"c"\n'
+    assert capsys.readouterr().out == "as text\nas text\n"
 
 
 def test_a_group_without_members_has_no_strategies_in_json() -> None:

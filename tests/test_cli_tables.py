@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 from rich.console import RenderableType
 
-from kafka_assignors.group import Topic
+from kafka_assignors.group import Assignment, Topic
 from kafka_assignors.lint import LintFinding, LintReport, NotJudged, Severity
 from kafka_assignors.live_group import Coordinator, LiveGroup, LiveMember, as_group
-from kafka_assignors.quality import compare_strategies
+from kafka_assignors.quality import compare_strategies, measure
 from kafka_assignors.strategies import CooperativeSticky, Range, RoundRobin
 from kafka_assignors.wire import Subscription
+from kafka_assignors_cli.assign_text import answer_renderables
 from kafka_assignors_cli.console import Column, ColumnKind, FittedTable
 from kafka_assignors_cli.group_tables import description, group_list
 from kafka_assignors_cli.lint import report_renderables
 from kafka_assignors_cli.policy_tables import judgement_renderables
+from kafka_assignors_cli.strategies import strategy_table
 from kafka_assignors_spark.policy import judge, read_policy, read_report
 from kafka_assignors_spark.result import to_json
 from spark_validation.tests.report_sample import sample
@@ -119,7 +122,39 @@ def lint() -> list[RenderableType]:
     )
 
 
-TABLES = {"groups": groups, "describe": describe, "validate": validate, "lint": lint}
+def assign() -> list[RenderableType]:
+    group = as_group(LIVE)
+    target = {member: {TOPIC: list(range(n, PARTITIONS, 3))} for n, member in enumerate(MEMBERS)}
+    quality = measure(group, Assignment(target))
+    moves = [{"topic": TOPIC, "partition": 0, "from": MEMBERS[0], "to": MEMBERS[1]}]
+    answer = {
+        "assignment": target,
+        "quality": dataclasses.asdict(quality),
+        "settle": {"settled": False, "moves": moves},
+    }
+    return answer_renderables("group.json:1", "my_company.strategies.payments:Settlement", group, answer)
+
+
+def strategies() -> list[RenderableType]:
+    listed = [
+        {
+            "name": "rack-aware-sticky",
+            "protocols": ["cooperative", "eager"],
+            "summary": "Racks before movement.",
+        },
+        {"name": "range", "protocols": ["eager"], "summary": "Contiguous ranges of each topic, as Java's."},
+    ]
+    return [strategy_table(listed)]
+
+
+TABLES = {
+    "groups": groups,
+    "describe": describe,
+    "validate": validate,
+    "lint": lint,
+    "assign": assign,
+    "strategies": strategies,
+}
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -128,24 +163,36 @@ def test_a_table_is_printed_as_before(name: str, width: int) -> None:
     assert_as_before(name, TABLES[name](), width)
 
 
-@pytest.mark.parametrize("width", range(80, 221, 3))
+@pytest.mark.parametrize("width", range(60, 221, 4))
 def test_groups_and_numbers_are_whole_at_every_width(width: int) -> None:
     names = [GROUP, *(other.id for other in OTHERS)]
     assert_legible(rendered(groups(), width), width, names, ["1,481,480,400", "2.00"])
 
 
-@pytest.mark.parametrize("width", range(80, 221, 3))
+@pytest.mark.parametrize("width", range(60, 221, 4))
 def test_members_strategies_and_numbers_are_whole_at_every_width(width: int) -> None:
     names = [*MEMBERS, "cooperative-sticky", "roundrobin"]
     assert_legible(rendered(describe(), width), width, names, ["987,653,600", "493,826,800", "idle"])
 
 
-@pytest.mark.parametrize("width", range(80, 221, 3))
+@pytest.mark.parametrize("width", range(60, 221, 4))
+def test_members_of_an_assignment_and_loads_are_whole_at_every_width(width: int) -> None:
+    text = rendered(assign(), width)
+    assert_legible(text, width, MEMBERS, ["400"])
+    assert "not settled: a second run" in " ".join(text.split())
+
+
+@pytest.mark.parametrize("width", range(60, 221, 4))
+def test_names_of_strategies_are_whole_at_every_width(width: int) -> None:
+    assert_legible(rendered(strategies(), width), width, ["rack-aware-sticky", "range"])
+
+
+@pytest.mark.parametrize("width", range(60, 221, 4))
 def test_verdicts_are_whole_at_every_width(width: int) -> None:
     assert_legible(rendered(validate(), width), width, ["violated", "holds"])
 
 
-@pytest.mark.parametrize("width", range(80, 221, 3))
+@pytest.mark.parametrize("width", range(60, 221, 4))
 def test_the_members_of_a_finding_are_whole_at_every_width(width: int) -> None:
     names = [f"/etc/payments/settlement/{member}.properties" for member in MEMBERS]
     assert_legible(rendered(lint(), width), width, names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from kafka_assignors.group import Assignment, Group, InvalidGroupError, Member, Topic
 from kafka_assignors.group_json import InvalidFieldError, assignment_to_json, group_to_json, parse_group
+from kafka_assignors.member_facts import Facts, encode_facts
 
 FULL: dict[str, Any] = {
     "format": 1,
@@ -150,7 +152,7 @@ def test_a_group_without_members_is_a_group() -> None:
         (
             changed("members", 0, "colour", to=1),
             "members[0].colour: there is no such key: known are id, topics, instance_id, rack, owned, "
-            "generation, revoked, data",
+            "generation, revoked, data, release, share, draining, capacity, standby, rules",
         ),
         (
             changed("members", 0, "owned", "orders", to=[0, True]),
@@ -267,3 +269,68 @@ def test_any_json_value_anywhere_is_read_or_refused_by_path(
 ) -> None:
     where = refusal(changed(*path, to=value) if path else value)
     assert where is None or where[: len(path)] == path
+
+
+FACTS: dict[str, Any] = {
+    "release": "v2",
+    "share": 2500,
+    "draining": True,
+    "capacity": 4,
+    "standby": True,
+    "rules": "abc",
+}
+
+
+@pytest.mark.parametrize("keys", [("capacity",), ("release", "share"), ("draining", "standby"), tuple(FACTS)])
+def test_facts_are_keys_of_a_member_and_written_as_such(keys: tuple[str, ...]) -> None:
+    facts = {key: FACTS[key] for key in keys}
+    form = {**FULL, "members": [{"id": "m1", "topics": ["orders"], **facts}]}
+    group = parse_group(form)
+    assert group.members["m1"].data == encode_facts(Facts(**facts))
+    written = group_to_json(group)
+    assert written["members"] == [{"id": "m1", "topics": ["orders"], **facts}]
+    assert parse_group(written) == group
+
+
+def test_facts_that_say_nothing_are_no_data() -> None:
+    nothing = {**dict.fromkeys(FACTS), "draining": False, "standby": False}
+    form = {**FULL, "members": [{"id": "m1", "topics": [], **nothing}]}
+    assert parse_group(form).members["m1"].data == b""
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x00\xff",  # not facts
+        b"\x00\x02" + encode_facts(Facts(capacity=4))[2:],  # facts of a later version
+        b"\x00\x01\x00",  # no facts, but not the bytes of none
+        b"\x00\x01\x01\x02\x01\x00",  # draining: false, which is written by leaving it out
+    ],
+)
+def test_bytes_that_the_facts_do_not_give_back_stay_base64(data: bytes) -> None:
+    group = Group.of([], [Member("m1", frozenset(), data=data)])
+    [member] = group_to_json(group)["members"]
+    assert member["data"] == base64.b64encode(data).decode()
+    assert parse_group(group_to_json(group)) == group
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"capasity": 4}, "members[0].capasity: there is no such key: did you mean 'capacity'?"),
+        ({"realease": "v2"}, "members[0].realease: there is no such key: did you mean 'release'?"),
+        ({"capacity": "4"}, 'members[0].capacity: expected an integer, found "4"'),
+        ({"capacity": 0}, "members[0].capacity: a capacity is between 1 and 10000, not 0"),
+        ({"share": 10_001}, "members[0].share: a share is between 0 and 10000 ten-thousandths, not 10001"),
+        ({"release": ""}, "members[0].release: a release is text of 1 to 255 bytes, not ''"),
+        ({"draining": 1}, "members[0].draining: expected true or false, found 1"),
+        (
+            {"capacity": 4, "data": "AP8="},
+            "members[0].data: give either data or facts; there is 'capacity', too",
+        ),
+    ],
+)
+def test_a_wrong_fact_is_named_by_its_path(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidFieldError) as caught:
+        parse_group({**FULL, "members": [{"id": "m1", "topics": ["orders"], **fields}]})
+    assert str(caught.value) == message

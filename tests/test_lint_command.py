@@ -29,7 +29,7 @@ def run(*arguments: object) -> tuple[int, str, str]:
 
 
 def rules(*arguments: object) -> set[str]:
-    code, out, err = run(*arguments, "--json")
+    code, out, err = run(*arguments, "--json", "-")
     assert code in (0, 1), err
     return {finding["rule"] for finding in json.loads(out)["findings"]}
 
@@ -69,7 +69,7 @@ def test_warnings_fail_if_one_is_strict_and_do_not_if_they_are_ignored(tmp_path:
 
 def test_json_holds_the_same(tmp_path: Path) -> None:
     late = write(tmp_path, "a.properties", JAVA + "heartbeat.interval.ms=20000\n")
-    code, out, _ = run(late, "--json", "--strict")
+    code, out, _ = run(late, "--json", "-", "--strict")
     report: dict[str, Any] = json.loads(out)
     assert (code, report["format"], report["verdict"], report["not_judged"]) == (1, 1, "fail", [])
     found = next(finding for finding in report["findings"] if finding["rule"] == "heartbeat-interval")
@@ -151,7 +151,7 @@ def test_properties_toml_and_json_say_the_same(tmp_path: Path) -> None:
 )
 def test_a_class_tells_the_client(text: str, strategies: set[str], tmp_path: Path) -> None:
     file = write(tmp_path, "a.properties", f"partition.assignment.strategy={text}\ngroup.protocol=consumer\n")
-    _, out, _ = run(file, "--json")
+    _, out, _ = run(file, "--json", "-")
     (found,) = (one for one in json.loads(out)["findings"] if one["rule"] == "refused-under-kip848")
     assert found["what"].split()[0] in strategies
 
@@ -212,7 +212,7 @@ def test_a_strategy_of_your_own_is_found(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     own = write(tmp_path, "a.toml", AIOKAFKA.replace("range", "lint_of_mine:Weighted"))
-    _, out, _ = run(own, write(tmp_path, "b.properties", JAVA), "--json")
+    _, out, _ = run(own, write(tmp_path, "b.properties", JAVA), "--json", "-")
     found = {finding["rule"]: finding["what"] for finding in json.loads(out)["findings"]}
     assert "[weighted]" in found["no-common-strategy"]
 

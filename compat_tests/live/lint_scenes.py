@@ -64,7 +64,7 @@ class Scene:
             where = ["--bootstrap-server", self.kafka.bootstrap, "--group", self.group] if live else []
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed):
-                code = main(["lint", *map(str, files), *where, *options, "--json"])
+                code = main(["lint", *map(str, files), *where, *options, "--json", "-"])
         assert code in (0, 1), printed.getvalue()
         found = json.loads(printed.getvalue())["findings"]
         severities = {finding["rule"]: finding["severity"] for finding in found}

@@ -76,7 +76,7 @@ def test_connections_find_another_controller(two_of_three: TwoOfThree) -> None:
 def test_a_list_is_complete_or_says_that_it_is_not(two_of_three: TwoOfThree) -> None:
     deadline = time.monotonic() + HANG_S
     while True:
-        done = run(two_of_three, "groups", "--json")
+        done = run(two_of_three, "groups", "--json", "-")
         assert "Traceback" not in done.stderr
         listed = {json.loads(line)["group"] for line in done.stdout.splitlines()}
         if done.returncode == 0 and "not all groups are listed" not in done.stderr:

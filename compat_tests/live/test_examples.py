@@ -280,7 +280,7 @@ def test_members_of_both_clients_share_a_group_under_one_strategy_of_the_users(s
 def test_the_command_line_shows_what_the_users_strategy_does() -> None:
     command = [sys.executable, "-m", "kafka_assignors_cli", "assign", "examples/group.json"]
     answer = subprocess.run(
-        [*command, "--strategy", "examples.by_capacity:ByCapacity"],
+        [*command, "--strategy", "examples/by_capacity.py:ByCapacity"],
         cwd=_ROOT,
         env={**os.environ, "NO_COLOR": "1"},
         check=True,

@@ -95,7 +95,7 @@ def groups(kafka: Kafka, *arguments: str) -> int:
 
 
 def described(kafka: Kafka, capsys: pytest.CaptureFixture[str], *ids: str) -> list[dict[str, Any]]:
-    assert groups(kafka, "describe", *ids, "--json") == 0
+    assert groups(kafka, "describe", *ids, "--json", "-") == 0
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
@@ -175,7 +175,7 @@ def test_a_wrong_property_is_named_and_its_secret_is_not() -> None:
 def test_the_list_shows_every_group_with_its_figures(
     scene: Scene, empty_group: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert groups(scene.kafka, "--json") == 0
+    assert groups(scene.kafka, "--json", "-") == 0
     listed = {line["group"]: line for line in map(json.loads, capsys.readouterr().out.splitlines())}
     mixed = listed[scene.mixed.id]
     assert (mixed["type"], mixed["state"], mixed["protocol"]) == ("classic", "Stable", "range")
@@ -195,7 +195,7 @@ def test_the_list_can_be_narrowed(scene: Scene, empty_group: str, capsys: pytest
 
 
 def test_a_watch_ends_after_its_count(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--matching", scene.mixed.id, "--watch", "--interval", "0.1", "--count", "3", "--json"]
+    arguments = ["--matching", scene.mixed.id, "--watch", "--interval", "0.1", "--count", "3", "--json", "-"]
     assert groups(scene.kafka, *arguments) == 0
     assert len(capsys.readouterr().out.splitlines()) == 3
 
@@ -264,7 +264,7 @@ def test_a_group_in_json_is_what_assign_reads(
 
 
 def test_a_strategy_of_ones_own_is_tried_and_one_that_fails_is_told(
-    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    scene: Scene, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "mine.py").write_text(
         "from kafka_assignors.strategies import RoundRobin\n"
@@ -273,11 +273,11 @@ def test_a_strategy_of_ones_own_is_tried_and_one_that_fails_is_told(
         "    def assign(self, group):\n"
         "        raise KeyError('what it wants')\n"
     )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert groups(scene.kafka, "describe", scene.mixed.id, "-s", "roundrobin,mine:Broken", "--json") == 0
+    broken = f"{tmp_path / 'mine.py'}:Broken"
+    assert groups(scene.kafka, "describe", scene.mixed.id, "-s", f"roundrobin,{broken}", "--json", "-") == 0
     (form,) = map(json.loads, capsys.readouterr().out.splitlines())
-    assert list(form["about"]["strategies"]) == ["roundrobin", "mine:Broken"]
-    assert "KeyError" in form["about"]["strategies"]["mine:Broken"]["problem"]
+    assert list(form["about"]["strategies"]) == ["roundrobin", broken]
+    assert "KeyError" in form["about"]["strategies"][broken]["problem"]
 
 
 def test_an_unknown_group_is_one_line_with_a_near_one(

@@ -89,7 +89,7 @@ def test_no_tls_at_the_door_for_tls_is_no_answer(secured: SecuredCluster) -> Non
 
 def test_a_watch_survives_a_broker_that_is_away(secured: SecuredCluster, tmp_path: Path) -> None:
     out, err = tmp_path / "out", tmp_path / "err"
-    arguments = ["--watch", "--interval", "0.2", "--timeout", "4", "--json"]
+    arguments = ["--watch", "--interval", "0.2", "--timeout", "4", "--json", "-"]
     with open(out, "wb") as stdout, open(err, "wb") as stderr:
         watch = subprocess.Popen(
             [*COMMAND, *arguments, "--bootstrap-server", secured.cluster.bootstrap],

@@ -28,7 +28,7 @@ WITH_A_ZERO_BYTE = {group for group in GROUP_IDS.values() if "\0" in group}
 def test_every_group_is_in_the_list_or_named_beside_it(
     bootstrap: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["groups", "--json", "--bootstrap-server", bootstrap]) == 0
+    assert main(["groups", "--json", "-", "--bootstrap-server", bootstrap]) == 0
     as_json = capsys.readouterr()
     listed = {json.loads(line)["group"] for line in as_json.out.splitlines()}
     assert listed == set(GROUP_IDS.values()) - WITH_A_ZERO_BYTE
@@ -50,7 +50,7 @@ def test_a_group_is_described_and_judged(
     where = ("--bootstrap-server", bootstrap)
     assert main(["groups", "describe", *where, "--", group]) == 0
     shown = capsys.readouterr()
-    assert main(["groups", "describe", "--json", *where, "--", group]) == 0
+    assert main(["groups", "describe", "--json", "-", *where, "--", group]) == 0
     as_json = capsys.readouterr()
     described = json.loads(as_json.out)
     assert [member["id"].startswith(group) for member in described["members"]] == [True]

@@ -44,7 +44,7 @@ COMMANDS = {
         (Right("Describe", "Topic", TOPIC),),
     ),
     "groups describe --json": Command(
-        ("groups", "describe", GROUP, "--json"),
+        ("groups", "describe", GROUP, "--json", "-"),
         (Right("Describe", "Group", GROUP), Right("Describe", "Topic", TOPIC)),
     ),
     "lint --group": Command(
@@ -172,7 +172,7 @@ def test_the_page_has_every_command_with_its_rights() -> None:
 
 
 def test_no_rights_are_no_empty_cluster(secured: SecuredCluster) -> None:
-    for arguments in (("groups",), ("groups", "--json")):
+    for arguments in (("groups",), ("groups", "--json", "-")):
         done = run(arguments, secured.principal())
         assert (done.returncode, done.stdout) == (2, "")
         assert f"Describe on Cluster {CLUSTER!r}" in done.stderr
@@ -195,11 +195,11 @@ def test_nothing_is_judged_while_a_topic_is_hidden(secured: SecuredCluster) -> N
     assert "lag –" in shown.stdout
     assert "best balance" not in shown.stdout
     assert "Describe on Topic 'hidden'" in " ".join(shown.stdout.split())
-    as_json = run(("groups", "describe", "both", "--json"), who)
+    as_json = run(("groups", "describe", "both", "--json", "-"), who)
     assert (as_json.returncode, as_json.stdout) == (2, "")
-    listed = run(("groups", "--json"), who)
+    listed = run(("groups", "--json", "-"), who)
     (summary,) = map(json.loads, listed.stdout.splitlines())
     assert (summary["group"], summary["partitions"], summary["lag"]) == ("both", 8, None)
-    linted = run(("lint", "--group", "both", "--json"), who)
+    linted = run(("lint", "--group", "both", "--json", "-"), who)
     assert "idle-members" not in linted.stdout
     assert "Describe on Topic 'hidden'" in linted.stdout

@@ -41,7 +41,7 @@ def test_a_replay_is_printed_as_before(width: int) -> None:
     assert_as_before("replay", renderables(), width)
 
 
-@pytest.mark.parametrize("width", range(80, 221, 3))
+@pytest.mark.parametrize("width", range(60, 221, 4))
 def test_groups_and_numbers_are_whole_at_every_width(width: int) -> None:
     numbers = ["1,273,880", "382,164", "1.60 (2.40)", "1.10 (1.65)"]
     assert_legible(rendered(renderables(), width), width, NAMES.values(), numbers)

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from pyspark.sql import SparkSession
 
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_cli import main
+from kafka_assignors_cli.app import app
 from kafka_assignors_spark.report import json_report
 from spark_validation.tests.groups import Log, member, write_history
 from spark_validation.tests.report_sample import HOSTILE, sample
@@ -148,11 +150,72 @@ def test_missing_files_and_files_that_are_no_report_are_refused(
     assert "there is no such file or directory" in refusal(capsys, tmp_path / "none", "--policy", policy)
 
 
+REPLAY_OPTIONS = [
+    ("--bootstrap-server", "b:1"),
+    ("--command-config", "client.properties"),
+    ("--timeout", "1"),
+    ("--group", "payments"),
+    ("--strict",),
+    ("--skip-corrupt",),
+    ("--pause", "resume_s=1"),
+    ("--master", "local[1]"),
+    ("--spark-config", "spark.properties"),
+    ("--checkpoint", "checkpoint"),
+    ("--engine", "local"),
+    ("--strategy-timeout", "60"),
+]
+
+
+def test_the_options_of_a_replay_are_declared_once_for_replay_and_validate() -> None:
+    group: Any = typer.main.get_command(app)
+    declared = {
+        command: {
+            parameter.opts[0]: (parameter.opts, parameter.help, parameter.metavar, parameter.default)
+            for parameter in group.commands[command].params
+            if parameter.param_type_name == "option"
+        }
+        for command in ("replay", "validate")
+    }
+    shared = {option for option, *_ in REPLAY_OPTIONS} | {"--json"}
+    for option in shared:
+        assert declared["validate"][option] == declared["replay"][option]
+    own = {"--strategy", "--mode", "--report", "--tables", "--fault"}
+    assert declared["replay"].keys() - declared["validate"].keys() == own
+    assert declared["validate"].keys() - declared["replay"].keys() == {"--policy", "--junit", "--github"}
+
+
+def test_a_damaged_file_is_left_out_and_named(
+    tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = Log()
+    log.generation("payments", 1, member("a", gets={"orders": [0, 1]}))
+    history = Path(write_history(tmp_path / "history", log, {"orders": 2}))
+    (history / "raw").mkdir()
+    (history / "raw.parquet").rename(history / "raw" / "good.parquet")
+    (history / "raw" / "damaged.parquet").write_bytes(b"PAR1 damaged")
+    arguments = (history, "--policy", policy, "--engine", "local")
+    assert run(*arguments) == 2
+    assert "error: " in (error := capsys.readouterr().err)
+    assert "damaged.parquet" in error
+    assert run(*arguments, "--skip-corrupt") == 0
+    said = capsys.readouterr()
+    assert "damaged.parquet" in said.err
+    assert "The policy holds" in said.out
+
+
+def test_without_a_history_and_a_cluster_it_is_refused(
+    policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "give either a history or --bootstrap-server" in refusal(capsys, "--policy", policy)
+
+
 def test_options_that_would_change_the_replay_are_refused_for_a_written_report(
     report: Path, policy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line = refusal(capsys, report, "--policy", policy, "--pause", "resume_s=1", "--strict")
     assert "--strict, --pause cannot change" in line
+    for option in REPLAY_OPTIONS:
+        assert f"{option[0]} cannot change" in refusal(capsys, report, "--policy", policy, *option)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +236,9 @@ def test_a_wrong_parameter_of_the_model_is_refused_by_name(
     )
 
 
-def test_workers_find_a_strategy_of_the_current_directory_behind_the_standard_library(
+@pytest.mark.parametrize("engine", ["spark", "local"])
+def test_workers_run_a_strategy_in_a_file_and_import_no_other_file_beside_it(
+    engine: str,
     spark: SparkSession,
     tmp_path: Path,
     policy: Path,
@@ -186,13 +251,13 @@ def test_workers_find_a_strategy_of_the_current_directory_behind_the_standard_li
     hostile = "from pathlib import Path\nPath(__file__).with_suffix('.ran').touch()\n"
     for name in ("json", "sched"):
         (tmp_path / f"{name}.py").write_text(hostile, encoding="utf-8")
-    (tmp_path / "strategy_of_validate.py").write_text(
+    strategy = tmp_path / "strategy_of_validate.py"
+    strategy.write_text(
         "import json\nimport sched\nfrom kafka_assignors.strategies import Range\n", encoding="utf-8"
     )
-    policy.write_text(RULE.replace("cooperative-sticky", "strategy_of_validate:Range"), encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
+    policy.write_text(RULE.replace("cooperative-sticky", f"{strategy}:Range"), encoding="utf-8")
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
-    assert run(history, "--policy", policy) == 0
+    assert run(history, "--policy", policy, "--engine", engine) == 0
     assert list(tmp_path.glob("*.ran")) == []
 
 

@@ -15,8 +15,12 @@ A group, with every key (those marked ? may be absent or null)::
                   "owned": {"orders": [0, 1]},                       ? what it claims to own
                   "generation": 7,                                   ? in which; -1 for a newcomer
                   "revoked": false,                                  ? gave it up before it joined
-                  "data": "base64…"}],                               ? what member_data returned
+                  "data": "base64…",                                ? what member_data returned
+                  "capacity": 4}],                                   ? or facts in the place of data
      "about": {…}}                                                   ? anything: not read here
+
+Facts (`kafka_assignors.member_facts`) have keys of their own: `release`, `share` in ten-thousandths,
+`draining`, `capacity`, `standby`, `rules`.
 
 An assignment is partitions by member and topic, ``{"m1": {"orders": [0, 1]}, "m2": {}}``. A certificate has a
 price for each member, a number for each criterion (see `kafka_assignors.certificate`)::
@@ -41,15 +45,14 @@ import binascii
 import difflib
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
 from fractions import Fraction
 from typing import Any
 
 from kafka_assignors.certificate import Certificate, Improvement
 from kafka_assignors.certificate.check import Price
 from kafka_assignors.criteria import InvalidScaleError, Scale, named_criterion, require_criteria
-from kafka_assignors.explain import Chain, Explanation
 from kafka_assignors.group import (
     MOST_WEIGHT,
     NO_GENERATION,
@@ -60,6 +63,8 @@ from kafka_assignors.group import (
     Topic,
 )
 from kafka_assignors.makespan import LoadReport
+from kafka_assignors.member_facts import Facts, InvalidFactError, decode_facts, encode_facts
+from kafka_assignors.wire.errors import ProtocolError
 
 FORMAT = 1
 """The version of this form. A higher one is refused."""
@@ -77,7 +82,6 @@ _MIN_INT32, _MAX_INT32 = -(2**31), 2**31 - 1
 _GROUP_KEYS = ("format", "generation", "topics", "members", "about")
 _TOPIC_KEYS = ("partitions", "replica_racks", "weights", "id")
 _CERTIFICATE_KEYS = ("criteria", "capacities", "already", "prices")
-_MEMBER_KEYS = ("id", "topics", "instance_id", "rack", "owned", "generation", "revoked", "data")
 
 
 class InvalidFieldError(InvalidGroupError):
@@ -220,41 +224,6 @@ def loads_to_json(report: LoadReport) -> dict[str, Any]:
     }
 
 
-def explanation_to_json(explanation: Explanation) -> dict[str, Any]:
-    """Each move with its reason, and the chains; a move's `chain` is the place of its chain in the list."""
-    moves = []
-    for move in explanation.moves:
-        fields: dict[str, Any] = {
-            "topic": move.topic,
-            "partition": move.partition,
-            "from": move.owner,
-            "to": move.member,
-            "reason": move.reason.value,
-        }
-        if move.chain is not None:
-            fields["chain"] = move.chain
-        moves.append(fields)
-    return {"moves": moves, "chains": list(map(_chain_to_json, explanation.chains))}
-
-
-def _chain_to_json(chain: Chain) -> dict[str, Any]:
-    form: dict[str, Any] = {
-        "members": list(chain.members),
-        "reason": chain.reason.value if chain.reason is not None else None,
-        "loads": list(chain.loads),
-        "change_if_taken_back": {
-            criterion.value: _number_to_json(change) for criterion, change in chain.change.items()
-        },
-    }
-    if chain.capacities != (1, 1):
-        form["capacities"] = list(chain.capacities)
-    if any(chain.already):
-        form["already"] = list(chain.already)
-    if chain.layer is not None:
-        form["layer"] = chain.layer
-    return form
-
-
 def _topic(name: str, value: object, path: Path) -> Topic:
     fields = _object(value, path, _TOPIC_KEYS)
     partitions = _integer(_required(fields, "partitions", path), (*path, "partitions"))
@@ -306,8 +275,34 @@ def _member(value: object, path: Path) -> Member:
         },
         generation=_integer(_or(fields, "generation", NO_GENERATION), (*path, "generation")),
         revoked=_boolean(_or(fields, "revoked", False), (*path, "revoked")),
-        data=_bytes(_or(fields, "data", ""), (*path, "data")),
+        data=_data(fields, path),
     )
+
+
+def _data(fields: Mapping[str, object], path: Path) -> bytes:
+    """The bytes under `data`, or those of the member's facts."""
+    data = _bytes(_or(fields, "data", ""), (*path, "data"))
+    facts = Facts()
+    given = [key for key in _FACTS if fields.get(key) is not None]
+    for key in given:
+        try:
+            facts = replace(facts, **{key: _FACTS[key](fields[key], (*path, key))})
+        except InvalidFactError as error:
+            raise InvalidFieldError((*path, key), str(error)) from None
+    if given and data:
+        raise InvalidFieldError((*path, "data"), f"give either data or facts; there is {given[0]!r}, too")
+    return encode_facts(facts) if given else data
+
+
+def _data_to_json(data: bytes) -> dict[str, Any]:
+    """The facts in `data`; base64 under `data` if these are other bytes than those of the facts."""
+    try:
+        facts = decode_facts(data)
+    except ProtocolError:
+        facts = Facts()
+    if encode_facts(facts) == data:
+        return {key: value for key in _FACTS if (value := getattr(facts, key)) not in (None, False)}
+    return {"data": base64.b64encode(data).decode("ascii")}
 
 
 def _scale(fields: Mapping[str, object], path: Path) -> Scale:
@@ -368,9 +363,7 @@ def _member_to_json(member: Member) -> dict[str, Any]:
         form["generation"] = member.generation
     if member.revoked:
         form["revoked"] = True
-    if member.data:
-        form["data"] = base64.b64encode(member.data).decode("ascii")
-    return form
+    return {**form, **_data_to_json(member.data)}
 
 
 def _object(value: object, path: Path, keys: tuple[str, ...]) -> Mapping[str, object]:
@@ -440,6 +433,17 @@ def _integer(value: object, path: Path) -> int:
     return value
 
 
+_FACTS: Mapping[str, Callable[[object, Path], Any]] = {
+    "release": _string,
+    "share": _integer,
+    "draining": _boolean,
+    "capacity": _integer,
+    "standby": _boolean,
+    "rules": _string,
+}
+_MEMBER_KEYS = ("id", "topics", "instance_id", "rack", "owned", "generation", "revoked", "data", *_FACTS)
+
+
 def _weight(value: object, path: Path) -> int | None:
     if value is None:
         return None
@@ -469,13 +473,9 @@ def _bytes(value: object, path: Path) -> bytes:
 def _found(value: object) -> str:
     if value is None or isinstance(value, (bool, int, float, str)):
         return _short(json.dumps(value))
-    return (
-        "an array"
-        if isinstance(value, list)
-        else "an object"
-        if isinstance(value, dict)
-        else repr(type(value))
-    )
+    if isinstance(value, list):
+        return "an array"
+    return "an object" if isinstance(value, dict) else repr(type(value))
 
 
 def _short(text: str, width: int = 40) -> str:

@@ -27,12 +27,14 @@ Data goes to stdout, everything else to stderr.
 TRACEBACK = "KAFKA_ASSIGNORS_TRACEBACK"
 """The environment variable that turns on the traceback of an internal error, as --traceback does."""
 
+COMPLETION = "_KAFKA_ASSIGNORS_COMPLETE"
+"""The environment variable in which a shell's completion script asks; typer derives its name."""
+
 _shows_traceback: ContextVar[bool] = ContextVar("_shows_traceback", default=False)
 
 app = typer.Typer(
     name="kafka-assignors",
     epilog=EPILOG,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -99,7 +101,14 @@ def run(arguments: Sequence[str]) -> int:
     except PipeClosed:
         return ExitCode.PIPE_CLOSED
     except (Exception, SystemExit) as error:  # A loaded strategy may also call sys.exit.
+        if isinstance(error, SystemExit) and _is_completion(arguments):
+            return int(error.code or ExitCode.OK)
         return _internal_error(error)
+
+
+def _is_completion(arguments: Sequence[str]) -> bool:
+    """Whether a shell asks for completions, or the user for their script: typer then ends the process."""
+    return COMPLETION in os.environ or arguments[0] in ("--show-completion", "--install-completion")
 
 
 def _run(arguments: Sequence[str]) -> int | None:

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafka_assignors_cli.console import CannotRun, ProgressReport, emit, note
+from kafka_assignors_cli.json_output import is_stdout, require_json_file, write_document
 from kafka_assignors_cli.options import (
     CONFIG_EPILOG,
     BootstrapServer,
     ClusterOptions,
     CommandConfig,
-    JsonOutput,
+    JsonFile,
     Master,
     SparkConfig,
     Timeout,
@@ -87,13 +88,14 @@ def archive(
     once: Once = False,
     interval: Interval = 300.0,
     max_offsets: MaxOffsets = 1_000_000,
-    as_json: JsonOutput = False,
+    json_file: JsonFile = None,
     master: Master = None,
     spark_config: SparkConfig = None,
 ) -> None:
     """Keep the history of consumer groups: copy their records to Parquet before the brokers compact them."""
     address = ClusterOptions(bootstrap_server, command_config, timeout).address()
     properties = spark_properties(spark_config)
+    require_json_file(json_file)
     with require_spark_extra("archive"):
         from kafka_assignors_spark.archive import ArchiveOptions
 
@@ -109,11 +111,10 @@ def archive(
         spark_config=properties,
     )
     result = _run(options)
-    if as_json:
-        emit(json.dumps(result.to_json()))
-    else:
+    if not is_stdout(json_file):
         for line in _summary(result):
             emit(line)
+    write_document(json_file, json.dumps(result.to_json()))
     if once and not result.complete:
         raise KeyboardInterrupt
 

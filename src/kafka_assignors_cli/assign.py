@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import statistics
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -15,10 +16,9 @@ import typer
 from kafka_assignors.certificate import prove
 from kafka_assignors.criteria import AnyCriterion, Scale
 from kafka_assignors.explain import Explanation, explain, explain_layers, explain_reduced
-from kafka_assignors.group import Assignment, Group, InvalidGroupError, quoted, some_of
+from kafka_assignors.group import Assignment, Group, InvalidGroupError, Member, quoted, some_of
 from kafka_assignors.group_json import (
     assignment_to_json,
-    explanation_to_json,
     group_to_json,
     loads_to_json,
     proof_to_json,
@@ -31,10 +31,12 @@ from kafka_assignors.strategies import (
     Strategy,
 )
 from kafka_assignors.strategy import Reduced
-from kafka_assignors_cli.console import CannotRun, ExitCode, ProgressReport, emit, note
-from kafka_assignors_cli.explain_text import about_loads, sentences
+from kafka_assignors_cli.assign_text import answer_renderables
+from kafka_assignors_cli.console import CannotRun, ExitCode, ProgressReport, emit_renderable, note
+from kafka_assignors_cli.explain_text import about_loads, explanation_to_json, sentences
 from kafka_assignors_cli.files import open_lines, read_groups
-from kafka_assignors_cli.options import load_named_strategy
+from kafka_assignors_cli.json_output import is_stdout, json_lines, json_unless_terminal
+from kafka_assignors_cli.options import JsonFile, load_named_strategy, strategy_option
 
 __all__ = ["EPILOG", "assign"]
 
@@ -46,6 +48,8 @@ generate-groups | kafka-assignors assign - --time > assignments.jsonl
 
 kafka-assignors assign group.json --strategy my_package.strategies:Weighted
 
+kafka-assignors assign group.json --strategy weighted.py:Weighted --settle   (runs the code in weighted.py)
+
 kafka-assignors assign group.json --certify > answer.json && kafka-assignors check group.json answer.json
 
 kafka-assignors assign group.json --strategy cooperative-sticky --explain
@@ -56,8 +60,12 @@ the answer has "loads")
 A group in JSON:  {"topics": {"orders": {"partitions": 3}}, "members": [{"id": "m1", "topics": ["orders"], \
 "owned": {"orders": [0, 1]}, "generation": 7}, {"id": "m2", "topics": ["orders"]}]}
 
-The answer, a line for each group:  {"assignment": {"m1": {"orders": [0, 1]}, "m2": {"orders": [2]}}, \
+A terminal shows a table for each group. Where stdout is a pipe or a file, and with --json -, the answer for \
+each group is a line of JSON:  {"assignment": {"m1": {"orders": [0, 1]}, "m2": {"orders": [2]}}, \
 "quality": …}
+
+Exit codes: 0 done; 1 an assignment can be improved (--certify), or a second run changes it (--settle); \
+2 bad input, or the strategy cannot be loaded or fails.
 """
 
 _TIMED_RUNS = 3
@@ -73,6 +81,7 @@ class _Request:
     certify: bool
     explain: bool
     time: bool
+    settle: bool
 
 
 def assign(
@@ -81,9 +90,7 @@ def assign(
         str,
         typer.Argument(metavar="FILE|-", help="A group as a JSON object, or many as JSON lines; - is stdin."),
     ],
-    strategy: Annotated[
-        str, typer.Option("--strategy", "-s", metavar="NAME", help="A name, module:attribute, or FILE.toml.")
-    ] = "cooperative-sticky",
+    strategy: Annotated[str, strategy_option("The strategy that assigns.")] = "cooperative-sticky",
     protocol: Annotated[
         RebalanceProtocol | None,
         typer.Option(
@@ -105,7 +112,16 @@ def assign(
     explained: Annotated[
         bool, typer.Option("--explain", help="Add the reason for each move, and print it as text on stderr.")
     ] = False,
-) -> None:
+    settle: Annotated[
+        bool,
+        typer.Option(
+            "--settle",
+            help="Assign a second time, from the result, and add whether this run moves anything. If it "
+            "does, exit with 1.",
+        ),
+    ] = False,
+    json_file: JsonFile = None,
+) -> int:
     """Assign the partitions of groups given in JSON, and measure the result."""
     chosen = load_named_strategy(strategy)
     criteria = chosen.criteria
@@ -121,10 +137,9 @@ def assign(
         certify=certify,
         explain=explained,
         time=timed,
+        settle=settle,
     )
-    verdict = _assign_all(request, file)
-    if verdict:
-        raise typer.Exit(verdict)
+    return _assign_all(request, file, json_unless_terminal(json_file))
 
 
 def _protocol(strategy: Strategy, name: str, asked: RebalanceProtocol | None) -> RebalanceProtocol:
@@ -136,15 +151,25 @@ def _protocol(strategy: Strategy, name: str, asked: RebalanceProtocol | None) ->
     return asked
 
 
-def _assign_all(request: _Request, file: str) -> ExitCode:
-    """Print an answer for each group in the file; the exit code fails if an assignment can be improved."""
+def _failed(answer: Mapping[str, Any]) -> bool:
+    """Whether the assignment can be improved, or a second run changes it."""
+    improvable = "improvement" in answer or "improvement" in answer.get("reduced", {})
+    return improvable or not answer.get("settle", {}).get("settled", True)
+
+
+def _assign_all(request: _Request, file: str, json_file: Path | None) -> ExitCode:
+    """Answer each group in the file; the exit code fails if an answer does (`_failed`)."""
     verdict = ExitCode.OK
     without_members, without_partitions = _RepeatedNote(), _RepeatedNote()
-    with open_lines(file) as (lines, source), ProgressReport("assigning: groups done") as progress:
+    with (
+        open_lines(file) as (lines, source),
+        json_lines(json_file) as write,
+        ProgressReport("assigning: groups done") as progress,
+    ):
         for done, (where, group) in enumerate(read_groups(lines, source), 1):
             _require_topics(group, where)
             answer, explanation = _answer(request, group, where)
-            if "improvement" in answer or "improvement" in answer.get("reduced", {}):
+            if _failed(answer):
                 verdict = ExitCode.VERDICT_FAILED
             if not group.members:
                 without_members.add(f"{where}: the group has no members, so nothing is assigned")
@@ -152,7 +177,9 @@ def _assign_all(request: _Request, file: str) -> ExitCode:
                 without_partitions.add(f"{where}: {lacking}")
             if sys.stdout.isatty():
                 progress.close()  # From here on the answers themselves are the progress.
-            emit(json.dumps(answer))
+            write(answer)
+            if not is_stdout(json_file):
+                emit_renderable(*answer_renderables(where, request.strategy.name, group, answer))
             if explanation is not None:
                 progress.close()
                 for sentence in sentences(explanation, request.strategy.name):
@@ -235,6 +262,8 @@ def _answer(request: _Request, group: Group, where: str) -> tuple[dict[str, Any]
         if request.explain:
             explanation = _explained(strategy, group, result.target, request.criteria, scale)
             answer["explanation"] = explanation_to_json(explanation)
+        if request.settle:
+            answer["settle"] = _settle(request, group, result.target)
         if request.time:
             answer["assign_ns"] = _assign_ns(strategy, group)
     except CannotRun:
@@ -254,6 +283,46 @@ def _answer(request: _Request, group: Group, where: str) -> tuple[dict[str, Any]
     if result.dropped_claims:
         answer["dropped_claims"] = [dataclasses.asdict(claim) for claim in result.dropped_claims]
     return answer, explanation
+
+
+_FIRST_GENERATION = 1
+
+
+def _settle(request: _Request, group: Group, target: Assignment) -> dict[str, Any]:
+    """What a second assignment changes if every member owns its partitions of `target`.
+
+    The facts and other data of the members are those of the first assignment.
+    """
+    members = {
+        member.id: Member(
+            member.id,
+            member.topics,
+            member.instance_id,
+            member.rack,
+            owned=target.members[member.id],
+            generation=_FIRST_GENERATION,
+            revoked=request.protocol is RebalanceProtocol.EAGER,
+            data=member.data,
+        )
+        for member in group.members.values()
+    }
+    again = Group(group.topics, members, _FIRST_GENERATION + 1)
+    owners, new_owners = _owners(target), _owners(lead(request.strategy, again, request.protocol).target)
+    moves = [
+        {"topic": topic, "partition": partition, "from": owners.get((topic, partition)), "to": member}
+        for (topic, partition), member in sorted(new_owners.items())
+        if owners.get((topic, partition)) != member
+    ]
+    return {"settled": not moves, "moves": moves}
+
+
+def _owners(assignment: Assignment) -> dict[tuple[str, int], str]:
+    return {
+        (topic, partition): member_id
+        for member_id, topics in assignment.members.items()
+        for topic, partitions in topics.items()
+        for partition in partitions
+    }
 
 
 def _explained(

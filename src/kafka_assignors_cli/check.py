@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Annotated, Any
@@ -16,9 +15,18 @@ from kafka_assignors.group import Assignment, Group
 from kafka_assignors.group_json import parse_assignment, parse_certificate, proof_to_json
 from kafka_assignors.leader import InvalidAssignmentError
 from kafka_assignors.strategies import Strategy
-from kafka_assignors_cli.console import CannotRun, ExitCode, ProgressReport, emit
+from kafka_assignors_cli.ci_formats import CiFormats, Outcome, Verdict
+from kafka_assignors_cli.console import CannotRun, ExitCode, ProgressReport, counted, emit, printable
 from kafka_assignors_cli.files import Form, open_lines, read_forms, read_groups
-from kafka_assignors_cli.options import load_named_strategy, split_names
+from kafka_assignors_cli.json_output import is_stdout, json_lines, json_unless_terminal
+from kafka_assignors_cli.options import (
+    Github,
+    JsonFile,
+    JunitFile,
+    load_named_strategy,
+    split_names,
+    strategy_option,
+)
 
 __all__ = ["EPILOG", "check_assignments"]
 
@@ -32,7 +40,8 @@ kafka-assignors check group.json answer.json --strategy capacity     (by the cap
 
 An assignment in JSON:  {"m1": {"orders": [0, 1]}, "m2": {"orders": [2]}}
 
-The verdict, a line for each group:  {"optimal": true, "certificate": {…}}, or {"optimal": false, \
+A terminal shows a line of text for each group. Where stdout is a pipe or a file, and with --json -, the \
+verdict on each group is a line of JSON:  {"optimal": true, "certificate": {…}}, or {"optimal": false, \
 "improvement": {"change": {"balance": -2, …}, "steps": [{"topic": "orders", "partition": 1, "from": "m1", \
 "to": "m2"}]}}
 
@@ -101,36 +110,65 @@ def check_assignments(
     ] = DEFAULT_CRITERIA,
     strategy: Annotated[
         str | None,
-        typer.Option(
-            "--strategy",
-            "-s",
-            metavar="NAME",
-            help="Judge by what this strategy promises: its criteria, and the capacities that it reads from "
-            "the group. A certificate that judges by anything else is refused.",
+        strategy_option(
+            "Judge by what this strategy promises: its criteria, and the capacities that it reads from the "
+            "group. A certificate that judges by anything else is refused."
         ),
     ] = None,
-) -> None:
+    json_file: JsonFile = None,
+    junit: JunitFile = None,
+    github: Github = False,
+) -> int:
     """Judge assignments: is there a better one, and is the certificate right?
 
     The judge shares no code with the solver. It refuses a wrong certificate with the rule that it breaks. For
     an assignment that is not optimal it names partitions that members can pass on to improve it.
     """
     standard = _Standard(_criteria(criteria)) if strategy is None else _promised(strategy)
-    verdict = ExitCode.OK
-    with ProgressReport("checking: groups done") as progress:
-        for done, found in enumerate(_judge_all(group, assignment, certificate, standard), 1):
-            if not found["optimal"] or "refused" in found:
-                verdict = ExitCode.VERDICT_FAILED
-            emit(json.dumps(found))
+    if not github:  # The annotations go to stdout, and so does the text beside them.
+        json_file = json_unless_terminal(json_file)
+    ci = CiFormats(junit, github, json_file)
+    ci.require()
+    verdicts = []
+    failed = False
+    with (
+        json_lines(json_file) as write,
+        ci.text(),
+        ProgressReport("checking: groups done") as progress,
+    ):
+        for done, (where, found) in enumerate(_judge_all(group, assignment, certificate, standard), 1):
+            verdict = _verdict(where, found)
+            failed |= verdict.outcome is Outcome.FAILED
+            write(found)
+            if not is_stdout(json_file):
+                progress.close()
+                emit(printable(f"{where}: {verdict.message}"))
+            if ci.asked:
+                verdicts.append(verdict)
             progress.update("checking: groups done", done)
-    if verdict:
-        raise typer.Exit(verdict)
+    ci.write("check", verdicts)
+    return ExitCode.VERDICT_FAILED if failed else ExitCode.OK
+
+
+def _verdict(where: str, found: Mapping[str, Any]) -> Verdict:
+    """The verdict on one assignment, which `where` names as file and line, given its JSON form."""
+    if found["optimal"]:
+        message = "optimal"
+    else:
+        improvement = found["improvement"]
+        change = ", ".join(f"{name} {value}" for name, value in improvement["change"].items())
+        message = f"not optimal: {counted(len(improvement['steps']), 'step')} would change {change}"
+    if "refused" in found:
+        message += f"; the certificate is refused: {found['refused']}"
+    failed = not found["optimal"] or "refused" in found
+    file, _, line = where.rpartition(":")
+    return Verdict(file, where, Outcome.FAILED if failed else Outcome.PASSED, message, file, int(line))
 
 
 def _judge_all(
     group_file: str, assignment_file: str, certificate_file: str | None, standard: _Standard
-) -> Iterator[dict[str, Any]]:
-    """The verdict on each group, in JSON form."""
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The place of each assignment in its file, and the verdict on it in JSON form."""
     with (
         open_lines(group_file) as (group_lines, group_source),
         open_lines(assignment_file) as (assignment_lines, assignment_source),
@@ -147,7 +185,7 @@ def _judge_all(
             given = submission.certificate if certificate_file is None else next(certificates, None)
             if certificate_file is not None and given is None:
                 raise CannotRun(f"{certificate_file}: there is no certificate for {where}")
-            yield _judge(group[1], submission.assignment, given, standard, where)
+            yield where, _judge(group[1], submission.assignment, given, standard, where)
 
 
 def _judge(

@@ -135,7 +135,9 @@ def printable(text: str) -> str:
 
 def note(message: str) -> None:
     """Write one line for the user to stderr."""
-    print(f"kafka-assignors: {printable(message)}", file=sys.stderr, flush=True)
+    # GitHub's runner takes `##[` anywhere in a line for the begin of a command.
+    harmless = printable(message).replace("##[", "## [")
+    print(f"kafka-assignors: {harmless}", file=sys.stderr, flush=True)
 
 
 def indented(sentences: Iterable[str]) -> list[RenderableType]:

@@ -1,4 +1,4 @@
-"""The text of an explanation."""
+"""An explanation as text, and in JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafka_assignors.certificate import Criterion, Trade
 from kafka_assignors.explain import Chain, Explanation, Move, Reason
 from kafka_assignors.group import some_of
 
-__all__ = ["about_loads", "sentences"]
+__all__ = ["about_loads", "explanation_to_json", "sentences"]
 
 _SHOWN_SENTENCES = 40
 _SHOWN_PARTITIONS = 8
@@ -22,6 +22,42 @@ _FORCED = {
     Reason.RULES: "by the rules ({rules}) the owner may not have {them}",
     Reason.CLAIM_DROPPED: "claimed, but no claim counts (see dropped_claims)",
 }
+
+
+def explanation_to_json(explanation: Explanation) -> dict[str, Any]:
+    """Each move with its reason, and the chains; a move's `chain` is the place of its chain in the list."""
+    moves = []
+    for move in explanation.moves:
+        fields: dict[str, Any] = {
+            "topic": move.topic,
+            "partition": move.partition,
+            "from": move.owner,
+            "to": move.member,
+            "reason": move.reason.value,
+        }
+        if move.chain is not None:
+            fields["chain"] = move.chain
+        moves.append(fields)
+    return {"moves": moves, "chains": list(map(_chain_to_json, explanation.chains))}
+
+
+def _chain_to_json(chain: Chain) -> dict[str, Any]:
+    form: dict[str, Any] = {
+        "members": list(chain.members),
+        "reason": chain.reason.value if chain.reason is not None else None,
+        "loads": list(chain.loads),
+        "change_if_taken_back": {
+            criterion.value: str(change) if isinstance(change, Fraction) else change
+            for criterion, change in chain.change.items()
+        },
+    }
+    if chain.capacities != (1, 1):
+        form["capacities"] = list(chain.capacities)
+    if any(chain.already):
+        form["already"] = list(chain.already)
+    if chain.layer is not None:
+        form["layer"] = chain.layer
+    return form
 
 
 def sentences(explanation: Explanation, strategy: str) -> Iterator[str]:

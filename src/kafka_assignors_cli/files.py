@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Generic, NoReturn, TypeVar
+from typing import Any, BinaryIO, Generic, NoReturn, TextIO, TypeVar
 
 from kafka_assignors.group import Group
 from kafka_assignors.group_json import InvalidFieldError, format_path, parse_group
@@ -43,6 +43,7 @@ __all__ = [
     "read_forms",
     "read_groups",
     "read_member_file",
+    "replacing",
     "require_writable",
     "write_file",
 ]
@@ -197,15 +198,27 @@ def require_writable(path: Path) -> None:
         raise CannotRun(f"cannot write {path}: {error.strerror}") from None
 
 
-def write_file(path: Path, text: str) -> None:
-    """Replace the whole file at once, so that a reader never sees half a report."""
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[TextIO]:
+    """A stream whose text replaces the file at once, so that a reader never sees half a report.
+
+    After an error in the block the file is as before.
+    """
     part = path.with_name(path.name + ".part")
     try:
-        part.write_text(text, encoding="utf-8")
+        with part.open("w", encoding="utf-8") as stream:
+            yield stream
         part.replace(path)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise CannotRun(f"cannot write {path}: {error.strerror}") from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_file(path: Path, text: str) -> None:
+    """Replace the whole file at once."""
+    with replacing(path) as stream:
+        stream.write(text)
 
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)

@@ -168,12 +168,12 @@ _UNKNOWN = "–"
 
 _GROUP_COLUMNS = (
     Column("group", ColumnKind.NAME),
-    Column("type", ColumnKind.TOKEN, leave_out=4),
-    Column("state", ColumnKind.TOKEN, leave_out=1),
-    Column("assignor", ColumnKind.TOKEN, leave_out=2),
-    Column("members"),
+    Column("type", ColumnKind.TOKEN, leave_out=5),
+    Column("state", ColumnKind.TOKEN, leave_out=2),
+    Column("assignor", ColumnKind.TOKEN, leave_out=3),
+    Column("members", leave_out=1),
     Column("idle"),
-    Column("partitions", leave_out=3),
+    Column("partitions", leave_out=4),
     Column("fullest/mean"),
     Column("lag"),
 )

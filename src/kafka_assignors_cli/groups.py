@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
-import json
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,18 +17,20 @@ from kafka_assignors.quality import StrategyComparison, compare_strategies
 from kafka_assignors.strategies import Strategy, strategy_names
 from kafka_assignors_cli.console import CannotRun, ProgressReport, counted, emit, note, printable
 from kafka_assignors_cli.group_tables import describe_json, description, group_list, summary_json
+from kafka_assignors_cli.json_output import is_stdout, json_lines, require_json_file
 from kafka_assignors_cli.options import (
     CONFIG_EPILOG,
     BootstrapServer,
     ClusterOptions,
     CommandConfig,
+    JsonFile,
     Timeout,
     cluster_errors,
     load_named_strategy,
     split_names,
     strategies_option,
 )
-from kafka_assignors_cli.watch import Snapshot, show
+from kafka_assignors_cli.watch import Looks, Snapshot, show
 
 if TYPE_CHECKING:
     from kafka_assignors_confluent import Cluster
@@ -86,7 +88,6 @@ Matching = Annotated[
         metavar="PATTERN", help="Only groups whose id matches; * stands for any text, ? for one character."
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="A line of JSON for each group.")]
 Watch = Annotated[
     bool, typer.Option("--watch", "-w", help="Show it repeatedly, until Ctrl-C.", rich_help_panel="Watch")
 ]
@@ -114,7 +115,7 @@ def list_groups(
     command_config: CommandConfig = None,
     timeout: Timeout = None,
     matching: Matching = None,
-    as_json: Json = False,
+    json_file: JsonFile = None,
     watch: Watch = False,
     interval: Interval = None,
     count: Count = None,
@@ -128,14 +129,14 @@ def list_groups(
     if context.invoked_subcommand is not None:
         given = {
             "--matching": matching is not None,
-            "--json": as_json,
+            "--json": json_file is not None,
             "--watch": watch,
             "--interval": interval is not None,
             "--count": count is not None,
         }
         _refuse_before_subcommand(given, context.invoked_subcommand)
         return
-    interval_s = _watch_interval_s(interval, count, watch=watch)
+    looks = _looks(interval, count, json_file, watch=watch)
     with options.address().connected() as cluster:
 
         def read(progress: ProgressReport) -> Snapshot:
@@ -145,13 +146,12 @@ def list_groups(
                 found = cluster.read_groups(ids, skip_hidden=True, on_progress=progress.update)
             problems = [*listing.problems, *_hidden_groups(ids, found), *_groups_not_found(ids, found)]
             live = [group for group in found if group.state != "Dead"]
-            if as_json:
+            if is_stdout(json_file):
                 for problem in problems:
                     note(f"warning: {problem}")
-                return Snapshot(lines=[json.dumps(summary_json(group)) for group in live])
-            return Snapshot(group_list(live, problems))
+            return Snapshot(group_list(live, problems), [summary_json(group) for group in live])
 
-        show(read, interval_s=interval_s, count=count)
+        show(read, looks)
 
 
 @groups.command(epilog=_DESCRIBE_EPILOG)
@@ -163,16 +163,13 @@ def describe(
     command_config: CommandConfig = None,
     timeout: Timeout = None,
     strategy: Annotated[list[str] | None, strategies_option("all registered ones")] = None,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", help="A line of JSON for each group, which 'kafka-assignors assign -' reads."),
-    ] = False,
+    json_file: JsonFile = None,
     watch: Watch = False,
     interval: Interval = None,
     count: Count = None,
 ) -> None:
     """Show groups and their members, and the partitions that each strategy would move now."""
-    interval_s = _watch_interval_s(interval, count, watch=watch)
+    looks = _looks(interval, count, json_file, watch=watch)
     tried = _strategies(strategy)
     options = ClusterOptions(bootstrap_server, command_config, timeout).or_else(context.obj)
     ids = list(dict.fromkeys(group))
@@ -186,10 +183,9 @@ def describe(
             for done, live in enumerate(found):
                 progress.update("trying strategies", done, len(found))
                 comparisons.append(_comparison(live, tried))
-            described = list(zip(found, comparisons, strict=True))
-            return _described_json(described) if as_json else _described_tables(described)
+            return _described(list(zip(found, comparisons, strict=True)), json_file)
 
-        show(read, interval_s=interval_s, count=count)
+        show(read, looks)
 
 
 @groups.command(epilog=_DELETE_EPILOG)
@@ -205,6 +201,7 @@ def delete(
     ] = False,
     matching: Matching = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    json_file: JsonFile = None,
 ) -> None:
     """Delete groups without members, and with them their committed offsets."""
     if bool(group) == all_empty:
@@ -212,19 +209,24 @@ def delete(
     if matching is not None and not all_empty:
         raise CannotRun("--matching goes with --all-empty")
     options = ClusterOptions(bootstrap_server, command_config, timeout).or_else(context.obj)
+    require_json_file(json_file)
+    outcome: Mapping[str, str | None] = {}
     with options.address().connected() as cluster:
         found = _empty_groups(cluster, matching) if all_empty else _groups_to_delete(cluster, group or ())
-        if not found:
-            note("there are no such empty groups")
-            return
         _require_existing(cluster, found)
         _require_empty(found)
-        if not yes and not _confirmed(found):
+        if not found:
+            note("there are no such empty groups")
+        elif not yes and not _confirmed(found):
             note("nothing deleted")
-            return
-        outcome = cluster.delete_groups(live.id for live in found)
-    for deleted in (id_ for id_, refusal in outcome.items() if refusal is None):
-        emit(f"deleted {printable(deleted)}")
+        else:
+            outcome = cluster.delete_groups(live.id for live in found)
+    if not is_stdout(json_file):
+        for deleted in (id_ for id_, refusal in outcome.items() if refusal is None):
+            emit(f"deleted {printable(deleted)}")
+    with json_lines(json_file) as write:
+        for id_, refusal in outcome.items():
+            write({"group": id_, "deleted": refusal is None, "reason": refusal})
     refusals = [f"{id_!r}: {refusal}" for id_, refusal in outcome.items() if refusal is not None]
     if refusals:
         raise CannotRun(f"not deleted: {'; '.join(refusals)}")
@@ -276,14 +278,15 @@ def _groups_not_found(listed: Sequence[str], found: Sequence[LiveGroup]) -> list
     ]
 
 
-def _watch_interval_s(interval_s: float | None, count: int | None, *, watch: bool) -> float | None:
-    """Seconds between two looks, None for a single look; refuses options without effect."""
+def _looks(interval_s: float | None, count: int | None, json_file: Path | None, *, watch: bool) -> Looks:
+    """How often to look; refuses options without effect."""
+    require_json_file(json_file)
     if watch:
-        return _INTERVAL_S if interval_s is None else interval_s
+        return Looks(_INTERVAL_S if interval_s is None else interval_s, count, json_file)
     for option, value in (("--interval", interval_s), ("--count", count)):
         if value is not None:
             raise CannotRun(f"{option} goes with --watch")
-    return None
+    return Looks(None, None, json_file)
 
 
 def _matches(group: str, pattern: str | None) -> bool:
@@ -302,14 +305,13 @@ def _comparison(live: LiveGroup, strategies: Sequence[tuple[str, Strategy]]) -> 
     return compare_strategies(as_group(live), strategies) if live.settled and not live.hidden_topics else None
 
 
-def _described_tables(found: Sequence[tuple[LiveGroup, StrategyComparison | None]]) -> Snapshot:
-    return Snapshot([part for live, comparison in found for part in description(live, comparison)])
-
-
-def _described_json(found: Sequence[tuple[LiveGroup, StrategyComparison | None]]) -> Snapshot:
-    lines = [
-        json.dumps(describe_json(live, comparison)) for live, comparison in found if comparison is not None
-    ]
+def _described(
+    found: Sequence[tuple[LiveGroup, StrategyComparison | None]], json_file: Path | None
+) -> Snapshot:
+    tables = [part for live, comparison in found for part in description(live, comparison)]
+    values = [describe_json(live, comparison) for live, comparison in found if comparison is not None]
+    if json_file is None:  # The tables name their own gaps.
+        return Snapshot(tables, values)
     problems = [
         f"{live.id!r}: {hidden_topics_problem(live)}"
         if live.settled
@@ -317,7 +319,7 @@ def _described_json(found: Sequence[tuple[LiveGroup, StrategyComparison | None]]
         for live, comparison in found
         if comparison is None
     ]
-    return Snapshot(lines=lines, problem="; ".join(problems) or None)
+    return Snapshot(tables, values, "; ".join(problems) or None)
 
 
 def _require_existing(cluster: Cluster, found: Sequence[LiveGroup]) -> None:

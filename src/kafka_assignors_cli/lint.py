@@ -37,14 +37,18 @@ from kafka_assignors.lint import (
 from kafka_assignors.live_group import CLASSIC, LiveGroup
 from kafka_assignors.strategies import Strategy, StrategyError
 from kafka_assignors.wire import GroupMetadata
-from kafka_assignors_cli.console import CannotRun, ExitCode, emit, emit_renderable, indented, printable
+from kafka_assignors_cli.ci_formats import CiFormats, Outcome, Verdict
+from kafka_assignors_cli.console import CannotRun, ExitCode, emit_renderable, indented, printable
 from kafka_assignors_cli.files import read_member_file
+from kafka_assignors_cli.json_output import is_stdout, require_json_file, write_document
 from kafka_assignors_cli.options import (
     BootstrapServer,
     ClusterAddress,
     ClusterOptions,
     CommandConfig,
-    JsonOutput,
+    Github,
+    JsonFile,
+    JunitFile,
     Timeout,
     cluster_errors,
     load_named_strategy,
@@ -125,7 +129,9 @@ def lint_members(
     timeout: Timeout = None,
     ignore: Ignore = None,
     strict: Strict = False,
-    as_json: JsonOutput = False,
+    json_file: JsonFile = None,
+    junit: JunitFile = None,
+    github: Github = False,
 ) -> int:
     """Judge a change of strategy, or the settings of the members of a group."""
     ignored = split_names(ignore or ())
@@ -140,6 +146,9 @@ def lint_members(
         raise CannotRun("--bootstrap-server needs --group, or files to hold against the broker's settings")
     if before and (change_to or not files):
         raise CannotRun("--before needs files to compare with, and no --change-to")
+    ci = CiFormats(junit, github, json_file)
+    require_json_file(json_file)
+    ci.require()
     new_names = _checked(split_names(change_to or ()), "--change-to")
     old_names = _checked(split_names(from_ or ()), "--from")
 
@@ -157,10 +166,11 @@ def lint_members(
 
     report = lint(facts, ignored)
     failed = bool(report.of(Severity.ERROR)) or (strict and bool(report.of(Severity.WARNING)))
-    if as_json:
-        emit(json.dumps(_to_json(report, "fail" if failed else "pass"), indent=2))
-    else:
-        emit_renderable(*report_renderables(report))
+    if not is_stdout(json_file):
+        with ci.text():
+            emit_renderable(*report_renderables(report))
+    write_document(json_file, json.dumps(_to_json(report, "fail" if failed else "pass"), indent=2))
+    ci.write("lint", _verdicts(report, ignored, strict=strict))
     return ExitCode.VERDICT_FAILED if failed else ExitCode.OK
 
 
@@ -309,6 +319,35 @@ def _to_json(report: LintReport, verdict: str) -> dict[str, Any]:
         ],
         "not_judged": [dataclasses.asdict(left_open) for left_open in report.not_judged],
     }
+
+
+def _verdicts(report: LintReport, ignored: Sequence[str], *, strict: bool) -> list[Verdict]:
+    """The verdict of each finding, of each rule without one, and of each question that is left open."""
+    outcomes = {
+        Severity.ERROR: Outcome.FAILED,
+        Severity.WARNING: Outcome.FAILED if strict else Outcome.WARNED,
+        Severity.INFO: Outcome.PASSED,
+    }
+    found = [
+        Verdict(
+            finding.rule,
+            ", ".join(finding.members) or "the group",
+            outcomes[finding.severity],
+            " ".join(filter(None, (finding.what, finding.why, finding.to_do))),
+            # The members of a group in files are named by their files.
+            next((member for member in finding.members if Path(member).is_file()), None),
+        )
+        for finding in report.findings
+    ]
+    silent = [rule for rule in RULES if rule not in {finding.rule for finding in report.findings}]
+    found += [
+        Verdict(rule, "the group", Outcome.SKIPPED if rule in ignored else Outcome.PASSED, "--ignore")
+        for rule in silent
+    ]
+    return [
+        *found,
+        *(Verdict("not judged", each.what, Outcome.SKIPPED, each.why) for each in report.not_judged),
+    ]
 
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold"}

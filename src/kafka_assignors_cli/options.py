@@ -8,8 +8,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import difflib
-import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,31 +15,38 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from kafka_assignors.strategies import Strategy, StrategyError, load_strategy
+from kafka_assignors.strategies import Strategy, StrategyError, load_strategy, strategy_names
 from kafka_assignors_cli.console import CannotRun
 from kafka_assignors_cli.files import read_client_properties
 
 if TYPE_CHECKING:
     from kafka_assignors_confluent import Cluster
+    from kafka_assignors_spark.options import Mode, ReplayOptions
 
 __all__ = [
     "CONFIG_EPILOG",
+    "MODELS",
+    "STRATEGY_FORMS",
     "BootstrapServer",
+    "Checkpoint",
     "ClusterAddress",
     "ClusterOptions",
     "CommandConfig",
     "EngineName",
+    "Github",
     "GroupIds",
     "JsonFile",
-    "JsonOutput",
+    "JunitFile",
     "Master",
     "PauseParameters",
+    "ReplayInput",
+    "SkipCorrupt",
     "SparkConfig",
     "StrategyTimeout",
     "StrictDecoding",
     "Timeout",
-    "add_current_directory",
     "cluster_errors",
+    "complete_strategy",
     "load_named_strategy",
     "parse_parameters",
     "require_admin_extra",
@@ -49,6 +54,7 @@ __all__ = [
     "spark_properties",
     "split_names",
     "strategies_option",
+    "strategy_option",
 ]
 
 T = TypeVar("T")
@@ -60,6 +66,18 @@ _TIMEOUT_S = 10.0
 
 # ---- strategies and groups
 
+STRATEGY_FORMS = (
+    "module:attribute (of an installed package), FILE.py:attribute (the file is run as Python code), or "
+    "FILE.toml (rules)"
+)
+"""How a strategy without a registered name is given."""
+
+
+def complete_strategy(incomplete: str) -> list[str]:
+    """The registered names that complete the last of a comma-separated list."""
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in strategy_names() if name.startswith(last)]
+
 
 def strategies_option(default: str) -> Any:
     """`--strategy` of a command that takes several. `default` is shown in its help."""
@@ -67,8 +85,20 @@ def strategies_option(default: str) -> Any:
         "--strategy",
         "-s",
         metavar="NAME,…",
-        help="Strategies: names, module:attribute or FILE.toml; may be repeated.",
+        help=f"Strategies: names, {STRATEGY_FORMS}; may be repeated.",
         show_default=default,
+        autocompletion=complete_strategy,
+    )
+
+
+def strategy_option(purpose: str) -> Any:
+    """`--strategy` of a command that takes one; `purpose` is the first sentence of its help."""
+    return typer.Option(
+        "--strategy",
+        "-s",
+        metavar="NAME",
+        help=f"{purpose} A name, {STRATEGY_FORMS}.",
+        autocompletion=complete_strategy,
     )
 
 
@@ -79,9 +109,7 @@ GroupIds = Annotated[
 
 
 def load_named_strategy(spec: str) -> Strategy:
-    """Load the strategy called `spec`; `module:attribute` is also searched in the current directory."""
-    if ":" in spec:
-        add_current_directory()
+    """Load the strategy called `spec`."""
     try:
         return load_strategy(spec)
     except StrategyError as error:
@@ -93,24 +121,29 @@ def split_names(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.strip() for value in values for name in value.split(",") if name.strip()))
 
 
-def add_current_directory() -> None:
-    """Append the current directory to the module search path."""
-    # An installed command has its own directory on the path, and not the current one. At the end of the path
-    # no file in the current directory shadows a module of the standard library. A replay passes the path to
-    # Spark's workers in the same order; PYTHONPATH would come before the standard library there.
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.append(here)
-
-
 # ---- output
 
-JsonOutput = Annotated[
-    bool, typer.Option("--json", help="Print JSON instead of text.", rich_help_panel=_OUTPUT)
-]
 JsonFile = Annotated[
     Path | None,
-    typer.Option("--json", metavar="FILE", help="Write the result as JSON.", rich_help_panel=_OUTPUT),
+    typer.Option(
+        "--json",
+        metavar="FILE",
+        help="Write the result as JSON to FILE; - is stdout, which then shows no text.",
+        rich_help_panel=_OUTPUT,
+    ),
+]
+
+JunitFile = Annotated[
+    Path | None,
+    typer.Option("--junit", metavar="FILE", help="Write the verdicts as JUnit XML.", rich_help_panel=_OUTPUT),
+]
+Github = Annotated[
+    bool,
+    typer.Option(
+        "--github",
+        help="Print the verdicts as annotations of GitHub Actions, after the text.",
+        rich_help_panel=_OUTPUT,
+    ),
 ]
 
 # ---- a running cluster
@@ -255,6 +288,15 @@ SparkConfig = Annotated[
         rich_help_panel=_SPARK,
     ),
 ]
+Checkpoint = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIR",
+        help="Keep finished work here: after an interruption, give the same directory to continue. A path or "
+        "URL that Spark can write.",
+        rich_help_panel=_SPARK,
+    ),
+]
 StrategyTimeout = Annotated[
     float,
     typer.Option(
@@ -266,6 +308,13 @@ StrategyTimeout = Annotated[
     ),
 ]
 StrictDecoding = Annotated[bool, typer.Option("--strict", help="Fail if a record does not decode.")]
+SkipCorrupt = Annotated[
+    bool,
+    typer.Option(
+        "--skip-corrupt",
+        help="Leave out damaged files of a history on a disk, and name them. Every file is read once more.",
+    ),
+]
 PauseParameters = Annotated[
     list[str] | None,
     typer.Option(
@@ -274,6 +323,46 @@ PauseParameters = Annotated[
         rich_help_panel=MODELS,
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayInput:
+    """The values of the options that `replay` and `validate` share: what is replayed, and where."""
+
+    history: str | None
+    cluster: ClusterOptions
+    group: list[str] | None
+    strict: bool
+    skip_corrupt: bool
+    pause: list[str] | None
+    master: str | None
+    spark_config: Path | None
+    checkpoint: str | None
+    strategy_timeout: float
+
+    def options(self, command: str, strategies: tuple[str, ...], modes: tuple[Mode, ...]) -> ReplayOptions:
+        """What to replay, for `command`, under these strategies and in these modes."""
+        if (self.history is None) == (self.cluster.bootstrap_server is None):
+            raise CannotRun("give either a history or --bootstrap-server")
+        client_config, properties = self.cluster.read_config(), spark_properties(self.spark_config)
+        with require_spark_extra(command):
+            from kafka_assignors_spark.options import ReplayOptions
+        return ReplayOptions(
+            path=self.history,
+            bootstrap_servers=self.cluster.bootstrap_server,
+            strategies=strategies,
+            modes=modes,
+            groups=tuple(self.group) if self.group else None,
+            strict=self.strict,
+            skip_corrupt=self.skip_corrupt,
+            client_config=client_config,
+            timeout_seconds=self.cluster.timeout_s,
+            master=self.master,
+            spark_config=properties,
+            checkpoint=self.checkpoint,
+            pauses=parse_parameters("--pause", self.pause, ReplayOptions().pauses),
+            strategy_timeout_s=self.strategy_timeout,
+        )
 
 
 def spark_properties(file: Path | None) -> str | None:

@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
+from kafka_assignors_cli.ci_formats import Outcome, Verdict
 from kafka_assignors_cli.console import Column, ColumnKind, FittedTable, emit_renderable, printable
 from kafka_assignors_spark.policy import (
     GroupJudgement,
@@ -17,7 +18,7 @@ from kafka_assignors_spark.policy import (
     RuleOutcome,
 )
 
-__all__ = ["judgement_renderables", "judgement_to_json", "print_judgement"]
+__all__ = ["judgement_renderables", "judgement_to_json", "print_judgement", "verdicts"]
 
 _FORMAT = 1
 """The version of the JSON form, which docs/validate.md describes. New keys may be added to it; every other
@@ -102,6 +103,27 @@ def _verdict(judgement: Judgement, report: ReplayReport) -> str:
         RuleOutcome.NOT_JUDGED: "The policy could not be judged",
     }[judgement.outcome]
     return f"{word} on {printable(report.source)}: {said}."
+
+
+_OUTCOMES = {
+    RuleOutcome.HOLDS: Outcome.PASSED,
+    RuleOutcome.VIOLATED: Outcome.FAILED,
+    RuleOutcome.NOT_JUDGED: Outcome.NOT_JUDGED,
+}
+
+
+def verdicts(judgement: Judgement, policy: str) -> list[Verdict]:
+    """A verdict on each group of each rule; on the rule itself if it has no groups or a reason of its own."""
+    found = []
+    for each in judgement.rules:
+        name = each.rule.name
+        if each.reason is not None or not each.groups:
+            found.append(Verdict(policy, name, _OUTCOMES[each.outcome], each.reason or "", policy))
+        found += [
+            Verdict(name, group.group, _OUTCOMES[group.outcome], _found(group), policy)
+            for group in each.groups
+        ]
+    return found
 
 
 def judgement_to_json(judgement: Judgement, report: ReplayReport, policy: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,10 +10,12 @@ import typer
 
 from kafka_assignors_cli.console import CannotRun, ProgressReport, note
 from kafka_assignors_cli.files import require_writable, write_file
+from kafka_assignors_cli.json_output import is_stdout, require_json_file, write_document
 from kafka_assignors_cli.options import (
     CONFIG_EPILOG,
     MODELS,
     BootstrapServer,
+    Checkpoint,
     ClusterOptions,
     CommandConfig,
     EngineName,
@@ -20,6 +23,8 @@ from kafka_assignors_cli.options import (
     JsonFile,
     Master,
     PauseParameters,
+    ReplayInput,
+    SkipCorrupt,
     SparkConfig,
     StrategyTimeout,
     StrictDecoding,
@@ -27,7 +32,6 @@ from kafka_assignors_cli.options import (
     load_named_strategy,
     parse_parameters,
     require_spark_extra,
-    spark_properties,
     split_names,
     strategies_option,
 )
@@ -37,7 +41,7 @@ if TYPE_CHECKING:
     from kafka_assignors_spark.options import Mode, Progress, ReplayOptions
     from kafka_assignors_spark.result import ReplayResult
 
-__all__ = ["EPILOG", "replay", "run_replay_with_progress"]
+__all__ = ["EPILOG", "note_damage", "replay", "run_replay_with_progress"]
 
 EPILOG = f"""Examples:
 
@@ -74,13 +78,6 @@ Modes = Annotated[
         show_default="one-step,steady-state",
     ),
 ]
-SkipCorrupt = Annotated[
-    bool,
-    typer.Option(
-        "--skip-corrupt",
-        help="Leave out damaged files of a history on a disk, and name them. Every file is read once more.",
-    ),
-]
 HtmlFile = Annotated[
     Path | None,
     typer.Option("--report", metavar="FILE", help="Write an HTML report.", rich_help_panel="Output"),
@@ -99,15 +96,6 @@ FaultParameters = Annotated[
         metavar="NAME=VALUE",
         help="A threshold that classifies rebalance causes, such as crash_loop=5; may be repeated.",
         rich_help_panel=MODELS,
-    ),
-]
-Checkpoint = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DIR",
-        help="Keep finished work here: after an interruption, give the same directory to continue. A path or "
-        "URL that Spark can write.",
-        rich_help_panel="Spark",
     ),
 ]
 
@@ -135,39 +123,30 @@ def replay(
     strategy_timeout: StrategyTimeout = 60.0,
 ) -> None:
     """Replay the recorded rebalances of consumer groups under other strategies."""
-    if (history is None) == (bootstrap_server is None):
-        raise CannotRun("give either a history or --bootstrap-server")
     names = split_names(strategy or [_DEFAULT_STRATEGIES])
     for name in names:
         load_named_strategy(name)
-    for path in (html, json_file):
-        if path is not None:
-            require_writable(path)
+    if html is not None:
+        require_writable(html)
+    require_json_file(json_file)
     cluster = ClusterOptions(bootstrap_server, command_config, timeout)
-    client_config, properties = cluster.read_config(), spark_properties(spark_config)
+    asked = ReplayInput(
+        history,
+        cluster,
+        group,
+        strict,
+        skip_corrupt,
+        pause,
+        master,
+        spark_config,
+        checkpoint,
+        strategy_timeout,
+    )
+    options = asked.options("replay", names, _modes(mode))
     with require_spark_extra("replay"):
         import kafka_assignors_spark.report  # noqa: F401  # If it is missing, fail before minutes of work.
-        from kafka_assignors_spark.options import ReplayOptions
-
-    default = ReplayOptions()
-    options = ReplayOptions(
-        path=history,
-        bootstrap_servers=bootstrap_server,
-        strategies=names,
-        modes=_modes(mode),
-        groups=tuple(group) if group else None,
-        strict=strict,
-        skip_corrupt=skip_corrupt,
-        client_config=client_config,
-        timeout_seconds=cluster.timeout_s,
-        master=master,
-        spark_config=properties,
-        checkpoint=checkpoint,
-        pauses=parse_parameters("--pause", pause, default.pauses),
-        fault_rules=parse_parameters("--fault", fault, default.fault_rules),
-        tables=tables,
-        strategy_timeout_s=strategy_timeout,
-    )
+    rules = parse_parameters("--fault", fault, options.fault_rules)
+    options = dataclasses.replace(options, fault_rules=rules, tables=tables)
     _show(run_replay_with_progress(options, "replay", engine), html, json_file)
 
 
@@ -206,18 +185,25 @@ def run_replay_with_progress(options: ReplayOptions, command: str, engine: str |
             raise CannotRun(str(error)) from error
 
 
-def _show(result: ReplayResult, html: Path | None, json_file: Path | None) -> None:
-    from kafka_assignors_cli.replay_tables import damage_lines, print_replay
-    from kafka_assignors_spark.report import html_report, json_report
+def note_damage(result: ReplayResult) -> None:
+    """Name the damaged files that were left out, on stderr."""
+    from kafka_assignors_cli.replay_tables import damage_lines
 
     for line in damage_lines(result):
         note(line)
-    print_replay(result)
+
+
+def _show(result: ReplayResult, html: Path | None, json_file: Path | None) -> None:
+    from kafka_assignors_cli.replay_tables import print_replay
+    from kafka_assignors_spark.report import html_report, json_report
+
+    note_damage(result)
+    if not is_stdout(json_file):
+        print_replay(result)
     if html is not None:
         write_file(html, html_report(result, html.parent))
         note(f"wrote {html}")
     if json_file is not None:
-        write_file(json_file, json_report(result))
-        note(f"wrote {json_file}")
+        write_document(json_file, json_report(result))
     if result.options.tables is not None:
         note(f"wrote the tables in {result.options.tables}")

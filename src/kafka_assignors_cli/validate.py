@@ -8,21 +8,30 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafka_assignors_cli.console import CannotRun, ExitCode, note
-from kafka_assignors_cli.files import parse_toml, read_document, read_file, require_writable, write_file
+from kafka_assignors_cli.ci_formats import CiFormats
+from kafka_assignors_cli.console import CannotRun, ExitCode
+from kafka_assignors_cli.files import parse_toml, read_document, read_file
+from kafka_assignors_cli.json_output import is_stdout, require_json_file, write_document
 from kafka_assignors_cli.options import (
+    BootstrapServer,
+    Checkpoint,
+    ClusterOptions,
+    CommandConfig,
     EngineName,
+    Github,
     GroupIds,
     JsonFile,
+    JunitFile,
     Master,
     PauseParameters,
+    ReplayInput,
+    SkipCorrupt,
+    SparkConfig,
     StrategyTimeout,
     StrictDecoding,
-    add_current_directory,
-    parse_parameters,
-    split_names,
+    Timeout,
 )
-from kafka_assignors_cli.replay import run_replay_with_progress
+from kafka_assignors_cli.replay import note_damage, run_replay_with_progress
 
 if TYPE_CHECKING:
     from kafka_assignors_spark.policy import Policy, ReplayReport
@@ -32,6 +41,8 @@ __all__ = ["EPILOG", "validate"]
 EPILOG = """Examples:
 
 kafka-assignors validate history/ --policy policy.toml
+
+kafka-assignors validate history/ --policy policy.toml --junit verdicts.xml     (in CI)
 
 kafka-assignors replay history/ --json report.json && kafka-assignors validate report.json --policy \
 policy.toml     (judged again without Spark)
@@ -55,10 +66,12 @@ _MOST_REPORT_BYTES = 2**30
 
 
 HistoryOrReport = Annotated[
-    str,
+    str | None,
     typer.Argument(
         metavar="HISTORY|REPORT.json",
-        help="A history to replay (see replay --help), or a file that replay --json wrote.",
+        help="A history to replay (see replay --help), or a file that replay --json wrote; without it, give "
+        "--bootstrap-server.",
+        show_default=False,
     ),
 ]
 PolicyFile = Annotated[Path, typer.Option("--policy", "-p", metavar="FILE", help="The policy, in TOML.")]
@@ -66,53 +79,62 @@ PolicyFile = Annotated[Path, typer.Option("--policy", "-p", metavar="FILE", help
 
 def validate(
     *,
-    history: HistoryOrReport,
+    context: typer.Context,
+    history: HistoryOrReport = None,
     policy: PolicyFile,
+    bootstrap_server: BootstrapServer = None,
+    command_config: CommandConfig = None,
+    timeout: Timeout = None,
     group: GroupIds = None,
     strict: StrictDecoding = False,
+    skip_corrupt: SkipCorrupt = False,
     pause: PauseParameters = None,
     json_file: JsonFile = None,
+    junit: JunitFile = None,
+    github: Github = False,
     master: Master = None,
+    spark_config: SparkConfig = None,
+    checkpoint: Checkpoint = None,
     engine: EngineName = None,
     strategy_timeout: StrategyTimeout = 60.0,
 ) -> int:
     """Check the replay of a history against a policy: may this strategy go to production?"""
     # The modules of the replay are imported on demand: other commands start faster without them.
-    from kafka_assignors_cli.policy_tables import judgement_to_json, print_judgement
-    from kafka_assignors_spark.options import ReplayOptions
+    from kafka_assignors_cli.policy_tables import judgement_to_json, print_judgement, verdicts
     from kafka_assignors_spark.policy import RuleOutcome, judge, read_report
     from kafka_assignors_spark.result import to_json
 
     rules = _policy(policy)
-    if json_file is not None:
-        require_writable(json_file)
-    if history.endswith(".json"):
-        given = (("--group", group), ("--strict", strict), ("--pause", pause))
-        if meaningless := [name for name, value in given if value]:
-            raise CannotRun(
-                f"{', '.join(meaningless)} cannot change {history}, which was replayed already: "
-                "give the history"
-            )
+    ci = CiFormats(junit, github, json_file)
+    require_json_file(json_file)
+    ci.require()
+    if history is not None and history.endswith(".json"):
+        _refuse_options_of_a_replay(context, history)
         report = _written_report(Path(history))
     else:
-        options = ReplayOptions(
-            path=history,
-            # A replay needs a strategy, also if all rules are about the recorded assignments.
-            strategies=rules.strategies or ("cooperative-sticky",),
-            modes=rules.modes,
-            groups=split_names(group) if group else None,
-            strict=strict,
-            master=master,
-            pauses=parse_parameters("--pause", pause, ReplayOptions().pauses),
-            strategy_timeout_s=strategy_timeout,
+        asked = ReplayInput(
+            history,
+            ClusterOptions(bootstrap_server, command_config, timeout),
+            group,
+            strict,
+            skip_corrupt,
+            pause,
+            master,
+            spark_config,
+            checkpoint,
+            strategy_timeout,
         )
-        report = read_report(to_json(run_replay_with_progress(options, "validate", engine)))
+        # A replay needs a strategy, also if all rules are about the recorded assignments.
+        options = asked.options("validate", rules.strategies or ("cooperative-sticky",), rules.modes)
+        result = run_replay_with_progress(options, "validate", engine)
+        note_damage(result)
+        report = read_report(to_json(result))
     judgement = judge(rules, report)
-    print_judgement(judgement, report)
-    if json_file is not None:
-        text = json.dumps(judgement_to_json(judgement, report, str(policy)), indent=1)
-        write_file(json_file, text + "\n")
-        note(f"wrote {json_file}")
+    if not is_stdout(json_file):
+        with ci.text():
+            print_judgement(judgement, report)
+    write_document(json_file, json.dumps(judgement_to_json(judgement, report, str(policy)), indent=1))
+    ci.write("validate", verdicts(judgement, str(policy)))
     return {
         RuleOutcome.HOLDS: ExitCode.OK,
         RuleOutcome.VIOLATED: ExitCode.VERDICT_FAILED,
@@ -120,11 +142,29 @@ def validate(
     }[judgement.outcome]
 
 
+_OF_EVERY_INPUT = {"history", "policy", "json_file", "junit", "github"}
+"""The parameters that also make sense with a written report."""
+
+
+def _refuse_options_of_a_replay(context: typer.Context, report: str) -> None:
+    given = [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name is not None
+        and parameter.name not in _OF_EVERY_INPUT
+        # typer may contain a copy of click, so the enumeration has no module to import it from.
+        and getattr(context.get_parameter_source(parameter.name), "name", "") == "COMMANDLINE"
+    ]
+    if given:
+        raise CannotRun(
+            f"{', '.join(given)} cannot change {report}, which was replayed already: give the history"
+        )
+
+
 def _policy(path: Path) -> Policy:
     from kafka_assignors_spark.policy import PolicyError, read_policy
 
     table = parse_toml(path, read_file(path))
-    add_current_directory()
     try:
         return read_policy(table, str(path))
     except PolicyError as error:

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import io
-import itertools
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -16,7 +15,9 @@ from pathlib import Path
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-WIDTHS = (80, 100, 200)
+WIDTHS = (60, 80, 100, 200)
+
+_MOST_LINES = 3
 
 _FOLDER = Path(__file__).parent
 
@@ -40,7 +41,7 @@ def assert_as_before(name: str, renderables: Sequence[RenderableType], width: in
 
 
 def assert_legible(text: str, width: int, names: Iterable[str], numbers: Iterable[str] = ()) -> None:
-    """No line is too long, nothing is cut, and each name is whole, on one line or on two."""
+    """No line is too long, nothing is cut, and each name is whole, on one line or on up to three."""
     lines = text.splitlines()
     assert max(map(cell_len, lines)) <= width
     assert "…" not in text
@@ -51,10 +52,18 @@ def assert_legible(text: str, width: int, names: Iterable[str], numbers: Iterabl
 
 
 def _is_whole(name: str, lines: Sequence[str]) -> bool:
-    if any(name in line for line in lines):
-        return True
     return any(
-        name[:cut] in line and following.startswith(name[cut:], line.index(name[:cut]))
-        for line, following in itertools.pairwise(lines)
-        for cut in range(1, len(name))
+        _folds(name, column, lines[place : place + _MOST_LINES])
+        for place, line in enumerate(lines)
+        for column in {line.find(name[:cut]) for cut in range(1, len(name) + 1)} - {-1}
+    )
+
+
+def _folds(name: str, column: int, lines: Sequence[str]) -> bool:
+    """Whether the lines have the name, piece after piece, from this column on."""
+    if not name:
+        return True
+    return bool(lines) and any(
+        lines[0].startswith(name[:cut], column) and _folds(name[cut:], column, lines[1:])
+        for cut in range(len(name), 0, -1)
     )

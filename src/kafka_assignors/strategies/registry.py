@@ -1,11 +1,13 @@
 """Strategies by name: where a word on the command line or in a configuration becomes a strategy object.
 
-A strategy is found in four ways:
+A strategy is found in five ways:
 
 - one of ours by its name (`range`, `cooperative-sticky` …), even where the package is not installed;
 - one of an installed package, by the name under which it is registered in the entry-point group
   `kafka_assignors.strategies`;
 - any other as `module:attribute`, for example `my_package.strategies:Weighted`;
+- one in a Python file as `FILE.py:attribute`, for example `./weighted.py:Weighted`; the file runs as Python
+  code (see `strategy_file`);
 - one that a file declares, by the file's path, which ends in `.toml` (see `toml_strategy`).
 
 `load_strategy` checks each strategy against the contract once, so its callers need not.
@@ -25,6 +27,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import cast
 
+from kafka_assignors.strategies.strategy_file import CodeError, module_of_file
 from kafka_assignors.strategy import Strategy, contract_problem
 from kafka_assignors.text_files import NoTomlReaderError, TextFileError, TomlError, read_text, read_toml
 
@@ -100,6 +103,9 @@ _MODULE_ATTRIBUTE = re.compile(
 )
 
 
+_FILE_ATTRIBUTE = re.compile(r"(?P<file>.*\.py):(?P<attribute>[^\W\d]\w*(\.[^\W\d]\w*)*)", re.DOTALL)
+
+
 class StrategyError(ValueError):
     """The named strategy cannot be used: the message says why."""
 
@@ -139,7 +145,7 @@ def strategy_names() -> list[str]:
 
 
 def load_strategy(spec: str) -> Strategy:
-    """The strategy called `spec`: a name, `module:attribute`, or the path of a TOML file.
+    """The strategy called `spec`: a name, `module:attribute`, `FILE.py:attribute` or the path of a TOML file.
 
     A class is instantiated, without arguments. Raises `UnknownStrategyError` when there is none of that name,
     `InvalidStrategyError` when what is there is not a strategy, `StrategyError` when it cannot be imported.
@@ -148,6 +154,9 @@ def load_strategy(spec: str) -> Strategy:
         return _checked(_imported(_BUILT_IN[spec], spec), spec)
     if spec.endswith(".toml"):
         return _declared(spec)
+    if (match := _FILE_ATTRIBUTE.fullmatch(spec)) is not None:
+        module = _module_of_file(match["file"], spec)
+        return _checked(_attribute(module, match["attribute"], match["file"], spec), spec)
     if ":" in spec and strategy_of_class(spec) is None:
         return _checked(_imported(spec, spec), spec)
     points = list(metadata.entry_points(group=ENTRY_POINT_GROUP, name=spec))
@@ -199,13 +208,26 @@ def _imported(target: str, spec: str) -> object:
         raise StrategyError(
             f"strategy {spec!r}: importing {module_name!r} failed: {type(error).__name__}: {error}"
         ) from error
+    return _attribute(found, attribute, module_name, spec)
+
+
+def _module_of_file(file: str, spec: str) -> object:
+    try:
+        return module_of_file(Path(file))
+    except TextFileError as error:
+        raise StrategyError(f"strategy {spec!r}: {file} cannot be read: {error}") from None
+    except CodeError as error:
+        raise StrategyError(f"strategy {spec!r}: {error}") from error
+
+
+def _attribute(found: object, attribute: str, source: str, spec: str) -> object:
     for name in attribute.split("."):
         try:
             found = getattr(found, name)
         except AttributeError:
             near = difflib.get_close_matches(name, [n for n in dir(found) if not n.startswith("_")], n=1)
             hint = f": did you mean {near[0]!r}?" if near else ""
-            raise StrategyError(f"strategy {spec!r}: {module_name!r} has no {attribute!r}{hint}") from None
+            raise StrategyError(f"strategy {spec!r}: {source!r} has no {attribute!r}{hint}") from None
     return found
 
 

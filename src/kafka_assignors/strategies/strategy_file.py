@@ -1,0 +1,50 @@
+"""A Python file as a module, for strategies that no installed package has.
+
+Only the file that is named runs. Its folder is not added to the module search path, so no other file there is
+imported, and no compiled copy is written beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from kafka_assignors.text_files import read_text
+
+__all__ = ["CodeError", "module_of_file"]
+
+
+class CodeError(ValueError):
+    """The file is not Python, or it raised an error: the message says where, beginning with the file."""
+
+
+def module_of_file(path: Path) -> ModuleType:
+    """The module that the code in `path` makes; a file with the same text runs once in a process.
+
+    Raises `TextFileError` if the file cannot be read, and `CodeError`.
+    """
+    text = read_text(path)
+    digest = hashlib.sha256(f"{path.resolve()}\0{text}".encode()).hexdigest()[:16]
+    name = f"kafka_assignors_strategy_file_{digest}"
+    if name in sys.modules:
+        return sys.modules[name]
+    try:
+        code = compile(text, str(path), "exec", dont_inherit=True)
+    except SyntaxError as error:
+        raise CodeError(f"{path}:{error.lineno or 1}: not Python: {error.msg}") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise CodeError(f"{path}: not Python: {error or type(error).__name__}") from None
+    module = ModuleType(name)
+    module.__file__ = str(path)
+    # Dataclasses and pickle look for the module of a class here.
+    sys.modules[name] = module
+    try:
+        exec(code, module.__dict__)  # The user names the file in order to run it.
+    except BaseException as error:
+        del sys.modules[name]
+        if not isinstance(error, Exception):
+            raise
+        raise CodeError(f"{path}: it fails when it runs: {type(error).__name__}: {error}") from error
+    return module

@@ -1,0 +1,88 @@
+"""The answer of `assign` as a table and sentences for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import RenderableType
+
+from kafka_assignors.group import Group, TopicPartitions
+from kafka_assignors_cli.console import Column, ColumnKind, FittedTable, counted, indented, printable
+
+__all__ = ["answer_renderables"]
+
+_COLUMNS = (
+    Column("member", ColumnKind.NAME),
+    Column("partitions"),
+    Column("gains", leave_out=2),
+    Column("gives up", leave_out=1),
+    Column("assigned", ColumnKind.WORDS, leave_out=3),
+)
+_SHOWN_RANGES = 12
+
+
+def answer_renderables(
+    where: str, strategy: str, group: Group, answer: Mapping[str, Any]
+) -> list[RenderableType]:
+    """The answer for a group, `where` in the input, given its JSON form: who has what, then its measures."""
+    table = FittedTable(_COLUMNS, printable(f"{where}: {strategy}"))
+    prior = {member: _pairs(owned) for member, owned in group.claims.prior.items()}
+    for member, topics in answer["assignment"].items():
+        now, before = _pairs(topics), prior.get(member, set())
+        cells = (f"{len(now):,}", f"{len(now - before):,}", f"{len(before - now):,}", _assigned(topics))
+        table.add([printable(member), *cells])
+    return [table, *indented(_sentences(answer))]
+
+
+def _pairs(topics: TopicPartitions) -> set[tuple[str, int]]:
+    return {(topic, partition) for topic, partitions in topics.items() for partition in partitions}
+
+
+def _assigned(topics: Mapping[str, Sequence[int]]) -> str:
+    return "; ".join(f"{printable(topic)} {_ranges(partitions)}" for topic, partitions in topics.items())
+
+
+def _ranges(partitions: Sequence[int]) -> str:
+    """`0–2, 5`, of ascending numbers; at most `_SHOWN_RANGES` of them."""
+    ranges: list[list[int]] = []
+    for partition in partitions:
+        if ranges and ranges[-1][1] == partition - 1:
+            ranges[-1][1] = partition
+        else:
+            ranges.append([partition, partition])
+    shown = [str(low) if low == high else f"{low}–{high}" for low, high in ranges[:_SHOWN_RANGES]]
+    more = ["and more"] if len(ranges) > _SHOWN_RANGES else []
+    return ", ".join(shown + more)
+
+
+def _sentences(answer: Mapping[str, Any]) -> Iterator[str]:
+    quality = answer["quality"]
+    yield (
+        f"{counted(quality['partitions'], 'partition')} on {counted(quality['members'], 'member')}: "
+        f"{quality['min_load']:,} to {quality['max_load']:,} each; {quality['moved']:,} moved, "
+        f"{quality['kept']:,} kept, {quality['forced']:,} had no owner"
+    )
+    if waiting := _count(answer.get("withheld", {}).values()):
+        yield f"{counted(waiting, 'partition')} wait until the present owner has revoked them"
+    if dropped := answer.get("dropped_claims"):
+        yield f"{counted(len(dropped), 'claim')} dropped, that no honest member makes: --json names them"
+    yield from answer.get("findings", ())
+    proof = answer.get("reduced", answer)
+    if "certificate" in proof:
+        yield f"certified: no assignment is better by {', '.join(proof['certificate']['criteria'])}"
+    if "improvement" in proof:
+        yield f"not the best: {counted(len(proof['improvement']['steps']), 'step')} improve it"
+    if "assign_ns" in answer:
+        yield f"{answer['assign_ns']:,} ns of CPU in the strategy"
+    if "settle" in answer:
+        moves = len(answer["settle"]["moves"])
+        yield (
+            f"not settled: a second run from this result moves {counted(moves, 'partition')}"
+            if moves
+            else "settled: a second run from this result moves nothing"
+        )
+
+
+def _count(assigned: Iterable[Mapping[str, Sequence[int]]]) -> int:
+    return sum(len(partitions) for topics in assigned for partitions in topics.values())

@@ -1,0 +1,139 @@
+"""Verdicts as CI systems show them: JUnit XML, and annotations of GitHub Actions.
+
+Sources: the JUnit schema of Jenkins' xUnit plugin (testsuites, testsuite, testcase with failure, error or
+skipped), XML 1.0 section 2.2 (the characters that it allows), and GitHub's "Workflow commands for GitHub
+Actions" (`::error file=…,line=…,title=…::message`, `::stop-commands::`).
+
+A group, a member or a file may have any name. In XML each character that is not printable is replaced. In an
+annotation `%`, line ends, `:` and `,` are escaped. GitHub reads commands from every line of stdout, so the
+text that is printed beside the annotations is put between `::stop-commands::` and the token that ends it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import secrets
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kafka_assignors_cli.console import CannotRun, emit, note, printable
+from kafka_assignors_cli.files import require_writable, write_file
+from kafka_assignors_cli.json_output import is_stdout
+
+__all__ = ["CiFormats", "Outcome", "Verdict", "github_annotation", "junit_xml"]
+
+
+class Outcome(enum.Enum):
+    """The outcome of one check: the tag of its testcase in JUnit XML, and the level of its annotation."""
+
+    PASSED = ("", "")
+    FAILED = ("failure", "error")
+    WARNED = ("system-out", "warning")
+    """Something to correct that does not fail the command."""
+    NOT_JUDGED = ("error", "error")
+    """The check cannot be judged, which fails the command."""
+    SKIPPED = ("skipped", "notice")
+    """The check cannot be judged, or was not asked for; the command does not fail."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The outcome of one check: `name` within `area`, and why; `file` and `line` (from 1) say where."""
+
+    area: str
+    name: str
+    outcome: Outcome
+    message: str = ""
+    file: str | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CiFormats:
+    """What `--junit` and `--github` ask for, of a command whose `--json` is `json_file`."""
+
+    junit: Path | None
+    github: bool
+    json_file: Path | None
+
+    @property
+    def asked(self) -> bool:
+        return self.github or self.junit is not None
+
+    def require(self) -> None:
+        """Refuse files that cannot be written, and two formats on stdout."""
+        if self.junit is not None:
+            require_writable(self.junit)
+        if self.github and is_stdout(self.json_file):
+            raise CannotRun("--github and --json - both write to stdout: give --json a file")
+
+    @contextlib.contextmanager
+    def text(self) -> Iterator[None]:
+        """Keep GitHub from reading commands in the text that the block prints."""
+        token = secrets.token_hex(16)
+        if self.github:
+            emit(f"::stop-commands::{token}")
+        try:
+            yield
+        finally:
+            if self.github:
+                emit(f"::{token}::")
+
+    def write(self, command: str, verdicts: Sequence[Verdict]) -> None:
+        """Write the verdicts of `command` in the formats that are asked for."""
+        if self.github:
+            for annotation in filter(None, map(github_annotation, verdicts)):
+                emit(annotation)
+        if self.junit is not None:
+            write_file(self.junit, junit_xml(f"kafka-assignors {command}", verdicts))
+            note(f"wrote {self.junit}")
+
+
+def junit_xml(suite: str, verdicts: Sequence[Verdict]) -> str:
+    """A JUnit document of one test suite, with a test case for each verdict."""
+    outcomes = [verdict.outcome for verdict in verdicts]
+    counts = {
+        "tests": len(outcomes),
+        "failures": outcomes.count(Outcome.FAILED),
+        "errors": outcomes.count(Outcome.NOT_JUDGED),
+        "skipped": outcomes.count(Outcome.SKIPPED),
+    }
+    root = ElementTree.Element("testsuites")
+    attributes = {"name": suite, **{name: str(count) for name, count in counts.items()}}
+    element = ElementTree.SubElement(root, "testsuite", attributes)
+    for verdict in verdicts:
+        case = ElementTree.SubElement(
+            element, "testcase", classname=printable(verdict.area), name=printable(verdict.name)
+        )
+        tag, _ = verdict.outcome.value
+        if tag == "system-out":
+            ElementTree.SubElement(case, tag).text = printable(verdict.message)
+        elif tag:
+            ElementTree.SubElement(case, tag, message=printable(verdict.message))
+    ElementTree.indent(root)
+    text: str = ElementTree.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+
+
+def github_annotation(verdict: Verdict) -> str | None:
+    """The workflow command that shows the verdict; None for one that passed."""
+    _, level = verdict.outcome.value
+    if not level:
+        return None
+    properties = {"file": verdict.file, "line": verdict.line, "title": f"{verdict.area}: {verdict.name}"}
+    given = ",".join(
+        f"{name}={_escaped_property(str(value))}" for name, value in properties.items() if value is not None
+    )
+    return f"::{level} {given}::{_escaped(verdict.message)}"
+
+
+def _escaped(text: str) -> str:
+    escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return printable(escaped)
+
+
+def _escaped_property(text: str) -> str:
+    return _escaped(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,211 @@
+"""Verdicts as JUnit XML and as annotations of GitHub Actions, with the most hostile of names."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from kafka_assignors_cli import main
+from kafka_assignors_cli.ci_formats import Outcome, Verdict, github_annotation, junit_xml
+from kafka_assignors_spark.report import json_report
+from spark_validation.tests.report_sample import sample
+from tests.hostile_names import NAMES
+from tests.test_cli_check import FAIR, GROUP, LOPSIDED
+from tests.test_cli_json import POLICY
+
+STEERING = [
+    *NAMES.values(),
+    "::error::evil",
+    "  ::add-mask::payments",
+    "##[error]evil",
+    "100%25,title=evil::warning::x",
+    "a\r\n::set-output name=x::y",
+    "\ud800half",
+    "\ufffe\uffff",
+]
+
+
+@pytest.fixture
+def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("group.json").write_text(f"{json.dumps(GROUP)}\n{json.dumps(GROUP)}\n")
+    Path("answers.json").write_text(f"{json.dumps(FAIR)}\n{json.dumps(LOPSIDED)}\n")
+    Path("a.properties").write_text("client=java\npartition.assignment.strategy=sticky\n")
+    Path("b.properties").write_text("client=java\npartition.assignment.strategy=range\n")
+    rule = POLICY.replace('"payments"', '"*"')
+    Path("policy.toml").write_text(rule + POLICY.replace("payments", "none").replace("little", "nothing"))
+    Path("report.json").write_text(json_report(sample()), encoding="utf-8")
+    return tmp_path
+
+
+COMMANDS = {
+    "check": ("check", "group.json", "answers.json"),
+    "lint": ("lint", "a.properties", "b.properties"),
+    "validate": ("validate", "report.json", "--policy", "policy.toml"),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_junit_has_a_test_case_for_each_verdict_and_counts_them(command: str, inputs: Path) -> None:
+    assert main([*COMMANDS[command], "--junit", "new/verdicts.xml"]) == 1
+    suite = ElementTree.parse("new/verdicts.xml").getroot().find("testsuite")
+    assert suite is not None
+    assert suite.get("name") == f"kafka-assignors {command}"
+    cases = suite.findall("testcase")
+    assert suite.get("tests") == str(len(cases))
+    for tag, count in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
+        assert suite.get(count) == str(len(suite.findall(f"testcase/{tag}")))
+    assert int(suite.get("failures", "0")) > 0
+    assert all(case.get("name") and case.get("classname") for case in cases)
+
+
+def test_junit_of_check_names_the_line_and_the_improvement(inputs: Path) -> None:
+    main([*COMMANDS["check"], "--junit", "verdicts.xml"])
+    best, worse = ElementTree.parse("verdicts.xml").getroot().findall("testsuite/testcase")
+    assert (best.get("name"), list(best)) == ("answers.json:1", [])
+    assert worse.get("name") == "answers.json:2"
+    assert "not optimal: 2 steps would change balance -2" in worse[0].get("message", "")
+
+
+def test_junit_of_validate_separates_violated_rules_from_rules_without_a_judgement(inputs: Path) -> None:
+    main([*COMMANDS["validate"], "--junit", "verdicts.xml"])
+    cases = ElementTree.parse("verdicts.xml").getroot().findall("testsuite/testcase")
+    tags = {(case.get("classname"), case.get("name")): [child.tag for child in case] for case in cases}
+    assert tags["moves little", "payments"] == ["failure"]
+    assert tags["policy.toml", "moves nothing"] == ["error"]
+
+
+def test_junit_of_lint_has_each_rule_and_marks_the_ignored_one_as_skipped(inputs: Path) -> None:
+    main([*COMMANDS["lint"], "--junit", "verdicts.xml", "--ignore", "never-settles"])
+    cases = ElementTree.parse("verdicts.xml").getroot().findall("testsuite/testcase")
+    tags = {case.get("classname"): [child.tag for child in case] for case in cases}
+    assert tags["no-common-strategy"] == ["failure"]
+    assert tags["never-settles"] == ["skipped"]
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_junit_of_hostile_names_is_well_formed(outcome: Outcome) -> None:
+    verdicts = [Verdict(name, name, outcome, name) for name in STEERING]
+    root = ElementTree.fromstring(junit_xml("suite", verdicts).encode("utf-8"))
+    cases = root.findall("testsuite/testcase")
+    assert len(cases) == len(STEERING)
+    plain = cases[STEERING.index("::error::evil")]
+    assert (plain.get("classname"), plain.get("name")) == ("::error::evil", "::error::evil")
+
+
+def parsed(line: str) -> tuple[str, dict[str, str], str]:
+    """Level, properties and message of an annotation, as GitHub's runner takes it apart."""
+    match = re.fullmatch(r"::(\w+) (.*?)::(.*)", line)
+    assert match is not None, line
+    unescaped = {"%0D": "\r", "%0A": "\n", "%3A": ":", "%2C": ",", "%25": "%"}
+
+    def unescape(text: str) -> str:
+        return re.sub(r"%(0D|0A|3A|2C|25)", lambda found: unescaped[found[0]], text)
+
+    properties = dict(part.split("=", 1) for part in match[2].split(","))
+    return match[1], {name: unescape(value) for name, value in properties.items()}, unescape(match[3])
+
+
+@pytest.mark.parametrize("name", STEERING)
+def test_an_annotation_is_one_line_that_says_what_the_verdict_says(name: str) -> None:
+    line = github_annotation(Verdict(name, name, Outcome.FAILED, name, name, 3))
+    assert line is not None
+    assert len(line.splitlines()) == 1
+    level, properties, message = parsed(line)
+    assert level == "error"
+    assert properties.keys() == {"file", "line", "title"}
+    if "\r" not in name and name.isprintable():
+        assert (properties["file"], properties["line"]) == (name, "3")
+        assert properties["title"] == f"{name}: {name}"
+        assert message == name
+
+
+def test_only_verdicts_that_passed_have_no_annotation() -> None:
+    levels = {
+        outcome: (github_annotation(Verdict("a", "b", outcome, "c")) or "").partition(" ")[0]
+        for outcome in Outcome
+    }
+    assert levels == {
+        Outcome.PASSED: "",
+        Outcome.FAILED: "::error",
+        Outcome.WARNED: "::warning",
+        Outcome.NOT_JUDGED: "::error",
+        Outcome.SKIPPED: "::notice",
+    }
+
+
+def commands_of(out: str) -> list[str]:
+    """The workflow commands that GitHub's runner carries out in this output, as it does since version 2.
+
+    A line begins with `::` after spaces, or has `##[` anywhere; between `::stop-commands::TOKEN` and
+    `::TOKEN::` there are none.
+    """
+    found = []
+    token = None
+    for line in out.split("\n"):
+        text = line.strip()
+        if token is not None:
+            token = None if text == f"::{token}::" else token
+        elif text.startswith("::stop-commands::"):
+            token = text.removeprefix("::stop-commands::")
+        elif text.startswith("::") or "##[" in text:
+            found.append(text)
+    assert token is None
+    return found
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_github_prints_annotations_after_the_text(
+    command: str, inputs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*COMMANDS[command], "--github"]) == 1
+    with_annotations = capsys.readouterr().out
+    assert any(line.startswith("::error ") for line in commands_of(with_annotations))
+    assert re.search(r"^[^:\n].*\n.*::\w{32}::\n::", with_annotations, re.DOTALL | re.MULTILINE)
+
+
+def test_a_hostile_group_injects_no_command(inputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (inputs / "report.json").read_text(encoding="utf-8")
+    hostile = json.dumps("::error::evil ##[error]evil").strip('"')
+    (inputs / "report.json").write_text(text.replace('"payments"', f'"{hostile}"'), encoding="utf-8")
+    policy = inputs / "policy.toml"
+    policy.write_text(policy.read_text().replace("moves little", "::add-mask::moves"))
+    assert main([*COMMANDS["validate"], "--github"]) == 1
+    shown = capsys.readouterr()
+    said = commands_of(shown.out)
+    assert said
+    assert commands_of(shown.err) == []
+    assert all(line.startswith("::error file=policy.toml,title=") for line in said)
+    assert any("evil" in line for line in said)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_github_and_json_do_not_share_stdout(
+    command: str, inputs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*COMMANDS[command], "--github", "--json", "-"]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "--github and --json - both write to stdout: give --json a file" in shown.err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_environment_alone_prints_no_annotation(
+    command: str, inputs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    assert main(COMMANDS[command]) == 1
+    assert commands_of(capsys.readouterr().out) == []
+
+
+def test_an_error_that_quotes_a_hostile_name_injects_no_command(
+    inputs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "##[error]evil", "::error::evil", "--github"]) == 2
+    shown = capsys.readouterr()
+    assert "evil" in shown.err
+    assert commands_of(shown.out) == commands_of(shown.err) == []

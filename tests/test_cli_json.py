@@ -1,0 +1,255 @@
+"""`--json FILE` is the same in every command; three commands print JSON by themselves into a pipe."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import typer
+
+from kafka_assignors.live_group import LiveGroup
+from kafka_assignors_cli import archive, main
+from kafka_assignors_cli.app import app
+from kafka_assignors_cli.options import ClusterAddress
+from kafka_assignors_spark.archive.result import ArchiveResult, Counts
+from kafka_assignors_spark.report import json_report
+from spark_validation.tests.groups import Log, member, write_history
+from spark_validation.tests.report_sample import sample
+from tests.test_cli import COMMAND, GROUP, read_all
+from tests.test_cli_groups import LIVE
+
+EMPTY_GROUP = LiveGroup("old", "classic", "Empty")
+CLUSTER = ("--bootstrap-server", "b:1")
+POLICY = """
+[[rule]]
+name = "moves little"
+metric = "moved"
+strategy = "cooperative-sticky"
+groups = ["payments"]
+max = 0.5
+relative_to = "least"
+"""
+
+
+class OneGroupCluster:
+    """A cluster with one group, which is read as in `LIVE` unless it is to be deleted."""
+
+    def list_groups(self) -> Any:
+        return SimpleNamespace(groups=[SimpleNamespace(id="g", state="Stable")], problems=())
+
+    def read_groups(self, ids: Sequence[str], **_: Any) -> list[LiveGroup]:
+        return [EMPTY_GROUP if id_ == "old" else LIVE for id_ in ids]
+
+    def delete_groups(self, ids: Iterator[str]) -> dict[str, str | None]:
+        return dict.fromkeys(ids)
+
+
+def archived(_: object) -> ArchiveResult:
+    counts = Counts()
+    return ArchiveResult("to", "id", "topic", 50, 1, counts, counts, None, 0, 0, 0.0, True, (), 1.0)
+
+
+@pytest.fixture
+def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with an input for each command, and a cluster at any address."""
+    cluster = OneGroupCluster()
+    monkeypatch.setattr(ClusterAddress, "connected", lambda _: contextlib.nullcontext(cluster))
+    monkeypatch.setattr(archive, "_run", archived)
+    monkeypatch.chdir(tmp_path)
+    Path("group.json").write_text(GROUP)
+    Path("assignment.json").write_text('{"m1": {"orders": [0, 1, 2]}}\n')
+    Path("consumer.toml").write_text('client = "aiokafka"\npartition_assignment_strategy = ["range"]\n')
+    Path("policy.toml").write_text(POLICY)
+    Path("report.json").write_text(json_report(sample()), encoding="utf-8")
+    log = Log()
+    log.generation("payments", 1, member("a", gets={"orders": [0, 1]}))
+    log.generation("payments", 2, member("a", gets={"orders": [0]}), member("b", gets={"orders": [1]}))
+    write_history(tmp_path / "history", log, {"orders": 2})
+    return tmp_path
+
+
+ARGUMENTS: dict[str, Sequence[str]] = {
+    "archive": ("--to", "to", "--once", *CLUSTER),
+    "assign": ("group.json",),
+    "check": ("group.json", "assignment.json"),
+    "groups": CLUSTER,
+    "groups describe": ("g", *CLUSTER),
+    "groups delete": ("old", "--yes", *CLUSTER),
+    "lint": ("consumer.toml",),
+    "replay": ("history", "--engine", "local", "--strategy", "range"),
+    "strategies": (),
+    "validate": ("report.json", "--policy", "policy.toml"),
+}
+
+
+def values(text: str) -> list[Any]:
+    """The one JSON document in the text, or one in each line; without the time that the command took."""
+    try:
+        found = [json.loads(text)]
+    except ValueError:
+        found = [json.loads(line) for line in text.splitlines()]
+    return [{key: value for key, value in each.items() if key != "seconds"} for each in found]
+
+
+def is_json(text: str) -> bool:
+    try:
+        return bool(values(text))
+    except ValueError:
+        return False
+
+
+def commands(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Each command that does something, with its full name."""
+    for name, command in group.commands.items():
+        yield f"{prefix}{name}", command
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{prefix}{name} ")
+
+
+def test_every_command_declares_the_same_option() -> None:
+    declared = dict(commands(typer.main.get_command(app)))
+    assert declared.keys() == ARGUMENTS.keys()
+    options = [
+        option for command in declared.values() for option in command.params if "--json" in option.opts
+    ]
+    assert len(options) == len(declared)
+    assert {(option.metavar, option.help, option.is_flag) for option in options} == {
+        ("FILE", "Write the result as JSON to FILE; - is stdout, which then shows no text.", False)
+    }
+
+
+@pytest.mark.parametrize("command", ARGUMENTS)
+def test_json_is_written_to_the_file_beside_the_text_or_alone_to_stdout(
+    command: str, inputs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [*command.split(), *ARGUMENTS[command]]
+    file = inputs / "new" / "out.json"
+    code = main([*arguments, "--json", str(file)])
+    shown = capsys.readouterr()
+    assert code in (0, 1), shown.err
+    assert shown.out
+    assert not is_json(shown.out)
+    assert f"wrote {file}" in shown.err
+    assert main([*arguments, "--json", "-"]) == code
+    alone = capsys.readouterr().out
+    assert values(alone) == values(file.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("command", ARGUMENTS)
+def test_a_file_that_cannot_be_written_is_refused_before_the_work(
+    command: str, inputs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command.split(), *ARGUMENTS[command], "--json", str(inputs)]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert f"cannot write {inputs}: Is a directory" in shown.err
+
+
+def test_an_error_leaves_the_file_as_it_was(inputs: Path) -> None:
+    file = inputs / "out.jsonl"
+    file.write_text("before")
+    (inputs / "group.json").write_text(f"{GROUP}not JSON")
+    assert main(["assign", "group.json", "--json", str(file)]) == 2
+    assert file.read_text() == "before"
+    assert not list(inputs.glob("*.part"))
+
+
+@dataclass(frozen=True)
+class Adaptive:
+    """A command that shows text on a terminal, and JSON elsewhere; words of its text."""
+
+    arguments: Sequence[str]
+    words: str
+
+
+ADAPTIVE = {
+    "assign": Adaptive(("assign", "group.json", "--settle"), "a second run from this result moves nothing"),
+    "check": Adaptive(("check", "group.json", "assignment.json"), "assignment.json:1: optimal"),
+    "strategies": Adaptive(("strategies",), "cooperative-sticky"),
+}
+
+
+def on_terminal(arguments: Sequence[str]) -> str:
+    """What the command shows on a terminal of 80 columns."""
+    terminal, stdout = os.openpty()
+    with subprocess.Popen(
+        [*COMMAND, *arguments], stdout=stdout, stderr=subprocess.PIPE, env={**os.environ, "COLUMNS": "80"}
+    ) as process:
+        os.close(stdout)
+        shown = read_all(terminal).decode()
+        assert process.wait(120) == 0
+    return shown
+
+
+def in_pipe(arguments: Sequence[str]) -> str:
+    return subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, timeout=120, check=True, encoding="utf-8"
+    ).stdout
+
+
+@pytest.mark.parametrize("command", ADAPTIVE)
+def test_a_terminal_shows_text_and_a_pipe_gets_json(command: str, inputs: Path) -> None:
+    adaptive = ADAPTIVE[command]
+    shown = on_terminal(adaptive.arguments)
+    assert adaptive.words in " ".join(shown.split())
+    assert not is_json(shown)
+    piped = in_pipe(adaptive.arguments)
+    assert is_json(piped)
+    assert in_pipe([*adaptive.arguments, "--json", "-"]) == piped
+    assert values(on_terminal([*adaptive.arguments, "--json", "-"])) == values(piped)
+
+
+@pytest.mark.parametrize("command", ADAPTIVE)
+def test_help_states_when_text_and_when_json_is_printed(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, "--help"]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert "A terminal shows a " in words
+    assert "Where stdout is a pipe or a file, and with --json -, " in words
+
+
+def completions(words: str) -> list[str]:
+    """What the bash completion offers after `words`, of which the last is being typed."""
+    done = subprocess.run(
+        COMMAND,
+        env={
+            **os.environ,
+            "_KAFKA_ASSIGNORS_COMPLETE": "complete_bash",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(len(words.split(" ")) - 1),
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.split()
+
+
+def test_bash_completes_commands_and_strategies() -> None:
+    assert set(completions("kafka-assignors ")) == {name for name in ARGUMENTS if " " not in name}
+    assert completions("kafka-assignors assign group.json --strategy ra") == ["rack-aware-sticky", "range"]
+    assert completions("kafka-assignors replay history -s range,stic") == ["range,sticky"]
+    assert completions("kafka-assignors groups d") == ["describe", "delete"]
+
+
+def test_the_completion_script_of_bash_is_printed() -> None:
+    done = subprocess.run(
+        ["bash", "-c", '"$@"; exit $?', "bash", *COMMAND, "--show-completion"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "_KAFKA_ASSIGNORS_COMPLETE=complete_bash" in done.stdout
