@@ -108,6 +108,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with one good file of each kind; no cluster and no Spark is asked."""
     for module in ("pyspark", "confluent_kafka"):
         monkeypatch.setitem(sys.modules, module, None)
+    for module in [
+        name for name in sys.modules if name.startswith(("kafka_assignors_spark", "kafka_assignors_con"))
+    ]:
+        monkeypatch.delitem(sys.modules, module)  # It may hold what an earlier test imported.
     files = {
         "group.json": json.dumps(GROUP),
         "assignment.json": json.dumps(ASSIGNMENT),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -335,7 +336,7 @@ def _verdicts(report: LintReport, ignored: Sequence[str], *, strict: bool) -> li
             outcomes[finding.severity],
             " ".join(filter(None, (finding.what, finding.why, finding.to_do))),
             # The members of a group in files are named by their files.
-            next((member for member in finding.members if Path(member).is_file()), None),
+            next(filter(os.path.isfile, finding.members), None),
         )
         for finding in report.findings
     ]
