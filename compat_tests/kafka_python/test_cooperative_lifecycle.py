@@ -1,10 +1,11 @@
-"""Groups of CooperativeKafkaConsumers that lose a topic, or read what transactions wrote.
+"""Groups of CooperativeKafkaConsumers that lose a topic, meet KIP-848, or read what transactions wrote.
 
 What else of `scenarios.lifecycle` concerns them, `scenarios.cooperative` has too.
 """
 
 from __future__ import annotations
 
+from compat_tests.scenarios.leader import ConversionScenarios
 from compat_tests.scenarios.lifecycle import DeletedTopicScenarios
 from compat_tests.scenarios.transaction import TransactionScenarios
 
@@ -20,3 +21,9 @@ class TestDeletedTopic(DeletedTopicScenarios):
 class TestTransactions(TransactionScenarios):
     program = PROGRAM
     strategy = STRATEGY
+
+
+class TestConversion(ConversionScenarios):
+    program = PROGRAM
+    strategy = STRATEGY
+    guarded = "rack-aware-sticky"

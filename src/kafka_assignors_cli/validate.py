@@ -101,7 +101,7 @@ def validate(
     """Check the replay of a history against a policy: may this strategy go to production?"""
     # The modules of the replay are imported on demand: other commands start faster without them.
     from kafka_assignors_cli.policy_tables import judgement_to_json, print_judgement, verdicts
-    from kafka_assignors_spark.policy import RuleOutcome, judge, read_report
+    from kafka_assignors_spark.policy import judge, read_report
     from kafka_assignors_spark.result import to_json
 
     rules = _policy(policy)
@@ -135,12 +135,15 @@ def validate(
             print_judgement(judgement, report)
     write_document(json_file, json.dumps(judgement_to_json(judgement, report, str(policy)), indent=1))
     ci.write("validate", verdicts(judgement, str(policy)))
-    return {
-        RuleOutcome.HOLDS: ExitCode.OK,
-        RuleOutcome.VIOLATED: ExitCode.VERDICT_FAILED,
-        RuleOutcome.NOT_JUDGED: ExitCode.CANNOT_RUN,
-    }[judgement.outcome]
+    return _EXIT_CODES[judgement.outcome.name]
 
+
+_EXIT_CODES = {
+    "HOLDS": ExitCode.OK,
+    "VIOLATED": ExitCode.VERDICT_FAILED,
+    "NOT_JUDGED": ExitCode.CANNOT_RUN,
+}
+"""The exit codes by the outcome of a policy (`RuleOutcome`)."""
 
 _OF_EVERY_INPUT = {"history", "policy", "json_file", "junit", "github"}
 """The parameters that also make sense with a written report."""

@@ -13,7 +13,7 @@ page's theme, put in when drawn.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from html import escape
 from itertools import accumulate, pairwise
@@ -221,36 +221,7 @@ def ownership(spans: Sequence[OwnershipSpan]) -> Figure:
     by_member: dict[str, list[OwnershipSpan]] = defaultdict(list)
     for span in sorted(spans, key=lambda span: span.begin):
         by_member[span.member].append(span)
-    data: list[dict[str, Any]] = []
-    for index, (member, own) in enumerate(by_member.items()):
-        looks, hatching = index % len(_COLOURS), index // len(_COLOURS) % len(_HATCHING)
-        data.append(
-            {
-                "type": "bar",
-                "orientation": "h",
-                "name": _name(_shortened(member)),
-                "y": [rows[span.topic, span.partition] for span in own],
-                "base": [_time(span.begin) for span in own],
-                "x": [(span.end - span.begin).total_seconds() * 1000 for span in own],
-                "width": 0.8,
-                "marker": {
-                    "color": _COLOURS[looks],
-                    "pattern": {
-                        "shape": _HATCHING[hatching],
-                        "fillmode": "overlay",
-                        "fgcolor": "#111111",
-                        "size": 6,
-                        "solidity": 0.2,
-                    },
-                },
-                "customdata": [
-                    [_name(f"{span.topic}-{span.partition}"), _time(span.begin)[:-4], _time(span.end)[:-4]]
-                    for span in own
-                ],
-                "hovertemplate": "%{customdata[0]}<br>%{customdata[1]} to %{customdata[2]}"
-                f"<extra>{_name(member)}</extra>",
-            }
-        )
+    data = [_bars_of(member, own, index, rows) for index, (member, own) in enumerate(by_member.items())]
     changes = owner_changes(spans)
     data.append(
         {
@@ -284,6 +255,38 @@ def ownership(spans: Sequence[OwnershipSpan]) -> Figure:
             },
             "margin": {"l": 160, "t": 45},
         },
+    }
+
+
+def _bars_of(
+    member: str, own: Sequence[OwnershipSpan], index: int, rows: Mapping[tuple[str, int], int]
+) -> dict[str, Any]:
+    """The bars of the `index`th member: a colour, and hatching once all colours are taken."""
+    looks, hatching = index % len(_COLOURS), index // len(_COLOURS) % len(_HATCHING)
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": _name(_shortened(member)),
+        "y": [rows[span.topic, span.partition] for span in own],
+        "base": [_time(span.begin) for span in own],
+        "x": [(span.end - span.begin).total_seconds() * 1000 for span in own],
+        "width": 0.8,
+        "marker": {
+            "color": _COLOURS[looks],
+            "pattern": {
+                "shape": _HATCHING[hatching],
+                "fillmode": "overlay",
+                "fgcolor": "#111111",
+                "size": 6,
+                "solidity": 0.2,
+            },
+        },
+        "customdata": [
+            [_name(f"{span.topic}-{span.partition}"), _time(span.begin)[:-4], _time(span.end)[:-4]]
+            for span in own
+        ],
+        "hovertemplate": "%{customdata[0]}<br>%{customdata[1]} to %{customdata[2]}"
+        f"<extra>{_name(member)}</extra>",
     }
 
 
