@@ -11,11 +11,20 @@ import pytest
 
 from kafka_assignors_cli import main
 from kafka_assignors_cli.ci_formats import Outcome, Verdict, github_annotation, junit_xml
-from kafka_assignors_spark.report import json_report
+from kafka_assignors_spark.result import to_json
 from spark_validation.tests.report_sample import sample
 from tests.hostile_names import NAMES
 from tests.test_cli_check import FAIR, GROUP, LOPSIDED
-from tests.test_cli_json import POLICY
+
+POLICY = """
+[[rule]]
+name = "moves little"
+metric = "moved"
+strategy = "cooperative-sticky"
+groups = ["payments"]
+max = 0.5
+relative_to = "least"
+"""
 
 STEERING = [
     *NAMES.values(),
@@ -38,7 +47,7 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("b.properties").write_text("client=java\npartition.assignment.strategy=range\n")
     rule = POLICY.replace('"payments"', '"*"')
     Path("policy.toml").write_text(rule + POLICY.replace("payments", "none").replace("little", "nothing"))
-    Path("report.json").write_text(json_report(sample()), encoding="utf-8")
+    Path("report.json").write_text(json.dumps({"format": 1, **to_json(sample())}), encoding="utf-8")
     return tmp_path
 
 

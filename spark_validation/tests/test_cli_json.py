@@ -24,19 +24,11 @@ from kafka_assignors_spark.report import json_report
 from spark_validation.tests.groups import Log, member, write_history
 from spark_validation.tests.report_sample import sample
 from tests.test_cli import COMMAND, GROUP, read_all
+from tests.test_cli_ci_formats import POLICY
 from tests.test_cli_groups import LIVE
 
 EMPTY_GROUP = LiveGroup("old", "classic", "Empty")
 CLUSTER = ("--bootstrap-server", "b:1")
-POLICY = """
-[[rule]]
-name = "moves little"
-metric = "moved"
-strategy = "cooperative-sticky"
-groups = ["payments"]
-max = 0.5
-relative_to = "least"
-"""
 
 
 class OneGroupCluster:
