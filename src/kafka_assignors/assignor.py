@@ -23,9 +23,10 @@ from weakref import WeakKeyDictionary
 from kafka_assignors.group import Topic, TopicPartitions
 from kafka_assignors.leader_bytes import DecodedMembers, JoinedMember, encode_assignments, read_members
 from kafka_assignors.member_bytes import NEVER_ASSIGNED, LastAssignment, subscription_bytes
-from kafka_assignors.strategies.registry import SHARED_NAMES, assignor_class, strategy_of_class
+from kafka_assignors.strategies.registry import assignor_class, strategy_of_class
 from kafka_assignors.strategy import (
     LONGEST_NAME,
+    SHARED_NAMES,
     RebalanceProtocol,
     Strategy,
     contract_problem,

@@ -260,6 +260,9 @@ class Strategy(ABC):
         return RebalanceProtocol.CONSUMER in self.protocols
 
 
+SHARED_NAMES = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
+"""The names that assignors of other clients have too: any client may lead a group that votes for one."""
+
 LONGEST_NAME = 32_767
 """Bytes of UTF-8 that a string of Kafka's protocol has room for."""
 

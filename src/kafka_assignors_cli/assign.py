@@ -16,7 +16,7 @@ import typer
 from kafka_assignors.certificate import prove
 from kafka_assignors.criteria import AnyCriterion, Scale
 from kafka_assignors.explain import Explanation, explain, explain_layers, explain_reduced
-from kafka_assignors.group import Assignment, Group, InvalidGroupError, Member, quoted, some_of
+from kafka_assignors.group import Assignment, Group, InvalidGroupError, quoted, some_of
 from kafka_assignors.group_json import (
     assignment_to_json,
     group_to_json,
@@ -294,15 +294,11 @@ def _settle(request: _Request, group: Group, target: Assignment) -> dict[str, An
     The facts and other data of the members are those of the first assignment.
     """
     members = {
-        member.id: Member(
-            member.id,
-            member.topics,
-            member.instance_id,
-            member.rack,
+        member.id: dataclasses.replace(
+            member,
             owned=target.members[member.id],
             generation=_FIRST_GENERATION,
             revoked=request.protocol is RebalanceProtocol.EAGER,
-            data=member.data,
         )
         for member in group.members.values()
     }

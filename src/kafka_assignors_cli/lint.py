@@ -171,7 +171,8 @@ def lint_members(
         with ci.text():
             emit_renderable(*report_renderables(report))
     write_document(json_file, json.dumps(_to_json(report, "fail" if failed else "pass"), indent=2))
-    ci.write("lint", _verdicts(report, ignored, strict=strict))
+    if ci.asked:
+        ci.write("lint", _verdicts(report, ignored, strict=strict))
     return ExitCode.VERDICT_FAILED if failed else ExitCode.OK
 
 

@@ -134,7 +134,8 @@ def validate(
         with ci.text():
             print_judgement(judgement, report)
     write_document(json_file, json.dumps(judgement_to_json(judgement, report, str(policy)), indent=1))
-    ci.write("validate", verdicts(judgement, str(policy)))
+    if ci.asked:
+        ci.write("validate", verdicts(judgement, str(policy)))
     return _EXIT_CODES[judgement.outcome.name]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from kafka_assignors.lint.members import Client, LintFacts, MemberConfig, NotJudged, Version, voters, winners
 from kafka_assignors.lint.rules import Found, Severity, enumerated, rule, seconds_text, sources
 from kafka_assignors.live_group import CONSUMER
-from kafka_assignors.strategies.registry import SHARED_NAMES
+from kafka_assignors.strategy import SHARED_NAMES
 
 # ---- timeouts, against each other and against the bounds of the broker
 

@@ -48,6 +48,7 @@ from kafka_assignors.strategies.rules.rule import Place, Problem, Rule
 from kafka_assignors.strategies.rules.standby import StandbyLast
 from kafka_assignors.strategy import (
     BOTH_PROTOCOLS,
+    SHARED_NAMES,
     Layered,
     MemberContext,
     RebalanceProtocol,
@@ -56,7 +57,6 @@ from kafka_assignors.strategy import (
     is_of_this_package,
 )
 
-_SHARED_NAMES = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -84,7 +84,7 @@ class Composed(Strategy):
         object.__setattr__(self, "rules", tuple(self.rules))
         object.__setattr__(self, "supposes", tuple(self.supposes))
         require_order(self.rules)
-        if self.name in _SHARED_NAMES:
+        if self.name in SHARED_NAMES:
             raise RuleOrderError(
                 f"the name {self.name!r} belongs to a strategy that members of other clients run: take "
                 "one of your own"

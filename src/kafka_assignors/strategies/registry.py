@@ -52,9 +52,6 @@ STOCK_CLASSES: Mapping[str, str] = {
 }
 """The classes of aiokafka and kafka-python that have a name of their own."""
 
-SHARED_NAMES = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
-"""The names that assignors of other clients have too: any client may lead a group that votes for one."""
-
 _ON_BROKER = "org.apache.kafka.coordinator.group.assignor."
 _BROKER_CLASSES = {"RangeAssignor": "kip848-range", "UniformAssignor": "kip848-uniform"}
 _PACKAGES = re.compile(
