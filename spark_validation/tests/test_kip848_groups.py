@@ -88,7 +88,7 @@ def test_a_group_that_was_deleted_and_made_again_begins_another_life(folded: Fol
 def test_classic_groups_pass_as_they_are(folded: Folded) -> None:
     (row,) = of(folded, "old")
     assert (row["type"], row["generation"], row["starts_late"]) == ("classic", 1, False)
-    assert (row["lost"], row["problem"], row["unknown_topics"], row["facts"]) == (0, None, [], [])
+    assert (row["lost"], row["problem"], row["unknown_topics"], row["facts"]) == (0, None, (), [])
 
 
 def test_members_of_both_protocols_share_a_table(folded: Folded) -> None:
