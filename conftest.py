@@ -18,6 +18,9 @@ import pytest
 _GRACE_S = 180.0
 """Beyond the limit of a test: to clean up and to say what failed; and for the end of the process."""
 
+# An assertion that fails in these says what it compared, as one in a test does.
+pytest.register_assert_rewrite("compat_tests.scenarios", "compat_tests.support")
+
 STDERR = pytest.StashKey[int]()
 
 

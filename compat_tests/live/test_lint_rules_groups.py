@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer
+from aiokafka.errors import KafkaError as AiokafkaError
 from confluent_kafka import KafkaError, KafkaException
 from kafka import KafkaConsumer
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
@@ -97,7 +99,10 @@ def test_members_of_aiokafka_with_one_instance_id_throw_each_other_out(kafka: Ka
         async with scene.aiokafka(one) as first, scene.aiokafka(one) as second:
             await first.until(lambda: len(first.revoked) > 1 and len(second.revoked) > 1)
 
-    asyncio.run(play())
+    # The client does not know FENCED_INSTANCE_ID. A member stops with an unknown error when the broker answers
+    # its SyncGroup so, and joins again when the broker answers its heartbeat so.
+    with contextlib.suppress(AiokafkaError):
+        asyncio.run(play())
     assert scene.lint(one, one)["instance-id-twice"] == "error"
 
 

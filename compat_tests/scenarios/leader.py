@@ -194,11 +194,12 @@ class ConversionScenarios:
             group.start("kip848", [], program=KIP848)
             group.wait_for_report("kip848", "refused", "group id does not exist")
             group.stop("kip848")
-            # A generation of its own shows that the group goes on; a storm of joins would make others.
+            # A generation of its own shows that the group goes on.
             group.start("c", [self.guarded])
             joined = group.settle("a", "b", "c", after=before)
             assert by_size(joined) == [2, 2, 2]
-            assert joined.generation <= before.generation + 2  # cooperative members need two
+            # Cooperative members need two generations, and a few more under load; a storm makes hundreds.
+            assert joined.generation < before.generation + 20
 
             group.stop("a", "b", "c")
             group.start("kip848 again", [], program=KIP848)
