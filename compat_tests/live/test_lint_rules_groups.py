@@ -99,8 +99,8 @@ def test_members_of_aiokafka_with_one_instance_id_throw_each_other_out(kafka: Ka
         async with scene.aiokafka(one) as first, scene.aiokafka(one) as second:
             await first.until(lambda: len(first.revoked) > 1 and len(second.revoked) > 1)
 
-    # The client does not know FENCED_INSTANCE_ID. A member stops with an unknown error when the broker answers
-    # its SyncGroup so, and joins again when the broker answers its heartbeat so.
+    # The client does not know FENCED_INSTANCE_ID. A member stops with an unknown error when the broker
+    # answers its SyncGroup so, and joins again when the broker answers its heartbeat so.
     with contextlib.suppress(AiokafkaError):
         asyncio.run(play())
     assert scene.lint(one, one)["instance-id-twice"] == "error"
