@@ -336,7 +336,7 @@ def test_each_assignment_has_user_data_if_the_group_is_to_stay_classic(
     assignor = Leading(strategy, stay_classic=asked)
     assert assignor.stay_classic is stays_classic
     members = assignor.read_members([joined(strategy, "a"), joined(strategy, "b")])
-    answers = assignor.encode_assignments(members, [ORDERS], 1).values()
+    answers = assignor.encode_assignments(members, [ORDERS], 1).assignments.values()
     assert {bool(decode_assignment(data).user_data) for data in answers} == {stays_classic}
 
 

@@ -65,6 +65,9 @@ class Client:
             assert isinstance(pause, Pause)
         return task
 
+    def now(self) -> float:
+        return 0.0
+
     def wakeup(self) -> Any:
         return None
 

@@ -198,7 +198,9 @@ def adopt(coordinator: Any) -> None:
     async def perform_assignment(response: Any) -> Any:
         for assignor in coordinator._assignors:
             if isinstance(assignor, Assignor) and assignor.name == response.group_protocol:
-                return await lead_group(coordinator, assignor, response)
+                led = await lead_group(coordinator, assignor, response)
+                # Without our member id, which aiokafka has forgotten, no member takes this for an assignment.
+                return {} if led is None else led.assignments
         return await stock_perform_assignment(response)
 
     coordinator._perform_assignment = perform_assignment

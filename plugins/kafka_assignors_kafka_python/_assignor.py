@@ -96,10 +96,10 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
         does not decode ends the generation before this method is reached.
         """
         joined = self.read_members(interface.decoded_members(members))
-        assignments = self.encode_assignments(
+        encoded = self.encode_assignments(
             joined, interface.topics_of(cluster, RackWatch(), joined.topics), None
         )
-        return {id: interface.assignment_of(bytes_) for id, bytes_ in assignments.items()}
+        return {id: interface.assignment_of(bytes_) for id, bytes_ in encoded.assignments.items()}
 
 
 def _client_rack_of(coordinator: Any) -> str | None:

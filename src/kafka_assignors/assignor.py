@@ -21,7 +21,13 @@ from typing import Any, ClassVar, Protocol, TypedDict, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from kafka_assignors.group import Topic, TopicPartitions
-from kafka_assignors.leader_bytes import DecodedMembers, JoinedMember, encode_assignments, read_members
+from kafka_assignors.leader_bytes import (
+    DecodedMembers,
+    EncodedAssignments,
+    JoinedMember,
+    encode_assignments,
+    read_members,
+)
 from kafka_assignors.member_bytes import NEVER_ASSIGNED, LastAssignment, subscription_bytes
 from kafka_assignors.strategies.registry import assignor_class, strategy_of_class
 from kafka_assignors.strategy import (
@@ -267,14 +273,14 @@ class Assignor:
 
     def encode_assignments(
         self, members: DecodedMembers, topics: Iterable[Topic], generation: int | None
-    ) -> Mapping[str, bytes]:
+    ) -> EncodedAssignments:
         """The bytes of every member's assignment, as the leader of `generation` (None if unknown)."""
         encoded = encode_assignments(
             self._strategy, members, topics, generation, stay_classic=self._stay_classic
         )
         for finding in encoded.findings:
             self.log.warning("%s: %s", self.name, finding)
-        return encoded.assignments
+        return encoded
 
 
 def require_strategy(strategy: object) -> Strategy:

@@ -26,6 +26,7 @@ from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from aiokafka.util import wait_for
 
 from kafka_assignors.assignor import Assignor
+from kafka_assignors.leader_bytes import EncodedAssignments
 from kafka_assignors.rebalance import MemberState, Phase, Settings, clock
 from kafka_assignors.rebalance.events import (
     AboutToJoin,
@@ -406,8 +407,8 @@ class CooperativeCoordinator(RequestingCoordinator):
         """A join begins: watch no topics of other members."""
         self._group_subscription = None
 
-    async def assign(self, assignor: Assignor, joined: JoinGroupResponse) -> Mapping[str, bytes]:
-        """The assignment of each member; empty if the group went on without this member."""
+    async def assign(self, assignor: Assignor, joined: JoinGroupResponse) -> EncodedAssignments | None:
+        """The assignment of each member; None if the group went on without this member."""
         return await lead_group(self, assignor, joined.members, self._refresh_topics)
 
     async def _refresh_topics(self, _: Any, topics: Iterable[str]) -> None:

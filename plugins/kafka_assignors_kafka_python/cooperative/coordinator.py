@@ -36,6 +36,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from kafka.util import WeakMethod
 
 from kafka_assignors.assignor import Assignor
+from kafka_assignors.leader_bytes import EncodedAssignments
 from kafka_assignors.rebalance import MemberState, Phase, Settings, clock
 from kafka_assignors.rebalance.events import (
     AboutToJoin,
@@ -377,7 +378,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         watch_topics_if_static(self, {topic for topic, _ in partitions}, racks=racks)
         self._rejoin_if_topics_changed()
 
-    async def assign(self, assignor: Assignor, joined: JoinGroupResponse) -> Mapping[str, bytes]:
+    async def assign(self, assignor: Assignor, joined: JoinGroupResponse) -> EncodedAssignments:
         """The assignment of each member, by a leader."""
         eager = self._session.protocol is RebalanceProtocol.EAGER
         try:

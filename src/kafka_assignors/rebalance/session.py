@@ -20,6 +20,7 @@ from functools import partial
 from logging import Logger
 
 from kafka_assignors.assignor import Assignor
+from kafka_assignors.leader_bytes import EncodedAssignments
 from kafka_assignors.member_bytes import (
     NEVER_ASSIGNED,
     LastAssignment,
@@ -53,6 +54,7 @@ from kafka_assignors.rebalance.events import (
     SyncFailed,
     common_protocol,
 )
+from kafka_assignors.rebalance.observer import Observers
 from kafka_assignors.rebalance.progress import Phase
 from kafka_assignors.rebalance.session_commits import SessionCommits
 from kafka_assignors.rebalance.transport import Consumer, JoinGroupResponse, Transport
@@ -83,8 +85,10 @@ class Session:
         heartbeat_interval_s: float,
         retry_backoff_s: float,
         log: Logger,
+        observers: Observers | None = None,
     ) -> None:
-        self.commits = SessionCommits(consumer, transport, group_id)
+        self.commits = SessionCommits(consumer, transport, group_id, observers)
+        self._observers = observers
         self.strategy = ""
         self.join_task: object = None
         self.leave_task: object = None
@@ -152,6 +156,7 @@ class Session:
         self._log.info("group %r: joining: %s", self._group_id, join.reason)
         self._consumer.stop_leading()
         protocols = [(name, self._subscription(one, join, topics)) for name, one in self._assignors.items()]
+        sent_at = transport.now()
         try:
             response = await transport.join_group(join.membership.member_id, protocols, join.reason)
         except transport.errors.KafkaError:
@@ -161,6 +166,9 @@ class Session:
             return JoinFailed(join.attempt, MembershipError.OTHER, response.member_id)
         if response.error_code:
             return JoinFailed(join.attempt, await self._refusal(response.error_code))
+        if self._observers is not None:
+            seconds = transport.now() - sent_at
+            self._observers.joined(seconds, response.generation, leads=response.is_leader)
         self._joined = response
         self.strategy = response.strategy
         self._warn_if_broker_assigns(response)
@@ -202,22 +210,29 @@ class Session:
             membership.generation,
             membership.member_id,
         )
-        assignments: Mapping[str, bytes] = {}
+        began_at = transport.now()
+        led: EncodedAssignments | None = None
         if joined.is_leader:
             try:
-                assignments = await self._consumer.assign(self._assignors[joined.strategy], joined)
+                led = await self._consumer.assign(self._assignors[joined.strategy], joined)
             except Exception as error:
                 return failed(await self._could_not_assign(repr(error), error))
-            if not assignments:
+            if led is None:
                 return failed(MembershipError.OTHER)
         sent_at = transport.now()
         try:
+            assignments = {} if led is None else led.assignments
             response = await transport.sync_group(membership, joined.strategy, assignments)
         except transport.errors.KafkaError:
             await transport.back_off()
             return failed(MembershipError.OTHER)
         if response.error_code:
             return failed(await self._refusal(response.error_code))
+        if self._observers is not None:
+            self._observers.synced(transport.now() - sent_at, membership.generation)
+            if led is not None:
+                strategy = self._assignors[joined.strategy].strategy
+                self._observers.led(strategy, led, sent_at - began_at)
         try:
             assigned = await self._own_assignment(response.assignment, joined.leader_id)
         except ProtocolError as error:
@@ -317,6 +332,8 @@ class Session:
             consumer.heartbeat_ended(failed if is_final else None, accepted=False)
             return False
         error = self._settle(error_code)
+        if self._observers is not None:
+            self._observers.heartbeat_answered(transport.now() - sent_at, ok=not error_code)
         consumer.handle(HeartbeatAnswered(membership, error, sent_at))
         if error is not MembershipError.OTHER:
             consumer.heartbeat_ended(None, accepted=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kafka_assignors.assignor import Assignor
+from kafka_assignors.leader_bytes import EncodedAssignments
 from kafka_assignors.rebalance.error_codes import Errors
 from kafka_assignors.rebalance.events import Event, Membership, Partition, Partitions
 from kafka_assignors.rebalance.member import MemberState
@@ -161,8 +162,8 @@ class Consumer(Protocol):
         """A join begins: watch no topics of other members."""
         ...
 
-    async def assign(self, assignor: Assignor, joined: JoinGroupResponse, /) -> Mapping[str, bytes]:
-        """The assignment of each member, by a leader; empty if the group went on without this member."""
+    async def assign(self, assignor: Assignor, joined: JoinGroupResponse, /) -> EncodedAssignments | None:
+        """The assignment of each member, by a leader; None if the group went on without this member."""
         ...
 
     def partition_count(self, topic: str, /) -> int | None:
