@@ -116,7 +116,9 @@ def require_observer(argument: str, value: object) -> RebalanceObserver | None:
     if value is None:
         return None
     if isinstance(value, type):
-        raise TypeError(f"{argument} must be an instance, not the class {value.__name__}: pass {value.__name__}()")
+        raise TypeError(
+            f"{argument} must be an instance, not the class {value.__name__}: pass {value.__name__}()"
+        )
     if not isinstance(value, RebalanceObserver):
         raise TypeError(
             f"{argument} must be a RebalanceObserver or None, not {value!r}: derive your class from "
@@ -208,7 +210,7 @@ class Observers:
         """This member has assigned a generation.
 
         The fewest possible moves may take as long to find as the assignment itself, and the group does not
-        wait for that: a thread measures and tells. There is one at a time, however often the group rebalances.
+        wait for that: a thread measures and tells. There is one thread at a time.
         """
         if not self._calls["decided"]:
             return
