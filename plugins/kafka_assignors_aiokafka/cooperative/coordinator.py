@@ -43,6 +43,7 @@ from kafka_assignors.rebalance.events import (
     Revoke,
     SubscriptionChanged,
 )
+from kafka_assignors.rebalance.observer import RebalanceObserver, observers_of
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors.rebalance.transport import JoinGroupResponse
 from kafka_assignors.strategy import RebalanceProtocol
@@ -75,10 +76,18 @@ class CooperativeCoordinator(RequestingCoordinator):
     _group_subscription: set[str] | None
 
     def __init__(
-        self, client: Any, subscription: Any, *, fetcher: Any, rack: str | None, **settings: Any
+        self,
+        client: Any,
+        subscription: Any,
+        *,
+        fetcher: Any,
+        rack: str | None,
+        observer: RebalanceObserver | None,
+        **settings: Any,
     ) -> None:
         """`settings` are those of aiokafka's coordinator; `rack` is what the group is told."""
         self._fetcher = fetcher
+        self._observers = observers_of([observer], settings["group_id"], log)
         self._member = MemberState(
             Settings(
                 session_timeout=settings["session_timeout_ms"] / 1000,
@@ -94,7 +103,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         self._is_installed = False
         self._is_broken = False
         super().__init__(client, subscription, **settings)
-        self._listener_calls = ListenerCalls(self, subscription)
+        self._listener_calls = ListenerCalls(self, subscription, self._observers)
         self._session = Session(
             self,
             AiokafkaTransport(self, self._start),
@@ -105,6 +114,7 @@ class CooperativeCoordinator(RequestingCoordinator):
             heartbeat_interval_s=self._heartbeat_interval_ms / 1000,
             retry_backoff_s=self._retry_backoff_ms / 1000,
             log=log,
+            observers=self._observers,
         )
         subscription.serve(fetcher, self.unexpected)
         subscription.on_change = self._on_subscription_change
@@ -116,7 +126,10 @@ class CooperativeCoordinator(RequestingCoordinator):
 
     def handle(self, event: Event) -> None:
         """Tell the machine what happened, and carry out what it says."""
-        self._member, actions = self._member.handle(event, clock.including_suspend())
+        before, now = self._member, clock.including_suspend()
+        self._member, actions = before.handle(event, now)
+        if self._observers is not None:
+            self._observers.stepped(before, event, self._member, actions, now)
         # aiokafka's names, for `_leading` and for its own methods.
         self.generation = self._member.membership.generation
         self.member_id = self._member.membership.member_id

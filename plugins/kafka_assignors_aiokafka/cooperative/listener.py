@@ -11,8 +11,9 @@ from typing import Any, Protocol
 import aiokafka.errors as Errors
 from aiokafka.structs import TopicPartition
 
-from kafka_assignors.rebalance import MemberState
+from kafka_assignors.rebalance import MemberState, clock
 from kafka_assignors.rebalance.events import Announce, Event, ListenerReturned, Lose, Partitions, Revoke
+from kafka_assignors.rebalance.observer import Observers
 from kafka_assignors_aiokafka.cooperative.subscription import CooperativeSubscriptionState
 
 __all__ = ["ListenerCalls"]
@@ -39,8 +40,14 @@ class _Coordinator(Protocol):
 class ListenerCalls:
     """The calls of the listener for one coordinator, of which one runs at most."""
 
-    def __init__(self, coordinator: _Coordinator, subscription: CooperativeSubscriptionState) -> None:
+    def __init__(
+        self,
+        coordinator: _Coordinator,
+        subscription: CooperativeSubscriptionState,
+        observers: Observers | None,
+    ) -> None:
         self._coordinator = coordinator
+        self._observers = observers
         self._subscription = subscription
         self._told: Any = None
         """The listener that knows what is owned."""
@@ -106,10 +113,22 @@ class ListenerCalls:
         log.info("group %r: %s: %s", coordinator.group_id, _verb_of(asked), sorted(named))
         if isinstance(asked, Revoke):
             await coordinator.commit_revoked(named)
-        if listener is None:
-            return
+        seconds: float | None = None
+        try:
+            if listener is not None:
+                seconds = -clock.including_suspend()
+                await self._call_method(listener, asked, named)
+        finally:
+            if self._observers is not None:
+                if seconds is not None:
+                    seconds += clock.including_suspend()
+                self._observers.listener_returned(asked, seconds)
+
+    async def _call_method(
+        self, listener: Any, asked: Revoke | Lose | Announce, partitions: set[TopicPartition]
+    ) -> None:
         with self._subscription.listener_call():
-            returned = getattr(listener, _method_of(asked, listener))(named)
+            returned = getattr(listener, _method_of(asked, listener))(partitions)
             if inspect.isawaitable(returned):
                 await returned
 

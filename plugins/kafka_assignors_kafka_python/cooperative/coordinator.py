@@ -54,6 +54,7 @@ from kafka_assignors.rebalance.events import (
     Revoke,
     SubscriptionChanged,
 )
+from kafka_assignors.rebalance.observer import RebalanceObserver, observers_of
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors.rebalance.transport import JoinGroupResponse
 from kafka_assignors.strategy import RebalanceProtocol
@@ -78,13 +79,22 @@ class CooperativeCoordinator(RequestingCoordinator):
     _is_built = False
     _assignment_snapshot: Any
 
-    def __init__(self, stock: Any, *, fetcher: Any, rack: str | None, **settings: Any) -> None:
+    def __init__(
+        self,
+        stock: Any,
+        *,
+        fetcher: Any,
+        rack: str | None,
+        observer: RebalanceObserver | None,
+        **settings: Any,
+    ) -> None:
         """`stock` is the coordinator that this one replaces, before it is used.
 
         `settings` are those of kafka-python's coordinator; `rack` is what the group is told.
         """
         super().__init__(stock._client, stock._subscription, **{**settings, "metrics": None})
-        self.take_over_metrics(stock)
+        metrics = self.take_over_metrics(stock)
+        self._observers = observers_of([metrics, observer], self.group_id, log)
         self._fetcher = fetcher
         self._member = MemberState(
             Settings(
@@ -106,11 +116,16 @@ class CooperativeCoordinator(RequestingCoordinator):
             heartbeat_interval_s=self.config["heartbeat_interval_ms"] / 1000,
             retry_backoff_s=self.config["retry_backoff_ms"] / 1000,
             log=log,
+            observers=self._observers,
         )
         self._async_commits = AsyncCommits(self, self._session.commits)
         self._positions = Positions(self, self._subscription)
         self.listener_calls = ListenerCalls(
-            self, self._subscription, self._session.commits, commit=self.config["enable_auto_commit"]
+            self,
+            self._subscription,
+            self._session.commits,
+            commit=self.config["enable_auto_commit"],
+            observers=self._observers,
         )
         self._join_wanted = WakeupNotifier(self._net)
         self.hold = JoinHold(self)
@@ -124,14 +139,16 @@ class CooperativeCoordinator(RequestingCoordinator):
     def handle(self, event: Event) -> None:
         """Tell the machine what happened, and carry out what it says."""
         now = clock.including_suspend()
-        had_lease = self._member.has_lease(now)
-        self._member, actions = self._member.handle(event, now)
+        before = self._member
+        self._member, actions = before.handle(event, now)
         self._show_membership()
+        if self._observers is not None:
+            self._observers.stepped(before, event, self._member, actions, now)
         for action in actions:
             self._carry_out(action)
         if self._member.must_join:
             self._join_wanted.notify()
-        if not had_lease and self._member.has_lease(now):
+        if not before.has_lease(now) and self._member.has_lease(now):
             self._fetcher.wake()
 
     def _carry_out(self, action: Action) -> None:

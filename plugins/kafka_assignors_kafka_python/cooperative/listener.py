@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeAlias
 from kafka import errors as Errors
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from kafka_assignors.rebalance import MemberState
+from kafka_assignors.rebalance import MemberState, clock
 from kafka_assignors.rebalance.events import (
     Announce,
     Event,
@@ -26,6 +26,7 @@ from kafka_assignors.rebalance.events import (
     Partitions,
     Revoke,
 )
+from kafka_assignors.rebalance.observer import Observers
 from kafka_assignors.rebalance.session_commits import SessionCommits
 from kafka_assignors_kafka_python.cooperative.subscription import CooperativeSubscriptionState
 
@@ -64,8 +65,10 @@ class ListenerCalls:
         commits: SessionCommits,
         *,
         commit: bool,
+        observers: Observers | None,
     ) -> None:
         """`commit`: commits are automatic."""
+        self._observers = observers
         self.asked: Call | None = None
         self._coordinator = coordinator
         self._subscription: Any = subscription
@@ -83,6 +86,8 @@ class ListenerCalls:
         self.asked = call
         if isinstance(call, Announce) and self._subscription.rebalance_listener is None:
             self._announced |= call.partitions
+            if self._observers is not None:
+                self._observers.listener_returned(call, None)
             self._returned()  # There is no listener to call, so there is nothing to poll for.
 
     def _returned(self) -> None:
@@ -146,24 +151,31 @@ class ListenerCalls:
         if isinstance(asked, Announce):
             if self._coordinator.member.in_group:
                 self._announced |= asked.partitions
-                self._tell("on_partitions_assigned", "assigned", asked.partitions)
+                self._tell("on_partitions_assigned", asked)
             return
         known = asked.partitions & self._announced
         self._announced -= asked.partitions
         if not known:
             return
         if isinstance(asked, Revoke):
-            self._tell("on_partitions_revoked", "revoked", known)
+            self._tell("on_partitions_revoked", Revoke(known))
         else:
-            self._tell("on_partitions_lost", "lost", known)
+            self._tell("on_partitions_lost", Lose(known))
 
-    def _tell(self, name: str, verb: str, going: Partitions) -> None:
-        partitions = {TopicPartition(*partition) for partition in going}
+    def _tell(self, name: str, call: Call) -> None:
+        partitions = {TopicPartition(*partition) for partition in call.partitions}
         group_id, listener = self._coordinator.group_id, self._subscription.rebalance_listener
-        log.info("group %r: %s: %s", group_id, verb, sorted(partitions))
-        if listener is None:
-            return
-        method = getattr(listener, name)
+        log.info("group %r: %s: %s", group_id, name.rpartition("_")[2], sorted(partitions))
+        seconds: float | None = None
+        if listener is not None:
+            began_at = clock.including_suspend()
+            self._call_method(listener, name, partitions)
+            seconds = clock.including_suspend() - began_at
+        if self._observers is not None:
+            self._observers.listener_returned(call, seconds)
+
+    def _call_method(self, listener: Any, name: str, partitions: set[TopicPartition]) -> None:
+        group_id, method = self._coordinator.group_id, getattr(listener, name)
         try:
             if inspect.iscoroutinefunction(method):
                 self._coordinator.on_io_thread(method, partitions)

@@ -21,6 +21,7 @@ from kafka_assignors.rebalance.events import Membership, MembershipError, Partit
 from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse
 from kafka_assignors_kafka_python._client.v3 import ConsumerCoordinator, joining_node
 from kafka_assignors_kafka_python.cooperative import requests
+from kafka_assignors_kafka_python.cooperative.metrics import CoordinatorMetrics
 
 __all__ = ["KafkaPythonTransport", "RequestingCoordinator"]
 
@@ -38,11 +39,12 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
 
     _joining_id = ""
 
-    def take_over_metrics(self, stock: Any) -> None:
-        """Feed the metrics of the coordinator that this one replaces: a metric can be registered once."""
+    def take_over_metrics(self, stock: Any) -> CoordinatorMetrics | None:
+        """What feeds the metrics of the coordinator that this one replaces; None without a registry."""
         self._sensors, self._consumer_sensors = stock._sensors, stock._consumer_sensors
         self.heartbeat = stock.heartbeat  # One of the metrics looks at it.
-        self._latencies = _Latencies(self._sensors, self._consumer_sensors)
+        registry = stock.config["metrics"]
+        return registry and CoordinatorMetrics(registry, self._sensors, self._consumer_sensors)
 
     async def ensure_coordinator_ready_async(self, timeout_ms: float | None = None) -> bool:
         """Wait until the coordinator is known; whether it is. KafkaError if waiting is of no use.
@@ -76,15 +78,12 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
             # The broker holds it until all have joined, or the leader has assigned.
             longest_ms = self.config["max_poll_interval_ms"] + _BEYOND_REBALANCE_MS
             timeout_ms = max(self.config["request_timeout_ms"], longest_ms)
-        sent_at = time.monotonic()
         try:
-            response = await self._manager.send(request, node_id=node_id, request_timeout_ms=timeout_ms)
+            return await self._manager.send(request, node_id=node_id, request_timeout_ms=timeout_ms)
         except Errors.KafkaError as error:
             if not isinstance(error, Errors.Cancelled):  # The member has closed the connection of joins.
                 self._failed_request(node_id, request, error)
             raise
-        self._latencies.answered(request, response, (time.monotonic() - sent_at) * 1000)
-        return response
 
     async def send_heartbeat(self, request: Any) -> int:
         """The error code of the response; KafkaTimeoutError after `session_timeout_ms`."""
@@ -223,28 +222,3 @@ class _Outcome:
 
     async def wait(self, timeout_s: float | None) -> None:
         await self._coordinator.wait_for(self._ended, None if timeout_s is None else timeout_s * 1000)
-
-
-class _Latencies:
-    """kafka-python's metrics of the group protocol, fed as its own coordinator does; there may be none."""
-
-    def __init__(self, sensors: Any, consumer_sensors: Any) -> None:
-        """`sensors` are those of heartbeats and joins, `consumer_sensors` that of commits."""
-        self._heartbeat = getattr(sensors, "heartbeat_latency", None)
-        self._of_accepted = {
-            "JoinGroupRequest": getattr(sensors, "join_latency", None),
-            "SyncGroupRequest": getattr(sensors, "sync_latency", None),
-        }
-        self._commit = getattr(consumer_sensors, "commit_latency", None)
-
-    def answered(self, request: Any, response: Any, latency_ms: float) -> None:
-        """A request was answered: heartbeats and commits count always, joins and syncs if accepted."""
-        name = type(request).__name__
-        if name == "HeartbeatRequest":
-            sensor = self._heartbeat
-        elif name == "OffsetCommitRequest":
-            sensor = self._commit
-        else:
-            sensor = self._of_accepted.get(name) if response.error_code == 0 else None
-        if sensor is not None:
-            sensor.record(latency_ms)

@@ -270,6 +270,14 @@ class Observers:
             self._log.warning("group %r: %d calls of observers failed", self._group_id, self.failures)
 
 
+def observers_of(
+    observers: Iterable[RebalanceObserver | None], group_id: str, log: Logger
+) -> Observers | None:
+    """Those that are not None, as one; None if there are none."""
+    given = [one for one in observers if one is not None]
+    return Observers(given, group_id, log) if given else None
+
+
 def _overrides(observer: RebalanceObserver, name: str) -> bool:
     return getattr(type(observer), name) is not getattr(RebalanceObserver, name) or name in vars(observer)
 
