@@ -8,7 +8,7 @@ calls of the listener. Nothing in this file asks whether something is allowed.
     heartbeats          all the time, joins included
     automatic commits   every `auto_commit_interval_ms`
 
-The consumer goes on fetching meanwhile; joins have a connection of their own (`requests.JOINING`).
+The consumer goes on fetching meanwhile; joins have a connection of their own (see `transport`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from aiokafka.util import wait_for
 
 from kafka_assignors.assignor import Assignor
-from kafka_assignors.rebalance import MemberState, Phase, Settings, clock
+from kafka_assignors.rebalance import MemberState, Phase, Settings, lease
 from kafka_assignors.rebalance.events import (
     AboutToJoin,
     Action,
@@ -56,8 +56,6 @@ from kafka_assignors_aiokafka._topics import (
 from kafka_assignors_aiokafka.cooperative.listener import ListenerCalls
 from kafka_assignors_aiokafka.cooperative.subscription import CooperativeAssignment
 from kafka_assignors_aiokafka.cooperative.transport import AiokafkaTransport, RequestingCoordinator
-
-__all__ = ["CooperativeCoordinator", "FencedInstanceIdError"]
 
 log = logging.getLogger("kafka_assignors_aiokafka")
 
@@ -105,7 +103,7 @@ class CooperativeCoordinator(RequestingCoordinator):
             retry_backoff_s=self._retry_backoff_ms / 1000,
             log=log,
         )
-        subscription.serve(fetcher, self.unexpected)
+        subscription.serve(fetcher, self._session.unexpected)
         subscription.on_change = self._on_subscription_change
         subscription.on_listener = self._on_listener_change
         if subscription.partitions_auto_assigned() and subscription.subscription is not None:
@@ -115,7 +113,7 @@ class CooperativeCoordinator(RequestingCoordinator):
 
     def handle(self, event: Event) -> None:
         """Tell the machine what happened, and carry out what it says."""
-        self._member, actions = self._member.handle(event, clock.including_suspend())
+        self._member, actions = self._member.handle(event, lease.clock())
         # aiokafka's names, for `_leading` and for its own methods.
         self.generation = self._member.membership.generation
         self.member_id = self._member.membership.member_id
@@ -179,7 +177,7 @@ class CooperativeCoordinator(RequestingCoordinator):
     def _break(self, error: BaseException) -> None:
         """Something has failed that never should. Only `close` is possible now."""
         self._is_broken = True
-        self._subscription.fail(self.unexpected("the consumer cannot go on, close it", error))
+        self._subscription.fail(self._session.unexpected("the consumer cannot go on, close it", error))
         self._changed.set()
 
     def _install(self, partitions: Partitions) -> None:
@@ -209,7 +207,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         try:
             super()._handle_metadata_update(cluster)
         except Exception as error:  # Otherwise it would end the client's task.
-            self.tell_user(self.unexpected("the metadata of its topics could not be read", error))
+            self.tell_user(self._session.unexpected("the metadata of its topics could not be read", error))
 
     def _on_metadata_change(self) -> None:
         # What a leader learns before its SyncGroup, `rejoin_if_topics_changed` holds against its assignment.
@@ -263,14 +261,6 @@ class CooperativeCoordinator(RequestingCoordinator):
         """Raise this in the call for records that waits, or else in the next."""
         self._subscription.tell(error)
 
-    def unexpected(self, what: str, error: BaseException) -> Errors.KafkaError:
-        """The error for the user about an exception that is none of Kafka's. It is logged here."""
-        member_id = self._member.membership.member_id
-        log.error("group %r, member %r: %s", self.group_id, member_id, what, exc_info=error)
-        failure = Errors.KafkaError(f"group {self.group_id!r}: {what}: {error!r}")
-        failure.__cause__ = error
-        return failure
-
     async def _push_error_to_user(self, error: Exception) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The same, and wait until the user has made another call, and may have corrected what was wrong."""
         self.tell_user(error)
@@ -300,7 +290,7 @@ class CooperativeCoordinator(RequestingCoordinator):
                 await self._begin_join_if_due()
                 await self._raise_from_refresh_task()
             except Exception as error:
-                await self._push_error_to_user(self.unexpected("a join could not begin", error))
+                await self._push_error_to_user(self._session.unexpected("a join could not begin", error))
                 await asyncio.sleep(self._retry_backoff_ms / 1000)
                 self._changed.set()
             await self._changed.wait()
@@ -398,7 +388,7 @@ class CooperativeCoordinator(RequestingCoordinator):
             if not error.retriable:
                 self.tell_user(error)
         except Exception as error:
-            self.tell_user(self.unexpected("the automatic commit failed", error))
+            self.tell_user(self._session.unexpected("the automatic commit failed", error))
 
     # ---- leading, and topics
 
@@ -472,7 +462,7 @@ class CooperativeCoordinator(RequestingCoordinator):
                 closed = self._until(lambda: self._member.phase is Phase.CLOSED)
                 await wait_for(closed, self._session_timeout_ms / 1000)
             except Exception as error:
-                self.unexpected("it is closed without regard to what is under way", error)
+                self._session.unexpected("it is closed without regard to what is under way", error)
                 await self._lose_everything()
         self._enable_auto_commit = False
         self._subscription.stop()

@@ -15,8 +15,6 @@ from kafka_assignors.rebalance import MemberState
 from kafka_assignors.rebalance.events import Announce, Event, ListenerReturned, Lose, Partitions, Revoke
 from kafka_assignors_aiokafka.cooperative.subscription import CooperativeSubscriptionState
 
-__all__ = ["ListenerCalls"]
-
 log = logging.getLogger("kafka_assignors_aiokafka")
 
 

@@ -36,7 +36,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from kafka.util import WeakMethod
 
 from kafka_assignors.assignor import Assignor
-from kafka_assignors.rebalance import MemberState, Phase, Settings, clock
+from kafka_assignors.rebalance import MemberState, Phase, Settings, lease
 from kafka_assignors.rebalance.events import (
     AboutToJoin,
     Action,
@@ -63,8 +63,6 @@ from kafka_assignors_kafka_python.cooperative.listener import ListenerCalls
 from kafka_assignors_kafka_python.cooperative.subscription import Positions
 from kafka_assignors_kafka_python.cooperative.transport import KafkaPythonTransport, RequestingCoordinator
 from kafka_assignors_kafka_python.cooperative.user_errors import ErrorsOfUser, Source
-
-__all__ = ["CooperativeCoordinator"]
 
 log = logging.getLogger("kafka_assignors_kafka_python")
 
@@ -109,7 +107,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         self._async_commits = AsyncCommits(self, self._session.commits)
         self._positions = Positions(self, self._subscription)
         self.listener_calls = ListenerCalls(
-            self, self._subscription, self._session.commits, commit=self.config["enable_auto_commit"]
+            self, self._subscription, self._session, commit=self.config["enable_auto_commit"]
         )
         self._join_wanted = WakeupNotifier(self._net)
         self.hold = JoinHold(self)
@@ -122,7 +120,7 @@ class CooperativeCoordinator(RequestingCoordinator):
 
     def handle(self, event: Event) -> None:
         """Tell the machine what happened, and carry out what it says."""
-        now = clock.including_suspend()
+        now = lease.clock()
         had_lease = self._member.has_lease(now)
         self._member, actions = self._member.handle(event, now)
         self._show_membership()
@@ -182,15 +180,7 @@ class CooperativeCoordinator(RequestingCoordinator):
 
     def _broken(self, error: BaseException) -> None:
         if not self._member.closing:
-            self.errors.raise_for_ever(self.unexpected("the consumer cannot go on, close it", error))
-
-    def unexpected(self, what: str, error: BaseException) -> Errors.KafkaError:
-        """The error for the user about an exception that is none of Kafka's. It is logged here."""
-        member_id = self._member.membership.member_id
-        log.error("group %r, member %r: %s", self.group_id, member_id, what, exc_info=error)
-        failure = Errors.KafkaError(f"group {self.group_id!r}: {what}: {error!r}")
-        failure.__cause__ = error
-        return failure
+            self.errors.raise_for_ever(self._session.unexpected("the consumer cannot go on, close it", error))
 
     def _show_membership(self) -> None:
         # kafka-python's names, for `group_metadata`, for its metrics and for those who look.
@@ -209,7 +199,7 @@ class CooperativeCoordinator(RequestingCoordinator):
 
     def _may_deliver(self, partition: Partition) -> bool:
         # `_member` is replaced as a whole, so any thread may look.
-        return self._member.may_deliver(partition, clock.including_suspend())
+        return self._member.may_deliver(partition, lease.clock())
 
     # ---- the user's thread
 
@@ -352,7 +342,7 @@ class CooperativeCoordinator(RequestingCoordinator):
                     await self.errors.raise_in_poll(error)
                 self._join_wanted.notify()
             except Exception as error:
-                await self.errors.raise_in_poll(self.unexpected("a join could not begin", error))
+                await self.errors.raise_in_poll(self._session.unexpected("a join could not begin", error))
                 await self.back_off()
                 self._join_wanted.notify()
 
@@ -422,7 +412,7 @@ class CooperativeCoordinator(RequestingCoordinator):
             self._follow_metadata(cluster)
         except Exception as error:  # Otherwise it would end the client's task.
             self.errors.raise_in_poll(
-                self.unexpected("its metadata could not be read", error), Source.METADATA
+                self._session.unexpected("its metadata could not be read", error), Source.METADATA
             )
 
     def _follow_metadata(self, cluster: Any) -> None:
@@ -478,7 +468,7 @@ class CooperativeCoordinator(RequestingCoordinator):
             self.on_io_thread(self.handle, CloseRequested())
             self.listener_calls.call(is_committed=True)
         except Exception as error:
-            self.unexpected("it is closed without regard to what is under way", error)
+            self._session.unexpected("it is closed without regard to what is under way", error)
             self.listener_calls.tell_lost(self._member.owned)
             self.on_io_thread(self._session.leave_in_any_case)
         if self._session.leave_task is not None:

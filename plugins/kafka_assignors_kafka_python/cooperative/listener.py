@@ -26,10 +26,8 @@ from kafka_assignors.rebalance.events import (
     Partitions,
     Revoke,
 )
-from kafka_assignors.rebalance.session_commits import SessionCommits
+from kafka_assignors.rebalance.session import Session
 from kafka_assignors_kafka_python.cooperative.subscription import CooperativeSubscriptionState
-
-__all__ = ["ListenerCalls"]
 
 log = logging.getLogger("kafka_assignors_kafka_python")
 
@@ -47,7 +45,6 @@ class _Coordinator(Protocol):
     def handle(self, event: Event) -> None: ...
     def on_io_thread(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
     def start_and_wake(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
-    def unexpected(self, what: str, error: BaseException) -> Exception: ...
 
 
 class ListenerCalls:
@@ -61,7 +58,7 @@ class ListenerCalls:
         self,
         coordinator: _Coordinator,
         subscription: CooperativeSubscriptionState,
-        commits: SessionCommits,
+        session: Session,
         *,
         commit: bool,
     ) -> None:
@@ -69,7 +66,7 @@ class ListenerCalls:
         self.asked: Call | None = None
         self._coordinator = coordinator
         self._subscription: Any = subscription
-        self._commits = commits
+        self._session = session
         self._commit = commit
         self._committing: Any = None
         self._is_under_way = False
@@ -129,7 +126,7 @@ class ListenerCalls:
 
     async def _commit_what_goes(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         try:
-            await self._commits.commit(offsets, self._coordinator.config["session_timeout_ms"] / 1000)
+            await self._session.commits.commit(offsets, self._coordinator.config["session_timeout_ms"] / 1000)
         except Errors.KafkaError as error:
             log.warning(
                 "group %r, member %r: what is revoked could not be committed: %s",
@@ -138,7 +135,7 @@ class ListenerCalls:
                 error,
             )
         except Exception as error:  # Of the offsets: what cannot be encoded, for one.
-            self._coordinator.unexpected("what is revoked could not be committed", error)
+            self._session.unexpected("what is revoked could not be committed", error)
 
     def _tell_if_of_interest(self, asked: Call) -> None:
         # The user may have polled long after the machine asked. What was lost before it was announced is

@@ -130,6 +130,14 @@ class Session:
             case CommitDone() | CommitRefused():
                 self.commits.finish(action)
 
+    def unexpected(self, what: str, error: BaseException) -> Exception:
+        """Log an exception that is none of Kafka's; returns the error for the user."""
+        member_id = self._consumer.member.membership.member_id
+        self._log.error("group %r, member %r: %s", self._group_id, member_id, what, exc_info=error)
+        failure = self._transport.errors.KafkaError(f"group {self._group_id!r}: {what}: {error!r}")
+        failure.__cause__ = error
+        return failure
+
     # ---- JoinGroup
 
     async def _join(self, join: SendJoin, topics: frozenset[str]) -> None:
@@ -275,7 +283,7 @@ class Session:
         return MembershipError.OTHER
 
     async def _failed_unexpectedly(self, what: str, error: Exception) -> None:
-        await self._consumer.raise_to_user(self._consumer.unexpected(what, error))
+        await self._consumer.raise_to_user(self.unexpected(what, error))
         await self._transport.back_off()
 
     # ---- Heartbeat
@@ -295,7 +303,7 @@ class Session:
                 consumer.handle(PollIntervalChecked(self._transport.now() - consumer.seconds_since_poll()))
                 is_answered = not consumer.member.in_group or await self.heartbeat()
             except Exception as error:
-                failure = consumer.unexpected("a heartbeat could not be sent", error)
+                failure = self.unexpected("a heartbeat could not be sent", error)
                 consumer.heartbeat_ended(failure, accepted=False)
                 is_answered = False
             if not is_answered:
@@ -340,7 +348,7 @@ class Session:
                 "group %r: could not leave, the session will end by itself: %r", self._group_id, error
             )
         except Exception as error:
-            self._consumer.unexpected("could not leave, the session will end by itself", error)
+            self.unexpected("could not leave, the session will end by itself", error)
         if self.join_task is join and not self.joins_are_answered:  # The next one may be under way already.
             transport.give_up(join)
 
