@@ -26,6 +26,7 @@ from kafka_assignors.assignor_classes import (
     RunsWeighted,
 )
 from kafka_assignors.client_versions import installed_release, require_release
+from kafka_assignors.weights import WeightsFile
 
 CHECKED = ((0, 10), (0, 14))
 """The oldest and the newest release series that the tests of the plugin pass with; all between them do."""
@@ -33,7 +34,7 @@ CHECKED = ((0, 10), (0, 14))
 require_release("aiokafka", installed_release("aiokafka", "aiokafka"), *CHECKED, logging.getLogger(__name__))
 
 from kafka_assignors_aiokafka._assignor import StrategyAssignor, assignor  # noqa: E402  # not before the check
-from kafka_assignors_aiokafka._weights import LagWeights, WeightsFile  # noqa: E402
+from kafka_assignors_aiokafka._weights import LagWeights  # noqa: E402
 from kafka_assignors_aiokafka.cooperative import (  # noqa: E402
     ConsumerSettings,
     CooperativeAIOKafkaConsumer,

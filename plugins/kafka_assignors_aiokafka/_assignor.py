@@ -22,8 +22,6 @@ from kafka_assignors_aiokafka._topics import rejoin_if_topics_changed, topics_of
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["StrategyAssignor", "assignor"]
-
 
 class _OfInstances:
     """A method that says what is wrong when it is called on the class.

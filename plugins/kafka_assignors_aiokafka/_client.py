@@ -114,7 +114,7 @@ Touched besides; in a release that lacks any of the coordinator's or the fetcher
         wait_for                        asyncio's, without a task of its own
     protocol.api
         RequestStruct or Request, Response
-                                        what the structs of `cooperative.requests` are made of
+                                        what the structs of `cooperative.transport` are made of
 """
 
 from __future__ import annotations
@@ -134,15 +134,6 @@ from kafka_assignors.assignor import Assignor, caller_of, optional_name, require
 from kafka_assignors.client_versions import require_attributes
 from kafka_assignors.member_bytes import broker_assigns
 from kafka_assignors_aiokafka._leading import lead_group
-
-__all__ = [
-    "adopt",
-    "calling_coordinator",
-    "end_stock",
-    "rack_of_consumer",
-    "require_inside",
-    "require_ours",
-]
 
 _TOUCHED_OF_COORDINATOR = (
     "generation",

@@ -47,8 +47,6 @@ from kafka_assignors.leader import InvalidAssignmentError
 from kafka_assignors.leader_bytes import EncodedAssignments, JoinedMember
 from kafka_assignors_aiokafka._topics import assign_by_what_is_known, follow_racks, known_topics, refresh
 
-__all__ = ["LEADER_THREADS", "in_thread", "lead_group", "weighed_topics"]
-
 Result = TypeVar("Result")
 
 LEADER_THREADS = 4

@@ -21,8 +21,9 @@ from kafka_assignors.assignor_classes import (
     RunsSticky,
     RunsWeighted,
 )
+from kafka_assignors.weights import WeightsFile
 from kafka_assignors_kafka_python._assignor import StrategyAssignor, assignor
-from kafka_assignors_kafka_python._weights import LagWeights, WeightsFile
+from kafka_assignors_kafka_python._weights import LagWeights
 from kafka_assignors_kafka_python.cooperative import ConsumerSettings, CooperativeKafkaConsumer
 
 __all__ = [

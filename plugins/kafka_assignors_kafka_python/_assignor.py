@@ -27,8 +27,6 @@ from kafka.coordinator.consumer import ConsumerCoordinator  # isort: skip
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["StrategyAssignor", "assignor"]
-
 
 class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no types
     """One strategy in the consumers of a process.

@@ -28,8 +28,6 @@ from kafka_assignors_aiokafka.cooperative.transport import close_silent_connecti
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["ConsumerSettings", "CooperativeAIOKafkaConsumer"]
-
 _HAS_RACK = "client_rack" in inspect.signature(AIOKafkaConsumer).parameters
 
 

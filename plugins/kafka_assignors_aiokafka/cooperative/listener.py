@@ -11,12 +11,10 @@ from typing import Any, Protocol
 import aiokafka.errors as Errors
 from aiokafka.structs import TopicPartition
 
-from kafka_assignors.rebalance import MemberState, clock
+from kafka_assignors.rebalance import MemberState, lease
 from kafka_assignors.rebalance.events import Announce, Event, ListenerReturned, Lose, Partitions, Revoke
 from kafka_assignors.rebalance.observer import Observers
 from kafka_assignors_aiokafka.cooperative.subscription import CooperativeSubscriptionState
-
-__all__ = ["ListenerCalls"]
 
 log = logging.getLogger("kafka_assignors_aiokafka")
 
@@ -113,24 +111,17 @@ class ListenerCalls:
         log.info("group %r: %s: %s", coordinator.group_id, _verb_of(asked), sorted(named))
         if isinstance(asked, Revoke):
             await coordinator.commit_revoked(named)
-        seconds: float | None = None
+        began_at = lease.clock()
         try:
             if listener is not None:
-                seconds = -clock.including_suspend()
-                await self._call_method(listener, asked, named)
+                with self._subscription.listener_call():
+                    returned = getattr(listener, _method_of(asked, listener))(named)
+                    if inspect.isawaitable(returned):
+                        await returned
         finally:
             if self._observers is not None:
-                if seconds is not None:
-                    seconds += clock.including_suspend()
+                seconds = None if listener is None else lease.clock() - began_at
                 self._observers.listener_returned(asked, seconds)
-
-    async def _call_method(
-        self, listener: Any, asked: Revoke | Lose | Announce, partitions: set[TopicPartition]
-    ) -> None:
-        with self._subscription.listener_call():
-            returned = getattr(listener, _method_of(asked, listener))(partitions)
-            if inspect.isawaitable(returned):
-                await returned
 
 
 def _method_of(asked: Revoke | Lose | Announce, listener: object) -> str:

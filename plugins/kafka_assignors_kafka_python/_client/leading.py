@@ -35,8 +35,6 @@ from kafka_assignors.member_bytes import broker_assigns
 from kafka_assignors_kafka_python._client import interface
 from kafka_assignors_kafka_python._weights import weighed_topics
 
-__all__ = ["Leadership", "Leading", "follow_racks", "read_members", "run_in_background"]
-
 
 class Leading:
     """One generation that our consumer leads with an assignor of ours.
@@ -69,7 +67,8 @@ class Leading:
         # error for each of the others.
         self._asks_for_all = len(unknown) > MOST_MISSING_TOPICS
         if self._asks_for_all:
-            interface.watch_all(coordinator)
+            coordinator._cluster.need_all_topic_metadata = True
+            coordinator._cluster.request_update()
         else:
             interface.watch(coordinator, coordinator._subscription.group_subscription())
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from kafka import ConsumerRebalanceListener
     from typing_extensions import Unpack
 
-__all__ = ["CooperativeKafkaConsumer"]
-
 
 def _exchanged(stored_as: str, exchange: Callable[[Any, Any], Any]) -> Any:
     """An attribute that is given one object and has another. Reading it runs no Python code."""

@@ -19,8 +19,6 @@ from kafka_assignors.rebalance.transport import JoinGroupResponse
 from kafka_assignors_kafka_python._client.leading import Leading, read_members, run_in_background
 from kafka_assignors_kafka_python._client.v3 import refresh_metadata
 
-__all__ = ["assign", "refresh_soon"]
-
 T = TypeVar("T")
 
 _REFRESH_TIMEOUT_MS = 1000.0

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeAlias
 from kafka import errors as Errors
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from kafka_assignors.rebalance import MemberState, clock
+from kafka_assignors.rebalance import MemberState, lease
 from kafka_assignors.rebalance.events import (
     Announce,
     Event,
@@ -26,11 +26,8 @@ from kafka_assignors.rebalance.events import (
     Partitions,
     Revoke,
 )
-from kafka_assignors.rebalance.observer import Observers
-from kafka_assignors.rebalance.session_commits import SessionCommits
+from kafka_assignors.rebalance.session import Session
 from kafka_assignors_kafka_python.cooperative.subscription import CooperativeSubscriptionState
-
-__all__ = ["ListenerCalls"]
 
 log = logging.getLogger("kafka_assignors_kafka_python")
 
@@ -48,7 +45,6 @@ class _Coordinator(Protocol):
     def handle(self, event: Event) -> None: ...
     def on_io_thread(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
     def start_and_wake(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
-    def unexpected(self, what: str, error: BaseException) -> Exception: ...
 
 
 class ListenerCalls:
@@ -62,17 +58,16 @@ class ListenerCalls:
         self,
         coordinator: _Coordinator,
         subscription: CooperativeSubscriptionState,
-        commits: SessionCommits,
+        session: Session,
         *,
         commit: bool,
-        observers: Observers | None,
     ) -> None:
         """`commit`: commits are automatic."""
-        self._observers = observers
+        self._observers = session.observers
         self.asked: Call | None = None
         self._coordinator = coordinator
         self._subscription: Any = subscription
-        self._commits = commits
+        self._session = session
         self._commit = commit
         self._committing: Any = None
         self._is_under_way = False
@@ -134,7 +129,7 @@ class ListenerCalls:
 
     async def _commit_what_goes(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         try:
-            await self._commits.commit(offsets, self._coordinator.config["session_timeout_ms"] / 1000)
+            await self._session.commits.commit(offsets, self._coordinator.config["session_timeout_ms"] / 1000)
         except Errors.KafkaError as error:
             log.warning(
                 "group %r, member %r: what is revoked could not be committed: %s",
@@ -143,7 +138,7 @@ class ListenerCalls:
                 error,
             )
         except Exception as error:  # Of the offsets: what cannot be encoded, for one.
-            self._coordinator.unexpected("what is revoked could not be committed", error)
+            self._session.unexpected("what is revoked could not be committed", error)
 
     def _tell_if_of_interest(self, asked: Call) -> None:
         # The user may have polled long after the machine asked. What was lost before it was announced is
@@ -168,9 +163,9 @@ class ListenerCalls:
         log.info("group %r: %s: %s", group_id, name.rpartition("_")[2], sorted(partitions))
         seconds: float | None = None
         if listener is not None:
-            began_at = clock.including_suspend()
+            began_at = lease.clock()
             self._call_method(listener, name, partitions)
-            seconds = clock.including_suspend() - began_at
+            seconds = lease.clock() - began_at
         if self._observers is not None:
             self._observers.listener_returned(call, seconds)
 

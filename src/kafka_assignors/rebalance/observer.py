@@ -2,7 +2,7 @@
 
 The machine and the session tell; an observer of the user, or one that feeds a metrics library, listens.
 Nothing is summed up here, and no clock is read: durations are in seconds, and come from the clock of the
-lease (`kafka_assignors.rebalance.clock`), which never goes back.
+lease (`kafka_assignors.rebalance.lease`), which never goes back.
 
 `Observers` stands between the consumer and them. An observer that raises disturbs nothing: its first failure
 is logged, the others are counted, and their number is logged when the consumer is closed.
@@ -268,14 +268,6 @@ class Observers:
     def _closed(self) -> None:
         if self.failures:
             self._log.warning("group %r: %d calls of observers failed", self._group_id, self.failures)
-
-
-def observers_of(
-    observers: Iterable[RebalanceObserver | None], group_id: str, log: Logger
-) -> Observers | None:
-    """Those that are not None, as one; None if there are none."""
-    given = [one for one in observers if one is not None]
-    return Observers(given, group_id, log) if given else None
 
 
 def _overrides(observer: RebalanceObserver, name: str) -> bool:

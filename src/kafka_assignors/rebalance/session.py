@@ -54,7 +54,7 @@ from kafka_assignors.rebalance.events import (
     SyncFailed,
     common_protocol,
 )
-from kafka_assignors.rebalance.observer import Observers
+from kafka_assignors.rebalance.observer import Observers, RebalanceObserver
 from kafka_assignors.rebalance.progress import Phase
 from kafka_assignors.rebalance.session_commits import SessionCommits
 from kafka_assignors.rebalance.transport import Consumer, JoinGroupResponse, Transport
@@ -71,6 +71,7 @@ class Session:
         join_task: the task of the last JoinGroup or SyncGroup request, as `Transport.spawn` returned it.
         leave_task: the same for LeaveGroup.
         commits: the commits of the member.
+        observers: those that are told what happens; None if there are none.
     """
 
     def __init__(
@@ -85,10 +86,11 @@ class Session:
         heartbeat_interval_s: float,
         retry_backoff_s: float,
         log: Logger,
-        observers: Observers | None = None,
+        observers: Iterable[RebalanceObserver | None] = (),
     ) -> None:
-        self.commits = SessionCommits(consumer, transport, group_id, observers)
-        self._observers = observers
+        given = [one for one in observers if one is not None]
+        self.observers = Observers(given, group_id, log) if given else None
+        self.commits = SessionCommits(consumer, transport, group_id, self.observers)
         self.strategy = ""
         self.join_task: object = None
         self.leave_task: object = None
@@ -134,6 +136,14 @@ class Session:
             case CommitDone() | CommitRefused():
                 self.commits.finish(action)
 
+    def unexpected(self, what: str, error: BaseException) -> Exception:
+        """Log an exception that is none of Kafka's; returns the error for the user."""
+        member_id = self._consumer.member.membership.member_id
+        self._log.error("group %r, member %r: %s", self._group_id, member_id, what, exc_info=error)
+        failure = self._transport.errors.KafkaError(f"group {self._group_id!r}: {what}: {error!r}")
+        failure.__cause__ = error
+        return failure
+
     # ---- JoinGroup
 
     async def _join(self, join: SendJoin, topics: frozenset[str]) -> None:
@@ -166,9 +176,9 @@ class Session:
             return JoinFailed(join.attempt, MembershipError.OTHER, response.member_id)
         if response.error_code:
             return JoinFailed(join.attempt, await self._refusal(response.error_code))
-        if self._observers is not None:
+        if self.observers is not None:
             seconds = transport.now() - sent_at
-            self._observers.joined(seconds, response.generation, leads=response.is_leader)
+            self.observers.joined(seconds, response.generation, leads=response.is_leader)
         self._joined = response
         self.strategy = response.strategy
         self._warn_if_broker_assigns(response)
@@ -228,11 +238,11 @@ class Session:
             return failed(MembershipError.OTHER)
         if response.error_code:
             return failed(await self._refusal(response.error_code))
-        if self._observers is not None:
-            self._observers.synced(transport.now() - sent_at, membership.generation)
+        if self.observers is not None:
+            self.observers.synced(transport.now() - sent_at, membership.generation)
             if led is not None:
                 strategy = self._assignors[joined.strategy].strategy
-                self._observers.led(strategy, led, sent_at - began_at)
+                self.observers.led(strategy, led, sent_at - began_at)
         try:
             assigned = await self._own_assignment(response.assignment, joined.leader_id)
         except ProtocolError as error:
@@ -290,7 +300,7 @@ class Session:
         return MembershipError.OTHER
 
     async def _failed_unexpectedly(self, what: str, error: Exception) -> None:
-        await self._consumer.raise_to_user(self._consumer.unexpected(what, error))
+        await self._consumer.raise_to_user(self.unexpected(what, error))
         await self._transport.back_off()
 
     # ---- Heartbeat
@@ -310,7 +320,7 @@ class Session:
                 consumer.handle(PollIntervalChecked(self._transport.now() - consumer.seconds_since_poll()))
                 is_answered = not consumer.member.in_group or await self.heartbeat()
             except Exception as error:
-                failure = consumer.unexpected("a heartbeat could not be sent", error)
+                failure = self.unexpected("a heartbeat could not be sent", error)
                 consumer.heartbeat_ended(failure, accepted=False)
                 is_answered = False
             if not is_answered:
@@ -332,8 +342,8 @@ class Session:
             consumer.heartbeat_ended(failed if is_final else None, accepted=False)
             return False
         error = self._settle(error_code)
-        if self._observers is not None:
-            self._observers.heartbeat_answered(transport.now() - sent_at, ok=not error_code)
+        if self.observers is not None:
+            self.observers.heartbeat_answered(transport.now() - sent_at, ok=not error_code)
         consumer.handle(HeartbeatAnswered(membership, error, sent_at))
         if error is not MembershipError.OTHER:
             consumer.heartbeat_ended(None, accepted=True)
@@ -357,7 +367,7 @@ class Session:
                 "group %r: could not leave, the session will end by itself: %r", self._group_id, error
             )
         except Exception as error:
-            self._consumer.unexpected("could not leave, the session will end by itself", error)
+            self.unexpected("could not leave, the session will end by itself", error)
         if self.join_task is join and not self.joins_are_answered:  # The next one may be under way already.
             transport.give_up(join)
 

@@ -73,7 +73,7 @@ class Transport(Protocol):
     errors: Errors
 
     def now(self) -> float:
-        """Seconds of the clock of the lease: `kafka_assignors.rebalance.clock`."""
+        """Seconds of the clock of the lease: `kafka_assignors.rebalance.lease`."""
         ...
 
     def spawn(self, task: Coroutine[Any, Any, None], /) -> object:
@@ -184,10 +184,6 @@ class Consumer(Protocol):
 
     async def raise_to_user(self, error: Exception, /) -> None:
         """Raise an error in the user's call, and wait until it makes sense to join again."""
-        ...
-
-    def unexpected(self, what: str, error: BaseException, /) -> Exception:
-        """Log an exception that is none of Kafka's; returns the error for the user."""
         ...
 
     def heartbeat_ended(self, error: Exception | None, /, *, accepted: bool) -> None:

@@ -13,8 +13,6 @@ from types import ModuleType
 
 from kafka_assignors.text_files import read_text
 
-__all__ = ["CodeError", "module_of_file"]
-
 
 class CodeError(ValueError):
     """The file is not Python, or it raised an error: the message says where, beginning with the file."""
