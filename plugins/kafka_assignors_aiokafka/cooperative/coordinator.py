@@ -96,8 +96,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         self._changed = asyncio.Event()
         self._actions_under_way: set[asyncio.Task[None]] = set()
         self._user_called: asyncio.Future[None] | None = None
-        self._is_installed = False
-        self._is_broken = False
+        self._is_installed = self._is_broken = False
         super().__init__(client, subscription, **settings)
         self._session = Session(
             self,
@@ -127,13 +126,12 @@ class CooperativeCoordinator(RequestingCoordinator):
         if self._session.observers is not None:
             self._session.observers.stepped(before, event, self._member, actions, now)
         # aiokafka's names, for `_leading` and for its own methods.
-        self.generation = self._member.membership.generation
-        self.member_id = self._member.membership.member_id
+        membership = self._member.membership
+        self.generation, self.member_id = membership.generation, membership.member_id
         for action in actions:
             self._carry_out(action)
         self._assignment.deliver(self._member.deliverable)
-        if not self._member.in_group:
-            self._is_installed = False
+        self._is_installed = self._is_installed and self._member.in_group
         self._subscription.lease_until = self._member.lease_until if self._is_installed else -math.inf
         self._subscription.wake()
         self._look_again()
