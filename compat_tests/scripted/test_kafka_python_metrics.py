@@ -89,7 +89,11 @@ def test_the_cooperative_consumer_has_all_metrics_of_the_stock_one_and_javas_bes
             names[kind] = {
                 (group, name) for group, of_group in consumer.metrics().items() for name in of_group
             }
-    added = names[CooperativeKafkaConsumer] - names[KafkaConsumer]
+    added = {
+        (group, name)
+        for group, name in names[CooperativeKafkaConsumer] - names[KafkaConsumer]
+        if not group.startswith("consumer-node-metrics.node-joining-")  # That connection is ours.
+    }
     assert names[KafkaConsumer] - names[CooperativeKafkaConsumer] == set()
     assert added == {(GROUP, name) for name in JAVAS}
 
