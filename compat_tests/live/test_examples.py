@@ -204,6 +204,25 @@ class TestExamples:
         assert (len(large.assigned()), len(small.assigned())) == (3, 1)
         shop.stop(large, small)
 
+    def test_members_that_measure_their_rebalances_log_what_each_cost(self, shop: Shop, client: str) -> None:
+        module = f"examples.{client}.metrics"
+        first = shop.start(module)
+        shop.share(first)
+        second = shop.start(module)
+        shop.share(first, second)
+        shop.produce(20)
+        shop.process_all()
+        shop.stop(second)
+        shop.share(first)
+        shop.stop(first)
+        lines = [line for line in first.lines() if ": rebalance ended: " in line]
+        # Alone, joined, after it has revoked, and left.
+        assert any("; so far failed 1, rebalances 4, revoked 2" in line for line in lines)
+        assert any(": rebalance begun: the group is rebalancing" in line for line in first.lines())
+        assert any(
+            ": led: cooperative-sticky moves 2 partitions, the least is 2" in line for line in first.lines()
+        )
+
     def test_a_member_that_skips_the_step_with_both_assignors_is_refused_and_the_group_goes_on(
         self, shop: Shop, client: str
     ) -> None:

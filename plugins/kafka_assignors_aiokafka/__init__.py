@@ -26,6 +26,7 @@ from kafka_assignors.assignor_classes import (
     RunsWeighted,
 )
 from kafka_assignors.client_versions import installed_release, require_release
+from kafka_assignors.rebalance.observer import RebalanceObserver
 from kafka_assignors.weights import WeightsFile
 
 CHECKED = ((0, 10), (0, 14))
@@ -52,6 +53,7 @@ __all__ = [
     "PriorityAssignor",
     "RackAwareStickyAssignor",
     "RangeAssignor",
+    "RebalanceObserver",
     "RolloutAssignor",
     "RoundRobinAssignor",
     "StandbyAssignor",

@@ -21,6 +21,7 @@ from kafka_assignors.assignor_classes import (
     RunsSticky,
     RunsWeighted,
 )
+from kafka_assignors.rebalance.observer import RebalanceObserver
 from kafka_assignors.weights import WeightsFile
 from kafka_assignors_kafka_python._assignor import StrategyAssignor, assignor
 from kafka_assignors_kafka_python._weights import LagWeights
@@ -36,6 +37,7 @@ __all__ = [
     "PriorityAssignor",
     "RackAwareStickyAssignor",
     "RangeAssignor",
+    "RebalanceObserver",
     "RolloutAssignor",
     "RoundRobinAssignor",
     "StandbyAssignor",
