@@ -1,4 +1,4 @@
-"""An observer of a cooperative consumer, for both clients: one line of the log for each rebalance, and counts.
+"""An observer of a cooperative consumer, for both clients: it logs what each rebalance cost, and counts.
 
 Give the counts to your metrics library in the place of the log. For OpenTelemetry there is an observer ready
 made: `kafka_assignors_opentelemetry.OpenTelemetryObserver`.
@@ -29,9 +29,7 @@ class RebalanceLog(RebalanceObserver):
         self.counts["failed" if failed else "rebalances"] += 1
         if not failed:
             so_far = ", ".join(f"{name} {count}" for name, count in self.counts.items())
-            self._log.info(
-                "rebalance ended: generation %d after %.3f s; so far %s", generation, seconds, so_far
-            )
+            self._log.info("rebalance ended: generation %d, %.3f s; so far %s", generation, seconds, so_far)
 
     def revoked(self, *, partitions: frozenset[tuple[str, int]], **_: Any) -> None:
         self.counts["revoked"] += len(partitions)
@@ -44,7 +42,7 @@ class RebalanceLog(RebalanceObserver):
         self, *, strategy: str, seconds: float, moved: int | None, least_moved: int | None, **_: Any
     ) -> None:
         self._log.info(
-            "led: %s moves %s partitions, the least is %s, after %.3f s",
+            "led: %s moves %s partitions, the least is %s; %.3f s",
             strategy,
             moved,
             least_moved,
