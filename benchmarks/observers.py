@@ -2,9 +2,9 @@
 
     python -m benchmarks.observers
 
-The event is an answered heartbeat. A consumer at rest has one every `heartbeat_interval_ms`. Shown is the least
-time of seven runs, and its part of the CPU of a consumer that has nothing to do (`benchmarks.at_rest`: 3.9 ms a
-second) with the default interval of three seconds.
+The event is an answered heartbeat. A consumer at rest has one every `heartbeat_interval_ms`. Shown is the
+least time of seven runs, and its part of the CPU of a consumer that has nothing to do
+(`benchmarks.at_rest`: 3.9 ms a second) with the default interval of three seconds.
 """
 
 from __future__ import annotations
