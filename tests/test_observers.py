@@ -128,6 +128,13 @@ def test_an_attempt_whose_sync_fails_names_the_generation_that_it_had_joined() -
     assert member.ended == [(2.0, True, 1)]
 
 
+def test_an_attempt_that_fails_before_it_is_joined_names_no_generation() -> None:
+    member = Member().joined()
+    member.handle(HeartbeatAnswered(FIRST, MembershipError.REBALANCE_IN_PROGRESS, 5.0))
+    member.handle(AboutToJoin(COOPERATIVE), JoinFailed(2, MembershipError.OTHER))
+    assert member.ended[1:] == [(1.0, True, -1)]
+
+
 def test_the_time_of_a_later_rebalance_counts_from_its_own_begin() -> None:
     member = Member().joined()
     member.handle(HeartbeatAnswered(FIRST, MembershipError.REBALANCE_IN_PROGRESS, 5.0))
