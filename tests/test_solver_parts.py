@@ -231,7 +231,7 @@ class TestNetwork:
         assert (network.flow(first), network.flow(second)) == (2, 3)
 
     @pytest.mark.parametrize("lacking", [1, 2])
-    def test_what_cannot_be_sent_is_an_error(self, lacking: int) -> None:
+    def test_a_network_that_cannot_send_all_its_supply_raises_an_error(self, lacking: int) -> None:
         network = Network()
         giver = network.node(2)
         takers = [network.node(-2 // lacking) for _ in range(lacking)]
