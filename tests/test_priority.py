@@ -28,7 +28,7 @@ from kafka_assignors.strategies.rules import (
     StandbyLast,
 )
 from kafka_assignors.strategies.toml_strategy import DeclarationError, strategy_of
-from kafka_assignors_cli.explain_text import sentences
+from kafka_assignors_cli.assign_text import sentences
 from tests.exact_groups import random_group
 from tests.exact_oracle import Oracle
 from tests.exact_score import Order, Partition, owners_of, prior_owners, score

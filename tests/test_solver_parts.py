@@ -16,9 +16,9 @@ from scipy.optimize import linprog
 from kafka_assignors.criteria import Scale
 from kafka_assignors.group import Group, Member, Topic
 from kafka_assignors.solver.classes import Classes, classify
+from kafka_assignors.solver.distribution import deal
 from kafka_assignors.solver.levels import apportion, find_levels
 from kafka_assignors.solver.network import Network
-from kafka_assignors.solver.rounds import deal
 from tests.exact_groups import Limits, random_group
 from tests.exact_scales import random_scale
 

@@ -45,10 +45,9 @@ from dataclasses import dataclass, field
 
 from kafka_assignors.criteria import AnyCriterion, Criterion
 from kafka_assignors.solver.classes import Classes, PartitionClass
-from kafka_assignors.solver.distribution import Distribution
+from kafka_assignors.solver.distribution import Distribution, deal
 from kafka_assignors.solver.levels import Level
 from kafka_assignors.solver.network import UNLIMITED, Network
-from kafka_assignors.solver.rounds import deal
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,8 +45,8 @@ from itertools import chain
 
 from kafka_assignors.group import Assignment, TopicPartitions
 from kafka_assignors.solver.classes import Classes, PartitionClass
+from kafka_assignors.solver.distribution import deal
 from kafka_assignors.solver.flow import Shares
-from kafka_assignors.solver.rounds import deal
 
 Partitions = dict[str, Sequence[int]]
 """Partitions by topic, ascending, of one's own making."""
