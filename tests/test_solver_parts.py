@@ -28,10 +28,10 @@ heaps = st.lists(st.integers(0, 12), max_size=6).map(
 
 
 def dealt(
-    heap: Sequence[tuple[int, Sequence[int]]], wishes: Sequence[tuple[int, int]]
+    heap: Sequence[tuple[int, Sequence[int]]], demands: Sequence[tuple[int, int]]
 ) -> dict[int, list[int]]:
-    hands: dict[int, list[int]] = {receiver: [] for receiver, _ in wishes}
-    for kind, parts in deal(heap, wishes):
+    hands: dict[int, list[int]] = {receiver: [] for receiver, _ in demands}
+    for kind, parts in deal(heap, demands):
         for receiver, things in parts:
             assert all(thing // 100 == kind for thing in things)
             hands[receiver] += things
@@ -51,7 +51,7 @@ class TestDealing:
         assert len({thing for hand in hands.values() for thing in hand}) == sum(wanted)
 
     @given(heaps, st.integers(1, 5))
-    def test_equal_wishes_get_the_same_of_every_kind_to_within_one(
+    def test_equal_demands_get_the_same_of_every_kind_to_within_one(
         self, heap: Sequence[tuple[int, Sequence[int]]], receivers: int
     ) -> None:
         each = sum(len(things) for _, things in heap) // receivers

@@ -7,7 +7,7 @@ class is **poured** over its takers where they stand lowest, which levels out mo
 no chain is left. That is a maximum flow (Dinic's algorithm), and it usually has little left to do.
 
 `deal` divides things instead of counts: a heap among receivers who want a given number each. In every round
-each receiver that still wants something gets one, in order, like cards. So receivers with equal wishes get
+each receiver that still wants something gets one, in order, like cards. So receivers with equal demands get
 the same mixture, to within one, of all kinds that lie on the heap. Rounds between which no receiver drops out
 are dealt at once: of things lying in a row, receiver i of n gets every n-th, and a slice does that without
 touching a single one of them. Where all things are of one kind there is nothing to mix, and each receiver
@@ -265,7 +265,7 @@ Kind = TypeVar("Kind")
 
 
 def deal(
-    heap: Iterable[tuple[Kind, Sequence[int]]], wishes: Sequence[tuple[int, int]]
+    heap: Iterable[tuple[Kind, Sequence[int]]], demands: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[Kind, Iterable[tuple[int, Sequence[int]]]]]:
     """Deal the heap, kind by kind, to receivers who want (receiver, number of things).
 
@@ -273,7 +273,7 @@ def deal(
     The heap must hold as many things as are wanted. Cost: linear in the slices.
     """
     pieces = list(heap)
-    wanting = [(receiver, wanted) for receiver, wanted in wishes if wanted]
+    wanting = [(receiver, wanted) for receiver, wanted in demands if wanted]
     if len(pieces) == 1:
         kind, things = pieces[0]
         yield kind, _in_one_piece(things, wanting)
