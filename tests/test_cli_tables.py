@@ -18,8 +18,8 @@ from kafka_assignors_cli.assign_text import answer_renderables
 from kafka_assignors_cli.console import Column, ColumnKind, FittedTable
 from kafka_assignors_cli.group_tables import description, group_list
 from kafka_assignors_cli.lint import report_renderables
+from kafka_assignors_cli.policy_tables import judgement_renderables
 from kafka_assignors_cli.strategies import strategy_table
-from kafka_assignors_cli.validate import judgement_renderables
 from kafka_assignors_spark.policy import judge, read_policy, read_report
 from kafka_assignors_spark.result import to_json
 from spark_validation.tests.report_sample import sample
