@@ -13,16 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from kafka_assignors.group import Topic
 from kafka_assignors_spark.archive.result import ArchiveError, Counts
 from kafka_assignors_spark.archive.run import Lag
-from kafka_assignors_spark.archive.store import (
-    BatchWriter,
-    CatalogueLog,
-    Ledger,
-    LedgerEntry,
-    batch_name,
-    changed,
-    remove_files_of,
-)
+from kafka_assignors_spark.archive.store import CatalogueLog, Ledger, LedgerEntry, changed, remove_files_of
 from kafka_assignors_spark.archive.topic import Manifest, agree
+from kafka_assignors_spark.archive.writer import BatchWriter, batch_name
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
 from kafka_assignors_spark.jobs.arrow_frames import spark_schema, with_micros
 from kafka_assignors_spark.jobs.directory import Directory

@@ -15,7 +15,7 @@ from kafka.future import Future
 
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.rebalance.transport import JoinGroupResponse
-from kafka_assignors_kafka_python._client.coordinator import Leading, read_members, run_in_background
+from kafka_assignors_kafka_python._client.leading import Leading, read_members, run_in_background
 from kafka_assignors_kafka_python._client.v3 import refresh_metadata
 
 T = TypeVar("T")

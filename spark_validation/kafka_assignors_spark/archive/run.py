@@ -1,6 +1,6 @@
 """The archiver, from a broker to a folder of Parquet.
 
-`run_archive` looks at the cluster, opens the archive (`store`), lets the stream run (`Run`, `store`), and
+`run_archive` looks at the cluster, opens the archive (`store`), lets the stream run (`Run`, `writer`), and
 turns what Spark and the clients raise into an `ArchiveError` of one line.
 """
 
@@ -23,8 +23,9 @@ from kafka_assignors_spark.archive.result import (
     ArchiveResult,
     Counts,
 )
-from kafka_assignors_spark.archive.store import CHECKPOINT, Archive, BatchWriter, source_options
+from kafka_assignors_spark.archive.store import CHECKPOINT, Archive, source_options
 from kafka_assignors_spark.archive.topic import compaction_warnings, identify, require_same, require_whole
+from kafka_assignors_spark.archive.writer import BatchWriter
 from kafka_assignors_spark.jobs.session import SPARK_ERRORS, is_late_worker, one_line, spark_session
 from kafka_assignors_spark.options import ReplayError
 from kafka_assignors_spark.source import FORMAT, GroupRecordsSource, Planner, RangeReport, SourceOptions

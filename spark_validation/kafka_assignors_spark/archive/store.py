@@ -1,4 +1,4 @@
-"""What an archive holds, how a run opens it, and how a batch is written.
+"""What an archive holds beside its records, and how a run opens it.
 
 The ledger has a small file after every batch: up to where the archive goes, and what became of all that was
 read. It decides what is in the archive. A batch whose entry is written is there; files of a batch without an
@@ -9,37 +9,40 @@ The catalogue has every topic of the cluster, and what it was before it changed:
 a file for each look at the cluster that found something new. The state of a topic before its first entry is
 not known, so its first row has no `from` and holds for all times before the next. A deleted topic keeps its
 rows.
-
-**A batch** of the stream is written exactly once, however often it is tried. It becomes one file in the
-folder of each date that it has records of. The file's name is made from the number of the batch and from the
-offsets that it covers. Spark runs a batch that did not end again between the same offsets, so the second
-attempt makes the same names, and leaves alone what is there: a file is moved to its name when it is complete.
-The entry in the ledger comes last, and a batch that has one is not written again.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 from kafka_assignors_spark.archive.result import ArchiveError, ArchiveOptions, Counts
 from kafka_assignors_spark.archive.topic import Manifest, agree
 from kafka_assignors_spark.catalogue import CatalogueEntry
 from kafka_assignors_spark.jobs.arrow_frames import spark_schema, with_micros
 from kafka_assignors_spark.jobs.directory import STAGING, Directory
-from kafka_assignors_spark.jobs.session import SPARK_ERRORS, is_late_worker, one_line
-from kafka_assignors_spark.schemas import ARCHIVED, TOPICS
+from kafka_assignors_spark.schemas import TOPICS
 from kafka_assignors_spark.source import LastRead, Planner, RangeReport, SourceOptions
 from kafka_assignors_spark.source.cluster import LiveTopic
+
+__all__ = [
+    "CHECKPOINT",
+    "RAW_FOLDER",
+    "TOPICS_FOLDER",
+    "Archive",
+    "CatalogueLog",
+    "Ledger",
+    "LedgerEntry",
+    "changed",
+    "remove_files_of",
+    "source_options",
+]
 
 RAW_FOLDER = "raw"
 _LEDGER = "_archive/ledger"
@@ -252,125 +255,3 @@ def remove_files_of(folder: Directory, number: int) -> None:
         for name in folder.names(f"{RAW_FOLDER}/{date}"):
             if name.startswith(f"{number:010d}-"):
                 folder.delete(f"{RAW_FOLDER}/{date}/{name}")
-
-
-class BatchError(RuntimeError):
-    """A batch cannot be written: one line that says where and why. A later attempt may succeed."""
-
-
-class BatchWriter:
-    """Writes the batches of one run, one after the other.
-
-    `idle` is clear while a batch is written; `failure` is the error of ours that ended the stream.
-    `on_written` is called with the reports of each batch when it is in the archive.
-    """
-
-    def __init__(
-        self,
-        folder: Directory,
-        ledger: Ledger,
-        cluster_id: str,
-        on_written: Callable[[Sequence[RangeReport]], None] = lambda reports: None,
-    ) -> None:
-        self._folder, self._ledger, self._cluster_id = folder, ledger, cluster_id
-        self._on_written = on_written
-        self.idle = threading.Event()
-        self.idle.set()
-        self.failure: ArchiveError | None = None
-
-    def __call__(self, rows: DataFrame, batch_id: int) -> None:
-        """What Spark calls with each batch. Its number is Spark's own, and starts over with a checkpoint."""
-        self.idle.clear()
-        try:
-            self.write(rows)
-        except ArchiveError as error:
-            self.failure = error
-            raise
-        finally:
-            self.idle.set()
-
-    def write(self, rows: DataFrame) -> None:
-        """`rows` are those of `schemas.REPORTED`."""
-        rows.persist()
-        try:
-            reported = rows.where(F.col("report").isNotNull()).select("report").collect()
-            reports = [RangeReport.from_json(row["report"]) for row in reported]
-            entry = self._ledger.latest
-            assert entry is not None  # an archive begins with one
-            if _is_new(entry, reports):
-                with _batch_errors(self._folder.path):
-                    if any(report.group_records for report in reports):
-                        self._write_files(rows, batch_name(entry.batches, reports))
-                    self._ledger.append(entry.after(reports))
-                self._on_written(reports)
-        finally:
-            rows.unpersist()
-
-    def _write_files(self, rows: DataFrame, name: str) -> None:
-        staging = f"{STAGING}/{name}"
-        self._folder.write_parquet(self._records(rows), name, "date")
-        for date in self._folder.names(staging):
-            if not date.startswith("date="):
-                continue
-            files = self._folder.names(f"{staging}/{date}")
-            (staged,) = (file for file in files if file[0] not in "._")
-            target = f"{RAW_FOLDER}/{date}/{name}.parquet"
-            if not self._folder.exists(target):
-                self._folder.move(f"{staging}/{date}/{staged}", target)
-        self._folder.delete(staging)
-
-    def _records(self, rows: DataFrame) -> DataFrame:
-        # In UTC, regardless of the session's time zone, and before 1970 too: a record without a timestamp has
-        # -1 ms.
-        return (
-            rows.where(F.col("report").isNull())
-            .withColumn("cluster_id", F.lit(self._cluster_id))
-            .withColumn("date", _day())
-            .select(*ARCHIVED.names)
-            .repartition(1)
-            .sortWithinPartitions("date", "partition", "offset")
-        )
-
-
-@contextlib.contextmanager
-def _batch_errors(path: str) -> Iterator[None]:
-    """Put the cause into the text of an error: Spark passes on nothing else of an error in a callback."""
-    try:
-        yield
-    except SPARK_ERRORS as error:
-        if is_late_worker(error):
-            raise
-        raise BatchError(
-            f"{path}: a batch cannot be written: {one_line(error)}; what is archived stays, and the next "
-            "attempt goes on there"
-        ) from None
-
-
-def batch_name(number: int, reports: Iterable[RangeReport]) -> str:
-    """The name of the files of a batch, without its ending."""
-    ranges = sorted((report.partition, report.start, report.end) for report in reports)
-    return f"{number:010d}-{hashlib.sha256(repr(ranges).encode()).hexdigest()[:16]}"
-
-
-def _is_new(entry: LedgerEntry, reports: Iterable[RangeReport]) -> bool:
-    """Whether a batch is the one to come; False if it was written before."""
-    start: dict[int, int] = {}
-    end: dict[int, int] = {}
-    for report in reports:
-        start[report.partition] = min(start.get(report.partition, report.start), report.start)
-        end[report.partition] = max(end.get(report.partition, report.end), report.end)
-    if all(entry.next[partition] == offset for partition, offset in end.items()):
-        return False
-    if all(entry.next[partition] == offset for partition, offset in start.items()):
-        return True
-    raise ArchiveError(
-        f"the checkpoint of the stream goes on at offsets {start}, and the archive at "
-        f"{ {partition: entry.next[partition] for partition in start} }: "
-        "one of them was restored or edited; remove _archive/checkpoint and start again, "
-        "which loses and doubles nothing"
-    )
-
-
-def _day() -> Column:
-    """The UTC day of `timestamp`, regardless of the session's time zone."""
-    return F.date_from_unix_date(F.floor(F.unix_seconds("timestamp") / 86_400).cast("int"))
