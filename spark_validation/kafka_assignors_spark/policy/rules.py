@@ -244,8 +244,6 @@ def _near(word: str, known: Collection[str]) -> str:
     return f": did you mean {close[0]!r}?" if close else f"; known are {', '.join(known)}"
 
 
-__all__ = ["GroupJudgement", "Judgement", "RuleJudgement", "RuleOutcome", "judge"]
-
 _ROUNDING = 1e-9
 """The relative tolerance: the last digits of sums and means depend on the order of Spark's additions."""
 
