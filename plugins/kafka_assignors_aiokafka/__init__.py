@@ -12,8 +12,8 @@ through a rebalance.
 
 import logging
 
-from kafka_assignors.assignor import AssignorOptions
-from kafka_assignors.assignor_classes import (
+from kafka_assignors.assignor import (
+    AssignorOptions,
     RunsCapacity,
     RunsCooperativeSticky,
     RunsPriority,

@@ -8,8 +8,8 @@
 Instances are passed, not classes. `assignor(strategy)` does the same with a strategy of your own.
 """
 
-from kafka_assignors.assignor import AssignorOptions
-from kafka_assignors.assignor_classes import (
+from kafka_assignors.assignor import (
+    AssignorOptions,
     RunsCapacity,
     RunsCooperativeSticky,
     RunsPriority,

@@ -15,7 +15,7 @@ the result:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import index
 from pathlib import Path
@@ -28,9 +28,6 @@ FORMAT = 1
 
 GivenWeights: TypeAlias = Mapping[str, Sequence[int | None]]
 """By topic a weight for each partition, from 0 on; None where it is unknown."""
-
-WeightSource: TypeAlias = Callable[[Mapping[str, int]], GivenWeights]
-"""Given the number of partitions of each topic, their weights. Topics it does not know it may leave out."""
 
 
 def require_source(source: object, timeout_s: object) -> None:
