@@ -57,6 +57,19 @@ class Peer(ABC):
         return {name: int(metrics[name]) for name in COUNTS}
 
 
+@contextmanager
+def in_thread(poll: Callable[[threading.Event], None]) -> Iterator[None]:
+    """`poll` in a thread of its own, until the end."""
+    stopping = threading.Event()
+    thread = threading.Thread(target=poll, args=(stopping,))
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        thread.join(HANG_S)
+
+
 class Java(Peer):
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -78,20 +91,14 @@ class KafkaPython(Peer):
     @contextmanager
     def running(self) -> Iterator[None]:
         consumer = self._consumer = CooperativeKafkaConsumer(self.topic, **self.settings)  # type: ignore[arg-type]
-        stopping = threading.Event()
 
-        def poll() -> None:
+        def poll(stopping: threading.Event) -> None:
             while not stopping.is_set():
                 consumer.poll(timeout_ms=100)
             consumer.close()
 
-        thread = threading.Thread(target=poll)
-        thread.start()
-        try:
+        with in_thread(poll):
             yield
-        finally:
-            stopping.set()
-            thread.join(HANG_S)
 
     def metrics(self) -> Mapping[str, Any]:
         found: Mapping[str, Any] = self._consumer.metrics()[GROUP]
@@ -126,9 +133,8 @@ class Aiokafka(Peer):
     @contextmanager
     def running(self) -> Iterator[None]:
         self._counting = Counting()
-        stopping = threading.Event()
 
-        async def poll() -> None:
+        async def poll(stopping: threading.Event) -> None:
             consumer = CooperativeAIOKafkaConsumer(
                 self.topic,
                 observer=self._counting,
@@ -138,13 +144,8 @@ class Aiokafka(Peer):
                 while not stopping.is_set():
                     await consumer.getmany(timeout_ms=100)
 
-        thread = threading.Thread(target=lambda: asyncio.run(poll()))
-        thread.start()
-        try:
+        with in_thread(lambda stopping: asyncio.run(poll(stopping))):
             yield
-        finally:
-            stopping.set()
-            thread.join(HANG_S)
 
     def metrics(self) -> Mapping[str, Any]:
         return self._counting.values

@@ -77,7 +77,10 @@ Touched besides; in a release that lacks any of the coordinator's or the fetcher
         broker_metadata, request_update, partitions_for_topic, add_listener, remove_listener
         unauthorized_topics             those of the user alone while `_handle_metadata_update` runs
     GroupCoordinatorMetrics, ConsumerCoordinatorMetrics
-        heartbeat_latency, join_latency, sync_latency, commit_latency
+        heartbeat_latency, join_latency, sync_latency, commit_latency: their sensors
+        metric_group_name
+    Metrics (`config["metrics"]` of the coordinator)
+        sensor, metric_name, add_metric; the statistics of `kafka.metrics.stats`
     WakeupNotifier, Generation, MemberState, requests and responses of the group protocol
 """
 
