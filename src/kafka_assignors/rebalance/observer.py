@@ -11,6 +11,7 @@ is logged, the others are counted, and their number is logged when the consumer 
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from logging import Logger
@@ -145,6 +146,7 @@ class Observers:
         self._group_id = group_id
         self._log = log
         self._has_failed: set[int] = set()
+        self._lock = threading.Lock()
         self._began_at: float | None = None
         self._measuring: Future[None] | None = None
         given = tuple(observers)
@@ -254,9 +256,11 @@ class Observers:
                 self._failed(observer, name, error)
 
     def _failed(self, observer: RebalanceObserver, name: str, error: BaseException) -> None:
-        self.failures += 1
-        if id(observer) not in self._has_failed:
+        with self._lock:  # Several threads tell.
+            self.failures += 1
+            is_first = id(observer) not in self._has_failed
             self._has_failed.add(id(observer))
+        if is_first:
             self._log.error(
                 "group %r: %s of the observer %r failed; later failures are counted and not logged",
                 self._group_id,
