@@ -4,6 +4,7 @@
     python -m benchmarks.at_rest --client kafka-python
     python -m benchmarks.at_rest --rounds 9 --seconds 20 --partitions 60 --call getmany
     python -m benchmarks.at_rest --beside ../before/.venv/bin/python
+    python -m benchmarks.at_rest --observed
 
 In each round new processes, one of each class, read one topic at the same time, in groups of their own: what
 else the machine does takes the same from all. When their partitions are assigned and five seconds are over,
@@ -12,7 +13,8 @@ each partition, which was written while they were paused. The CPU is that of the
 included, but not that of the broker, which is one of our own. Shown are the medians of the rounds and of
 their ratios, and the smallest and the greatest ratio.
 
-`--beside` adds our consumer as another interpreter has it installed, for instance of an earlier release.
+`--beside` adds our consumer as another interpreter has it installed, for instance of an earlier release;
+`--observed` adds it with an observer of all events.
 """
 
 from __future__ import annotations
@@ -26,13 +28,14 @@ import sys
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from compat_tests.support.kafka_cluster import KafkaCluster
 
-STOCK, OURS, BESIDE = "stock", "ours", "beside"
+STOCK, OURS, BESIDE, OBSERVED = "stock", "ours", "beside", "observed"
 AIOKAFKA, KAFKA_PYTHON = "aiokafka", "kafka-python"
 IDLE, STEADY, BACKLOG = "no record", "a record a second", "backlog"
 BACKLOG_PER_PARTITION = 2000
@@ -63,7 +66,7 @@ async def consume_with_aiokafka(kind: str, topic: str, bootstrap: str, partition
     from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 
     made: Any = AIOKafkaConsumer if kind == STOCK else CooperativeAIOKafkaConsumer
-    consumer = made(topic, bootstrap_servers=bootstrap, group_id=uuid.uuid4().hex)
+    consumer = made(topic, bootstrap_servers=bootstrap, group_id=uuid.uuid4().hex, **_observing(kind))
     records = 0
 
     def answer() -> None:
@@ -94,7 +97,7 @@ def consume_with_kafka_python(kind: str, topic: str, bootstrap: str, partitions:
     from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
     made: Any = KafkaConsumer if kind == STOCK else CooperativeKafkaConsumer
-    consumer = made(topic, bootstrap_servers=bootstrap, group_id=uuid.uuid4().hex)
+    consumer = made(topic, bootstrap_servers=bootstrap, group_id=uuid.uuid4().hex, **_observing(kind))
     records = 0
     order = ""
     obeyed = threading.Event()
@@ -125,6 +128,20 @@ def consume_with_kafka_python(kind: str, topic: str, bootstrap: str, partitions:
             _tell(records)  # Before the next call delivers what the order let through.
             order = ""
             obeyed.set()
+
+
+def _observing(kind: str) -> dict[str, Any]:
+    """The argument of a consumer with an observer that counts all events."""
+    if kind != OBSERVED:
+        return {}
+    from kafka_assignors.rebalance.observer import HOOKS, RebalanceObserver
+
+    counts: Counter[str] = Counter()
+
+    def counting(name: str) -> Callable[..., None]:
+        return lambda _, **facts: counts.update([name])
+
+    return {"observer": type("Counting", (RebalanceObserver,), {name: counting(name) for name in HOOKS})()}
 
 
 def _check(give_up_at: float) -> None:
@@ -193,6 +210,8 @@ class Round:
         pythons = {STOCK: sys.executable, OURS: sys.executable}
         if options.beside:
             pythons[BESIDE] = options.beside
+        if options.observed:
+            pythons[OBSERVED] = sys.executable
         self._consumers = {
             kind: Consumer(
                 python,
@@ -251,7 +270,7 @@ class Round:
 
 
 def show(rounds: list[dict[str, dict[str, Usage]]], seconds: float) -> None:
-    """Medians, and the ratios ours / stock and ours / beside."""
+    """Medians, and the ratios of ours to each of the others."""
     for load in (IDLE, STEADY, BACKLOG):
         usages = [measured[load] for measured in rounds]
 
@@ -260,13 +279,13 @@ def show(rounds: list[dict[str, dict[str, Usage]]], seconds: float) -> None:
 
         unit = "us a record" if load == BACKLOG else "ms a second"
         ours = statistics.median(cost(usage[OURS]) for usage in usages)
-        for kind in (STOCK, BESIDE):
+        for kind in (STOCK, BESIDE, OBSERVED):
             if kind not in usages[0]:
                 continue
             other = statistics.median(cost(usage[kind]) for usage in usages)
             ratios = [cost(usage[OURS]) / cost(usage[kind]) for usage in usages]
             print(
-                f"{load:18} {kind:6} {other:6.2f}, ours {ours:6.2f} {unit}; ratio "
+                f"{load:18} {kind:8} {other:6.2f}, ours {ours:6.2f} {unit}; ratio "
                 f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f} "
                 f"in {len(ratios)} rounds)"
             )
@@ -284,6 +303,7 @@ def main() -> None:
     parser.add_argument(
         "--beside", default="", metavar="PYTHON", help="an interpreter with another release of ours"
     )
+    parser.add_argument("--observed", action="store_true", help="add our consumer with an observer")
     parser.add_argument("--consume", nargs=6, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.consume:

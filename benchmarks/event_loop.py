@@ -84,7 +84,7 @@ async def lead(name: str, partitions: int, members: int) -> None:
 
     newcomer = JoinedMember("newcomer", None, subscription_bytes(strategy, names, NEVER_ASSIGNED))
     settled = [JoinedMember(id, None, newcomer.metadata) for id in ids]
-    given = assignor.encode_assignments(assignor.read_members(settled), topics, 1)
+    given = assignor.encode_assignments(assignor.read_members(settled), topics, 1).assignments
     rejoining = [
         JoinedMember(
             id,

@@ -32,7 +32,7 @@ from kafka_assignors.wire import (
     encode_key,
     encode_subscription,
 )
-from kafka_assignors.wire.user_data import (
+from kafka_assignors.wire.consumer_protocol import (
     encode_cooperative_sticky_user_data,
     encode_sticky_user_data,
 )

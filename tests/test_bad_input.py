@@ -265,7 +265,8 @@ class TestAnEmptyGroup:
         assert loads(strategy, Group({}, {})) == {}
 
     def test_leader(self) -> None:
-        assert joined(group_of()) == EncodedAssignments({}, ())
+        encoded = joined(group_of())
+        assert (encoded.assignments, encoded.findings) == ({}, ())
 
     def test_command_line(self, command_line: CommandLine) -> None:
         code, out, err = command_line.run(group_of())

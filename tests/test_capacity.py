@@ -319,7 +319,7 @@ class TestOnTheCommandLine:
         assert (code, verdict["optimal"]) == (0, True)
         assert verdict["certificate"] == answered["certificate"]
 
-    def test_what_members_do_not_announce_is_a_finding(self, run: Any) -> None:
+    def test_members_that_announce_no_capacity_are_a_finding(self, run: Any) -> None:
         _, answered, _ = run("assign", self.GROUP, options=("--strategy", "capacity"))
         assert answered["findings"] == [
             "2 of 2 members announce no capacity and count as 1, the first being 'm1'"

@@ -62,7 +62,7 @@ def test_every_assignment_of_the_solver_is_proven_and_the_proof_holds(preference
 
 
 @pytest.mark.parametrize("trade", TRADES, ids=lambda trade: trade.value)
-def test_what_trades_racks_for_movement_is_proven_and_the_proof_holds(trade: Trade) -> None:
+def test_an_assignment_that_trades_racks_for_movement_is_proven_optimal(trade: Trade) -> None:
     preference = traded(Fraction(trade.moves, trade.misses))
     for number in range(100):
         group = random_group(random.Random(f"traded/{number}"), LARGER if number % 10 == 0 else Limits())
@@ -73,7 +73,7 @@ def test_what_trades_racks_for_movement_is_proven_and_the_proof_holds(trade: Tra
 
 
 @pytest.mark.parametrize("trade", TRADES, ids=lambda trade: trade.value)
-def test_what_costs_more_than_the_best_trade_is_improved_by_exactly_what_is_said(trade: Trade) -> None:
+def test_an_improvement_of_a_trade_lowers_the_cost_by_exactly_its_figures(trade: Trade) -> None:
     criteria, improved = (BALANCE, trade, MOVEMENT), 0
     for number in range(100):
         group = random_group(random.Random(f"untraded/{number}"))
@@ -187,7 +187,7 @@ LOPSIDED = Assignment(
 PROOF = Certificate((BALANCE, MOVEMENT, RACKS), dict.fromkeys(("m1", "m2", "m3"), (5, 0, 0)))
 
 
-def test_what_could_be_better_is_shown_member_by_member() -> None:
+def test_an_improvement_lists_each_step_between_members() -> None:
     assert prove(CHAIN, FAIR, PROOF.criteria) == PROOF
     assert prove(CHAIN, LOPSIDED, PROOF.criteria) == Improvement(
         PROOF.criteria,

@@ -74,7 +74,7 @@ class TestClaimsThatCount:
     def test_without_a_known_generation_no_claim_is_too_late(self) -> None:
         assert prior(judge(member("a", [5], generation=2**31 - 1), generation=None)) == {"a": [5]}
 
-    def test_what_an_eager_member_revoked_counts(self) -> None:
+    def test_partitions_that_an_eager_member_revoked_count_as_claims(self) -> None:
         revoked = Member("a", frozenset({"orders"}), owned={"orders": [1]}, generation=3, revoked=True)
         assert prior(judge(revoked)) == {"a": [1]}
 
@@ -142,7 +142,7 @@ class TestFaultyMembers:
         assert dropped.count == MILLION
         assert dropped.partitions == tuple(range(6, 6 + NAMED_PARTITIONS))
 
-    def test_what_is_dropped_does_not_depend_on_the_order_of_members(self) -> None:
+    def test_dropped_claims_do_not_depend_on_the_order_of_members(self) -> None:
         members = [member("a", [0, 9]), member("b", [0, 1]), member("c", [1, 1], 9), member("d", [5], -1)]
         assert judge(*members).dropped == judge(*reversed(members)).dropped
 

@@ -80,7 +80,7 @@ def test_a_wrong_certificate_is_refused_be_the_assignment_the_best_or_not(check:
     assert verdict["improvement"]["change"]["balance"] == -2
 
 
-def test_what_assign_answers_is_judged_with_its_certificate(
+def test_the_output_of_assign_is_checked_with_its_certificate(
     check: Check, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "asked.json").write_text(json.dumps(GROUP))
@@ -131,7 +131,7 @@ def test_the_criteria_decide_what_is_best(check: Check) -> None:
         ((GROUP,), ("nowhere.json",), "nowhere.json: No such file"),
     ],
 )
-def test_what_cannot_be_judged_is_said_in_one_line(
+def test_input_that_cannot_be_checked_is_refused_in_one_line(
     check: Check, values: tuple[Any, ...], options: tuple[str, ...], message: str
 ) -> None:
     code, _, err = check(*values, options=options)
@@ -140,7 +140,7 @@ def test_what_cannot_be_judged_is_said_in_one_line(
     assert err.count("\n") == 1
 
 
-def test_what_a_strategy_of_rules_proves_of_the_reduced_group_can_be_checked(
+def test_a_certificate_of_a_reduced_group_can_be_checked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "joins.toml").write_text(

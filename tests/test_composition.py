@@ -118,7 +118,9 @@ class TestOrder:
             (("balance",), "'balance' is not a rule"),
         ],
     )
-    def test_what_cannot_be_one_strategy_is_refused_when_it_is_made(self, rules: Any, problem: str) -> None:
+    def test_rules_that_contradict_each_other_are_refused_by_the_constructor(
+        self, rules: Any, problem: str
+    ) -> None:
         with pytest.raises(RuleOrderError) as raised:
             Composed("acme", rules)
         assert problem in str(raised.value)
@@ -158,7 +160,7 @@ class TestTogether:
             assert owner["a", partition] == owner["b", partition]
 
     @given(groups())
-    def test_what_was_assigned_is_left_as_it_is(self, group: Group) -> None:
+    def test_a_second_assignment_moves_nothing(self, group: Group) -> None:
         assignment = self.strategy.assign(group)
         again = self.strategy.assign(owned_now(group, assignment))
         assert assignment_to_json(again) == assignment_to_json(assignment)
@@ -451,13 +453,15 @@ class TestDeclared:
             ({"announce": {"relase": "v"}}, "announce.relase: there is no such key: did you mean 'release'?"),
         ],
     )
-    def test_what_is_wrong_is_named(self, change: dict[str, Any], problem: str) -> None:
+    def test_an_invalid_declaration_is_refused_with_its_problem(
+        self, change: dict[str, Any], problem: str
+    ) -> None:
         settings = {"name": "acme", "rule": [{"kind": "balance"}], **change}
         with pytest.raises(DeclarationError) as raised:
             strategy_of(settings, {})
         assert problem in str(raised.value)
 
-    def test_what_is_supposed_holds_for_members_that_announce_nothing(self) -> None:
+    def test_assumed_facts_apply_to_members_that_announce_nothing(self) -> None:
         settings = {
             "name": "acme",
             "rule": [{"kind": "balance"}],

@@ -21,7 +21,7 @@ from kafka_assignors.strategies import (
     Sticky,
     Strategy,
 )
-from kafka_assignors_cli.explain_text import sentences
+from kafka_assignors_cli.assign_text import sentences
 from tests.exact_groups import Limits, random_group
 from tests.exact_score import Order, owners_of, prior_owners, readers, score
 

@@ -314,7 +314,7 @@ def test_no_bytes_make_a_decoder_allocate_far_beyond_their_size(
 
 @unhurried
 @given(subscriptions, st.binary(max_size=8))
-def test_what_follows_a_newer_subscription_changes_nothing(subscription: Subscription, more: bytes) -> None:
+def test_bytes_after_a_newer_subscription_are_ignored(subscription: Subscription, more: bytes) -> None:
     if subscription.version == 3:
         newer = b"\x00\x04" + encode_subscription(subscription)[2:] + more
         decoded = decode_subscription(newer)

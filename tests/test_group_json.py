@@ -174,7 +174,7 @@ def test_a_group_without_members_is_a_group() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_named_by_its_path(form: object, message: str) -> None:
+def test_an_invalid_value_is_named_by_its_path(form: object, message: str) -> None:
     with pytest.raises(InvalidGroupError) as caught:
         parse_group(form)
     assert str(caught.value) == message

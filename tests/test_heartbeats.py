@@ -36,7 +36,7 @@ def test_an_interval_that_is_shorter_anyway_stays() -> None:
     assert waits(pace, 2) == [0.01, 0.01]
 
 
-def test_one_without_an_answer_comes_again_after_the_backoff_but_not_later_than_at_the_interval() -> None:
+def test_an_unanswered_heartbeat_is_repeated_after_the_backoff_and_at_the_interval_at_the_latest() -> None:
     pace = HeartbeatPace(3.0, 300.0)
     pace.failed(0.1)
     assert waits(pace, 2) == pytest.approx([0.1, 0.2])

@@ -75,7 +75,7 @@ def test_a_hook_that_changes_what_it_is_handed_changes_nothing_of_the_group(
     assert group.claims == claims
 
 
-def test_what_a_strategy_is_handed_equals_the_group() -> None:
+def test_a_strategy_gets_a_group_that_equals_the_leaders() -> None:
     group = moving()
     assert group.detached() == group
     assert group.detached().claims == group.claims == replace(group).claims
@@ -141,7 +141,7 @@ def test_the_bytes_that_members_send_and_are_sent_are_those_of_a_strategy_that_c
         }
 
 
-def test_what_groups_says_of_the_other_strategies_is_the_same(hostile: Strategy) -> None:
+def test_a_hostile_strategy_does_not_change_the_results_of_the_others(hostile: Strategy) -> None:
     others = [("sticky", Sticky()), ("range", Range()), ("cooperative-sticky", CooperativeSticky())]
     expected = compare_strategies(moving(), others)
     found = compare_strategies(moving(), [("hostile", hostile), *others, ("again", hostile)])

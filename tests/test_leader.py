@@ -163,7 +163,7 @@ class TestCheck:
     def test_an_empty_group_has_an_empty_assignment(self) -> None:
         check_assignment(Group.of([Topic("orders", 3)], []), Assignment({}))
 
-    def test_what_a_strategy_raises_passes_through(self) -> None:
+    def test_an_exception_of_a_strategy_passes_through(self) -> None:
         class Failing(Always):
             def assign(self, group: Group) -> Assignment:
                 raise RuntimeError("no capacity announced")

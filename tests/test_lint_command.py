@@ -192,7 +192,9 @@ def test_a_class_tells_the_client(text: str, strategies: set[str], tmp_path: Pat
         ("a.json", "[]", "a.json:1: expected an object of settings"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_line(name: str, text: str, message: str, tmp_path: Path) -> None:
+def test_an_invalid_settings_file_is_refused_with_its_line(
+    name: str, text: str, message: str, tmp_path: Path
+) -> None:
     assert message in refusal(write(tmp_path, name, text))
 
 

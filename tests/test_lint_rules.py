@@ -318,7 +318,7 @@ def test_names_that_are_filled_in_later_are_left_open(instance_id: str) -> None:
     assert any(instance_id in left_open.what for left_open in report.not_judged)
 
 
-def test_one_instance_id_belongs_to_one_member() -> None:
+def test_an_instance_id_of_two_members_is_an_error() -> None:
     one = java("range", group_instance_id="orders-0")
     assert findings(one, aiokafka("range", group_instance_id="orders-0"))["instance-id-twice"] is ERROR
     assert findings(java("range", group_instance_id="orders-0", members=2))["instance-id-twice"] is ERROR
@@ -336,7 +336,7 @@ def test_settings_that_kip848_has_no_use_for_are_refused() -> None:
     assert "refused-under-kip848" not in findings(librdkafka(**modern))
 
 
-def test_one_member_of_kip848_ends_the_strategies_of_all() -> None:
+def test_a_member_with_the_consumer_protocol_ends_client_side_strategies() -> None:
     modern = librdkafka(group_protocol="consumer")
     assert findings(aiokafka("sticky"), modern)["kip848-group"] is ERROR
     assert "kip848-group" not in findings(modern)
@@ -442,7 +442,7 @@ def test_the_record_of_a_group_tells_its_timeouts() -> None:
     assert [one.what for one in left_open] == ["heartbeat, poll and request timeouts"]
 
 
-def test_what_a_broker_does_not_tell_is_left_open() -> None:
+def test_facts_that_the_broker_does_not_give_are_reported_as_not_judged() -> None:
     _, left_open = live_members(live_group(live_member(1)), None, no_record="not authorized")
     assert NotJudged("session and rebalance timeouts", "not authorized") in left_open
     assert any("clients of 1 members" in one.what for one in left_open)

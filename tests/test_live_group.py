@@ -24,7 +24,7 @@ def group(*members: LiveMember, state: str = "Stable", **fields: object) -> Live
     return LiveGroup("g", "classic", state, "range", members=members, topics=ORDERS, **fields)  # type: ignore[arg-type]
 
 
-def test_what_members_have_is_what_they_own_in_one_generation() -> None:
+def test_members_of_a_live_group_own_their_partitions_in_one_generation() -> None:
     seen = as_group(group(member("a", 2, 0, generation=7, rack="a"), member("b", 1), member("c")))
     assert {name: dict(one.owned) for name, one in seen.members.items()} == {
         "a": {"orders": [0, 2]},

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_assignors.group import Group
-from kafka_assignors.makespan.balance import improved
+from kafka_assignors.makespan.balance import deal, improved, round_shares
 from kafka_assignors.makespan.bounds import crowding_bound, relax
-from kafka_assignors.makespan.initial import deal, round_shares
 from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, Terms, jobs_of, weights_of
 from kafka_assignors.makespan.local_search import Placing, relieve, take_back
 from tests.weighed_groups import least_makespan, weighed, weighed_groups

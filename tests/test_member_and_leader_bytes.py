@@ -80,7 +80,9 @@ def test_an_eager_member_never_says_that_it_holds_anything(strategy: Strategy) -
 
 
 @pytest.mark.parametrize("strategy", [Sticky(), CooperativeSticky(), Told()], ids=lambda s: s.name)
-def test_what_a_member_had_arrives_as_revoked_with_its_generation(strategy: Strategy) -> None:
+def test_the_last_assignment_of_an_eager_member_arrives_as_revoked_with_its_generation(
+    strategy: Strategy,
+) -> None:
     last = LastAssignment({"orders": [2, 3], "no longer subscribed": [0]}, 7)
     (member,) = read_members(strategy, [joined(strategy, "m", last)]).members
     assert {topic: list(partitions) for topic, partitions in member.owned.items()} == {"orders": [2, 3]}
@@ -169,7 +171,7 @@ def test_a_lone_claim_counts_however_old_it_is() -> None:
     assert assigned(Sticky(), back, joined(Sticky(), "a"), generation=50)["back"] == {"orders": [1, 3]}
 
 
-def test_what_a_cooperative_member_holds_is_withheld_from_an_eager_one() -> None:
+def test_partitions_of_a_cooperative_member_are_withheld_from_an_eager_member() -> None:
     holding = Subscription(3, ("orders",), owned={"orders": [0, 1, 2, 3]}, generation=8)
     cooperative = JoinedMember("cooperative", None, encode_subscription(holding))
     shares = assigned(CooperativeSticky(), cooperative, joined(CooperativeSticky(), "eager"))
@@ -177,7 +179,7 @@ def test_what_a_cooperative_member_holds_is_withheld_from_an_eager_one() -> None
     assert shares["eager"] == {}
 
 
-def test_what_an_eager_member_had_is_handed_over_at_once() -> None:
+def test_partitions_of_an_eager_member_are_handed_over_at_once() -> None:
     had = joined(CooperativeSticky(), "had", LastAssignment({"orders": [0, 1, 2, 3]}, 8))
     shares = assigned(CooperativeSticky(), had, joined(CooperativeSticky(), "new"))
     assert sorted(len(share["orders"]) for share in shares.values()) == [2, 2]
@@ -277,7 +279,7 @@ def test_partitions_that_may_be_new_are_taken() -> None:
     ],
     ids=["negative and repeated", "a million", "far away"],
 )
-def test_what_no_metadata_can_show_is_not_taken(
+def test_a_member_ignores_assigned_partitions_with_impossible_numbers(
     numbers: Sequence[int], taken: Sequence[int], refused: int
 ) -> None:
     assigned = own({"orders": numbers, "payments": [0]})
@@ -336,7 +338,7 @@ def test_each_assignment_has_user_data_if_the_group_is_to_stay_classic(
     assignor = Leading(strategy, stay_classic=asked)
     assert assignor.stay_classic is stays_classic
     members = assignor.read_members([joined(strategy, "a"), joined(strategy, "b")])
-    answers = assignor.encode_assignments(members, [ORDERS], 1).values()
+    answers = assignor.encode_assignments(members, [ORDERS], 1).assignments.values()
     assert {bool(decode_assignment(data).user_data) for data in answers} == {stays_classic}
 
 

@@ -39,7 +39,7 @@ def test_a_member_without_facts_sends_no_bytes() -> None:
     assert decode_facts(b"") == Facts()
 
 
-def test_what_a_later_version_adds_is_skipped() -> None:
+def test_fields_of_a_later_version_are_skipped() -> None:
     later = bytes.fromhex("0002 02 00 03 03 76 32 63 02 ffff") + b"and more"
     assert decode_facts(later) == Facts(release="v2")
     same_version = bytes.fromhex("0001 02 00 03 03 76 32 63 02 ffff")
@@ -68,7 +68,7 @@ def test_any_bytes_are_facts_or_a_protocol_error(data: bytes) -> None:
         ("0001 00 00", "1 byte follow"),
     ],
 )
-def test_what_is_wrong_is_said(data: str, problem: str) -> None:
+def test_invalid_member_data_is_refused_with_its_problem(data: str, problem: str) -> None:
     with pytest.raises(ProtocolError) as raised:
         decode_facts(bytes.fromhex(data))
     assert problem in str(raised.value)

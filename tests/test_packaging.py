@@ -17,6 +17,7 @@ PACKAGES = (
     "kafka_assignors_cli",
     "kafka_assignors_confluent",
     "kafka_assignors_kafka_python",
+    "kafka_assignors_opentelemetry",
     "kafka_assignors_spark",
 )
 

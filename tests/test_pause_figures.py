@@ -77,11 +77,11 @@ class TestGaps:
         rows = {"a": [delivered(at, 0, at) for at in (0, 50, 200, 230)]}
         assert longest_gaps_ms(deliveries_by_partition(rows), [0], 0, 230 * MS, 230 * MS) == [150]
 
-    def test_one_that_began_before_the_window_counts_as_a_whole(self) -> None:
+    def test_a_gap_that_began_before_the_window_counts_as_a_whole(self) -> None:
         rows = {"a": [delivered(at, 0, at) for at in (0, 10, 120, 130, 140)]}
         assert longest_gaps_ms(deliveries_by_partition(rows), [0], 100 * MS, 140 * MS, 140 * MS) == [110]
 
-    def test_one_that_ends_after_the_window_counts_up_to_the_next_event(self) -> None:
+    def test_a_gap_that_ends_after_the_window_counts_up_to_the_next_event(self) -> None:
         rows = {"a": [delivered(at, 0, at) for at in (0, 50, 100, 900)]}
         deliveries = deliveries_by_partition(rows)
         assert longest_gaps_ms(deliveries, [0], 0, 200 * MS, 1000 * MS) == [800]

@@ -39,7 +39,7 @@ def test_otherwise_only_what_moves_pauses(consumption: Consumption, each_s: floa
     assert paused(consumption, moved=5) == 5 * each_s
 
 
-def test_what_a_member_left_behind_pauses_under_each() -> None:
+def test_partitions_of_a_departed_member_pause_under_every_protocol() -> None:
     assert paused(Consumption.COOPERATIVE, vacated=4) == 4 * 4.0 * 3 / 4
     assert paused(Consumption.BROKER_ASSIGNED, vacated=4) == 4 * 3.0
     assert paused(Consumption.EAGER, vacated=4) == 4 * 4.0 * 3 / 4 + 8 * 1.0

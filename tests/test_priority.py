@@ -28,7 +28,7 @@ from kafka_assignors.strategies.rules import (
     StandbyLast,
 )
 from kafka_assignors.strategies.toml_strategy import DeclarationError, strategy_of
-from kafka_assignors_cli.explain_text import sentences
+from kafka_assignors_cli.assign_text import sentences
 from tests.exact_groups import random_group
 from tests.exact_oracle import Oracle
 from tests.exact_score import Order, Partition, owners_of, prior_owners, score
@@ -52,7 +52,7 @@ def owning(member_id: str, topics: frozenset[str] = EVERYTHING, **owned: list[in
 class TestClasses:
     SETTLED = (owning("a", alerts=[0, 1], orders=[0]), owning("b", orders=[1, 2, 3]))
 
-    def test_what_is_level_in_all_may_have_all_alerts_on_one_member(self) -> None:
+    def test_priority_levels_alerts_where_cooperative_sticky_leaves_them_on_one_member(self) -> None:
         group = Group.of(TOPICS, self.SETTLED, 4)
         assert has(CooperativeSticky().assign(group))["a"] == {"alerts": [0, 1], "orders": [0]}
         assert has(Priority([["alerts"]]).assign(group)) == {
@@ -123,13 +123,13 @@ class TestFindings:
             ),
         ],
     )
-    def test_what_the_group_does_not_have_is_named(
+    def test_a_class_without_topics_in_the_group_is_a_finding(
         self, first: Iterable[Iterable[str]], finding: str | None
     ) -> None:
         found = Priority(first).findings(Group.of(TOPICS, [owning("a")], 4))
         assert list(found) == ([finding] if finding else [])
 
-    def test_what_other_rules_make_of_topics_is_not_missing(self) -> None:
+    def test_topics_joined_by_another_rule_are_not_missing(self) -> None:
         together = KeepTogether([["alerts", "orders"]])
         strategy = Composed("mine", (together, LevelByPriority([["alerts", ("orders", [3])]])))
         found = strategy.findings(Group.of(TOPICS, [owning("a"), owning("b")], 4))
@@ -187,7 +187,7 @@ class TestExplained:
             "and would have 3 and 1 if one of them had not moved",
         ]
 
-    def test_what_moves_to_where_most_of_what_stays_together_is_moves_by_the_rules(self) -> None:
+    def test_moves_within_topics_kept_together_are_explained_by_the_rules(self) -> None:
         together = KeepTogether([["alerts", "orders", "views"]])
         strategy = Composed("mine", (together, LevelByPriority([["alerts"]]), FewestMoves()))
         everything = EVERYTHING | {"views"}
@@ -251,7 +251,7 @@ class TestWhatIsRefused:
             [[["orders", [1], 2]]],
         ],
     )
-    def test_what_names_nothing(self, first: object) -> None:
+    def test_classes_that_name_no_topics_are_refused(self, first: object) -> None:
         with pytest.raises(TypeError):
             LevelByPriority(first)  # type: ignore[arg-type]
 

@@ -54,7 +54,7 @@ class TestMovement:
         quality = measure(group(5, {"a": [0, 1], "b": [2]}), assignment(a=[0, 3], b=[1, 2, 4]))
         assert (quality.kept, quality.moved, quality.forced) == (2, 1, 2)
 
-    def test_what_no_counted_claim_covers_is_forced(self) -> None:
+    def test_a_partition_that_no_counted_claim_covers_is_forced(self) -> None:
         quality = measure(group(2, {"a": [0, 1], "b": [1]}), assignment(a=[0], b=[1]))
         assert (quality.kept, quality.moved, quality.forced) == (1, 0, 1)
 
@@ -105,7 +105,7 @@ class TestRackTraffic:
         topics = [dataclasses.replace(topic, weights=weights or None) for topic in plain.topics.values()]
         return Group.of(topics, plain.members.values(), plain.generation)
 
-    def test_what_crossed_before_and_what_crosses_after(self) -> None:
+    def test_rack_traffic_is_measured_before_and_after(self) -> None:
         heavy = self.weighted(100, 20, 3, 4000, owned={"a": [0, 3], "b": [1, 2]})
         assert measure(heavy, assignment(a=[0, 1], b=[2, 3])).rack_traffic == RackTraffic(4023, 3, 0, 0)
 

@@ -137,7 +137,7 @@ class TestWhatItDecides:
         quality = measure(group, RackAwareSticky(moves_per_miss).assign(group))
         assert (quality.moved, quality.rack_misses) == (moved, misses)
 
-    def test_what_costs_the_same_stays(self) -> None:
+    def test_a_partition_whose_move_only_breaks_even_stays(self) -> None:
         group = ring(2, missing=1)
         assert measure(group, RackAwareSticky(2).assign(group)).moved == 0
         assert measure(group, RackAwareSticky(Fraction(201, 100)).assign(group)).moved == 2
@@ -174,7 +174,7 @@ class TestWhatIsRefused:
         assert RackTrade(0.1).criteria() == (Trade(moves=1, misses=10), Criterion.MOVEMENT)
 
     @pytest.mark.parametrize("also", [FewestMoves(), FewestRackMisses()])
-    def test_what_is_weighed_has_no_place_beside_the_trade(
+    def test_rules_for_movement_or_racks_are_refused_beside_the_trade(
         self, also: FewestMoves | FewestRackMisses
     ) -> None:
         with pytest.raises(RuleOrderError, match="'trade' weighs movement and racks"):

@@ -58,7 +58,7 @@ class TestJoining:
         driver.joined(2)
         assert driver.assigned(0) == (Install(orders(0)), Announce(frozenset()))
 
-    def test_what_is_not_announced_yet_is_not_delivered(self) -> None:
+    def test_partitions_are_not_delivered_before_the_listener_has_returned(self) -> None:
         driver = Driver()
         driver.joined(1)
         driver.assigned(0)
@@ -124,7 +124,7 @@ class TestRevoking:
         assert driver.member.owned == orders(0, 1)
         assert driver.tell(ListenerReturned()) == (Install(orders(0, 2)), Announce(orders(2)))
 
-    def test_what_goes_is_delivered_no_more_but_can_be_committed(self) -> None:
+    def test_revoked_partitions_are_delivered_no_more_but_can_be_committed(self) -> None:
         driver = self.revoking()
         assert driver.member.deliverable == orders(0)
         assert driver.tell(CommitRequested(1, orders(1))) == (SendCommit(1, Membership("a", 2), orders(1)),)
@@ -193,7 +193,7 @@ class TestLoss:
         driver.tell(JoinFailed(request.attempt, MembershipError.OTHER))
         assert not driver.member.in_group
 
-    def test_what_is_said_of_an_earlier_generation_is_ignored(self) -> None:
+    def test_a_heartbeat_error_of_an_earlier_generation_is_ignored(self) -> None:
         driver = Driver().owning(0, generation=2)
         driver.tell(HeartbeatAnswered(Membership("a", 1), MembershipError.UNKNOWN_MEMBER_ID, driver.now))
         assert driver.member.in_group
@@ -417,14 +417,14 @@ class TestMisuse:
         with pytest.raises(OutOfOrderError, match="second time"):
             driver.tell(CloseRequested())
 
-    def test_one_number_for_two_commits(self) -> None:
+    def test_a_second_commit_with_the_same_number_is_an_error(self) -> None:
         driver = Driver().owning(0)
         driver.tell(CommitRequested(1, orders(0)))
         with pytest.raises(OutOfOrderError, match="commit 1"):
             driver.tell(CommitRequested(1, orders(0)))
 
 
-def test_one_eager_strategy_makes_the_member_eager() -> None:
+def test_an_eager_strategy_makes_the_member_eager() -> None:
     assert common_protocol([CooperativeSticky()]) is COOPERATIVE
     assert common_protocol([CooperativeSticky(), Range()]) is EAGER
 
@@ -446,7 +446,7 @@ class TestAnAssignmentThatDoesNotFit:
             driver.tell(PollIntervalChecked(polled_at=driver.now))
         return driver.now - since
 
-    def test_what_fits_is_installed(self) -> None:
+    def test_partitions_that_fit_are_installed(self) -> None:
         driver = Driver()
         self.misfit(driver, 1, 0, 1)
         assert driver.member.may_deliver(("orders", 1), driver.now)
@@ -460,7 +460,7 @@ class TestAnAssignmentThatDoesNotFit:
             pauses.append(self.pause(driver))
         assert pauses == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300, 300]
 
-    def test_one_that_fits_ends_the_row(self) -> None:
+    def test_an_assignment_that_fits_resets_the_pause(self) -> None:
         driver = Driver()
         self.misfit(driver, 1, 0)
         self.pause(driver)

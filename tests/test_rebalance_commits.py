@@ -56,7 +56,7 @@ class TestCommits:
     def answered(self, driver: Driver, answer: MembershipError, generation: int = 1) -> tuple[Action, ...]:
         return driver.tell(CommitAnswered(1, Membership("a", generation), answer))
 
-    def test_one_that_crossed_a_rebalance_is_sent_again_for_what_was_kept(self) -> None:
+    def test_a_commit_that_a_rebalance_overtook_is_sent_again_for_the_kept_partitions(self) -> None:
         driver = self.crossing(0)
         assert self.answered(driver, MembershipError.ILLEGAL_GENERATION) == (
             SendCommit(1, Membership("a", 2), orders(0)),
@@ -65,17 +65,17 @@ class TestCommits:
         assert isinstance(refused, CommitRefused)
         assert refused.partitions == orders(1)
 
-    def test_one_that_the_coordinator_took_in_time_is_done(self) -> None:
+    def test_a_commit_accepted_before_the_rebalance_is_done(self) -> None:
         assert self.answered(self.crossing(0), MembershipError.NONE) == (CommitDone(1),)
 
-    def test_one_that_lost_all_its_partitions_is_refused(self) -> None:
+    def test_a_commit_that_lost_all_its_partitions_is_refused(self) -> None:
         driver = Driver().owning(0)
         driver.tell(CommitRequested(1, orders(0)))
         driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
         (refused,) = self.answered(driver, MembershipError.UNKNOWN_MEMBER_ID)
         assert isinstance(refused, CommitRefused)
 
-    def test_one_is_never_sent_for_a_partition_lost_and_got_back(self) -> None:
+    def test_a_commit_is_never_sent_for_a_partition_that_was_lost_and_assigned_again(self) -> None:
         driver = Driver().owning(0)
         driver.tell(CommitRequested(1, orders(0)))
         driver.heartbeat(MembershipError.ILLEGAL_GENERATION)
@@ -88,21 +88,21 @@ class TestCommits:
         (refused,) = self.answered(driver, MembershipError.OTHER)
         assert isinstance(refused, CommitRefused)
 
-    def test_one_asked_for_during_the_sync_waits_for_its_end(self) -> None:
+    def test_a_commit_requested_during_the_sync_waits_for_its_end(self) -> None:
         driver = Driver().owning(0)
         driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         driver.joined(2)
         assert driver.tell(CommitRequested(1, orders(0))) == ()
         assert driver.assigned(0)[0] == SendCommit(1, Membership("a", 2), orders(0))
 
-    def test_one_refused_while_the_join_is_answered_waits_for_its_end(self) -> None:
+    def test_a_commit_refused_during_a_join_waits_for_the_end_of_the_join(self) -> None:
         driver = Driver().owning(0)
         driver.tell(CommitRequested(1, orders(0)))
         driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         driver.join()
         assert self.answered(driver, MembershipError.ILLEGAL_GENERATION) == ()
 
-    def test_one_that_the_listener_makes_before_a_join_does_not_wait_for_that_join(self) -> None:
+    def test_a_commit_of_the_listener_before_a_join_does_not_wait_for_that_join(self) -> None:
         driver = Driver(protocol=EAGER).owning(0)
         driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         assert driver.tell(AboutToJoin(EAGER)) == (Revoke(orders(0)),)
@@ -110,7 +110,7 @@ class TestCommits:
         assert self.answered(driver, MembershipError.REBALANCE_IN_PROGRESS) == sent
         assert self.answered(driver, MembershipError.NONE) == (CommitDone(1),)
 
-    def test_one_whose_response_is_lost_is_sent_again(self) -> None:
+    def test_a_commit_whose_response_is_lost_is_sent_again(self) -> None:
         driver = Driver().owning(0)
         sent = driver.tell(CommitRequested(1, orders(0)))
         assert self.answered(driver, MembershipError.OTHER) == sent
@@ -123,7 +123,7 @@ class TestCommits:
         done = driver.tell(CommitAnswered(2, Membership("a", 1), MembershipError.NONE))
         assert done == (CommitDone(1), CommitDone(2))
 
-    def test_one_that_a_later_one_takes_over_is_not_done_before_that(self) -> None:
+    def test_a_superseded_commit_is_not_done_before_the_later_commit(self) -> None:
         """Else the listener returns in good faith, and what it committed is struck from the later commit."""
         driver = self.revoking(0, 1)
         driver.tell(CommitRequested(1, orders(1)))
@@ -134,7 +134,7 @@ class TestCommits:
         done = driver.tell(CommitAnswered(2, Membership("a", 2), MembershipError.NONE))
         assert done == (CommitDone(1), CommitDone(2))
 
-    def test_one_that_a_later_one_takes_over_in_part_waits_for_both_parts(self) -> None:
+    def test_a_commit_superseded_in_part_waits_for_both_parts(self) -> None:
         driver = Driver().owning(0, 1)
         driver.tell(CommitRequested(1, orders(0, 1)))
         driver.tell(CommitRequested(2, orders(0)))
@@ -142,7 +142,7 @@ class TestCommits:
         assert driver.tell(CommitAnswered(2, Membership("a", 1), MembershipError.NONE)) == (CommitDone(2),)
         assert self.answered(driver, MembershipError.NONE) == (CommitDone(1),)
 
-    def test_one_that_a_later_one_takes_over_is_refused_with_it(self) -> None:
+    def test_a_superseded_commit_is_refused_with_the_later_commit(self) -> None:
         driver = Driver().owning(0)
         for number in (1, 2, 3):
             driver.tell(CommitRequested(number, orders(0)))
@@ -175,7 +175,7 @@ class TestCommits:
         refused = driver.tell(CommitAbandoned(3))
         assert {one.commit for one in refused if isinstance(one, CommitRefused)} == {1, 2}
 
-    def test_one_that_was_held_and_taken_over_in_part_waits_for_the_later_one(self) -> None:
+    def test_a_held_commit_superseded_in_part_waits_for_the_later_commit(self) -> None:
         driver = Driver().owning(0, 1)
         driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         driver.joined(2)
@@ -186,12 +186,12 @@ class TestCommits:
         done = driver.tell(CommitAnswered(2, Membership("a", 2), MembershipError.NONE))
         assert done == (CommitDone(1), CommitDone(2))
 
-    def test_one_of_a_partition_that_is_not_owned_is_refused(self) -> None:
+    def test_a_commit_of_a_partition_that_is_not_owned_is_refused(self) -> None:
         (refused,) = Driver().owning(0).tell(CommitRequested(1, orders(7)))
         assert isinstance(refused, CommitRefused)
         assert refused.partitions == orders(7)
 
-    def test_one_that_is_abandoned_is_forgotten(self) -> None:
+    def test_an_abandoned_commit_is_forgotten(self) -> None:
         driver = Driver().owning(0)
         driver.tell(CommitRequested(1, orders(0)))
         driver.tell(CommitAbandoned(1))
@@ -224,7 +224,7 @@ class TestCommitsTakenInPart:
         )
         assert done == (CommitDone(1),)
 
-    def test_what_was_accepted_is_not_refused_when_it_is_given_up(self) -> None:
+    def test_accepted_partitions_of_a_commit_are_not_refused_when_the_member_is_lost(self) -> None:
         driver = self.requested(1)
         driver.tell(CommitAnswered(1, self.A, MembershipError.OTHER, accepted=orders(0)))
         (refused,) = driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID) + driver.tell(
@@ -428,7 +428,7 @@ class TestCommitQueue:
         assert adapter.order == [1, 2, 3, 4, 5]
         assert not any(adapter.outcomes.values())
 
-    def test_one_of_a_partition_that_comes_while_it_waits_is_refused(self) -> None:
+    def test_a_waiting_commit_of_a_partition_assigned_later_is_refused(self) -> None:
         adapter = QueueDriver(most_in_machine=1)
         adapter.rebalance(orders(0))
         adapter.request(1, orders(0))

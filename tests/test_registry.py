@@ -280,7 +280,7 @@ memberless = Wrong(member_data=lambda: b"")
         ("worded", "its criteria are ('balance',), not a tuple of Criterion and Trade"),
     ],
 )
-def test_what_is_no_strategy_is_told_what_it_lacks(
+def test_an_object_that_is_no_strategy_is_refused_with_what_it_lacks(
     attribute: str, problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "wrong_for_test", sys.modules[__name__])
@@ -303,6 +303,8 @@ def test_what_is_no_strategy_is_told_what_it_lacks(
         ("module:", "neither a name nor of the form module:attribute"),
     ],
 )
-def test_what_cannot_be_loaded_is_told_why(site: Path, spec: str, message: str) -> None:
+def test_a_strategy_that_cannot_be_loaded_is_refused_with_the_reason(
+    site: Path, spec: str, message: str
+) -> None:
     with pytest.raises(StrategyError, match=message):
         load_strategy(spec)

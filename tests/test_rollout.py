@@ -403,7 +403,7 @@ def test_rollout_announces_the_facts_of_its_arguments() -> None:
     assert (said.release, said.share, said.draining) == ("v2", 1000, False)
 
 
-def test_what_a_running_member_announces_can_change() -> None:
+def test_a_running_member_can_change_what_it_announces() -> None:
     strategy = Rollout("v2", 0.1)
     strategy.announce(draining=True)
     assert decode_facts(strategy.member_data(MemberContext(ORDERS))).draining

@@ -98,7 +98,9 @@ def test_blue_and_green_hand_everything_over_once(topics: Mapping[str, int], pod
 
 @given(topics_of, st.integers(2, 9))
 @FEW
-def test_what_is_aborted_costs_once_what_was_deployed(topics: Mapping[str, int], pods: int) -> None:
+def test_an_aborted_deployment_moves_at_most_twice_what_was_deployed(
+    topics: Mapping[str, int], pods: int
+) -> None:
     deployment = started(topics)
     for _ in aborted(deployment, pods):
         assert deployment.greatest_load <= ceil(deployment.partitions / pods)

@@ -82,7 +82,7 @@ class TestProportions:
         assert fresh(10, small=1, large=100) == {"small": 0, "large": 10}
         assert fresh(51, small=1, large=100) == {"small": 1, "large": 50}
 
-    def test_what_members_have_already_counts(self) -> None:
+    def test_partitions_that_members_have_already_count(self) -> None:
         members = [Member(name, frozenset({"orders"})) for name in ("m1", "m2", "m3")]
         group = Group.of([Topic("orders", 6)], members)
         assignment = solve(group, group.claims, scale=Scale(already={"m1": 9, "m2": 2}))
@@ -108,7 +108,7 @@ def test_a_capacity_is_a_positive_whole_number(capacity: object) -> None:
 
 
 @pytest.mark.parametrize("load", [-1, 0.5, "2", None])
-def test_what_a_member_has_already_is_a_number_of_partitions(load: object) -> None:
+def test_an_invalid_number_of_existing_partitions_is_refused(load: object) -> None:
     with pytest.raises(InvalidScaleError, match=r"member 'm1' has .* partitions already"):
         Scale(already={"m1": load})  # type: ignore[dict-item]
 

@@ -65,6 +65,9 @@ class Client:
             assert isinstance(pause, Pause)
         return task
 
+    def now(self) -> float:
+        return 0.0
+
     def wakeup(self) -> Any:
         return None
 
@@ -93,9 +96,6 @@ class Client:
     async def raise_to_user(self, error: Exception) -> None:
         await Pause()
         self.done.append(f"tell the user: {error}")
-
-    def unexpected(self, what: str, error: BaseException) -> Exception:
-        return ClientError(what)
 
 
 def _next(task: Coroutine[Any, Any, None]) -> Any:
@@ -160,9 +160,16 @@ def test_an_error_that_does_not_pass_is_reported_when_the_user_was_told() -> Non
     assert joining(NOT_AUTHORIZED) == ["tell the user: g", failed(MembershipError.OTHER)]
 
 
-def test_an_error_of_ours_is_told_to_the_user_and_the_join_is_tried_again() -> None:
-    told = "tell the user: the request to join could not be made"
-    assert joining(ValueError("no error of Kafka")) == [told, "back off", failed(MembershipError.OTHER)]
+def test_an_error_of_ours_is_logged_and_told_to_the_user_and_the_join_is_tried_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    what, error = "the request to join could not be made", ValueError("no error of Kafka")
+    told = f"tell the user: group 'g': {what}: {error!r}"
+    assert joining(error) == [told, "back off", failed(MembershipError.OTHER)]
+    (record,) = caplog.records
+    assert record.getMessage() == f"group 'g', member '': {what}"
+    assert record.exc_info is not None
+    assert record.exc_info[1] is error
 
 
 def test_an_accepted_join_is_reported_with_the_membership_that_it_brought() -> None:

@@ -86,7 +86,7 @@ class TestMovement:
         )
         assert assigned == {"m": {"a": [0, 1, 2]}, "n": {"a": [5, 6, 7]}, "o": {"a": [3, 4, 8]}}
 
-    def test_what_a_leaver_owned_is_shared_out_and_nothing_else_moves(self) -> None:
+    def test_partitions_of_a_departed_member_are_shared_out_and_no_others_move(self) -> None:
         assigned = assign([Topic("a", 6)], member("m", "a", {"a": [0, 1]}), member("n", "a", {"a": [2, 3]}))
         assert assigned == {"m": {"a": [0, 1, 4]}, "n": {"a": [2, 3, 5]}}
 
@@ -156,7 +156,7 @@ class TestSpread:
             counts = [len(by_topic.get(topic.name, ())) for by_topic in assigned.values()]
             assert max(counts) - min(counts) <= 1
 
-    def test_what_a_member_gives_up_leaves_each_topic_even(self) -> None:
+    def test_each_topic_is_even_after_a_member_gives_partitions_up(self) -> None:
         topics = [Topic("a", 2), Topic("b", 6)]
         owned = {"a": [0, 1], "b": [0, 1, 2, 3, 4, 5]}
         assigned = assign(topics, member("m", "a b", owned), member("n", "a b"))

@@ -16,9 +16,9 @@ from scipy.optimize import linprog
 from kafka_assignors.criteria import Scale
 from kafka_assignors.group import Group, Member, Topic
 from kafka_assignors.solver.classes import Classes, classify
+from kafka_assignors.solver.distribution import deal
 from kafka_assignors.solver.levels import apportion, find_levels
 from kafka_assignors.solver.network import Network
-from kafka_assignors.solver.rounds import deal
 from tests.exact_groups import Limits, random_group
 from tests.exact_scales import random_scale
 
@@ -28,10 +28,10 @@ heaps = st.lists(st.integers(0, 12), max_size=6).map(
 
 
 def dealt(
-    heap: Sequence[tuple[int, Sequence[int]]], wishes: Sequence[tuple[int, int]]
+    heap: Sequence[tuple[int, Sequence[int]]], demands: Sequence[tuple[int, int]]
 ) -> dict[int, list[int]]:
-    hands: dict[int, list[int]] = {receiver: [] for receiver, _ in wishes}
-    for kind, parts in deal(heap, wishes):
+    hands: dict[int, list[int]] = {receiver: [] for receiver, _ in demands}
+    for kind, parts in deal(heap, demands):
         for receiver, things in parts:
             assert all(thing // 100 == kind for thing in things)
             hands[receiver] += things
@@ -51,7 +51,7 @@ class TestDealing:
         assert len({thing for hand in hands.values() for thing in hand}) == sum(wanted)
 
     @given(heaps, st.integers(1, 5))
-    def test_equal_wishes_get_the_same_of_every_kind_to_within_one(
+    def test_equal_demands_get_the_same_of_every_kind_to_within_one(
         self, heap: Sequence[tuple[int, Sequence[int]]], receivers: int
     ) -> None:
         each = sum(len(things) for _, things in heap) // receivers
@@ -231,7 +231,7 @@ class TestNetwork:
         assert (network.flow(first), network.flow(second)) == (2, 3)
 
     @pytest.mark.parametrize("lacking", [1, 2])
-    def test_what_cannot_be_sent_is_an_error(self, lacking: int) -> None:
+    def test_a_network_that_cannot_send_all_its_supply_raises_an_error(self, lacking: int) -> None:
         network = Network()
         giver = network.node(2)
         takers = [network.node(-2 // lacking) for _ in range(lacking)]

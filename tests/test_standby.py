@@ -170,7 +170,7 @@ class TestDeclared:
         assert strategy_of(settings, {}) == Composed("acme-warm", rules)
         assert strategy_of(settings, {"STANDBY": "true"}) == Composed("acme-warm", rules, Facts(standby=True))
 
-    def test_what_is_left_of_the_group_is_what_a_certificate_is_about(self) -> None:
+    def test_a_certificate_is_about_the_reduced_group(self) -> None:
         reduced = Standby().reduced_form(Group.of(ORDERS, [active("a"), standby("b")]))
         assert isinstance(reduced, Reduced)
         assert reduced.group.members["b"].topics == frozenset()

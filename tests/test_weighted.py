@@ -72,7 +72,7 @@ class TestBounds:
 
 class TestRest:
     @given(weighed_groups(), THRESHOLDS)
-    def test_what_was_assigned_stays(self, group: Group, threshold: float) -> None:
+    def test_a_second_assignment_moves_nothing(self, group: Group, threshold: float) -> None:
         strategy = Weighted(threshold)
         first = assigned(strategy, group)
         assert assigned(strategy, after(group, first)) == first
@@ -140,7 +140,7 @@ class TestWhatMoves:
         assert max(loads(group, assignment).values()) <= {0: 91, 1: 51, 2: 51, 5: 51}[budget]
         assert measure_loads(group, assignment, Weighted(0, budget=budget).terms).factor is None
 
-    def test_what_had_to_be_placed_uses_the_budget_up(self) -> None:
+    def test_unowned_partitions_use_up_the_budget(self) -> None:
         owned = {"a": {"t": [0, 1, 2]}}
         group = weighed({"t": [9, 9, 9, 1, 1]}, {"a": ["t"], "b": ["t"]}, owned)
         assert moved(group, assigned(Weighted(budget=2), group)) == 0

@@ -143,7 +143,7 @@ class TestAsking:
         assert isinstance(asking.exception(30), SystemExit)
 
     @pytest.mark.parametrize("source", ["lag", 7, dict])
-    def test_what_cannot_be_asked_is_refused(self, source: Any) -> None:
+    def test_a_weight_source_that_is_no_function_is_refused(self, source: Any) -> None:
         with pytest.raises(TypeError, match="weights must be a function"):
             PlainAssignor(Weighted(), weights=source)
 

@@ -181,6 +181,6 @@ def test_a_state_that_this_release_does_not_know_reads_as_unknown() -> None:
 
 
 @pytest.mark.parametrize("topic_id", ["", "orders", TOPIC[:-1], TOPIC + "A", "ä" * 22])
-def test_what_is_no_topic_id_is_not_written(topic_id: str) -> None:
+def test_an_invalid_topic_id_is_not_written(topic_id: str) -> None:
     with pytest.raises(ProtocolError, match="is not 16 bytes in URL-safe base64"):
         encode_consumer_group_value(TargetAssignment({topic_id: (0,)}))

@@ -40,7 +40,7 @@ def read(data: bytes, names: Names | None) -> Member | tuple[str, int, str]:
 
 
 @given(st.lists(st.tuples(subscriptions, st.lists(damages, max_size=2)), max_size=8))
-def test_what_was_read_before_changes_neither_a_member_nor_an_error(
+def test_names_read_before_change_neither_members_nor_errors(
     joined: list[tuple[Subscription, list[tuple[int, int]]]],
 ) -> None:
     shared = Names()

@@ -106,7 +106,7 @@ def test_topics_are_written_in_order_for_any_order_of_the_input() -> None:
         (Subscription(3, (), owned={"a": [0, 2**31]}), "owned_partitions[0].partitions[1]"),
     ],
 )
-def test_what_a_version_cannot_carry_is_not_written(subscription: Subscription, field: str) -> None:
+def test_a_field_that_the_version_lacks_is_not_written(subscription: Subscription, field: str) -> None:
     with pytest.raises(ProtocolError) as error:
         encode_subscription(subscription)
     assert error.value.field == field

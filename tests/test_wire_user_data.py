@@ -136,7 +136,7 @@ def test_user_data_of_another_making_are_passed_over_unless_strict(
 
 
 @pytest.mark.parametrize("name", EVERY_NAME)
-def test_what_a_strategy_says_arrives_under_every_name(name: str) -> None:
+def test_member_data_reaches_the_leader_under_every_strategy_name(name: str) -> None:
     member = eager_member(name, encode_user_data(Talkative(name), CONTEXT))
     assert member.data == b"capacity=3"
 

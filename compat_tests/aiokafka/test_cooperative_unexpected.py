@@ -14,13 +14,13 @@ from confluent_kafka.admin import AdminClient  # type: ignore[attr-defined]
 from compat_tests.aiokafka.cooperative_consumers import Listener, consuming, of, until
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors.rebalance import clock, session
+from kafka_assignors.rebalance import lease, session
 from kafka_assignors.strategies import CooperativeSticky
 from kafka_assignors.strategy import MemberContext
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, assignor
 from kafka_assignors_aiokafka.cooperative import coordinator as coordinator_module
-from kafka_assignors_aiokafka.cooperative import requests
 from kafka_assignors_aiokafka.cooperative.subscription import CooperativeAssignment
+from kafka_assignors_aiokafka.cooperative.transport import AiokafkaTransport
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
 
@@ -57,12 +57,12 @@ class Announcing(CooperativeSticky):
 
 FAULTS: dict[str, tuple[Any, str]] = {
     "member_data": (Announcing, "member_data"),
-    "join": (requests, "join_group"),
+    "join": (AiokafkaTransport, "join_group"),
     "lead": (coordinator_module, "lead_group"),
-    "sync": (requests, "sync_group"),
+    "sync": (AiokafkaTransport, "sync_group"),
     "assigned": (session, "read_assignment"),
-    "heartbeat": (requests, "heartbeat"),
-    "commit": (requests, "offset_commit"),
+    "heartbeat": (AiokafkaTransport, "heartbeat"),
+    "commit": (AiokafkaTransport, "offset_commit"),
     "auto commit": (CooperativeAssignment, "all_consumed_offsets"),
     "metadata": (GroupCoordinator, "_handle_metadata_update"),
 }
@@ -149,9 +149,9 @@ def test_a_leave_request_that_cannot_be_made_keeps_the_consumer_from_nothing_els
     kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def consume() -> None:
-        once = Once(requests.leave_group)
+        once = Once(AiokafkaTransport.leave_group)
         async with consuming(group, listener) as consumer:
-            monkeypatch.setattr(requests, "leave_group", once)
+            monkeypatch.setattr(AiokafkaTransport, "leave_group", once)
         assert once.has_raised
         assert listener.calls[-1] == ("revoked", of(group, 0, 1))
         assert not any(connection.connected() for connection in consumer._client._conns.values())
@@ -167,7 +167,7 @@ def test_after_the_computer_has_slept_nothing_is_delivered_until_the_coordinator
     async def consume() -> None:
         async with consuming(group, max_poll_records=1) as consumer:
             await asyncio.wait_for(consumer.getone(), 60)  # There are more in its buffer.
-            coordinator, awake = consumer._coordinator, clock.including_suspend
+            coordinator, awake = consumer._coordinator, lease.clock
             send, answering = coordinator._send_req, asyncio.Event()
 
             async def send_when_awake(request: Any) -> Any:
@@ -176,7 +176,7 @@ def test_after_the_computer_has_slept_nothing_is_delivered_until_the_coordinator
 
             coordinator._send_req = send_when_awake
             slept_s = coordinator._session_timeout_ms / 1000 + 60
-            monkeypatch.setattr(clock, "including_suspend", lambda: awake() + slept_s)
+            monkeypatch.setattr(lease, "clock", lambda: awake() + slept_s)
             generation = coordinator.generation
             with pytest.raises(asyncio.TimeoutError):  # Without this, they are delivered at once.
                 await asyncio.wait_for(consumer.getone(), 2)

@@ -79,7 +79,7 @@ def test_start_refuses_invalid_assignors(kafka: Kafka, assignors: list[Any], mes
         asyncio.run(start())
 
 
-def test_one_instance_in_two_consumers_of_a_process_keeps_them_apart(kafka: Kafka) -> None:
+def test_consumers_of_a_process_that_share_an_assignor_are_separate_members(kafka: Kafka) -> None:
     async def share() -> tuple[set[Any], set[Any], set[Any], set[Any]]:
         shared = StickyAssignor()
         first, second, third = (consumer_of(group, shared) for _ in range(3))
@@ -99,7 +99,7 @@ def test_one_instance_in_two_consumers_of_a_process_keeps_them_apart(kafka: Kafk
     assert second_after < second_before
 
 
-def test_one_instance_in_consumers_of_two_groups_keeps_the_groups_apart(kafka: Kafka) -> None:
+def test_an_assignor_serves_consumers_of_different_groups(kafka: Kafka) -> None:
     async def share() -> list[set[Any]]:
         shared = StickyAssignor()
         here = [consumer_of(group, shared) for _ in range(2)]

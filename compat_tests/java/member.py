@@ -91,6 +91,18 @@ class JavaMember:
             owned = event.get("owned", owned)
         return owned
 
+    def metrics(self) -> dict[str, Any]:
+        """The metrics of its coordinator now, by name; "NaN" for what has no value."""
+        assert self._process.stdin is not None
+        told = len(self.events)
+        self._process.stdin.write(b"\n")
+        self._process.stdin.flush()
+        self.wait_until(lambda: any(event["event"] == "metrics" for event in self.events[told:]))
+        values: dict[str, Any] = next(
+            event["values"] for event in self.events[told:] if event["event"] == "metrics"
+        )
+        return values
+
     def wait_until(self, condition: Callable[[], bool], timeout_s: float = 120) -> None:
         """Waits until the condition holds, which is looked at whenever the member tells something.
 

@@ -11,7 +11,7 @@ import pytest
 from compat_tests.java.java_bytes import KINDS, JavaBytes, JavaBytesError, random_fields
 from kafka_assignors.group import NO_GENERATION
 from kafka_assignors.wire import ProtocolError
-from kafka_assignors.wire.user_data import encode_sticky_user_data
+from kafka_assignors.wire.consumer_protocol import encode_sticky_user_data
 from tests.java_fields import comparable_bytes, decode_fields, encode_fields, without_null_user_data
 
 SAMPLES = 300

@@ -14,13 +14,13 @@ from kafka.errors import KafkaError
 from compat_tests.kafka_python.test_cooperative_consumer import Listener, consuming, polling_until
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors.rebalance import clock, session
+from kafka_assignors.rebalance import lease, session
 from kafka_assignors.strategies import CooperativeSticky
 from kafka_assignors.strategy import MemberContext
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer, assignor
 from kafka_assignors_kafka_python._client.leading import Leading
 from kafka_assignors_kafka_python._client.v3 import ConsumerCoordinator
-from kafka_assignors_kafka_python.cooperative import requests
+from kafka_assignors_kafka_python.cooperative.transport import KafkaPythonTransport
 
 PROGRAM = "compat_tests.kafka_python.cooperative_member"
 HANG_S = 120
@@ -58,11 +58,11 @@ class Announcing(CooperativeSticky):
 
 FAULTS: dict[str, tuple[Any, str]] = {
     "member_data": (Announcing, "member_data"),
-    "join": (requests, "join_group"),
+    "join": (KafkaPythonTransport, "join_group"),
     "lead": (Leading, "read_metadata"),
-    "sync": (requests, "sync_group"),
+    "sync": (KafkaPythonTransport, "sync_group"),
     "assigned": (session, "read_assignment"),
-    "heartbeat": (requests, "heartbeat"),
+    "heartbeat": (KafkaPythonTransport, "heartbeat"),
     "metadata": (ConsumerCoordinator, "_handle_metadata_update"),
 }
 
@@ -129,13 +129,13 @@ def test_an_unexpected_error_is_told_and_the_consumer_goes_on_and_leaves(
 def test_a_request_that_cannot_be_made_fails_alone(
     kafka: Kafka, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    listener, once = Listener(), Once(getattr(requests, name))
+    listener, once = Listener(), Once(getattr(KafkaPythonTransport, name))
     with GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group:
         group.produce(10)
         with consuming(group, listener) as consumer:
             reader = Reader(consumer)
             reader.until(lambda: reader.read)
-            monkeypatch.setattr(requests, name, once)
+            monkeypatch.setattr(KafkaPythonTransport, name, once)
             if name == "offset_commit":
                 with pytest.raises(InjectedError):
                     consumer.commit(timeout_ms=HANG_S * 1000)
@@ -173,7 +173,7 @@ def test_after_the_computer_has_slept_nothing_is_delivered_until_the_coordinator
         with consuming(group, max_poll_records=1) as consumer:
             reader = Reader(consumer)
             reader.until(lambda: reader.read)  # There are more in its buffer.
-            coordinator, awake = consumer._coordinator, clock.including_suspend
+            coordinator, awake = consumer._coordinator, lease.clock
             send, answering = coordinator.send, threading.Event()
 
             async def send_when_awake(request: Any, **options: Any) -> Any:
@@ -183,7 +183,7 @@ def test_after_the_computer_has_slept_nothing_is_delivered_until_the_coordinator
 
             coordinator.send = send_when_awake
             slept_s = coordinator.config["session_timeout_ms"] / 1000 + 60
-            monkeypatch.setattr(clock, "including_suspend", lambda: awake() + slept_s)
+            monkeypatch.setattr(lease, "clock", lambda: awake() + slept_s)
             generation = consumer.group_metadata().generation_id
             for _ in range(20):
                 assert not consumer.poll(timeout_ms=50)

@@ -123,7 +123,7 @@ if MAKES_INSTANCES:
             assert len(settled(group, [consumer])[0]) == 2
 
 
-def test_one_instance_in_two_consumers_of_a_process_keeps_them_apart(kafka: Kafka) -> None:
+def test_consumers_of_a_process_that_share_an_assignor_are_separate_members(kafka: Kafka) -> None:
     shared = StickyAssignor()
     with (
         GroupOfMembers(kafka, PROGRAM, {"orders": 6}) as group,
@@ -139,7 +139,7 @@ def test_one_instance_in_two_consumers_of_a_process_keeps_them_apart(kafka: Kafk
     assert after[1] < before[1]
 
 
-def test_one_instance_serves_consumers_of_different_groups(kafka: Kafka) -> None:
+def test_an_assignor_serves_consumers_of_different_groups(kafka: Kafka) -> None:
     shared = StickyAssignor()
     with (
         GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as orders,

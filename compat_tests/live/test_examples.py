@@ -204,6 +204,25 @@ class TestExamples:
         assert (len(large.assigned()), len(small.assigned())) == (3, 1)
         shop.stop(large, small)
 
+    def test_members_that_measure_their_rebalances_log_what_each_cost(self, shop: Shop, client: str) -> None:
+        module = f"examples.{client}.metrics"
+        first = shop.start(module)
+        shop.share(first)
+        second = shop.start(module)
+        shop.share(first, second)
+        shop.produce(20)
+        shop.process_all()
+        shop.stop(second)
+        shop.share(first)
+        shop.stop(first)
+        log = "\n".join(first.lines())
+        # Alone, joined, after it has revoked, and left.
+        assert re.search(
+            r": rebalance ended: .*; so far failed [1-9], rebalances [4-9], revoked 2$", log, re.MULTILINE
+        )
+        assert ": rebalance begun: the group is rebalancing" in log
+        assert ": led: cooperative-sticky moves 2 partitions, the least is 2; " in log
+
     def test_a_member_that_skips_the_step_with_both_assignors_is_refused_and_the_group_goes_on(
         self, shop: Shop, client: str
     ) -> None:

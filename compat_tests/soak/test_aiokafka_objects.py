@@ -17,7 +17,8 @@ from compat_tests.soak.repetition import ROUNDS, added_by_each_round, sample
 from kafka_assignors.rebalance.events import HeartbeatAnswered
 from kafka_assignors.strategies import Standby
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, StickyAssignor, assignor
-from kafka_assignors_aiokafka.cooperative import FencedInstanceIdError, requests
+from kafka_assignors_aiokafka.cooperative import FencedInstanceIdError
+from kafka_assignors_aiokafka.cooperative.transport import AiokafkaTransport
 
 CONSUMERS = (CooperativeAIOKafkaConsumer, AIOKafkaConsumer)
 STAYING = [
@@ -313,7 +314,7 @@ class TestRebalances:
                 async def remove() -> None:
                     member = coordinator.member_id
                     # As an administrator would, behind the back of the consumer.
-                    await coordinator._send_req(requests.leave_group(group, member))
+                    await AiokafkaTransport(coordinator, coordinator._start).leave_group(member, "")
                     await until(
                         lambda: coordinator.member_id not in ("", member) and len(consumer.assignment()) == 2
                     )

@@ -5,7 +5,10 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-__all__ = ["declared_settings"]
+__all__ = ["OUR_OWN", "declared_settings"]
+
+OUR_OWN = {"observer"}
+"""The arguments that the cooperative consumers have and no client has."""
 
 
 def declared_settings(consumer: type[Any], settings: type[Any]) -> set[str]:

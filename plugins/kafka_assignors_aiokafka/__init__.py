@@ -12,8 +12,8 @@ through a rebalance.
 
 import logging
 
-from kafka_assignors.assignor import AssignorOptions
-from kafka_assignors.assignor_classes import (
+from kafka_assignors.assignor import (
+    AssignorOptions,
     RunsCapacity,
     RunsCooperativeSticky,
     RunsPriority,
@@ -26,6 +26,8 @@ from kafka_assignors.assignor_classes import (
     RunsWeighted,
 )
 from kafka_assignors.client_versions import installed_release, require_release
+from kafka_assignors.rebalance.observer import RebalanceObserver
+from kafka_assignors.weights import WeightsFile
 
 CHECKED = ((0, 10), (0, 14))
 """The oldest and the newest release series that the tests of the plugin pass with; all between them do."""
@@ -33,7 +35,7 @@ CHECKED = ((0, 10), (0, 14))
 require_release("aiokafka", installed_release("aiokafka", "aiokafka"), *CHECKED, logging.getLogger(__name__))
 
 from kafka_assignors_aiokafka._assignor import StrategyAssignor, assignor  # noqa: E402  # not before the check
-from kafka_assignors_aiokafka._weights import LagWeights, WeightsFile  # noqa: E402
+from kafka_assignors_aiokafka._weights import LagWeights  # noqa: E402
 from kafka_assignors_aiokafka.cooperative import (  # noqa: E402
     ConsumerSettings,
     CooperativeAIOKafkaConsumer,
@@ -51,6 +53,7 @@ __all__ = [
     "PriorityAssignor",
     "RackAwareStickyAssignor",
     "RangeAssignor",
+    "RebalanceObserver",
     "RolloutAssignor",
     "RoundRobinAssignor",
     "StandbyAssignor",

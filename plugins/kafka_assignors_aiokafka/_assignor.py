@@ -22,8 +22,6 @@ from kafka_assignors_aiokafka._topics import rejoin_if_topics_changed, topics_of
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["StrategyAssignor", "assignor"]
-
 
 class _OfInstances:
     """A method that says what is wrong when it is called on the class.
@@ -87,8 +85,9 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
         metadata lacks owned partitions, generation and rack.
         """
         joined = self.read_members(JoinedMember(id, None, member.encode()) for id, member in members.items())
-        assignments = self.encode_assignments(joined, topics_of(cluster, joined.topics), None)
-        return {id: ConsumerProtocolMemberAssignment.decode(bytes_) for id, bytes_ in assignments.items()}
+        encoded = self.encode_assignments(joined, topics_of(cluster, joined.topics), None)
+        decode = ConsumerProtocolMemberAssignment.decode
+        return {id: decode(bytes_) for id, bytes_ in encoded.assignments.items()}
 
 
 def assignor(

@@ -114,7 +114,7 @@ Touched besides; in a release that lacks any of the coordinator's or the fetcher
         wait_for                        asyncio's, without a task of its own
     protocol.api
         RequestStruct or Request, Response
-                                        what the structs of `cooperative.requests` are made of
+                                        what the structs of `cooperative.transport` are made of
 """
 
 from __future__ import annotations
@@ -134,15 +134,6 @@ from kafka_assignors.assignor import Assignor, caller_of, optional_name, require
 from kafka_assignors.client_versions import require_attributes
 from kafka_assignors.member_bytes import broker_assigns
 from kafka_assignors_aiokafka._leading import lead_group
-
-__all__ = [
-    "adopt",
-    "calling_coordinator",
-    "end_stock",
-    "rack_of_consumer",
-    "require_inside",
-    "require_ours",
-]
 
 _TOUCHED_OF_COORDINATOR = (
     "generation",
@@ -198,7 +189,9 @@ def adopt(coordinator: Any) -> None:
     async def perform_assignment(response: Any) -> Any:
         for assignor in coordinator._assignors:
             if isinstance(assignor, Assignor) and assignor.name == response.group_protocol:
-                return await lead_group(coordinator, assignor, response)
+                led = await lead_group(coordinator, assignor, response)
+                # Without our member id, which aiokafka has forgotten, no member takes this for an assignment.
+                return {} if led is None else led.assignments
         return await stock_perform_assignment(response)
 
     coordinator._perform_assignment = perform_assignment

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
@@ -44,10 +44,8 @@ from aiokafka.errors import KafkaError
 from kafka_assignors.assignor import Assignor, ask_in_thread
 from kafka_assignors.group import Topic
 from kafka_assignors.leader import InvalidAssignmentError
-from kafka_assignors.leader_bytes import JoinedMember
+from kafka_assignors.leader_bytes import EncodedAssignments, JoinedMember
 from kafka_assignors_aiokafka._topics import assign_by_what_is_known, follow_racks, known_topics, refresh
-
-__all__ = ["LEADER_THREADS", "in_thread", "lead_group", "weighed_topics"]
 
 Result = TypeVar("Result")
 
@@ -61,8 +59,8 @@ Refresh: TypeAlias = Callable[[Any, Iterable[str]], Awaitable[None]]
 
 async def lead_group(
     coordinator: Any, assignor: Assignor, response: Any, refresh_topics: Refresh = refresh
-) -> Mapping[str, bytes]:
-    """The assignment of every member, given the JoinGroup response; {} if the group went on without us.
+) -> EncodedAssignments | None:
+    """The assignment of every member, given the JoinGroup response; None if the group went on without us.
 
     Raises the strategy's exception, and KafkaError, which no caller sees, if the consumer is being stopped.
     """
@@ -96,16 +94,14 @@ async def lead_group(
                     loop.time() - began,
                     coordinator._rebalance_timeout_ms,
                 )
-                # aiokafka has forgotten its member id, so no member takes this for an assignment, and it
-                # rejoins.
-                return {}
+                return None
     finally:
         assigning.cancel()
 
 
 async def _assign(
     coordinator: Any, assignor: Assignor, response: Any, refresh_topics: Refresh
-) -> Mapping[str, bytes]:
+) -> EncodedAssignments:
     joined = await in_thread(coordinator, assignor.read_members, _joined_members(response))
     racks = (member.rack for member in joined.members)
     watch = follow_racks(coordinator, assignor.must_follow_racks(racks))
@@ -116,7 +112,7 @@ async def _assign(
     if assignor.weights is not None:
         topics = await weighed_topics(coordinator, assignor, known(joined.topics))
 
-    def encode() -> Mapping[str, bytes]:
+    def encode() -> EncodedAssignments:
         try:
             return assignor.encode_assignments(
                 joined, known(joined.topics) if topics is None else topics, response.generation_id

@@ -18,18 +18,6 @@ from aiokafka.errors import KafkaError
 from kafka_assignors.group import Topic
 from kafka_assignors.leader_bytes import MOST_MISSING_TOPICS, RackWatch, topics_from, watched_topics
 
-__all__ = [
-    "REFRESH_TIMEOUT_S",
-    "assign_by_what_is_known",
-    "follow_racks",
-    "known_topics",
-    "refresh",
-    "rejoin_if_topics_changed",
-    "topics_of",
-    "watch",
-    "watch_topics_if_static",
-]
-
 REFRESH_TIMEOUT_S = 1.0
 """How long the group waits for newer metadata of topics that the leader knows already.
 

@@ -1,4 +1,4 @@
-"""Sources of a leader's weights: a file, and the lag of the group.
+"""The lag of the group as the source of a leader's weights.
 
 `LagWeights` has connections of its own, through aiokafka's public clients: the consumer's are busy with a
 rebalance and with fetches that a broker holds back.
@@ -9,34 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
-from kafka_assignors.weights import GivenWeights, lag_weights, parse_weights, require_base
-
-__all__ = ["LagWeights", "WeightsFile"]
-
-
-class WeightsFile:
-    """Weights from a file of JSON, which is read again in each rebalance:
-
-        {"format": 1, "topics": {"orders": [1200, null, 0]}}
-
-    A weight for each partition from 0 on; null where it is unknown.
-    """
-
-    def __init__(self, path: str | Path) -> None:
-        self._path = Path(path)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({str(self._path)!r})"
-
-    def __call__(self, topics: Mapping[str, int]) -> GivenWeights:
-        """Raises OSError or ValueError if the file cannot be read."""
-        return parse_weights(self._path.read_bytes(), str(self._path))
+from kafka_assignors.weights import GivenWeights, lag_weights, require_base
 
 
 class LagWeights:

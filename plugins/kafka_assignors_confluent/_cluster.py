@@ -21,8 +21,6 @@ from kafka_assignors_confluent._describe import (
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
-__all__ = ["Cluster", "GroupListing", "Listing", "Progress"]
-
 Progress = Callable[[str, int, int], None]
 """Called with what is being read, how many are done, and of how many."""
 

@@ -14,17 +14,6 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaError
     from confluent_kafka.admin import AdminClient
 
-__all__ = [
-    "AuthenticationError",
-    "ClusterError",
-    "ConfigurationError",
-    "Connection",
-    "NotAuthorizedError",
-    "UnreachableError",
-    "reason",
-    "silent_logger",
-]
-
 _Key = TypeVar("_Key")
 
 _METADATA_MS = 5_000

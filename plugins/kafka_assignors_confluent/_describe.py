@@ -18,17 +18,6 @@ from kafka_assignors.live_group import CLASSIC, CONSUMER, Coordinator, LiveGroup
 from kafka_assignors.wire import ProtocolError, decode_assignment
 from kafka_assignors_confluent._connection import Connection, reason
 
-__all__ = [
-    "DescribedTopics",
-    "describe_groups",
-    "describe_topics",
-    "read_broker_settings",
-    "replica_racks",
-    "state_name",
-    "topic_of",
-    "type_name",
-]
-
 _STATES = {
     "PREPARING_REBALANCING": "PreparingRebalance",
     "COMPLETING_REBALANCING": "CompletingRebalance",

@@ -17,8 +17,6 @@ from kafka_assignors.wire import (
 )
 from kafka_assignors_confluent._connection import ClusterError, Connection
 
-__all__ = ["read_group_record"]
-
 OFFSETS_TOPIC = "__consumer_offsets"
 NEWEST_RECORDS = 200_000
 """How far back to look: commits fill the topic, and what is older is not worth the wait."""

@@ -8,8 +8,8 @@
 Instances are passed, not classes. `assignor(strategy)` does the same with a strategy of your own.
 """
 
-from kafka_assignors.assignor import AssignorOptions
-from kafka_assignors.assignor_classes import (
+from kafka_assignors.assignor import (
+    AssignorOptions,
     RunsCapacity,
     RunsCooperativeSticky,
     RunsPriority,
@@ -21,8 +21,10 @@ from kafka_assignors.assignor_classes import (
     RunsSticky,
     RunsWeighted,
 )
+from kafka_assignors.rebalance.observer import RebalanceObserver
+from kafka_assignors.weights import WeightsFile
 from kafka_assignors_kafka_python._assignor import StrategyAssignor, assignor
-from kafka_assignors_kafka_python._weights import LagWeights, WeightsFile
+from kafka_assignors_kafka_python._weights import LagWeights
 from kafka_assignors_kafka_python.cooperative import ConsumerSettings, CooperativeKafkaConsumer
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "PriorityAssignor",
     "RackAwareStickyAssignor",
     "RangeAssignor",
+    "RebalanceObserver",
     "RolloutAssignor",
     "RoundRobinAssignor",
     "StandbyAssignor",

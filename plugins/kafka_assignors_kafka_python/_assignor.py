@@ -27,8 +27,6 @@ from kafka.coordinator.consumer import ConsumerCoordinator  # isort: skip
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["StrategyAssignor", "assignor"]
-
 
 class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no types
     """One strategy in the consumers of a process.
@@ -96,10 +94,10 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
         does not decode ends the generation before this method is reached.
         """
         joined = self.read_members(interface.decoded_members(members))
-        assignments = self.encode_assignments(
+        encoded = self.encode_assignments(
             joined, interface.topics_of(cluster, RackWatch(), joined.topics), None
         )
-        return {id: interface.assignment_of(bytes_) for id, bytes_ in assignments.items()}
+        return {id: interface.assignment_of(bytes_) for id, bytes_ in encoded.assignments.items()}
 
 
 def _client_rack_of(coordinator: Any) -> str | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import wait
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer
@@ -18,34 +17,13 @@ from kafka.structs import TopicPartition
 
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
-from kafka_assignors.weights import GivenWeights, lag_weights, parse_weights, require_base
-
-__all__ = ["LagWeights", "WeightsFile", "weighed_topics"]
+from kafka_assignors.weights import GivenWeights, lag_weights, require_base
 
 _REQUEST_TIMEOUT_MS = 10_000
 """The request timeout of the clients that look the lag up.
 
 The group does not wait for it, but the thread should end at some time.
 """
-
-
-class WeightsFile:
-    """Weights from a file of JSON, which is read again in each rebalance:
-
-        {"format": 1, "topics": {"orders": [1200, null, 0]}}
-
-    A weight for each partition from 0 on; null where it is unknown.
-    """
-
-    def __init__(self, path: str | Path) -> None:
-        self._path = Path(path)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({str(self._path)!r})"
-
-    def __call__(self, topics: Mapping[str, int]) -> GivenWeights:
-        """Raises OSError or ValueError if the file cannot be read."""
-        return parse_weights(self._path.read_bytes(), str(self._path))
 
 
 class LagWeights:

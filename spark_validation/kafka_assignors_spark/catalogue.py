@@ -26,8 +26,6 @@ from kafka_assignors.group import InvalidGroupError, Topic, TopicPartitions, quo
 from kafka_assignors.group_json import MOST_PARTITIONS
 from kafka_assignors_spark.timestamps import from_micros, to_micros
 
-__all__ = ["Catalogue", "CatalogueEntry", "LeaderView", "leader_view"]
-
 
 @dataclass(frozen=True, slots=True)
 class CatalogueEntry:

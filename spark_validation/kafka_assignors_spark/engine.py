@@ -14,8 +14,6 @@ from kafka_assignors_spark.folds.group import FoldWork, SortedRecord
 from kafka_assignors_spark.options import ReplayOptions
 from kafka_assignors_spark.result import TableFile
 
-__all__ = ["RECORD_BYTES", "Engine", "Limits", "OnTasks", "Survey", "only_spark"]
-
 OnTasks = Callable[[int, int], None]
 """Is told how many tasks are done, and how many there are."""
 

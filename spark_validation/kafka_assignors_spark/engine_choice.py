@@ -12,8 +12,6 @@ from pathlib import Path
 from kafka_assignors_spark.engine import Engine, OnTasks, only_spark
 from kafka_assignors_spark.options import ReplayError, ReplayOptions
 
-__all__ = ["ENGINES", "LOCAL_BYTES", "Choice", "choose_engine", "open_engine"]
-
 ENGINES = ("spark", "local")
 
 LOCAL_BYTES = 256 << 20

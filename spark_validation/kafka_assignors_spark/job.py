@@ -52,8 +52,6 @@ from kafka_assignors_spark.result import (
 from kafka_assignors_spark.sample import check_sample, draw
 from kafka_assignors_spark.schemas import TABLES
 
-__all__ = ["PHASES", "run_replay"]
-
 PHASES = ("starting", "reading the history", "replaying", "checking a sample", "summing up")
 
 _MOST_SHOWN = 5

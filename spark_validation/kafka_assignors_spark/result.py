@@ -16,25 +16,6 @@ from typing import Any
 from kafka_assignors_spark.folds.faults import FaultKind
 from kafka_assignors_spark.options import Mode, ReplayOptions
 
-__all__ = [
-    "Churn",
-    "ClientAgreement",
-    "Culprit",
-    "DamagedFile",
-    "Difference",
-    "GroupSummary",
-    "HistorySummary",
-    "OwnershipSpan",
-    "ReplayResult",
-    "SampleCheck",
-    "TableFile",
-    "TimelineRow",
-    "TruthCheck",
-    "UndecodableRecord",
-    "Verdict",
-    "to_json",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class DamagedFile:

@@ -20,8 +20,6 @@ from kafka_assignors_spark.folds.verdicts import churn_of, culprits_of, group_su
 from kafka_assignors_spark.options import ReplayError
 from kafka_assignors_spark.result import SampleCheck, to_json
 
-__all__ = ["check_sample", "draw"]
-
 _MOST_GENERATIONS = 200
 _MOST_BYTES = 1 << 20
 

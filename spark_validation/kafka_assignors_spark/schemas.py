@@ -43,8 +43,6 @@ from kafka_assignors_spark.folds.truth import CheckedGeneration
 from kafka_assignors_spark.options import Mode
 from kafka_assignors_spark.result import Verdict
 
-__all__ = ["ARCHIVED", "OUTPUT", "RAW", "REPORTED", "TABLES", "TOPICS", "record_batch"]
-
 _STRING, _INT, _LONG, _BOOL = pa.string(), pa.int32(), pa.int64(), pa.bool_()
 _BINARY, _DOUBLE, _DATE = pa.binary(), pa.float64(), pa.date32()
 _TIMESTAMP = pa.timestamp("us", "UTC")

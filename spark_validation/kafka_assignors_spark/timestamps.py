@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
-__all__ = ["FIRST_MICROS", "LAST_MICROS", "from_micros", "millis_to_micros", "to_micros"]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
 

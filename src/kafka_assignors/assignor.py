@@ -6,6 +6,8 @@ and in `leader_bytes` and `member_bytes`. There is no I/O; findings go to the lo
 The protocols of a strategy decide which consumers it runs in: a stock consumer is eager and needs
 `RebalanceProtocol.EAGER` (`require_eager`); a cooperative consumer follows the protocol that all of its
 strategies have (`require_cooperative`).
+
+`RunsRange` and so on are what the assignor classes of all adapters have in common: one for each strategy.
 """
 
 from __future__ import annotations
@@ -15,15 +17,26 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from fractions import Fraction
 from logging import Logger
 from types import FrameType
-from typing import Any, ClassVar, Protocol, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypedDict, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from kafka_assignors.group import Topic, TopicPartitions
-from kafka_assignors.leader_bytes import DecodedMembers, JoinedMember, encode_assignments, read_members
+from kafka_assignors.leader_bytes import (
+    DecodedMembers,
+    EncodedAssignments,
+    JoinedMember,
+    encode_assignments,
+    read_members,
+)
 from kafka_assignors.member_bytes import NEVER_ASSIGNED, LastAssignment, subscription_bytes
+from kafka_assignors.strategies.composed import Priority, Rollout, Standby
+from kafka_assignors.strategies.range_roundrobin import Range, RoundRobin
 from kafka_assignors.strategies.registry import assignor_class, strategy_of_class
+from kafka_assignors.strategies.sticky import Capacity, CooperativeSticky, RackAwareSticky, Sticky
+from kafka_assignors.strategies.weighted import Weighted
 from kafka_assignors.strategy import (
     LONGEST_NAME,
     SHARED_NAMES,
@@ -33,6 +46,9 @@ from kafka_assignors.strategy import (
     fits_kafka_string,
 )
 from kafka_assignors.weights import patience_s, require_source, weigh
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Caller = TypeVar("Caller")
 
@@ -267,14 +283,14 @@ class Assignor:
 
     def encode_assignments(
         self, members: DecodedMembers, topics: Iterable[Topic], generation: int | None
-    ) -> Mapping[str, bytes]:
+    ) -> EncodedAssignments:
         """The bytes of every member's assignment, as the leader of `generation` (None if unknown)."""
         encoded = encode_assignments(
             self._strategy, members, topics, generation, stay_classic=self._stay_classic
         )
         for finding in encoded.findings:
             self.log.warning("%s: %s", self.name, finding)
-        return encoded.assignments
+        return encoded
 
 
 def require_strategy(strategy: object) -> Strategy:
@@ -370,3 +386,90 @@ def _instead_of(one: object, package: str) -> str:
         return f"pass an assignor of {package}, such as CooperativeStickyAssignor()"
     first = "" if strategy == "cooperative-sticky" else ", after CooperativeStickyAssignor()"
     return f"pass {ours}() of {package}, which runs {strategy!r} as well{first}"
+
+
+# ---- one class for each strategy
+#
+# An adapter makes its own of each, and documents it; its `StrategyAssignor` adds the client's interface:
+#
+#     class StickyAssignor(RunsSticky, StrategyAssignor): ...
+
+
+class RunsRange(Assignor):
+    def __init__(self, **options: Unpack[AssignorOptions]) -> None:
+        super().__init__(Range(), **options)
+
+
+class RunsRoundRobin(Assignor):
+    def __init__(self, **options: Unpack[AssignorOptions]) -> None:
+        super().__init__(RoundRobin(), **options)
+
+
+class RunsSticky(Assignor):
+    def __init__(self, **options: Unpack[AssignorOptions]) -> None:
+        super().__init__(Sticky(), **options)
+
+
+class RunsCooperativeSticky(Assignor):
+    def __init__(self, **options: Unpack[AssignorOptions]) -> None:
+        super().__init__(CooperativeSticky(), **options)
+
+
+class RunsRackAwareSticky(Assignor):
+    def __init__(
+        self, *, moves_per_miss: Fraction | float | None = None, **options: Unpack[AssignorOptions]
+    ) -> None:
+        super().__init__(RackAwareSticky(moves_per_miss), **options)
+
+
+class RunsCapacity(Assignor):
+    def __init__(self, *, capacity: int, **options: Unpack[AssignorOptions]) -> None:
+        super().__init__(Capacity(capacity), **options)
+
+
+class RunsStandby(Assignor):
+    def __init__(
+        self, *, standby: bool = False, active_at_least: int = 1, **options: Unpack[AssignorOptions]
+    ) -> None:
+        super().__init__(Standby(standby=standby, active_at_least=active_at_least), **options)
+
+
+class RunsPriority(Assignor):
+    def __init__(
+        self,
+        *,
+        first: Iterable[Iterable[str | tuple[str, Iterable[int]]]],
+        **options: Unpack[AssignorOptions],
+    ) -> None:
+        super().__init__(Priority(first), **options)
+
+
+class RunsWeighted(Assignor):
+    def __init__(
+        self,
+        weights: Callable[[Mapping[str, int]], Any],
+        *,
+        threshold: float = 0.1,
+        budget: int | None = None,
+        weights_timeout_s: float = 2.0,
+        **options: Unpack[AssignorOptions],
+    ) -> None:
+        strategy = Weighted(threshold=threshold, budget=budget)
+        super().__init__(strategy, weights=weights, weights_timeout_s=weights_timeout_s, **options)
+
+
+class RunsRollout(Assignor):
+    def __init__(
+        self,
+        *,
+        release: str,
+        share: float | None = None,
+        draining: bool = False,
+        **options: Unpack[AssignorOptions],
+    ) -> None:
+        self._rollout = Rollout(release, share, draining=draining)
+        super().__init__(self._rollout, **options)
+
+    def announce(self, *, share: float | None = None, draining: bool | None = None) -> None:
+        """Announce something else from the next join on, for which `enforce_rebalance` asks."""
+        self._rollout.announce(share=share, draining=draining)

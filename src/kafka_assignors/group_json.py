@@ -64,7 +64,7 @@ from kafka_assignors.group import (
 )
 from kafka_assignors.makespan import LoadReport
 from kafka_assignors.member_facts import Facts, InvalidFactError, decode_facts, encode_facts
-from kafka_assignors.wire.errors import ProtocolError
+from kafka_assignors.wire.reader import ProtocolError
 
 FORMAT = 1
 """The version of this form. A higher one is refused."""

@@ -20,7 +20,7 @@ from typing import Any
 
 from kafka_assignors.claims import DroppedClaim
 from kafka_assignors.group import Group, Member, Topic, is_topic_name, quoted
-from kafka_assignors.leader import lead
+from kafka_assignors.leader import LeaderResult, lead
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
 from kafka_assignors.wire import (
     ConsumerAssignment,
@@ -76,10 +76,12 @@ class DecodedMembers:
 
 @dataclass(frozen=True, slots=True)
 class EncodedAssignments:
-    """The bytes of every member's assignment, by member id."""
+    """The bytes of every member's assignment, by member id; `result` of `group` is what they encode."""
 
     assignments: Mapping[str, bytes]
     findings: tuple[str, ...]
+    group: Group
+    result: LeaderResult
 
 
 class RackWatch:
@@ -212,7 +214,7 @@ def encode_assignments(
         *_claim_findings(result.dropped_claims),
         *strategy.findings(group),
     )
-    return EncodedAssignments(assignments, members.findings + findings)
+    return EncodedAssignments(assignments, members.findings + findings, group, result)
 
 
 def _protocol_of(strategy: Strategy) -> RebalanceProtocol:

@@ -33,8 +33,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from kafka_assignors.group import Group, quoted
-from kafka_assignors.wire.errors import ProtocolError
-from kafka_assignors.wire.reader import Reader
+from kafka_assignors.wire.reader import ProtocolError, Reader
 from kafka_assignors.wire.writer import Writer
 
 LONGEST_RELEASE = 255

@@ -216,7 +216,7 @@ class Strategy(ABC):
     def findings(self, group: Group) -> Sequence[str]:
         """Sentences for the leader's log about a group: at most one for each member, which it names.
 
-        For example member data that do not decode, wishes that contradict each other, or settings that name
+        For example member data that do not decode, requests that contradict each other, or settings that name
         nothing of the group.
         """
         return ()

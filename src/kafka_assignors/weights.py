@@ -9,15 +9,16 @@ the result:
 - without any answer the last one that this member got counts, however old: weights change slowly beside
   being absent. Without a last one either all weights are unknown, and a strategy counts partitions.
 
-There is no I/O here, and nothing that knows a client.
+`WeightsFile` reads its file when it is called. There is no other I/O here, and nothing that knows a client.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import index
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from kafka_assignors.group import MOST_WEIGHT, Topic
@@ -27,9 +28,6 @@ FORMAT = 1
 
 GivenWeights: TypeAlias = Mapping[str, Sequence[int | None]]
 """By topic a weight for each partition, from 0 on; None where it is unknown."""
-
-WeightSource: TypeAlias = Callable[[Mapping[str, int]], GivenWeights]
-"""Given the number of partitions of each topic, their weights. Topics it does not know it may leave out."""
 
 
 def require_source(source: object, timeout_s: object) -> None:
@@ -134,6 +132,25 @@ def lag_weights(
         ]
         for name, partitions in topics.items()
     }
+
+
+class WeightsFile:
+    """Weights from a file of JSON, which is read again in each rebalance:
+
+        {"format": 1, "topics": {"orders": [1200, null, 0]}}
+
+    A weight for each partition from 0 on; null where it is unknown.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self._path)!r})"
+
+    def __call__(self, topics: Mapping[str, int]) -> GivenWeights:
+        """Raises OSError or ValueError if the file cannot be read."""
+        return parse_weights(self._path.read_bytes(), str(self._path))
 
 
 def parse_weights(text: str | bytes, where: str) -> dict[str, list[int | None]]:

@@ -30,8 +30,6 @@ from kafka_assignors_cli.options import (
 if TYPE_CHECKING:
     from kafka_assignors_spark.archive import ArchiveOptions, ArchiveProgress, ArchiveResult
 
-__all__ = ["EPILOG", "archive"]
-
 EPILOG = f"""Examples:
 
 kafka-assignors archive --bootstrap-server broker:9092 --to archive/ --once

@@ -31,14 +31,11 @@ from kafka_assignors.strategies import (
     Strategy,
 )
 from kafka_assignors.strategy import Reduced
-from kafka_assignors_cli.assign_text import answer_renderables
+from kafka_assignors_cli.assign_text import about_loads, answer_renderables, explanation_to_json, sentences
 from kafka_assignors_cli.console import CannotRun, ExitCode, ProgressReport, emit_renderable, note
-from kafka_assignors_cli.explain_text import about_loads, explanation_to_json, sentences
 from kafka_assignors_cli.files import open_lines, read_groups
 from kafka_assignors_cli.json_output import is_stdout, json_lines, json_unless_terminal
 from kafka_assignors_cli.options import JsonFile, load_named_strategy, strategy_option
-
-__all__ = ["EPILOG", "assign"]
 
 EPILOG = """Examples:
 

@@ -28,8 +28,6 @@ from kafka_assignors_cli.options import (
     strategy_option,
 )
 
-__all__ = ["EPILOG", "check_assignments"]
-
 EPILOG = """Examples:
 
 kafka-assignors check group.json answer.json     (an answer of `assign --certify` brings its certificate)

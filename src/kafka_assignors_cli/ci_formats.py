@@ -23,8 +23,6 @@ from kafka_assignors_cli.console import CannotRun, emit, note, printable
 from kafka_assignors_cli.files import require_writable, write_file
 from kafka_assignors_cli.json_output import is_stdout
 
-__all__ = ["CiFormats", "Outcome", "Verdict", "github_annotation", "junit_xml"]
-
 
 class Outcome(enum.Enum):
     """The outcome of one check: the tag of its testcase in JUnit XML, and the level of its annotation."""

@@ -28,24 +28,6 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-__all__ = [
-    "CannotRun",
-    "Column",
-    "ColumnKind",
-    "ExitCode",
-    "FittedTable",
-    "PipeClosed",
-    "ProgressReport",
-    "counted",
-    "emit",
-    "emit_renderable",
-    "flush",
-    "indented",
-    "note",
-    "printable",
-    "stdout_failed",
-]
-
 
 class ExitCode(enum.IntEnum):
     """The exit code of the process."""

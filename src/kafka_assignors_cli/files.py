@@ -32,22 +32,6 @@ from kafka_assignors.text_files import (
 )
 from kafka_assignors_cli.console import CannotRun
 
-__all__ = [
-    "Form",
-    "MemberFile",
-    "open_lines",
-    "parse_toml",
-    "read_client_properties",
-    "read_document",
-    "read_file",
-    "read_forms",
-    "read_groups",
-    "read_member_file",
-    "replacing",
-    "require_writable",
-    "write_file",
-]
-
 Value = TypeVar("Value")
 
 

@@ -15,8 +15,6 @@ from kafka_assignors.live_group import CONSUMER, LiveGroup, LiveMember, as_group
 from kafka_assignors.quality import StrategyComparison, StrategyResult
 from kafka_assignors_cli.console import Column, ColumnKind, FittedTable, indented, printable
 
-__all__ = ["GroupRow", "describe_json", "description", "group_list", "summarize", "summary_json"]
-
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:

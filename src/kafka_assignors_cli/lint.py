@@ -57,8 +57,6 @@ from kafka_assignors_cli.options import (
     split_names,
 )
 
-__all__ = ["EPILOG", "lint_members", "report_renderables"]
-
 EPILOG = """Examples:
 
 kafka-assignors lint consumer-a.properties consumer-b.toml

@@ -18,8 +18,6 @@ from kafka_assignors_spark.policy import (
     RuleOutcome,
 )
 
-__all__ = ["judgement_renderables", "judgement_to_json", "print_judgement", "verdicts"]
-
 _FORMAT = 1
 """The version of the JSON form, which docs/validate.md describes. New keys may be added to it; every other
 change needs a new number.

@@ -32,8 +32,6 @@ from kafka_assignors_spark.report.findings import (
 )
 from kafka_assignors_spark.result import ReplayResult, SampleCheck, TruthCheck, Verdict
 
-__all__ = ["damage_lines", "failure_lines", "print_replay", "replay_renderables"]
-
 _SHOWN_FINDINGS = 5
 _SHOWN_GROUPS = 50
 _SHOWN_GROUPS_OF_FAILURES = 5

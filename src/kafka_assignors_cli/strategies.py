@@ -11,8 +11,6 @@ from kafka_assignors_cli.console import Column, ColumnKind, FittedTable, emit_re
 from kafka_assignors_cli.json_output import is_stdout, json_lines, json_unless_terminal
 from kafka_assignors_cli.options import STRATEGY_FORMS, JsonFile
 
-__all__ = ["EPILOG", "strategies", "strategy_table"]
-
 EPILOG = f"""A terminal shows a table. Where stdout is a pipe or a file, and with --json -, each strategy is \
 a line of JSON:  {{"name": "range", "protocols": ["eager"], "summary": "…"}}
 

@@ -36,8 +36,6 @@ from kafka_assignors_cli.replay import note_damage, run_replay_with_progress
 if TYPE_CHECKING:
     from kafka_assignors_spark.policy import Policy, ReplayReport
 
-__all__ = ["EPILOG", "validate"]
-
 EPILOG = """Examples:
 
 kafka-assignors validate history/ --policy policy.toml

@@ -168,6 +168,14 @@ for each in of_aiokafka + [kafka_assignors_aiokafka.assignor(one) for one in str
 # ---- cooperative consumers
 
 
+class Reasons(kafka_assignors_aiokafka.RebalanceObserver):
+    def rebalance_begun(self, *, reason: str, **_: object) -> None:
+        print(reason)
+
+    def assigned(self, *, partitions: frozenset[tuple[str, int]], seconds: float | None, **_: object) -> None:
+        print(len(partitions), seconds)
+
+
 async def consume_with_aiokafka(settings: kafka_assignors_aiokafka.ConsumerSettings) -> None:
     consumer = kafka_assignors_aiokafka.CooperativeAIOKafkaConsumer(
         "orders",
@@ -180,6 +188,7 @@ async def consume_with_aiokafka(settings: kafka_assignors_aiokafka.ConsumerSetti
         rebalance_timeout_ms=60_000,
         value_deserializer=bytes.decode,
         sasl_plain_password=None,
+        observer=Reasons(),
     )
     kafka_assignors_aiokafka.CooperativeAIOKafkaConsumer(group_id="g", **settings)
     for records in (await consumer.getmany(timeout_ms=100)).values():
@@ -206,6 +215,7 @@ def consume_with_kafka_python(settings: kafka_assignors_kafka_python.ConsumerSet
         bootstrap_timeout_ms=1_000,
         value_deserializer=bytes.decode,
         api_version=(3, 9),
+        observer=Reasons(),
     )
     kafka_assignors_kafka_python.CooperativeKafkaConsumer(group_id="g", **settings)
     consumer.subscribe(["orders"], listener=None)

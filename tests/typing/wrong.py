@@ -109,6 +109,7 @@ OfAiokafka("orders", group_id="g", session_timeout_ms="6000")  # type: ignore[ar
 OfAiokafka("orders", group_id="g", ssl_cafile="ca.pem")  # type: ignore[call-arg]
 OfAiokafka("orders", group_id=None)  # type: ignore[arg-type]
 OfAiokafka("orders")  # type: ignore[call-arg]
+OfAiokafka("orders", group_id="g", observer=print)  # type: ignore[arg-type]
 OfAiokafka(["orders"], group_id="g")  # type: ignore[arg-type]
 OfKafkaPython = kafka_assignors_kafka_python.CooperativeKafkaConsumer
 OfKafkaPython("orders", group_id="g", auto_ofset_reset="earliest")  # type: ignore[call-arg]
@@ -117,6 +118,7 @@ OfKafkaPython("orders", group_id="g", session_timeout_ms="6000")  # type: ignore
 OfKafkaPython("orders", group_id="g", rebalance_timeout_ms=60_000)  # type: ignore[call-arg]
 OfKafkaPython("orders", group_id=None)  # type: ignore[arg-type]
 OfKafkaPython("orders")  # type: ignore[call-arg]
+OfKafkaPython("orders", group_id="g", observer=Duck())  # type: ignore[arg-type]
 OfKafkaPython(["orders"], group_id="g")  # type: ignore[arg-type]
 OfKafkaPython(group_id="g").subscribe(topic=["orders"])  # type: ignore[call-arg]
 

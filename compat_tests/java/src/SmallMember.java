@@ -45,6 +45,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  *       then on, {@code member} id and {@code generation}
  *   <li>{@code records}: {@code [first offset, last offset, count]} by topic and partition
  *   <li>{@code committed}: {@code offsets} by topic and partition; {@code commit_failed}: the {@code error}
+ *   <li>{@code metrics}: the {@code values} of the coordinator's metrics by name, after a line on standard input
  *   <li>{@code left}: the last line of a member that left in peace
  * </ul>
  */
@@ -126,8 +127,9 @@ public final class SmallMember implements ConsumerRebalanceListener {
 
     private void stopAtEndOfInput() {
         try {
-            while (System.in.read() >= 0) {
-                // What is written there means nothing; only its end does.
+            for (int read = System.in.read(); read >= 0; read = System.in.read()) {
+                if (read == '\n')
+                    tellMetrics();
             }
         } catch (IOException e) {
             // A broken standard input has ended as well.
@@ -158,6 +160,15 @@ public final class SmallMember implements ConsumerRebalanceListener {
             consumer.close(CloseOptions.timeout(CLOSE_TIMEOUT));
             tell("left", Map.of());
         }
+    }
+
+    private void tellMetrics() {
+        Map<String, Object> values = new TreeMap<>();
+        consumer.metrics().forEach((name, metric) -> {
+            if (name.group().equals("consumer-coordinator-metrics"))
+                values.put(name.name(), metric.metricValue());
+        });
+        tell("metrics", Map.of("values", values));
     }
 
     private void tellRecords(ConsumerRecords<byte[], byte[]> records) {
@@ -233,7 +244,7 @@ public final class SmallMember implements ConsumerRebalanceListener {
         return numbers;
     }
 
-    private void tell(String event, Map<String, ?> details) {
+    private synchronized void tell(String event, Map<String, ?> details) {
         Map<String, Object> line = new LinkedHashMap<>();
         line.put("event", event);
         line.put("at_ms", System.currentTimeMillis());

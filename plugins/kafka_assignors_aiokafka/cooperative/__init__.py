@@ -2,8 +2,7 @@
 
 consumer        what the user sees
 coordinator     the machine's actions carried out, its events reported
-transport       how requests reach the group's coordinator, for `kafka_assignors.rebalance.session`
-requests        the requests of the group protocol
+transport       the requests to the group's coordinator, for `kafka_assignors.rebalance.session`
 listener        calls of the user's listener
 subscription    what the fetcher sees: one assignment that partitions enter and leave
 

@@ -17,6 +17,7 @@ from aiokafka.errors import ConsumerStoppedError, IllegalStateError
 from aiokafka.util import wait_for
 
 from kafka_assignors.assignor import Assignor, optional_name, require_cooperative
+from kafka_assignors.rebalance.observer import RebalanceObserver, require_observer
 from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors_aiokafka._assignor import assignor
 from kafka_assignors_aiokafka._client import end_stock, require_inside, require_ours
@@ -26,8 +27,6 @@ from kafka_assignors_aiokafka.cooperative.transport import close_silent_connecti
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-__all__ = ["ConsumerSettings", "CooperativeAIOKafkaConsumer"]
 
 _HAS_RACK = "client_rack" in inspect.signature(AIOKafkaConsumer).parameters
 
@@ -102,6 +101,7 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
         group_id: str,
         partition_assignment_strategy: Sequence[Assignor] | None = None,
         client_rack: str | None = None,
+        observer: RebalanceObserver | None = None,
         **settings: Unpack[ConsumerSettings],
     ) -> None:
         """The arguments of AIOKafkaConsumer.
@@ -109,7 +109,8 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
         `partition_assignment_strategy` has assignors of this package, the preferred one first, by default
         `CooperativeStickyAssignor()` alone. While one of them is eager, so is the consumer: that is for the
         first step of an upgrade. `client_rack` is told to the group with every aiokafka, and the fetcher
-        looks for it with those that know it (from 0.14 on).
+        looks for it with those that know it (from 0.14 on). `observer` is told of rebalances, heartbeats and
+        commits, for metrics; it is no ConsumerRebalanceListener, and cannot take part in a rebalance.
 
         TypeError or ValueError for anything that could only fail later; RuntimeError for a release of
         aiokafka that this class does not work with.
@@ -124,6 +125,7 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
         # aiokafka takes "" for none.
         self._rack_of_member = optional_name("client_rack", None if client_rack == "" else client_rack)
         rack: dict[str, Any] = {"client_rack": client_rack} if _HAS_RACK else {}
+        self._observer = require_observer("observer", observer)
         self._stopping: asyncio.Future[None] | None = None
         super().__init__(
             *topics,
@@ -283,6 +285,7 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
             self._subscription,
             fetcher=self._fetcher,
             rack=self._rack_of_member,
+            observer=self._observer,
             group_id=self._group_id,
             group_instance_id=self._group_instance_id,
             heartbeat_interval_ms=self._heartbeat_interval_ms,

@@ -8,7 +8,7 @@ calls of the listener. Nothing in this file asks whether something is allowed.
     heartbeats          all the time, joins included
     automatic commits   every `auto_commit_interval_ms`
 
-The consumer goes on fetching meanwhile; joins have a connection of their own (`requests.JOINING`).
+The consumer goes on fetching meanwhile; joins have a connection of their own (see `transport`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from aiokafka.util import wait_for
 
 from kafka_assignors.assignor import Assignor
-from kafka_assignors.rebalance import MemberState, Phase, Settings, clock
+from kafka_assignors.leader_bytes import EncodedAssignments
+from kafka_assignors.rebalance import MemberState, Phase, Settings, lease
 from kafka_assignors.rebalance.events import (
     AboutToJoin,
     Action,
@@ -57,8 +58,6 @@ from kafka_assignors_aiokafka.cooperative.listener import ListenerCalls
 from kafka_assignors_aiokafka.cooperative.subscription import CooperativeAssignment
 from kafka_assignors_aiokafka.cooperative.transport import AiokafkaTransport, RequestingCoordinator
 
-__all__ = ["CooperativeCoordinator", "FencedInstanceIdError"]
-
 log = logging.getLogger("kafka_assignors_aiokafka")
 
 
@@ -74,7 +73,14 @@ class CooperativeCoordinator(RequestingCoordinator):
     _group_subscription: set[str] | None
 
     def __init__(
-        self, client: Any, subscription: Any, *, fetcher: Any, rack: str | None, **settings: Any
+        self,
+        client: Any,
+        subscription: Any,
+        *,
+        fetcher: Any,
+        rack: str | None,
+        observer: Any,
+        **settings: Any,
     ) -> None:
         """`settings` are those of aiokafka's coordinator; `rack` is what the group is told."""
         self._fetcher = fetcher
@@ -90,10 +96,8 @@ class CooperativeCoordinator(RequestingCoordinator):
         self._changed = asyncio.Event()
         self._actions_under_way: set[asyncio.Task[None]] = set()
         self._user_called: asyncio.Future[None] | None = None
-        self._is_installed = False
-        self._is_broken = False
+        self._is_installed = self._is_broken = False
         super().__init__(client, subscription, **settings)
-        self._listener_calls = ListenerCalls(self, subscription)
         self._session = Session(
             self,
             AiokafkaTransport(self, self._start),
@@ -104,8 +108,10 @@ class CooperativeCoordinator(RequestingCoordinator):
             heartbeat_interval_s=self._heartbeat_interval_ms / 1000,
             retry_backoff_s=self._retry_backoff_ms / 1000,
             log=log,
+            observers=[observer],
         )
-        subscription.serve(fetcher, self.unexpected)
+        self._listener_calls = ListenerCalls(self, subscription, self._session.observers)
+        subscription.serve(fetcher, self._session.unexpected)
         subscription.on_change = self._on_subscription_change
         subscription.on_listener = self._on_listener_change
         if subscription.partitions_auto_assigned() and subscription.subscription is not None:
@@ -115,15 +121,17 @@ class CooperativeCoordinator(RequestingCoordinator):
 
     def handle(self, event: Event) -> None:
         """Tell the machine what happened, and carry out what it says."""
-        self._member, actions = self._member.handle(event, clock.including_suspend())
+        before, now = self._member, lease.clock()
+        self._member, actions = before.handle(event, now)
+        if self._session.observers is not None:
+            self._session.observers.stepped(before, event, self._member, actions, now)
         # aiokafka's names, for `_leading` and for its own methods.
-        self.generation = self._member.membership.generation
-        self.member_id = self._member.membership.member_id
+        membership = self._member.membership
+        self.generation, self.member_id = membership.generation, membership.member_id
         for action in actions:
             self._carry_out(action)
         self._assignment.deliver(self._member.deliverable)
-        if not self._member.in_group:
-            self._is_installed = False
+        self._is_installed = self._is_installed and self._member.in_group
         self._subscription.lease_until = self._member.lease_until if self._is_installed else -math.inf
         self._subscription.wake()
         self._look_again()
@@ -179,7 +187,7 @@ class CooperativeCoordinator(RequestingCoordinator):
     def _break(self, error: BaseException) -> None:
         """Something has failed that never should. Only `close` is possible now."""
         self._is_broken = True
-        self._subscription.fail(self.unexpected("the consumer cannot go on, close it", error))
+        self._subscription.fail(self._session.unexpected("the consumer cannot go on, close it", error))
         self._changed.set()
 
     def _install(self, partitions: Partitions) -> None:
@@ -209,7 +217,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         try:
             super()._handle_metadata_update(cluster)
         except Exception as error:  # Otherwise it would end the client's task.
-            self.tell_user(self.unexpected("the metadata of its topics could not be read", error))
+            self.tell_user(self._session.unexpected("the metadata of its topics could not be read", error))
 
     def _on_metadata_change(self) -> None:
         # What a leader learns before its SyncGroup, `rejoin_if_topics_changed` holds against its assignment.
@@ -263,14 +271,6 @@ class CooperativeCoordinator(RequestingCoordinator):
         """Raise this in the call for records that waits, or else in the next."""
         self._subscription.tell(error)
 
-    def unexpected(self, what: str, error: BaseException) -> Errors.KafkaError:
-        """The error for the user about an exception that is none of Kafka's. It is logged here."""
-        member_id = self._member.membership.member_id
-        log.error("group %r, member %r: %s", self.group_id, member_id, what, exc_info=error)
-        failure = Errors.KafkaError(f"group {self.group_id!r}: {what}: {error!r}")
-        failure.__cause__ = error
-        return failure
-
     async def _push_error_to_user(self, error: Exception) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The same, and wait until the user has made another call, and may have corrected what was wrong."""
         self.tell_user(error)
@@ -300,7 +300,7 @@ class CooperativeCoordinator(RequestingCoordinator):
                 await self._begin_join_if_due()
                 await self._raise_from_refresh_task()
             except Exception as error:
-                await self._push_error_to_user(self.unexpected("a join could not begin", error))
+                await self._push_error_to_user(self._session.unexpected("a join could not begin", error))
                 await asyncio.sleep(self._retry_backoff_ms / 1000)
                 self._changed.set()
             await self._changed.wait()
@@ -398,7 +398,7 @@ class CooperativeCoordinator(RequestingCoordinator):
             if not error.retriable:
                 self.tell_user(error)
         except Exception as error:
-            self.tell_user(self.unexpected("the automatic commit failed", error))
+            self.tell_user(self._session.unexpected("the automatic commit failed", error))
 
     # ---- leading, and topics
 
@@ -406,8 +406,8 @@ class CooperativeCoordinator(RequestingCoordinator):
         """A join begins: watch no topics of other members."""
         self._group_subscription = None
 
-    async def assign(self, assignor: Assignor, joined: JoinGroupResponse) -> Mapping[str, bytes]:
-        """The assignment of each member; empty if the group went on without this member."""
+    async def assign(self, assignor: Assignor, joined: JoinGroupResponse) -> EncodedAssignments | None:
+        """The assignment of each member; None if the group went on without this member."""
         return await lead_group(self, assignor, joined.members, self._refresh_topics)
 
     async def _refresh_topics(self, _: Any, topics: Iterable[str]) -> None:
@@ -472,7 +472,7 @@ class CooperativeCoordinator(RequestingCoordinator):
                 closed = self._until(lambda: self._member.phase is Phase.CLOSED)
                 await wait_for(closed, self._session_timeout_ms / 1000)
             except Exception as error:
-                self.unexpected("it is closed without regard to what is under way", error)
+                self._session.unexpected("it is closed without regard to what is under way", error)
                 await self._lose_everything()
         self._enable_auto_commit = False
         self._subscription.stop()

@@ -11,11 +11,10 @@ from typing import Any, Protocol
 import aiokafka.errors as Errors
 from aiokafka.structs import TopicPartition
 
-from kafka_assignors.rebalance import MemberState
+from kafka_assignors.rebalance import MemberState, lease
 from kafka_assignors.rebalance.events import Announce, Event, ListenerReturned, Lose, Partitions, Revoke
+from kafka_assignors.rebalance.observer import Observers
 from kafka_assignors_aiokafka.cooperative.subscription import CooperativeSubscriptionState
-
-__all__ = ["ListenerCalls"]
 
 log = logging.getLogger("kafka_assignors_aiokafka")
 
@@ -39,8 +38,14 @@ class _Coordinator(Protocol):
 class ListenerCalls:
     """The calls of the listener for one coordinator, of which one runs at most."""
 
-    def __init__(self, coordinator: _Coordinator, subscription: CooperativeSubscriptionState) -> None:
+    def __init__(
+        self,
+        coordinator: _Coordinator,
+        subscription: CooperativeSubscriptionState,
+        observers: Observers | None,
+    ) -> None:
         self._coordinator = coordinator
+        self._observers = observers
         self._subscription = subscription
         self._told: Any = None
         """The listener that knows what is owned."""
@@ -106,12 +111,17 @@ class ListenerCalls:
         log.info("group %r: %s: %s", coordinator.group_id, _verb_of(asked), sorted(named))
         if isinstance(asked, Revoke):
             await coordinator.commit_revoked(named)
-        if listener is None:
-            return
-        with self._subscription.listener_call():
-            returned = getattr(listener, _method_of(asked, listener))(named)
-            if inspect.isawaitable(returned):
-                await returned
+        began_at = lease.clock()
+        try:
+            if listener is not None:
+                with self._subscription.listener_call():
+                    returned = getattr(listener, _method_of(asked, listener))(named)
+                    if inspect.isawaitable(returned):
+                        await returned
+        finally:
+            if self._observers is not None:
+                seconds = None if listener is None else lease.clock() - began_at
+                self._observers.listener_returned(asked, seconds)
 
 
 def _method_of(asked: Revoke | Lose | Announce, listener: object) -> str:

@@ -32,10 +32,8 @@ from aiokafka.consumer.subscription_state import (
 from aiokafka.errors import ConsumerStoppedError, IllegalStateError
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
-from kafka_assignors.rebalance import clock
+from kafka_assignors.rebalance import lease
 from kafka_assignors.rebalance.events import Partitions
-
-__all__ = ["CooperativeAssignment", "CooperativeSubscriptionState", "again"]
 
 Error = TypeVar("Error", bound=Exception)
 
@@ -159,7 +157,7 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
     Attributes:
         on_change: called with the topics whenever the user, or a pattern, wants others.
         on_listener: called whenever the user has named a listener, or none.
-        lease_until: when the machine's lease ends, in seconds of `clock.including_suspend`.
+        lease_until: when the machine's lease ends, in seconds of `lease.clock`.
         was_assigned: whether the present subscription has had an assignment, an empty one included.
     """
 
@@ -221,7 +219,7 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
         """Whether nothing at all may be delivered at this moment."""
         if self._subscription is None:
             return True
-        return self._needs_lease and clock.including_suspend() >= self.lease_until
+        return self._needs_lease and lease.clock() >= self.lease_until
 
     async def wait_for_assignment(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,

@@ -1,4 +1,15 @@
-"""The requests of a member on aiokafka: over which connection they go, and how long a response may take."""
+"""The requests of a member on aiokafka: over which connection they go, and how long a response may take.
+
+Up to aiokafka 0.12 a request is a list of its versions; the newest is taken, which brokers have since Kafka
+2.3. From 0.13 on it is one class that settles the version with the broker.
+
+Heartbeat and OffsetCommit requests that carry the instance id of a static member (KIP-345) are declared here:
+no release of aiokafka has them. From 0.10 to 0.14 Heartbeat ends with version 1 and OffsetCommit with version
+3. Without the id a broker cannot tell a member whose place another process has taken that it was fenced. The
+fields are those of `HeartbeatRequest.json` and `OffsetCommitRequest.json` in Kafka's
+`clients/src/main/resources/common/message`. Every broker that knows a JoinGroup with an instance id (version
+5, Kafka 2.3) knows these versions too. LeaveGroup has one as well, but static members do not leave.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +23,40 @@ import aiokafka.errors as Errors
 from aiokafka.client import ConnectionGroup
 from aiokafka.conn import CloseReason
 from aiokafka.consumer.group_coordinator import GroupCoordinator
+from aiokafka.coordinator.protocol import ConsumerProtocol
+from aiokafka.protocol import api, group
+from aiokafka.protocol.types import Array, Int16, Int32, Int64, Schema, String
 from aiokafka.util import wait_for
 
-from kafka_assignors.rebalance import clock
+from kafka_assignors.rebalance import lease
 from kafka_assignors.rebalance.error_codes import coordinator_moved
 from kafka_assignors.rebalance.events import Membership, Partition
 from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse
-from kafka_assignors_aiokafka.cooperative import requests
-
-__all__ = ["AiokafkaTransport", "RequestingCoordinator", "close_silent_connections"]
 
 log = logging.getLogger("kafka_assignors_aiokafka")
 
 _BEYOND_REBALANCE_S = 5.0
 """How much longer than `rebalance_timeout_ms` a join may take; as in Java, for the way of the response."""
+
+_JOINING = 2
+"""The connection of its own that joins use, beside `aiokafka.client.ConnectionGroup`'s.
+
+A broker answers the requests of a connection one by one, and JoinGroup when the last member has joined: what
+is sent after it on the same connection, heartbeats and commits, waits for as long.
+"""
+
+_UNKNOWN_LEADER_EPOCH = -1
+_OFFSET_FETCH = 9
+
+
+def _newest(request: Any) -> Any:
+    return request[-1] if isinstance(request, list) else request
+
+
+_JOIN_GROUP = _newest(group.JoinGroupRequest)
+_SYNC_GROUP = _newest(group.SyncGroupRequest)
+_LEAVE_GROUP = _newest(group.LeaveGroupRequest)
+_JOINS = (_JOIN_GROUP, _SYNC_GROUP)
 
 
 class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka has no types
@@ -35,17 +66,18 @@ class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka
         node_id = self.coordinator_id
         if node_id is None:
             raise Errors.GroupCoordinatorNotAvailableError()
-        connection = requests.connection_of(request, ConnectionGroup.COORDINATION)
+        connection = _JOINING if isinstance(request, _JOINS) else ConnectionGroup.COORDINATION
         try:
-            if connection == requests.JOINING:
+            if connection == _JOINING:
                 await self._open_for_joining(node_id)
             response = await self._client.send(node_id, request, group=connection)
         except Errors.KafkaError as error:
             log.warning("group %r: its coordinator does not answer: %r", self.group_id, error)
             self.coordinator_dead()
             raise
-        if code := requests.offset_fetch_error(response):
-            # aiokafka sends this request, and takes the response for "nothing is committed".
+        if response.API_KEY == _OFFSET_FETCH and (code := int(getattr(response, "error_code", 0))):
+            # An error of the response as a whole, in the version that aiokafka uses from 0.13 on. It does not
+            # look at it, and takes the response for "nothing is committed".
             if coordinator_moved(code):
                 self.coordinator_dead()
             raise Errors.for_code(code)()
@@ -56,23 +88,11 @@ class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka
 
         A member that gives up earlier joins again with another claim, and the whole group begins anew.
         """
-        await self._client.ready(node_id, group=requests.JOINING)
-        connection = self._client._conns.get((node_id, requests.JOINING))
+        await self._client.ready(node_id, group=_JOINING)
+        connection = self._client._conns.get((node_id, _JOINING))
         if connection is not None:
             patience_s = self._rebalance_timeout_ms / 1000 + _BEYOND_REBALANCE_S
             connection._request_timeout = max(connection._request_timeout, patience_s)
-
-    async def send_join(self, member_id: str, protocols: Sequence[tuple[str, bytes]]) -> Any:
-        """Send JoinGroup with this coordinator's timeouts."""
-        request = requests.join_group(
-            self.group_id,
-            self._session_timeout_ms,
-            self._rebalance_timeout_ms,
-            member_id,
-            self._group_instance_id,
-            protocols,
-        )
-        return await self._send_req(request)
 
     async def send_with_timeout(self, request: Any) -> Any:
         """Send a request that a coordinator answers at once; KafkaTimeoutError after `session_timeout_ms`.
@@ -84,8 +104,8 @@ class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka
         try:
             return await wait_for(self._send_req(request), self._session_timeout_ms / 1000)
         except asyncio.TimeoutError:
-            for group in (ConnectionGroup.COORDINATION, requests.JOINING):
-                connection = self._client._conns.get((node_id, group))
+            for which in (ConnectionGroup.COORDINATION, _JOINING):
+                connection = self._client._conns.get((node_id, which))
                 if connection is not None:
                     connection.close(reason=CloseReason.CONNECTION_TIMEOUT)
             self.coordinator_dead()
@@ -93,7 +113,7 @@ class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka
 
     def close_joining_connection(self) -> None:
         """Close the connection of joins: what waits on it fails."""
-        connection = self._client._conns.get((self.coordinator_id, requests.JOINING))
+        connection = self._client._conns.get((self.coordinator_id, _JOINING))
         if connection is not None:
             connection.close()
 
@@ -115,7 +135,7 @@ class AiokafkaTransport:
         self._member = (coordinator.group_id, coordinator._group_instance_id)
 
     def now(self) -> float:
-        return clock.including_suspend()
+        return lease.clock()
 
     def wakeup(self) -> _Wakeup:
         return _Wakeup()
@@ -145,7 +165,11 @@ class AiokafkaTransport:
     async def join_group(
         self, member_id: str, protocols: Sequence[tuple[str, bytes]], reason: str
     ) -> JoinGroupResponse:
-        response = await self._coordinator.send_join(member_id, protocols)
+        coordinator, (group_id, instance_id) = self._coordinator, self._member
+        timeouts_ms = (coordinator._session_timeout_ms, coordinator._rebalance_timeout_ms)
+        kind = ConsumerProtocol.PROTOCOL_TYPE
+        request = _JOIN_GROUP(group_id, *timeouts_ms, member_id, instance_id, kind, list(protocols))
+        response = await coordinator._send_req(request)
         return JoinGroupResponse(
             response.error_code,
             response.member_id,
@@ -158,26 +182,32 @@ class AiokafkaTransport:
     async def sync_group(
         self, membership: Membership, strategy: str, assignments: Mapping[str, bytes]
     ) -> SyncGroupResponse:
-        group_id, instance_id = self._member
-        request = requests.sync_group(group_id, membership, instance_id, assignments)
+        request = _SYNC_GROUP(*self._of(membership), list(assignments.items()))
         response = await self._coordinator._send_req(request)
         return SyncGroupResponse(response.error_code, response.member_assignment)
 
     async def heartbeat(self, membership: Membership) -> int:
-        group_id, instance_id = self._member
-        request = requests.heartbeat(group_id, membership, instance_id)
+        request = HeartbeatRequest_v3(*self._of(membership))
         return int((await self._coordinator.send_with_timeout(request)).error_code)
 
     async def leave_group(self, member_id: str, reason: str) -> None:
-        await self._coordinator.send_with_timeout(requests.leave_group(self._member[0], member_id))
+        await self._coordinator.send_with_timeout(_LEAVE_GROUP(self._member[0], member_id))
 
     async def offset_commit(
         self, membership: Membership, offsets: Mapping[Any, Any]
     ) -> Mapping[Partition, int]:
-        group_id, instance_id = self._member
-        request = requests.offset_commit(group_id, membership, instance_id, offsets)
+        by_topic: dict[str, list[tuple[int, int, int, str]]] = {}
+        for tp, offset in offsets.items():
+            of_partition = (tp.partition, offset.offset, _UNKNOWN_LEADER_EPOCH, offset.metadata)
+            by_topic.setdefault(tp.topic, []).append(of_partition)
+        request = OffsetCommitRequest_v7(*self._of(membership), list(by_topic.items()))
         response = await self._coordinator._send_req(request)
         return {(topic, number): code for topic, partitions in response.topics for number, code in partitions}
+
+    def _of(self, membership: Membership) -> tuple[str, int, str, str | None]:
+        """The fields with which all requests of a member that has joined begin."""
+        group_id, instance_id = self._member
+        return group_id, membership.generation, membership.member_id, instance_id
 
 
 class _Wakeup:
@@ -241,3 +271,91 @@ def close_silent_connections(client: Any, retry_backoff_s: float) -> None:
         return bool(await update(cluster, topics))
 
     client._metadata_update = metadata_update
+
+
+# ---- requests that aiokafka has no recent version of
+
+_Struct: Any = getattr(api, "RequestStruct", api.Request)
+"""From aiokafka 0.13 on a `Request` is what chooses one of several structs."""
+
+_Response: Any = api.Response
+
+_NAME = String("utf-8")
+
+
+class _OneVersion(_Struct):  # type: ignore[misc]  # aiokafka has no types
+    """A struct that is its own request, of one version."""
+
+    API_KEY = -1
+    API_VERSION = -1
+    SCHEMA = Schema()
+    RESPONSE_TYPE = _Response
+
+    def prepare(self, versions: Mapping[int, tuple[int, int]]) -> _OneVersion:
+        """The request that a connection of aiokafka 0.13 or later sends, given the versions that its broker
+        knows.
+        """
+        oldest, newest = versions.get(self.API_KEY, (0, -1))
+        if not oldest <= self.API_VERSION <= newest:
+            raise Errors.IncompatibleBrokerVersion(
+                f"{type(self).__name__} needs a broker of Kafka 2.3 or later; this one knows the versions "
+                f"{oldest} to {newest}"
+            )
+        return self
+
+
+class HeartbeatResponse_v3(_Response):  # type: ignore[misc]
+    API_KEY = 12
+    API_VERSION = 3
+    SCHEMA = Schema(("throttle_time_ms", Int32), ("error_code", Int16))
+
+
+class HeartbeatRequest_v3(_OneVersion):
+    API_KEY = 12
+    API_VERSION = 3
+    RESPONSE_TYPE = HeartbeatResponse_v3
+    SCHEMA = Schema(
+        ("group", _NAME),
+        ("generation_id", Int32),
+        ("member_id", _NAME),
+        ("group_instance_id", _NAME),
+    )
+
+
+class OffsetCommitResponse_v7(_Response):  # type: ignore[misc]
+    API_KEY = 8
+    API_VERSION = 7
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "topics",
+            Array(("topic", _NAME), ("partitions", Array(("partition", Int32), ("error_code", Int16)))),
+        ),
+    )
+
+
+class OffsetCommitRequest_v7(_OneVersion):
+    API_KEY = 8
+    API_VERSION = 7
+    RESPONSE_TYPE = OffsetCommitResponse_v7
+    SCHEMA = Schema(
+        ("group", _NAME),
+        ("generation_id", Int32),
+        ("member_id", _NAME),
+        ("group_instance_id", _NAME),
+        (
+            "topics",
+            Array(
+                ("topic", _NAME),
+                (
+                    "partitions",
+                    Array(
+                        ("partition", Int32),
+                        ("offset", Int64),
+                        ("leader_epoch", Int32),
+                        ("metadata", _NAME),
+                    ),
+                ),
+            ),
+        ),
+    )

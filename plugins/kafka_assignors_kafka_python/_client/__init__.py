@@ -106,10 +106,6 @@ class Interface(Protocol):
         """Have the client fetch the metadata of these topics too."""
         ...
 
-    def watch_all(self, coordinator: Any) -> None:
-        """Have the client fetch the metadata of all topics of the cluster."""
-        ...
-
     def watch_only(self, coordinator: Any, topics: Iterable[str]) -> None:
         """Have the client fetch the metadata of these topics and of no others."""
         ...

@@ -10,7 +10,7 @@ Touched here and in `leading`, with what it is used for (checked with the versio
         _lookup_assignor            assignor by name, as the user configured it
         _perform_assignment         replaced on the instance: (leader, protocol, members) -> {id: bytes}
         _subscription.group_subscribe, group_subscription: whose metadata the leader watches
-        _cluster.add_listener, request_update
+        _cluster.add_listener, request_update, need_all_topic_metadata
         _build_metadata_snapshot    what of the metadata matters to the leader: partitions by topic;
                                     replaced on the instance, see `leading`
         _is_leader, _metadata_snapshot, _assignment_snapshot: when the snapshots differ, the member rejoins
@@ -27,15 +27,6 @@ from kafka_assignors_kafka_python._client.leading import Leadership, follow_rack
 
 # Only now: of a release that is too old the import above says so, and that one would not.
 from kafka.coordinator.consumer import ConsumerCoordinator  # isort: skip
-
-__all__ = [
-    "calling_coordinator",
-    "come_back_for_this_join",
-    "instance_id_of",
-    "lead_with_our_assignors",
-    "require_unique_names",
-    "watch_topics_if_static",
-]
 
 
 def calling_coordinator() -> Any:

@@ -24,12 +24,16 @@ from typing import Any
 
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
-from kafka_assignors.leader_bytes import MOST_MISSING_TOPICS, DecodedMembers, RackWatch, watched_topics
+from kafka_assignors.leader_bytes import (
+    MOST_MISSING_TOPICS,
+    DecodedMembers,
+    EncodedAssignments,
+    RackWatch,
+    watched_topics,
+)
 from kafka_assignors.member_bytes import broker_assigns
 from kafka_assignors_kafka_python._client import interface
 from kafka_assignors_kafka_python._weights import weighed_topics
-
-__all__ = ["Leadership", "Leading", "follow_racks", "read_members", "run_in_background"]
 
 
 class Leading:
@@ -54,7 +58,7 @@ class Leading:
         self._watch = follow_racks(coordinator, assignor.must_follow_racks(racks))
         self._topics: list[Topic] = []
         self._snapshot: Any = None
-        self._assignments: Mapping[str, bytes] = {}
+        self._encoded: EncodedAssignments | None = None
         self._error: BaseException | None = None
         # As kafka-python does: from here on the leader watches all topics of the group.
         coordinator._subscription.group_subscribe(self._joined.topics)
@@ -63,7 +67,8 @@ class Leading:
         # error for each of the others.
         self._asks_for_all = len(unknown) > MOST_MISSING_TOPICS
         if self._asks_for_all:
-            interface.watch_all(coordinator)
+            coordinator._cluster.need_all_topic_metadata = True
+            coordinator._cluster.request_update()
         else:
             interface.watch(coordinator, coordinator._subscription.group_subscription())
 
@@ -84,7 +89,7 @@ class Leading:
         try:
             if self._assignor.weights is not None:
                 self._topics = weighed_topics(self._coordinator, self._assignor, self._topics)
-            self._assignments = self._assignor.encode_assignments(self._joined, self._topics, self.generation)
+            self._encoded = self._assignor.encode_assignments(self._joined, self._topics, self.generation)
         except BaseException as error:  # It is raised in `finish`, of any kind: the group waits for us.
             self._error = error
 
@@ -97,7 +102,7 @@ class Leading:
 
         run_in_background(run)
 
-    def finish(self) -> Mapping[str, bytes]:
+    def finish(self) -> EncodedAssignments:
         """The assignment of each member; raises what the strategy raised."""
         # kafka-python rejoins when its snapshots differ: now, if metadata have changed since they were read,
         # or as soon as they change.
@@ -109,7 +114,8 @@ class Leading:
         )
         if self._error is not None:
             raise self._error
-        return self._assignments
+        assert self._encoded is not None
+        return self._encoded
 
 
 def run_in_background(function: Callable[[], None]) -> None:
@@ -166,7 +172,7 @@ class Leadership:
             self._coordinator._cluster.request_update()
             leading.read_metadata()
             leading.think()
-        return leading.finish()
+        return leading.finish().assignments
 
 
 def follow_racks(coordinator: Any, following: bool) -> RackWatch:

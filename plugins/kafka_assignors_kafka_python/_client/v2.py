@@ -6,7 +6,6 @@ Touched, besides what `coordinator` lists:
         _perform_assignment         members: GroupMember(member_id, group_instance_id, metadata_bytes) in 2.3,
                                     (member_id, metadata_bytes) before
         _client.set_topics
-        _cluster.need_all_topic_metadata
         _client._pending_completion, wakeup, _closed: see `PollThread`
         _client._metadata_refresh_in_progress
         _handle_join_group_response replaced on the instance: (future, sent at, response)
@@ -38,24 +37,6 @@ from kafka_assignors.wire import Subscription, encode_subscription
 
 if TYPE_CHECKING:
     from kafka_assignors_kafka_python._client import GroupLeader, LedGeneration
-
-__all__ = [
-    "assignment_of",
-    "assignors_of",
-    "configured_names",
-    "decoded_members",
-    "eager_protocols",
-    "hold_back_answers",
-    "is_called_by_cooperative_consumer",
-    "joined_members",
-    "keep_heartbeats",
-    "partitions_of",
-    "rack_of_caller",
-    "topics_of",
-    "watch",
-    "watch_all",
-    "watch_only",
-]
 
 
 def eager_protocols() -> list[Any]:
@@ -110,11 +91,6 @@ def assignment_of(assignment: bytes) -> Any:
 
 def watch(coordinator: Any, topics: Iterable[str]) -> None:
     coordinator._client.set_topics(topics)
-
-
-def watch_all(coordinator: Any) -> None:
-    coordinator._cluster.need_all_topic_metadata = True
-    coordinator._cluster.request_update()
 
 
 def watch_only(coordinator: Any, topics: Iterable[str]) -> None:

@@ -6,7 +6,7 @@
         _assignors                  {name: assignor}
         _perform_assignment         members: JoinGroupResponseMember, with member_id, metadata (bytes) and
                                     group_instance_id (None before version 5 of JoinGroup)
-        _cluster.set_topics, _topics, need_all_topic_metadata
+        _cluster.set_topics, _topics
         _manager                    replaced on the instance, see `Answers`: send, wait_for, call_soon
         coordinator_id              the broker that coordinates the group
     JoinGroupResponse               error_code, leader, member_id, generation_id, protocol_name, members
@@ -77,7 +77,10 @@ Touched besides; in a release that lacks any of the coordinator's or the fetcher
         broker_metadata, request_update, partitions_for_topic, add_listener, remove_listener
         unauthorized_topics             those of the user alone while `_handle_metadata_update` runs
     GroupCoordinatorMetrics, ConsumerCoordinatorMetrics
-        heartbeat_latency, join_latency, sync_latency, commit_latency
+        heartbeat_latency, join_latency, sync_latency, commit_latency: their sensors
+        metric_group_name
+    Metrics (`config["metrics"]` of the coordinator)
+        sensor, metric_name, add_metric; the statistics of `kafka.metrics.stats`
     WakeupNotifier, Generation, MemberState, requests and responses of the group protocol
 """
 
@@ -113,31 +116,6 @@ from kafka_assignors.leader_bytes import JoinedMember, RackWatch, topics_from
 
 if TYPE_CHECKING:
     from kafka_assignors_kafka_python._client import GroupLeader, LedGeneration
-
-__all__ = [
-    "ConsumerCoordinator",
-    "Fetcher",
-    "SubscriptionState",
-    "TopicPartitionState",
-    "assignment_of",
-    "assignors_of",
-    "configured_names",
-    "decoded_members",
-    "eager_protocols",
-    "hold_back_answers",
-    "is_called_by_cooperative_consumer",
-    "joined_members",
-    "joining_node",
-    "keep_heartbeats",
-    "partitions_of",
-    "rack_of_caller",
-    "refresh_metadata",
-    "require_inside",
-    "topics_of",
-    "watch",
-    "watch_all",
-    "watch_only",
-]
 
 
 def eager_protocols() -> list[Any]:
@@ -187,11 +165,6 @@ def assignment_of(assignment: bytes) -> Any:
 
 def watch(coordinator: Any, topics: Iterable[str]) -> None:
     coordinator._cluster.set_topics(topics)
-
-
-def watch_all(coordinator: Any) -> None:
-    coordinator._cluster.need_all_topic_metadata = True
-    coordinator._cluster.request_update()
 
 
 def watch_only(coordinator: Any, topics: Iterable[str]) -> None:

@@ -3,10 +3,10 @@
 consumer        what the user sees
 settings        the arguments that it passes on to the client's own consumer
 coordinator     the machine's actions carried out, its events reported
-transport       how requests reach the group's coordinator, for `kafka_assignors.rebalance.session`
-requests        the requests of the group protocol
+transport       the requests to the group's coordinator, for `kafka_assignors.rebalance.session`
 leading         what a leader does before its SyncGroup
 commits         `commit_async`; joins wait while a transaction may be open
+metrics         the metrics of the coordinator, in the registry of the client
 listener        calls of the user's listener
 subscription    subscription, assignment, what the fetcher may touch, and where to begin
 fetcher         the fetcher, which can be woken up

@@ -32,8 +32,6 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from kafka_assignors.rebalance.session_commits import MOST_OPEN, SessionCommits
 
-__all__ = ["AsyncCommits", "JoinHold", "TooManyCommitsError", "require_offsets"]
-
 log = logging.getLogger("kafka_assignors_kafka_python")
 
 

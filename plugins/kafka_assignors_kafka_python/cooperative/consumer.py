@@ -16,6 +16,7 @@ from kafka.structs import TopicPartition
 from kafka.util import WeakMethod
 
 from kafka_assignors.assignor import Assignor, optional_name, require_cooperative
+from kafka_assignors.rebalance.observer import RebalanceObserver, require_observer
 from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors_kafka_python._assignor import assignor
 from kafka_assignors_kafka_python._client.v3 import require_inside
@@ -27,8 +28,6 @@ from kafka_assignors_kafka_python.cooperative.subscription import CooperativeSub
 if TYPE_CHECKING:
     from kafka import ConsumerRebalanceListener
     from typing_extensions import Unpack
-
-__all__ = ["CooperativeKafkaConsumer"]
 
 
 def _exchanged(stored_as: str, exchange: Callable[[Any, Any], Any]) -> Any:
@@ -68,13 +67,15 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
         group_id: str,
         partition_assignment_strategy: Sequence[Assignor] | None = None,
         client_rack: str | None = None,
+        observer: RebalanceObserver | None = None,
         **settings: Unpack[ConsumerSettings],
     ) -> None:
         """The arguments of KafkaConsumer.
 
         `partition_assignment_strategy` has assignors of this package, the preferred one first, by default
         `CooperativeStickyAssignor()` alone. While one of them is eager, so is the consumer: that is for the
-        first step of an upgrade.
+        first step of an upgrade. `observer` is told of rebalances, heartbeats and commits, beside the
+        consumer's own metrics; it is no ConsumerRebalanceListener, and cannot take part in a rebalance.
 
         TypeError or ValueError for anything that could only fail later.
         """
@@ -86,6 +87,7 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
             partition_assignment_strategy = (assignor(CooperativeSticky()),)
         require_cooperative(partition_assignment_strategy, "kafka_assignors_kafka_python", "KafkaConsumer")
         self._rack_of_member = optional_name("client_rack", client_rack or None)
+        self._observer = require_observer("observer", observer)
         super().__init__(
             *topics,
             group_id=group_id,
@@ -111,6 +113,7 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
             stock,
             fetcher=self._fetcher,
             rack=self._rack_of_member,
+            observer=self._observer,
             assignors=self.config["partition_assignment_strategy"],
             **self.config,
         )

@@ -36,7 +36,8 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from kafka.util import WeakMethod
 
 from kafka_assignors.assignor import Assignor
-from kafka_assignors.rebalance import MemberState, Phase, Settings, clock
+from kafka_assignors.leader_bytes import EncodedAssignments
+from kafka_assignors.rebalance import MemberState, Phase, Settings, lease
 from kafka_assignors.rebalance.events import (
     AboutToJoin,
     Action,
@@ -53,6 +54,7 @@ from kafka_assignors.rebalance.events import (
     Revoke,
     SubscriptionChanged,
 )
+from kafka_assignors.rebalance.observer import RebalanceObserver
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors.rebalance.transport import JoinGroupResponse
 from kafka_assignors.strategy import RebalanceProtocol
@@ -63,8 +65,6 @@ from kafka_assignors_kafka_python.cooperative.listener import ListenerCalls
 from kafka_assignors_kafka_python.cooperative.subscription import Positions
 from kafka_assignors_kafka_python.cooperative.transport import KafkaPythonTransport, RequestingCoordinator
 from kafka_assignors_kafka_python.cooperative.user_errors import ErrorsOfUser, Source
-
-__all__ = ["CooperativeCoordinator"]
 
 log = logging.getLogger("kafka_assignors_kafka_python")
 
@@ -77,13 +77,21 @@ class CooperativeCoordinator(RequestingCoordinator):
     _is_built = False
     _assignment_snapshot: Any
 
-    def __init__(self, stock: Any, *, fetcher: Any, rack: str | None, **settings: Any) -> None:
+    def __init__(
+        self,
+        stock: Any,
+        *,
+        fetcher: Any,
+        rack: str | None,
+        observer: RebalanceObserver | None,
+        **settings: Any,
+    ) -> None:
         """`stock` is the coordinator that this one replaces, before it is used.
 
         `settings` are those of kafka-python's coordinator; `rack` is what the group is told.
         """
         super().__init__(stock._client, stock._subscription, **{**settings, "metrics": None})
-        self.take_over_metrics(stock)
+        metrics = self.take_over_metrics(stock)
         self._fetcher = fetcher
         self._member = MemberState(
             Settings(
@@ -105,11 +113,12 @@ class CooperativeCoordinator(RequestingCoordinator):
             heartbeat_interval_s=self.config["heartbeat_interval_ms"] / 1000,
             retry_backoff_s=self.config["retry_backoff_ms"] / 1000,
             log=log,
+            observers=[metrics, observer],
         )
         self._async_commits = AsyncCommits(self, self._session.commits)
         self._positions = Positions(self, self._subscription)
         self.listener_calls = ListenerCalls(
-            self, self._subscription, self._session.commits, commit=self.config["enable_auto_commit"]
+            self, self._subscription, self._session, commit=self.config["enable_auto_commit"]
         )
         self._join_wanted = WakeupNotifier(self._net)
         self.hold = JoinHold(self)
@@ -122,15 +131,16 @@ class CooperativeCoordinator(RequestingCoordinator):
 
     def handle(self, event: Event) -> None:
         """Tell the machine what happened, and carry out what it says."""
-        now = clock.including_suspend()
-        had_lease = self._member.has_lease(now)
-        self._member, actions = self._member.handle(event, now)
+        before, now = self._member, lease.clock()
+        self._member, actions = before.handle(event, now)
         self._show_membership()
+        if self._session.observers is not None:
+            self._session.observers.stepped(before, event, self._member, actions, now)
         for action in actions:
             self._carry_out(action)
         if self._member.must_join:
             self._join_wanted.notify()
-        if not had_lease and self._member.has_lease(now):
+        if not before.has_lease(now) and self._member.has_lease(now):
             self._fetcher.wake()
 
     def _carry_out(self, action: Action) -> None:
@@ -182,15 +192,7 @@ class CooperativeCoordinator(RequestingCoordinator):
 
     def _broken(self, error: BaseException) -> None:
         if not self._member.closing:
-            self.errors.raise_for_ever(self.unexpected("the consumer cannot go on, close it", error))
-
-    def unexpected(self, what: str, error: BaseException) -> Errors.KafkaError:
-        """The error for the user about an exception that is none of Kafka's. It is logged here."""
-        member_id = self._member.membership.member_id
-        log.error("group %r, member %r: %s", self.group_id, member_id, what, exc_info=error)
-        failure = Errors.KafkaError(f"group {self.group_id!r}: {what}: {error!r}")
-        failure.__cause__ = error
-        return failure
+            self.errors.raise_for_ever(self._session.unexpected("the consumer cannot go on, close it", error))
 
     def _show_membership(self) -> None:
         # kafka-python's names, for `group_metadata`, for its metrics and for those who look.
@@ -209,7 +211,7 @@ class CooperativeCoordinator(RequestingCoordinator):
 
     def _may_deliver(self, partition: Partition) -> bool:
         # `_member` is replaced as a whole, so any thread may look.
-        return self._member.may_deliver(partition, clock.including_suspend())
+        return self._member.may_deliver(partition, lease.clock())
 
     # ---- the user's thread
 
@@ -352,7 +354,7 @@ class CooperativeCoordinator(RequestingCoordinator):
                     await self.errors.raise_in_poll(error)
                 self._join_wanted.notify()
             except Exception as error:
-                await self.errors.raise_in_poll(self.unexpected("a join could not begin", error))
+                await self.errors.raise_in_poll(self._session.unexpected("a join could not begin", error))
                 await self.back_off()
                 self._join_wanted.notify()
 
@@ -377,7 +379,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         watch_topics_if_static(self, {topic for topic, _ in partitions}, racks=racks)
         self._rejoin_if_topics_changed()
 
-    async def assign(self, assignor: Assignor, joined: JoinGroupResponse) -> Mapping[str, bytes]:
+    async def assign(self, assignor: Assignor, joined: JoinGroupResponse) -> EncodedAssignments:
         """The assignment of each member, by a leader."""
         eager = self._session.protocol is RebalanceProtocol.EAGER
         try:
@@ -422,7 +424,7 @@ class CooperativeCoordinator(RequestingCoordinator):
             self._follow_metadata(cluster)
         except Exception as error:  # Otherwise it would end the client's task.
             self.errors.raise_in_poll(
-                self.unexpected("its metadata could not be read", error), Source.METADATA
+                self._session.unexpected("its metadata could not be read", error), Source.METADATA
             )
 
     def _follow_metadata(self, cluster: Any) -> None:
@@ -478,7 +480,7 @@ class CooperativeCoordinator(RequestingCoordinator):
             self.on_io_thread(self.handle, CloseRequested())
             self.listener_calls.call(is_committed=True)
         except Exception as error:
-            self.unexpected("it is closed without regard to what is under way", error)
+            self._session.unexpected("it is closed without regard to what is under way", error)
             self.listener_calls.tell_lost(self._member.owned)
             self.on_io_thread(self._session.leave_in_any_case)
         if self._session.leave_task is not None:

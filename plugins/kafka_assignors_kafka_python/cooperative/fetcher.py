@@ -14,8 +14,6 @@ from kafka.structs import TopicPartition
 from kafka_assignors_kafka_python._client.v3 import Fetcher
 from kafka_assignors_kafka_python.cooperative.subscription import CooperativeSubscriptionState
 
-__all__ = ["CooperativeFetcher"]
-
 
 class _Leader(NamedTuple):
     topic_id: Any

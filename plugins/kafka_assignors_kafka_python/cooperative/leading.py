@@ -6,7 +6,7 @@ and to decode what members sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
@@ -14,11 +14,10 @@ from kafka import errors as Errors
 from kafka.future import Future
 
 from kafka_assignors.assignor import Assignor
+from kafka_assignors.leader_bytes import EncodedAssignments
 from kafka_assignors.rebalance.transport import JoinGroupResponse
 from kafka_assignors_kafka_python._client.leading import Leading, read_members, run_in_background
 from kafka_assignors_kafka_python._client.v3 import refresh_metadata
-
-__all__ = ["assign", "refresh_soon"]
 
 T = TypeVar("T")
 
@@ -39,7 +38,7 @@ class _Coordinator(Protocol):
 
 async def assign(
     coordinator: _Coordinator, assignor: Assignor, joined: JoinGroupResponse, *, eager: bool
-) -> Mapping[str, bytes]:
+) -> EncodedAssignments:
     """The assignment of each member. Raises what the strategy raises."""
     decoded = await _in_background(coordinator, lambda: read_members(assignor, joined.members))
     leading = Leading(coordinator, assignor, decoded, joined.generation)

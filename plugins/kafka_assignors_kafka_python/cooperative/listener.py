@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeAlias
 from kafka import errors as Errors
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from kafka_assignors.rebalance import MemberState
+from kafka_assignors.rebalance import MemberState, lease
 from kafka_assignors.rebalance.events import (
     Announce,
     Event,
@@ -26,10 +26,8 @@ from kafka_assignors.rebalance.events import (
     Partitions,
     Revoke,
 )
-from kafka_assignors.rebalance.session_commits import SessionCommits
+from kafka_assignors.rebalance.session import Session
 from kafka_assignors_kafka_python.cooperative.subscription import CooperativeSubscriptionState
-
-__all__ = ["ListenerCalls"]
 
 log = logging.getLogger("kafka_assignors_kafka_python")
 
@@ -47,7 +45,6 @@ class _Coordinator(Protocol):
     def handle(self, event: Event) -> None: ...
     def on_io_thread(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
     def start_and_wake(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
-    def unexpected(self, what: str, error: BaseException) -> Exception: ...
 
 
 class ListenerCalls:
@@ -61,15 +58,16 @@ class ListenerCalls:
         self,
         coordinator: _Coordinator,
         subscription: CooperativeSubscriptionState,
-        commits: SessionCommits,
+        session: Session,
         *,
         commit: bool,
     ) -> None:
         """`commit`: commits are automatic."""
+        self._observers = session.observers
         self.asked: Call | None = None
         self._coordinator = coordinator
         self._subscription: Any = subscription
-        self._commits = commits
+        self._session = session
         self._commit = commit
         self._committing: Any = None
         self._is_under_way = False
@@ -83,6 +81,8 @@ class ListenerCalls:
         self.asked = call
         if isinstance(call, Announce) and self._subscription.rebalance_listener is None:
             self._announced |= call.partitions
+            if self._observers is not None:
+                self._observers.listener_returned(call, None)
             self._returned()  # There is no listener to call, so there is nothing to poll for.
 
     def _returned(self) -> None:
@@ -129,7 +129,7 @@ class ListenerCalls:
 
     async def _commit_what_goes(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         try:
-            await self._commits.commit(offsets, self._coordinator.config["session_timeout_ms"] / 1000)
+            await self._session.commits.commit(offsets, self._coordinator.config["session_timeout_ms"] / 1000)
         except Errors.KafkaError as error:
             log.warning(
                 "group %r, member %r: what is revoked could not be committed: %s",
@@ -138,7 +138,7 @@ class ListenerCalls:
                 error,
             )
         except Exception as error:  # Of the offsets: what cannot be encoded, for one.
-            self._coordinator.unexpected("what is revoked could not be committed", error)
+            self._session.unexpected("what is revoked could not be committed", error)
 
     def _tell_if_of_interest(self, asked: Call) -> None:
         # The user may have polled long after the machine asked. What was lost before it was announced is
@@ -146,24 +146,31 @@ class ListenerCalls:
         if isinstance(asked, Announce):
             if self._coordinator.member.in_group:
                 self._announced |= asked.partitions
-                self._tell("on_partitions_assigned", "assigned", asked.partitions)
+                self._tell("on_partitions_assigned", asked)
             return
         known = asked.partitions & self._announced
         self._announced -= asked.partitions
         if not known:
             return
         if isinstance(asked, Revoke):
-            self._tell("on_partitions_revoked", "revoked", known)
+            self._tell("on_partitions_revoked", Revoke(known))
         else:
-            self._tell("on_partitions_lost", "lost", known)
+            self._tell("on_partitions_lost", Lose(known))
 
-    def _tell(self, name: str, verb: str, going: Partitions) -> None:
-        partitions = {TopicPartition(*partition) for partition in going}
+    def _tell(self, name: str, call: Call) -> None:
+        partitions = {TopicPartition(*partition) for partition in call.partitions}
         group_id, listener = self._coordinator.group_id, self._subscription.rebalance_listener
-        log.info("group %r: %s: %s", group_id, verb, sorted(partitions))
-        if listener is None:
-            return
-        method = getattr(listener, name)
+        log.info("group %r: %s: %s", group_id, name.rpartition("_")[2], sorted(partitions))
+        seconds: float | None = None
+        if listener is not None:
+            began_at = lease.clock()
+            self._call_method(listener, name, partitions)
+            seconds = lease.clock() - began_at
+        if self._observers is not None:
+            self._observers.listener_returned(call, seconds)
+
+    def _call_method(self, listener: Any, name: str, partitions: set[TopicPartition]) -> None:
+        group_id, method = self._coordinator.group_id, getattr(listener, name)
         try:
             if inspect.iscoroutinefunction(method):
                 self._coordinator.on_io_thread(method, partitions)

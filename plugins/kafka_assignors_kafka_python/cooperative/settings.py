@@ -7,8 +7,6 @@ import ssl
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypedDict
 
-__all__ = ["ConsumerSettings"]
-
 
 class ConsumerSettings(TypedDict, total=False):
     """The arguments of kafka-python 3's KafkaConsumer that the cooperative consumer passes on.

@@ -26,8 +26,6 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from kafka_assignors.rebalance.events import Partition, Partitions
 from kafka_assignors_kafka_python._client.v3 import SubscriptionState, TopicPartitionState
 
-__all__ = ["CooperativeSubscriptionState", "Positions"]
-
 Wanted: TypeAlias = Mapping[TopicPartition, object]
 """Partitions with what `missing_positions` tells them apart by: one that left and came back is another."""
 

@@ -1,11 +1,15 @@
 """The requests of a member on kafka-python: where they go, how long a response may take, and has taken.
 
+The versions are those that kafka-python's own coordinator sends: the newest that both sides know, up to a
+limit where a later one would mean something else.
+
 All of it runs on kafka-python's I/O thread.
 """
 
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
@@ -14,17 +18,27 @@ from kafka.future import Future
 from kafka.net.wakeup_notifier import (  # pyright: ignore[reportMissingImports]  # its stubs are of 2.x
     WakeupNotifier,
 )
+from kafka.protocol.consumer import (  # pyright: ignore[reportMissingImports]
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    SyncGroupRequest,
+)
+from kafka.protocol.consumer.metadata import (  # pyright: ignore[reportMissingImports]
+    ConsumerProtocolType,
+)
 
-from kafka_assignors.rebalance import clock
+from kafka_assignors.rebalance import lease
 from kafka_assignors.rebalance.error_codes import membership_error
 from kafka_assignors.rebalance.events import Membership, MembershipError, Partition
 from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse
 from kafka_assignors_kafka_python._client.v3 import ConsumerCoordinator, joining_node
-from kafka_assignors_kafka_python.cooperative import requests
-
-__all__ = ["KafkaPythonTransport", "RequestingCoordinator"]
+from kafka_assignors_kafka_python.cooperative.metrics import CoordinatorMetrics
 
 _HEARD = (MembershipError.NONE, MembershipError.REBALANCE_IN_PROGRESS)
+
+_LONGEST_REASON = 255
 
 _FLUSH_S = 1.0
 """For what is still being written when the consumer is closed."""
@@ -38,11 +52,12 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
 
     _joining_id = ""
 
-    def take_over_metrics(self, stock: Any) -> None:
-        """Feed the metrics of the coordinator that this one replaces: a metric can be registered once."""
+    def take_over_metrics(self, stock: Any) -> CoordinatorMetrics | None:
+        """What feeds the metrics of the coordinator that this one replaces; None without a registry."""
         self._sensors, self._consumer_sensors = stock._sensors, stock._consumer_sensors
         self.heartbeat = stock.heartbeat  # One of the metrics looks at it.
-        self._latencies = _Latencies(self._sensors, self._consumer_sensors)
+        registry = stock.config["metrics"]
+        return registry and CoordinatorMetrics(registry, self._sensors, self._consumer_sensors)
 
     async def ensure_coordinator_ready_async(self, timeout_ms: float | None = None) -> bool:
         """Wait until the coordinator is known; whether it is. KafkaError if waiting is of no use.
@@ -76,15 +91,12 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
             # The broker holds it until all have joined, or the leader has assigned.
             longest_ms = self.config["max_poll_interval_ms"] + _BEYOND_REBALANCE_MS
             timeout_ms = max(self.config["request_timeout_ms"], longest_ms)
-        sent_at = time.monotonic()
         try:
-            response = await self._manager.send(request, node_id=node_id, request_timeout_ms=timeout_ms)
+            return await self._manager.send(request, node_id=node_id, request_timeout_ms=timeout_ms)
         except Errors.KafkaError as error:
             if not isinstance(error, Errors.Cancelled):  # The member has closed the connection of joins.
                 self._failed_request(node_id, request, error)
             raise
-        self._latencies.answered(request, response, (time.monotonic() - sent_at) * 1000)
-        return response
 
     async def send_heartbeat(self, request: Any) -> int:
         """The error code of the response; KafkaTimeoutError after `session_timeout_ms`."""
@@ -137,10 +149,11 @@ class KafkaPythonTransport:
     ) -> None:
         self.spawn = spawn
         self._coordinator = coordinator
-        self._member = (coordinator.group_id, coordinator.group_instance_id)
+        self._group_id: str = coordinator.group_id
+        self._instance_id: str | None = coordinator.group_instance_id
 
     def now(self) -> float:
-        return clock.including_suspend()
+        return lease.clock()
 
     def wakeup(self) -> Any:
         return WakeupNotifier(self._coordinator._net)
@@ -165,8 +178,18 @@ class KafkaPythonTransport:
         self, member_id: str, protocols: Sequence[tuple[str, bytes]], reason: str
     ) -> JoinGroupResponse:
         config = self._coordinator.config
-        timeouts_ms = (config["session_timeout_ms"], config["max_poll_interval_ms"])
-        request = requests.join_group(*self._member, *timeouts_ms, member_id, protocols, reason)
+        request = JoinGroupRequest(
+            group_id=self._group_id,
+            session_timeout_ms=config["session_timeout_ms"],
+            rebalance_timeout_ms=config["max_poll_interval_ms"],
+            member_id=member_id,
+            group_instance_id=self._instance_id,
+            protocol_type=ConsumerProtocolType,
+            protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name, data) for name, data in protocols],
+            reason=reason[:_LONGEST_REASON],
+            # From 9 on a static leader that was restarted is told to assign nothing: another dialogue.
+            max_version=8,
+        )
         response = await self._coordinator.send(request, joining=True)
         return JoinGroupResponse(
             response.error_code,
@@ -180,29 +203,64 @@ class KafkaPythonTransport:
     async def sync_group(
         self, membership: Membership, strategy: str, assignments: Mapping[str, bytes]
     ) -> SyncGroupResponse:
-        group_id, instance_id = self._member
-        request = requests.sync_group(group_id, membership, instance_id, strategy, assignments)
+        request = SyncGroupRequest(
+            **self._of(membership),
+            generation_id=membership.generation,
+            protocol_type=ConsumerProtocolType,
+            protocol_name=strategy,
+            assignments=[
+                SyncGroupRequest.SyncGroupRequestAssignment(member_id, data)
+                for member_id, data in assignments.items()
+            ],
+            max_version=5,
+        )
         response = await self._coordinator.send(request, joining=True)
         return SyncGroupResponse(response.error_code, bytes(response.assignment or b""))
 
     async def heartbeat(self, membership: Membership) -> int:
-        group_id, instance_id = self._member
-        return await self._coordinator.send_heartbeat(requests.heartbeat(group_id, membership, instance_id))
+        request = HeartbeatRequest(**self._of(membership), generation_id=membership.generation)
+        return await self._coordinator.send_heartbeat(request)
 
     async def leave_group(self, member_id: str, reason: str) -> None:
-        group_id, instance_id = self._member
-        await self._coordinator.send(requests.leave_group(group_id, member_id, instance_id, reason))
+        leaving = LeaveGroupRequest.MemberIdentity(
+            member_id=member_id, group_instance_id=self._instance_id, reason=reason[:_LONGEST_REASON]
+        )
+        request = LeaveGroupRequest(group_id=self._group_id, member_id=member_id, members=[leaving])
+        await self._coordinator.send(request)
 
     async def offset_commit(
         self, membership: Membership, offsets: Mapping[Any, Any]
     ) -> Mapping[Partition, int]:
-        group_id, instance_id = self._member
-        request = requests.offset_commit(group_id, membership, instance_id, offsets)
+        of_topic = OffsetCommitRequest.OffsetCommitRequestTopic
+        by_topic: dict[str, list[Any]] = defaultdict(list)
+        for tp, offset in offsets.items():
+            by_topic[tp.topic].append(
+                of_topic.OffsetCommitRequestPartition(
+                    partition_index=tp.partition,
+                    committed_offset=offset.offset,
+                    committed_leader_epoch=offset.leader_epoch,
+                    committed_metadata=offset.metadata,
+                )
+            )
+        request = OffsetCommitRequest(
+            **self._of(membership),
+            generation_id_or_member_epoch=membership.generation,
+            topics=[of_topic(name=topic, partitions=partitions) for topic, partitions in by_topic.items()],
+            max_version=8,
+        )
         response = await self._coordinator.send(request)
         return {
             (topic.name, partition.partition_index): partition.error_code
             for topic in response.topics
             for partition in topic.partitions
+        }
+
+    def _of(self, membership: Membership) -> dict[str, Any]:
+        """The fields that all requests of a member that has joined share; the generation has two names."""
+        return {
+            "group_id": self._group_id,
+            "member_id": membership.member_id,
+            "group_instance_id": self._instance_id,
         }
 
 
@@ -223,28 +281,3 @@ class _Outcome:
 
     async def wait(self, timeout_s: float | None) -> None:
         await self._coordinator.wait_for(self._ended, None if timeout_s is None else timeout_s * 1000)
-
-
-class _Latencies:
-    """kafka-python's metrics of the group protocol, fed as its own coordinator does; there may be none."""
-
-    def __init__(self, sensors: Any, consumer_sensors: Any) -> None:
-        """`sensors` are those of heartbeats and joins, `consumer_sensors` that of commits."""
-        self._heartbeat = getattr(sensors, "heartbeat_latency", None)
-        self._of_accepted = {
-            "JoinGroupRequest": getattr(sensors, "join_latency", None),
-            "SyncGroupRequest": getattr(sensors, "sync_latency", None),
-        }
-        self._commit = getattr(consumer_sensors, "commit_latency", None)
-
-    def answered(self, request: Any, response: Any, latency_ms: float) -> None:
-        """A request was answered: heartbeats and commits count always, joins and syncs if accepted."""
-        name = type(request).__name__
-        if name == "HeartbeatRequest":
-            sensor = self._heartbeat
-        elif name == "OffsetCommitRequest":
-            sensor = self._commit
-        else:
-            sensor = self._of_accepted.get(name) if response.error_code == 0 else None
-        if sensor is not None:
-            sensor.record(latency_ms)

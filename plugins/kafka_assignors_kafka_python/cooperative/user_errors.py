@@ -7,10 +7,7 @@ import enum
 from collections.abc import Callable
 from typing import Any
 
-from kafka.errors import KafkaError
 from kafka.future import Future
-
-__all__ = ["ErrorsOfUser", "Source"]
 
 
 class Source(enum.Enum):
@@ -29,7 +26,7 @@ class ErrorsOfUser:
         self._wake = wake
         self._start = start
         self._waiting: dict[Source, tuple[Exception, Any]] = {}
-        self._fatal: KafkaError | None = None
+        self._fatal: Exception | None = None
         self._is_closing = False
 
     def raise_in_poll(self, error: Exception, source: Source = Source.JOIN) -> Any:
@@ -58,7 +55,7 @@ class ErrorsOfUser:
         for source in Source:
             self.withdraw(source)
 
-    def raise_for_ever(self, error: KafkaError) -> None:
+    def raise_for_ever(self, error: Exception) -> None:
         """The consumer cannot go on."""
         self._fatal = error
         self._wake()

@@ -25,8 +25,6 @@ from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.rebalances import Generation, GivenBefore, Kip848Fact, is_cooperative
 from kafka_assignors_spark.folds.records import MemberRecord
 
-__all__ = ["Cause", "CauseFinder"]
-
 
 class Cause(str, enum.Enum):
     """The causes of a generation."""

@@ -19,8 +19,6 @@ from dataclasses import dataclass, replace
 from kafka_assignors.group import Assignment, Group, Member
 from kafka_assignors.strategy import Strategy
 
-__all__ = ["EAGER_CLIENTS", "HABITS", "MUST_MATCH", "Habit", "assign_in_order", "client_of"]
-
 JAVA = "java"
 AIOKAFKA, AIOKAFKA_OURS = "aiokafka", "aiokafka with kafka-assignors"
 KAFKA_PYTHON, KAFKA_PYTHON_OURS = "kafka-python", "kafka-python with kafka-assignors"

@@ -39,8 +39,6 @@ from kafka_assignors_spark.folds.clients import AIOKAFKA, AIOKAFKA_OURS, client_
 from kafka_assignors_spark.folds.rebalances import Generation
 from kafka_assignors_spark.folds.records import MemberRecord
 
-__all__ = ["Fault", "FaultFinder", "FaultKind", "FaultRules", "faults"]
-
 
 class FaultKind(str, enum.Enum):
     """The kinds of episodes, the worst first."""

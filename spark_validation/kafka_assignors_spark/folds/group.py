@@ -40,19 +40,6 @@ from kafka_assignors_spark.options import Mode
 from kafka_assignors_spark.result import OwnershipSpan, TimelineRow
 from kafka_assignors_spark.timestamps import from_micros, to_micros
 
-__all__ = [
-    "STATE_PLACE",
-    "Detail",
-    "FoldWork",
-    "Output",
-    "Part",
-    "SortedRecord",
-    "fold_groups",
-    "in_order",
-    "parts_of",
-    "read_detail",
-]
-
 MOST_TIMELINE_ROWS = 1_000
 """The latest rebalances of a strategy and mode that become rows of a timeline."""
 

@@ -57,8 +57,6 @@ from kafka_assignors_spark.folds.rebalances import (
 )
 from kafka_assignors_spark.folds.records import MemberRecord, RecordKind
 
-__all__ = ["EpochFold"]
-
 NO_SUBSCRIPTION_VERSION = -1
 """A member of KIP-848 has no versioned subscription."""
 

@@ -31,8 +31,6 @@ from kafka_assignors_spark.folds.records import (
 )
 from kafka_assignors_spark.timestamps import from_micros
 
-__all__ = ["CONFLICT", "LifeFold", "Record", "RecordedGeneration"]
-
 CONFLICT = "different records at this partition and offset: of two clusters, or of a re-created topic?"
 
 _MOST_SKIPPED = 2**31 - 1

@@ -17,8 +17,6 @@ from datetime import datetime
 from kafka_assignors_spark.folds.rebalances import Generation
 from kafka_assignors_spark.result import OwnershipSpan
 
-__all__ = ["MOST_PARTITIONS", "OwnershipFold"]
-
 MOST_PARTITIONS = 120
 MOST_GENERATIONS = 200
 _MOST_SPANS = 2_000

@@ -38,19 +38,6 @@ from kafka_assignors.wire import (
     decode_member,
 )
 
-__all__ = [
-    "CONSUMER_PROTOCOL_TYPE",
-    "OFFSET_COMMITS",
-    "DecodedRecord",
-    "MemberRecord",
-    "RecordKind",
-    "decode_record",
-    "group_bytes",
-    "group_of",
-    "is_commit",
-    "topics_named",
-]
-
 OFFSET_COMMITS = (b"\0\0", b"\0\1")
 """The two versions of a key that say that its record is an offset commit, as nearly all records are."""
 

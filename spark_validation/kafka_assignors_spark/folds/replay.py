@@ -38,16 +38,6 @@ from kafka_assignors_spark.folds.rebalances import (
 from kafka_assignors_spark.folds.strategy_guard import StrategyGuard, StrategyTimeout, failure_text
 from kafka_assignors_spark.options import RECORDED, Mode
 
-__all__ = [
-    "GroupReplay",
-    "ReplayState",
-    "Replayed",
-    "consumptions",
-    "partitions_of",
-    "recorded_consumptions",
-    "replay_group",
-]
-
 
 def consumptions(strategy: Strategy) -> tuple[Consumption, ...]:
     """The ways in which a group can run the strategy; the first one is replayed."""

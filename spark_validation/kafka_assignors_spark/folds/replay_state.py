@@ -34,8 +34,6 @@ from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 from kafka_assignors.group import TopicPartitions
 from kafka_assignors_spark.timestamps import from_micros, to_micros
 
-__all__ = ["StateError", "read_state", "write_state"]
-
 FORMAT = 1
 
 _State = TypeVar("_State")

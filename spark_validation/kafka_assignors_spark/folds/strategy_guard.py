@@ -19,8 +19,6 @@ from typing import TypeVar
 
 from kafka_assignors.group import quoted
 
-__all__ = ["StrategyGuard", "StrategyTimeout", "ended_in", "failure_text"]
-
 Result = TypeVar("Result")
 
 _AGAIN_S = 1.0

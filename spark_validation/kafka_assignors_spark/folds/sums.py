@@ -21,17 +21,6 @@ from kafka_assignors_spark.folds.replay import Replayed
 from kafka_assignors_spark.folds.truth import CheckedGeneration, CheckOutcome
 from kafka_assignors_spark.options import RECORDED
 
-__all__ = [
-    "MOST_LISTED",
-    "Agreement",
-    "FaultSums",
-    "Figures",
-    "GroupFacts",
-    "GroupSums",
-    "JudgedFacts",
-    "RecordCounts",
-]
-
 MOST_LISTED = 1_000
 """Undecodable records and differences that are listed one by one; the rest is counted."""
 

@@ -25,20 +25,6 @@ from kafka_assignors_spark.folds.verdicts import verdict_of
 from kafka_assignors_spark.options import RECORDED
 from kafka_assignors_spark.timestamps import to_micros
 
-__all__ = [
-    "AssignmentRow",
-    "CauseRow",
-    "CurrentRow",
-    "Daily",
-    "GenerationRow",
-    "MemberRow",
-    "Rows",
-    "causes",
-    "current",
-    "of_generation",
-    "values",
-]
-
 Rows = list[tuple[Any, ...]]
 
 

@@ -22,8 +22,6 @@ from kafka_assignors_spark.catalogue import Catalogue, LeaderView, leader_view
 from kafka_assignors_spark.folds.clients import HABITS, MUST_MATCH, Habit, assign_in_order, client_of
 from kafka_assignors_spark.folds.rebalances import Generation
 
-__all__ = ["CHECKED_STRATEGIES", "CheckOutcome", "CheckedGeneration", "check_generation"]
-
 CHECKED_STRATEGIES = ("range", "roundrobin")
 
 _MOST_MEMBERS_TO_PERMUTE = 6

@@ -25,17 +25,6 @@ from kafka_assignors_spark.result import (
 )
 from kafka_assignors_spark.timestamps import from_micros
 
-__all__ = [
-    "churn_of",
-    "culprits_of",
-    "group_summary",
-    "history_of",
-    "truth_of",
-    "undecodable_of",
-    "verdict_of",
-    "verdicts_of",
-]
-
 Made = TypeVar("Made")
 
 _MOST_CULPRITS = 20

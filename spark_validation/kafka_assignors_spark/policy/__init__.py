@@ -4,9 +4,20 @@
 `to_json` returns), and `judge` takes both. The package works on values: no Spark, no files.
 """
 
-from kafka_assignors_spark.policy.judging import GroupJudgement, Judgement, RuleJudgement, RuleOutcome, judge
 from kafka_assignors_spark.policy.replay_report import ReplayReport, ReportError, read_report
-from kafka_assignors_spark.policy.rules import METRICS, Metric, Policy, PolicyError, PolicyRule, read_policy
+from kafka_assignors_spark.policy.rules import (
+    METRICS,
+    GroupJudgement,
+    Judgement,
+    Metric,
+    Policy,
+    PolicyError,
+    PolicyRule,
+    RuleJudgement,
+    RuleOutcome,
+    judge,
+    read_policy,
+)
 
 __all__ = [
     "METRICS",

@@ -16,8 +16,6 @@ from kafka_assignors.group_json import InvalidFieldError, Path
 from kafka_assignors_spark.options import RECORDED, Mode
 from kafka_assignors_spark.result import Verdict
 
-__all__ = ["ReplayReport", "ReportError", "ReportedGroup", "read_report"]
-
 _FORMAT = 1
 _SECONDS_A_DAY = 86_400
 _MOST = 2**63 - 1

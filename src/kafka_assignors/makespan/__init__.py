@@ -5,7 +5,6 @@ with bounds: one is proved beforehand, and one is reported for each assignment.
 
 - `jobs`: the group in numbers, unknown weights included;
 - `bounds`: a load that no assignment can stay below, and how good an assignment is;
-- `initial`: an assignment that looks at no owner, within a proved factor of the optimum;
 - `local_search`: an assignment that is improved step by step;
 - `balance`: all of it in turn, and which improvements are worth their moves.
 """

@@ -24,7 +24,7 @@ It is computed after the assignment, from the group and the assignment alone. So
 requested, and it measures any strategy in the same way.
 
 The factor that is promised beforehand: a fresh assignment is within 4/3 - 1/(3m) of the optimum where all
-members subscribe to the same topics (`initial.deal`), else within 2 (`initial.round_shares`); and a threshold
+members subscribe to the same topics (`balance.deal`), else within 2 (`balance.round_shares`); and a threshold
 t for moves may leave the greatest load above that by 1 / (1 - t) (`balance`). If no partition had an owner,
 the threshold costs nothing.
 """

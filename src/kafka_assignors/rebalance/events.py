@@ -1,7 +1,7 @@
 """The events that an adapter reports to the machine, and the actions that it carries out for the machine.
 
 All of them are frozen values. Times are seconds of one clock of the client's process
-(`clock.including_suspend`); the machine only compares them. A partition is a `(topic, partition)` tuple: the
+(`lease.clock`); the machine only compares them. A partition is a `(topic, partition)` tuple: the
 clients' own `TopicPartition` is one.
 """
 

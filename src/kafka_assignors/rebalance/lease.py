@@ -14,13 +14,19 @@ of members that were removed long ago (`GroupCoordinatorService.heartbeat` of Ka
 What brings the lease back is SyncGroup's answer, or a heartbeat's REBALANCE_IN_PROGRESS: these come only from
 a coordinator that knows the member. The end of a lease alone is no loss: only the coordinator can say so.
 
-Times are seconds of the clock that the adapter passes to the machine.
+Times are seconds of `clock`, which the adapter passes to the machine as `now` and `sent_at`: the machine
+itself reads no clock. A lease must end while the computer sleeps, since the coordinator's clock goes on and
+partitions get other owners. `time.monotonic` stands still then on Linux and macOS.
 """
 
 from __future__ import annotations
 
 import math
+import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 NEVER = -math.inf
 
@@ -65,3 +71,22 @@ class Lease:
 
 
 NO_LEASE = Lease()
+
+
+def _choose_clock() -> Callable[[], float]:
+    # On macOS the clock of this name goes on while the computer sleeps, and there is no CLOCK_BOOTTIME.
+    name = "CLOCK_MONOTONIC" if sys.platform == "darwin" else "CLOCK_BOOTTIME"
+    number = getattr(time, name, None)
+    if number is None:
+        return time.monotonic  # Windows, where it goes on.
+    try:
+        time.clock_gettime(number)
+    except OSError:  # A kernel, or a sandbox, that does not have it.
+        return time.monotonic
+    return partial(time.clock_gettime, number)
+
+
+clock: Callable[[], float] = _choose_clock()
+"""Seconds that never go back and go on while the computer is suspended.
+
+Call it as `lease.clock()`, so that a test can put another clock in its place."""

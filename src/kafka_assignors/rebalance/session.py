@@ -20,6 +20,7 @@ from functools import partial
 from logging import Logger
 
 from kafka_assignors.assignor import Assignor
+from kafka_assignors.leader_bytes import EncodedAssignments
 from kafka_assignors.member_bytes import (
     NEVER_ASSIGNED,
     LastAssignment,
@@ -53,6 +54,7 @@ from kafka_assignors.rebalance.events import (
     SyncFailed,
     common_protocol,
 )
+from kafka_assignors.rebalance.observer import Observers, RebalanceObserver
 from kafka_assignors.rebalance.progress import Phase
 from kafka_assignors.rebalance.session_commits import SessionCommits
 from kafka_assignors.rebalance.transport import Consumer, JoinGroupResponse, Transport
@@ -69,6 +71,7 @@ class Session:
         join_task: the task of the last JoinGroup or SyncGroup request, as `Transport.spawn` returned it.
         leave_task: the same for LeaveGroup.
         commits: the commits of the member.
+        observers: those that are told what happens; None if there are none.
     """
 
     def __init__(
@@ -83,8 +86,11 @@ class Session:
         heartbeat_interval_s: float,
         retry_backoff_s: float,
         log: Logger,
+        observers: Iterable[RebalanceObserver | None] = (),
     ) -> None:
-        self.commits = SessionCommits(consumer, transport, group_id)
+        given = [one for one in observers if one is not None]
+        self.observers = Observers(given, group_id, log) if given else None
+        self.commits = SessionCommits(consumer, transport, group_id, self.observers)
         self.strategy = ""
         self.join_task: object = None
         self.leave_task: object = None
@@ -130,6 +136,14 @@ class Session:
             case CommitDone() | CommitRefused():
                 self.commits.finish(action)
 
+    def unexpected(self, what: str, error: BaseException) -> Exception:
+        """Log an exception that is none of Kafka's; returns the error for the user."""
+        member_id = self._consumer.member.membership.member_id
+        self._log.error("group %r, member %r: %s", self._group_id, member_id, what, exc_info=error)
+        failure = self._transport.errors.KafkaError(f"group {self._group_id!r}: {what}: {error!r}")
+        failure.__cause__ = error
+        return failure
+
     # ---- JoinGroup
 
     async def _join(self, join: SendJoin, topics: frozenset[str]) -> None:
@@ -152,6 +166,7 @@ class Session:
         self._log.info("group %r: joining: %s", self._group_id, join.reason)
         self._consumer.stop_leading()
         protocols = [(name, self._subscription(one, join, topics)) for name, one in self._assignors.items()]
+        sent_at = transport.now()
         try:
             response = await transport.join_group(join.membership.member_id, protocols, join.reason)
         except transport.errors.KafkaError:
@@ -161,6 +176,9 @@ class Session:
             return JoinFailed(join.attempt, MembershipError.OTHER, response.member_id)
         if response.error_code:
             return JoinFailed(join.attempt, await self._refusal(response.error_code))
+        if self.observers is not None:
+            seconds = transport.now() - sent_at
+            self.observers.joined(seconds, response.generation, leads=response.is_leader)
         self._joined = response
         self.strategy = response.strategy
         self._warn_if_broker_assigns(response)
@@ -202,22 +220,29 @@ class Session:
             membership.generation,
             membership.member_id,
         )
-        assignments: Mapping[str, bytes] = {}
+        began_at = transport.now()
+        led: EncodedAssignments | None = None
         if joined.is_leader:
             try:
-                assignments = await self._consumer.assign(self._assignors[joined.strategy], joined)
+                led = await self._consumer.assign(self._assignors[joined.strategy], joined)
             except Exception as error:
                 return failed(await self._could_not_assign(repr(error), error))
-            if not assignments:
+            if led is None:
                 return failed(MembershipError.OTHER)
         sent_at = transport.now()
         try:
+            assignments = {} if led is None else led.assignments
             response = await transport.sync_group(membership, joined.strategy, assignments)
         except transport.errors.KafkaError:
             await transport.back_off()
             return failed(MembershipError.OTHER)
         if response.error_code:
             return failed(await self._refusal(response.error_code))
+        if self.observers is not None:
+            self.observers.synced(transport.now() - sent_at, membership.generation)
+            if led is not None:
+                strategy = self._assignors[joined.strategy].strategy
+                self.observers.led(strategy, led, sent_at - began_at)
         try:
             assigned = await self._own_assignment(response.assignment, joined.leader_id)
         except ProtocolError as error:
@@ -275,7 +300,7 @@ class Session:
         return MembershipError.OTHER
 
     async def _failed_unexpectedly(self, what: str, error: Exception) -> None:
-        await self._consumer.raise_to_user(self._consumer.unexpected(what, error))
+        await self._consumer.raise_to_user(self.unexpected(what, error))
         await self._transport.back_off()
 
     # ---- Heartbeat
@@ -295,7 +320,7 @@ class Session:
                 consumer.handle(PollIntervalChecked(self._transport.now() - consumer.seconds_since_poll()))
                 is_answered = not consumer.member.in_group or await self.heartbeat()
             except Exception as error:
-                failure = consumer.unexpected("a heartbeat could not be sent", error)
+                failure = self.unexpected("a heartbeat could not be sent", error)
                 consumer.heartbeat_ended(failure, accepted=False)
                 is_answered = False
             if not is_answered:
@@ -317,6 +342,8 @@ class Session:
             consumer.heartbeat_ended(failed if is_final else None, accepted=False)
             return False
         error = self._settle(error_code)
+        if self.observers is not None:
+            self.observers.heartbeat_answered(transport.now() - sent_at, ok=not error_code)
         consumer.handle(HeartbeatAnswered(membership, error, sent_at))
         if error is not MembershipError.OTHER:
             consumer.heartbeat_ended(None, accepted=True)
@@ -340,7 +367,7 @@ class Session:
                 "group %r: could not leave, the session will end by itself: %r", self._group_id, error
             )
         except Exception as error:
-            self._consumer.unexpected("could not leave, the session will end by itself", error)
+            self.unexpected("could not leave, the session will end by itself", error)
         if self.join_task is join and not self.joins_are_answered:  # The next one may be under way already.
             transport.give_up(join)
 

@@ -30,6 +30,7 @@ from kafka_assignors.rebalance.events import (
     Partitions,
     SendCommit,
 )
+from kafka_assignors.rebalance.observer import Observers
 from kafka_assignors.rebalance.transport import Consumer, Outcome, Transport
 
 MOST_IN_MACHINE = 32
@@ -94,7 +95,10 @@ class _Open:
 class SessionCommits:
     """The open commits of one member."""
 
-    def __init__(self, consumer: Consumer, transport: Transport, group_id: str) -> None:
+    def __init__(
+        self, consumer: Consumer, transport: Transport, group_id: str, observers: Observers | None = None
+    ) -> None:
+        self._observers = observers
         self._consumer = consumer
         self._transport = transport
         self._group_id = group_id
@@ -161,6 +165,7 @@ class SessionCommits:
         answered = CommitAnswered(sending.commit, sending.membership, MembershipError.OTHER)
         try:
             await transport.find_coordinator(consumer.member.settings.session_timeout)
+            sent_at = transport.now()
             codes = await transport.offset_commit(sending.membership, offsets)
         except transport.errors.KafkaError as error:
             if not consumer.retries_commits or not getattr(error, "retriable", False):
@@ -170,6 +175,8 @@ class SessionCommits:
             found.outcome.resolve(error)
             return
         else:
+            if self._observers is not None:
+                self._observers.commit_answered(transport.now() - sent_at, ok=not any(codes.values()))
             read = read_commit_response(sending.partitions, codes)
             if read.coordinator_moved:
                 transport.forget_coordinator(NOT_COORDINATOR)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kafka_assignors.assignor import Assignor
+from kafka_assignors.leader_bytes import EncodedAssignments
 from kafka_assignors.rebalance.error_codes import Errors
 from kafka_assignors.rebalance.events import Event, Membership, Partition, Partitions
 from kafka_assignors.rebalance.member import MemberState
@@ -72,7 +73,7 @@ class Transport(Protocol):
     errors: Errors
 
     def now(self) -> float:
-        """Seconds of the clock of the lease: `kafka_assignors.rebalance.clock`."""
+        """Seconds of the clock of the lease: `kafka_assignors.rebalance.lease`."""
         ...
 
     def spawn(self, task: Coroutine[Any, Any, None], /) -> object:
@@ -161,8 +162,8 @@ class Consumer(Protocol):
         """A join begins: watch no topics of other members."""
         ...
 
-    async def assign(self, assignor: Assignor, joined: JoinGroupResponse, /) -> Mapping[str, bytes]:
-        """The assignment of each member, by a leader; empty if the group went on without this member."""
+    async def assign(self, assignor: Assignor, joined: JoinGroupResponse, /) -> EncodedAssignments | None:
+        """The assignment of each member, by a leader; None if the group went on without this member."""
         ...
 
     def partition_count(self, topic: str, /) -> int | None:
@@ -183,10 +184,6 @@ class Consumer(Protocol):
 
     async def raise_to_user(self, error: Exception, /) -> None:
         """Raise an error in the user's call, and wait until it makes sense to join again."""
-        ...
-
-    def unexpected(self, what: str, error: BaseException, /) -> Exception:
-        """Log an exception that is none of Kafka's; returns the error for the user."""
         ...
 
     def heartbeat_ended(self, error: Exception | None, /, *, accepted: bool) -> None:

@@ -45,10 +45,9 @@ from dataclasses import dataclass, field
 
 from kafka_assignors.criteria import AnyCriterion, Criterion
 from kafka_assignors.solver.classes import Classes, PartitionClass
-from kafka_assignors.solver.distribution import Distribution
+from kafka_assignors.solver.distribution import Distribution, deal
 from kafka_assignors.solver.levels import Level
 from kafka_assignors.solver.network import UNLIMITED, Network
-from kafka_assignors.solver.rounds import deal
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +134,7 @@ def _deal_shares(classes: Classes, level: Level) -> Shares:
     for cohort in level.cohorts:
         shares = level.shares[cohort]
         heap = [(index_of[number], range(shares[number])) for number in sorted(shares)]
-        deal_counts(heap, even_wishes(classes.cohorts[cohort], sum(shares.values())), counts)
+        deal_counts(heap, even_demands(classes.cohorts[cohort], sum(shares.values())), counts)
     return counts
 
 
@@ -312,14 +311,14 @@ class _LevelNetwork:
         counts: Shares = [{m: kept for m, edge in keeps if (kept := flow(edge))} for keeps in self.keeps]
         for hub in self.hubs:
             heap = [(index, range(flow(edge))) for index, edge in hub.from_classes]
-            wishes = [(m, flow(edge)) for m, edge in hub.to_owners]
-            wishes += [(m, self.lacking[m]) for m in hub.newcomers]
+            demands = [(m, flow(edge)) for m, edge in hub.to_owners]
+            demands += [(m, self.lacking[m]) for m in hub.newcomers]
             first = len(hub.to_owners)
-            left = sum(map(len, (things for _, things in heap))) - sum(wanted for _, wanted in wishes)
+            left = sum(map(len, (things for _, things in heap))) - sum(wanted for _, wanted in demands)
             for position in range(first, first + left):  # so many of the others get one more
-                m, wanted = wishes[position]
-                wishes[position] = m, wanted + 1
-            deal_counts(heap, sorted(wish for wish in wishes if wish[1]), counts)
+                m, wanted = demands[position]
+                demands[position] = m, wanted + 1
+            deal_counts(heap, sorted(demand for demand in demands if demand[1]), counts)
         return counts
 
 
@@ -426,7 +425,7 @@ def fill(
         cohort: [(m, load - loads[m]) for m in classes.cohorts[cohort] if loads[m] <= load]
         for cohort, load in level.loads.items()
     }
-    room = {cohort: sum(missing for _, missing in wishes) for cohort, wishes in lacking.items()}
+    room = {cohort: sum(missing for _, missing in demands) for cohort, demands in lacking.items()}
     takers = {
         index: [c for c in classes.topic_classes[part.topic_class].cohorts if lacking.get(c)]
         for index, part in enumerate(parts)
@@ -440,33 +439,35 @@ def fill(
     distribution = Distribution(sizes, [-room.get(cohort, 0) for cohort in range(len(sizes))], takers)
     distribution.pour(left)
     at_least = dict.fromkeys(level.cohorts, 0)
-    at_most = {cohort: len(wishes) * (cohort in level.optional) for cohort, wishes in lacking.items()}
+    at_most = {cohort: len(demands) * (cohort in level.optional) for cohort, demands in lacking.items()}
     if distribution.even_out(level.cohorts, at_least, at_most) is not None:
         return None
     shares = [dict(counts) for counts in kept]
-    for cohort, wishes in lacking.items():
+    for cohort, demands in lacking.items():
         held = distribution.held[cohort]
         first = distribution.loads[cohort]  # so many of the members get one more
-        wanted = [(m, missing + (place < first)) for place, (m, missing) in enumerate(wishes)]
+        wanted = [(m, missing + (place < first)) for place, (m, missing) in enumerate(demands)]
         heap = [(index, range(held[index])) for index in sorted(held)]
-        deal_counts(heap, [wish for wish in wanted if wish[1]], shares)
+        deal_counts(heap, [demand for demand in wanted if demand[1]], shares)
     return shares
 
 
-def deal_counts(heap: Sequence[tuple[int, range]], wishes: Sequence[tuple[int, int]], shares: Shares) -> None:
+def deal_counts(
+    heap: Sequence[tuple[int, range]], demands: Sequence[tuple[int, int]], shares: Shares
+) -> None:
     """Deal the classes on the heap to members, in rounds, so that each gets of many; adds to `shares`."""
-    if len(wishes) == 1:
-        ((m, _),) = wishes
+    if len(demands) == 1:
+        ((m, _),) = demands
         for index, everything in heap:
             shares[index][m] = shares[index].get(m, 0) + len(everything)
         return
-    for index, dealt in deal(heap, wishes):
+    for index, dealt in deal(heap, demands):
         share_of = shares[index]
         for m, things in dealt:
             share_of[m] = share_of.get(m, 0) + len(things)
 
 
-def even_wishes(members: Sequence[int], total: int) -> list[tuple[int, int]]:
+def even_demands(members: Sequence[int], total: int) -> list[tuple[int, int]]:
     """The total divided evenly, the first members getting one more."""
     if not members:
         return []

@@ -7,7 +7,7 @@ each topic spread over the members as evenly as a simple rule can. That last par
   the most there, and among these from the topic that has lost the fewest so far; within a topic the highest
   numbers go;
 - what was released or had no owner is **dealt** in rounds, topic after topic, one partition to each member
-  that still wants some: members with equal wishes get the same number of each topic, to within one for every
+  that still wants some: members with equal demands get the same number of each topic, to within one for every
   topic.
 
 What the members already keep of a topic is not looked at while dealing; exchanges mend the worst of that
@@ -45,8 +45,8 @@ from itertools import chain
 
 from kafka_assignors.group import Assignment, TopicPartitions
 from kafka_assignors.solver.classes import Classes, PartitionClass
+from kafka_assignors.solver.distribution import deal
 from kafka_assignors.solver.flow import Shares
-from kafka_assignors.solver.rounds import deal
 
 Partitions = dict[str, Sequence[int]]
 """Partitions by topic, ascending, of one's own making."""
@@ -84,18 +84,18 @@ def _place_class(
     released: Released = {}
     remaining: dict[int, TopicPartitions] = {}
     lost: dict[str, int] = {}  # topic: how many partitions members have released
-    wishes: list[tuple[int, int]] = []
+    demands: list[tuple[int, int]] = []
     for member, more in wanted:
         if more > 0:
-            wishes.append((member, more))
+            demands.append((member, more))
         elif more < 0:
             left = remaining[member] = _release(member, kept[member][number], -more, lost, released)
             if left:
                 kept[member][number] = left
             else:
                 del kept[member][number]
-    placed = PlacedClass(remaining, released, sum(more for _, more in wishes))
-    for topic, parts in deal(_heap(part.unowned, released), wishes):
+    placed = PlacedClass(remaining, released, sum(more for _, more in demands))
+    for topic, parts in deal(_heap(part.unowned, released), demands):
         if placed.size <= MOST_DEALT:
             parts = list(parts)
             placed.dealt.append((topic, parts))

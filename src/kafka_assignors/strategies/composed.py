@@ -33,7 +33,6 @@ from kafka_assignors.member_facts import (
     facts_of,
     with_supposed,
 )
-from kafka_assignors.strategies.rules.co_partitioned import KeepTogether
 from kafka_assignors.strategies.rules.objectives import (
     Balance,
     FewestMoves,
@@ -43,9 +42,9 @@ from kafka_assignors.strategies.rules.objectives import (
     RackTrade,
 )
 from kafka_assignors.strategies.rules.priority import LevelByPriority
+from kafka_assignors.strategies.rules.restrictions import KeepTogether, StandbyLast
 from kafka_assignors.strategies.rules.rollout import Draining, ShareByRelease
 from kafka_assignors.strategies.rules.rule import Place, Problem, Rule
-from kafka_assignors.strategies.rules.standby import StandbyLast
 from kafka_assignors.strategy import (
     BOTH_PROTOCOLS,
     SHARED_NAMES,

@@ -7,7 +7,7 @@ A strategy is found in five ways:
   `kafka_assignors.strategies`;
 - any other as `module:attribute`, for example `my_package.strategies:Weighted`;
 - one in a Python file as `FILE.py:attribute`, for example `./weighted.py:Weighted`; the file runs as Python
-  code (see `strategy_file`);
+  code (see `module_of_file`);
 - one that a file declares, by the file's path, which ends in `.toml` (see `toml_strategy`).
 
 `load_strategy` checks each strategy against the contract once, so its callers need not.
@@ -19,15 +19,17 @@ adapters: two tables say which strategy that is.
 from __future__ import annotations
 
 import difflib
+import hashlib
 import importlib
 import os
 import re
+import sys
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
+from types import ModuleType
 from typing import cast
 
-from kafka_assignors.strategies.strategy_file import CodeError, module_of_file
 from kafka_assignors.strategy import Strategy, contract_problem
 from kafka_assignors.text_files import NoTomlReaderError, TextFileError, TomlError, read_text, read_toml
 
@@ -246,3 +248,40 @@ def _instance(found: object, spec: str) -> object:
             f"module of yours, as in `mine = {found.__name__}(…)`, and give module:mine, or give a class "
             "without required arguments"
         ) from error
+
+
+class CodeError(ValueError):
+    """The file is not Python, or it raised an error: the message says where, beginning with the file."""
+
+
+def module_of_file(path: Path) -> ModuleType:
+    """The module that the code in `path` makes; a file with the same text runs once in a process.
+
+    Only the file that is named runs. Its folder is not added to the module search path, so no other file
+    there is imported, and no compiled copy is written beside it.
+
+    Raises `TextFileError` if the file cannot be read, and `CodeError`.
+    """
+    text = read_text(path)
+    digest = hashlib.sha256(f"{path.resolve()}\0{text}".encode()).hexdigest()[:16]
+    name = f"kafka_assignors_strategy_file_{digest}"
+    if name in sys.modules:
+        return sys.modules[name]
+    try:
+        code = compile(text, str(path), "exec", dont_inherit=True)
+    except SyntaxError as error:
+        raise CodeError(f"{path}:{error.lineno or 1}: not Python: {error.msg}") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise CodeError(f"{path}: not Python: {error or type(error).__name__}") from None
+    module = ModuleType(name)
+    module.__file__ = str(path)
+    # Dataclasses and pickle look for the module of a class here.
+    sys.modules[name] = module
+    try:
+        exec(code, module.__dict__)  # The user names the file in order to run it.
+    except BaseException as error:
+        del sys.modules[name]
+        if not isinstance(error, Exception):
+            raise
+        raise CodeError(f"{path}: it fails when it runs: {type(error).__name__}: {error}") from error
+    return module

@@ -34,8 +34,8 @@ from kafka_assignors.wire.consumer_protocol import (
     encode_assignment,
     encode_member,
     encode_subscription,
+    encode_user_data,
 )
-from kafka_assignors.wire.errors import ProtocolError
 from kafka_assignors.wire.kip848_records import (
     LEFT_TO_RETURN,
     AssignedPartitions,
@@ -54,8 +54,7 @@ from kafka_assignors.wire.kip848_records import (
     decode_consumer_group_value,
     encode_consumer_group_value,
 )
-from kafka_assignors.wire.reader import Names
-from kafka_assignors.wire.user_data import encode_user_data
+from kafka_assignors.wire.reader import Names, ProtocolError
 
 __all__ = [
     "LEFT_TO_RETURN",

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from kafka_assignors.group import TopicPartitions
-from kafka_assignors.wire.errors import FieldPath, ProtocolError
-from kafka_assignors.wire.reader import Names
+from kafka_assignors.wire.reader import FieldPath, Names, ProtocolError
 
 T = TypeVar("T")
 

@@ -1,6 +1,5 @@
 """The rules that a strategy can be composed of (`kafka_assignors.strategies.composed`)."""
 
-from kafka_assignors.strategies.rules.co_partitioned import KeepTogether
 from kafka_assignors.strategies.rules.objectives import (
     Balance,
     FewestMoves,
@@ -11,9 +10,9 @@ from kafka_assignors.strategies.rules.objectives import (
     RackTrade,
 )
 from kafka_assignors.strategies.rules.priority import LevelByPriority
+from kafka_assignors.strategies.rules.restrictions import KeepTogether, StandbyLast
 from kafka_assignors.strategies.rules.rollout import Draining, ShareByRelease
 from kafka_assignors.strategies.rules.rule import Piece, Place, Problem, Restriction, Rule, TieBreaker
-from kafka_assignors.strategies.rules.standby import StandbyLast
 
 __all__ = [
     "Balance",

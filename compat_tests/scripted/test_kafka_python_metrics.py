@@ -1,0 +1,162 @@
+"""kafka-python's own registry: what the cooperative consumer puts there beside the stock one; its units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer
+from kafka.consumer.subscription_state import ConsumerRebalanceListener
+
+from compat_tests.scripted.broker import Code, Late, ScriptedBroker, broker_in_thread
+from compat_tests.scripted.model import UNKNOWN_MEMBER_ID, Group
+from compat_tests.scripted.test_leader_epochs import poll_until
+from kafka_assignors.rebalance.observer import RebalanceObserver
+from kafka_assignors_kafka_python import CooperativeKafkaConsumer
+
+GROUP = "consumer-coordinator-metrics"
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@contextmanager
+def consuming(broker: ScriptedBroker, kind: Any = CooperativeKafkaConsumer, **settings: Any) -> Iterator[Any]:
+    consumer = kind(
+        bootstrap_servers=broker.bootstrap,
+        group_id="metrics",
+        client_id="metrics",
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        heartbeat_interval_ms=100,
+        **settings,
+    )
+    with closing(consumer):
+        yield consumer
+
+
+@contextmanager
+def scripted() -> Iterator[tuple[ScriptedBroker, Group]]:
+    with broker_in_thread() as broker:
+        yield broker, broker.group("metrics", {"orders": 4})
+        assert broker.unexpected == []
+
+
+def of_coordinator(consumer: Any) -> Mapping[str, float]:
+    found: Mapping[str, float] = consumer.metrics()[GROUP]
+    return found
+
+
+def consume(consumer: Any) -> None:
+    assert poll_until(consumer, lambda delivered: len(delivered) == 4, 60)
+
+
+class Slow(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
+    def on_partitions_revoked(self, revoked: object) -> None: ...
+    def on_partitions_assigned(self, assigned: object) -> None: ...
+
+
+JAVAS = {
+    "commit-total",
+    "failed-rebalance-rate-per-hour",
+    "failed-rebalance-total",
+    "heartbeat-total",
+    "join-total",
+    "last-rebalance-seconds-ago",
+    "partition-assigned-latency-avg",
+    "partition-assigned-latency-max",
+    "partition-lost-latency-avg",
+    "partition-lost-latency-max",
+    "partition-revoked-latency-avg",
+    "partition-revoked-latency-max",
+    "rebalance-latency-avg",
+    "rebalance-latency-max",
+    "rebalance-latency-total",
+    "rebalance-rate-per-hour",
+    "rebalance-total",
+    "sync-total",
+}
+
+
+def test_the_cooperative_consumer_has_all_metrics_of_the_stock_one_and_javas_besides() -> None:
+    names: dict[Any, set[tuple[str, str]]] = {}
+    for kind in (KafkaConsumer, CooperativeKafkaConsumer):
+        with scripted() as (broker, _), consuming(broker, kind) as consumer:
+            consumer.subscribe(["orders"])
+            consumer.partitions_for_topic("orders")
+            consume(consumer)
+            names[kind] = {
+                (group, name) for group, of_group in consumer.metrics().items() for name in of_group
+            }
+    added = {
+        (group, name)
+        for group, name in names[CooperativeKafkaConsumer] - names[KafkaConsumer]
+        if not group.startswith("consumer-node-metrics.node-joining-")  # That connection is ours.
+    }
+    assert names[KafkaConsumer] - names[CooperativeKafkaConsumer] == set()
+    assert added == {(GROUP, name) for name in JAVAS}
+
+
+def test_joins_and_rebalances_are_in_milliseconds_and_counted() -> None:
+    with scripted() as (broker, group), consuming(broker) as consumer:
+        assert of_coordinator(consumer)["last-rebalance-seconds-ago"] == -1
+        group.answer("JoinGroup", Late(0.3), when=lambda request: bool(request.body.member_id))
+        group.answer("SyncGroup", Late(0.3))
+        consumer.subscribe(["orders"], listener=Slow())
+        consume(consumer)
+        metrics = of_coordinator(consumer)
+        counts = {name: value for name, value in metrics.items() if name.endswith("-total")}
+        latency = counts.pop("rebalance-latency-total")
+        assert counts.pop("heartbeat-total") > 0
+        assert counts == {
+            "join-total": 1,
+            "sync-total": 1,
+            "rebalance-total": 1,
+            "failed-rebalance-total": 1,
+            "commit-total": 0,
+        }
+        for name in ("join-time-avg", "join-time-max", "sync-time-avg", "sync-time-max"):
+            assert 250 < metrics[name] < 120_000, name
+        assert 500 < metrics["rebalance-latency-avg"] == metrics["rebalance-latency-max"] == latency
+        assert latency < 120_000
+        assert 0 <= metrics["last-rebalance-seconds-ago"] < 120
+        assert metrics["rebalance-rate-per-hour"] > 100
+        assert metrics["partition-assigned-latency-max"] >= 0
+        assert metrics["partition-revoked-latency-max"] == float("-inf")
+
+
+def test_lost_partitions_commits_and_refused_heartbeats_count() -> None:
+    with scripted() as (broker, group), consuming(broker) as consumer:
+        consumer.subscribe(["orders"], listener=Slow())
+        consume(consumer)
+        for partition in consumer.assignment():
+            consumer.position(partition)
+        consumer.commit()
+        heartbeats = of_coordinator(consumer)["heartbeat-total"]
+        group.remove_member()
+        group.answer("Heartbeat", Code(UNKNOWN_MEMBER_ID))
+        assert poll_until(consumer, lambda _: of_coordinator(consumer)["rebalance-total"] == 2, 60)
+        metrics = of_coordinator(consumer)
+        assert metrics["heartbeat-total"] > heartbeats
+        assert metrics["commit-total"] == 1
+        assert 0 < metrics["commit-latency-max"] < 120_000
+        assert metrics["partition-lost-latency-max"] >= 0
+        assert metrics["failed-rebalance-total"] == 2  # A member id was required twice.
+
+
+def test_metrics_that_are_switched_off_are_not_fed_and_observers_are() -> None:
+    joined = []
+
+    class Joined(RebalanceObserver):
+        def joined(self, *, generation: int, **_: Any) -> None:
+            joined.append(generation)
+
+    with (
+        scripted() as (broker, _),
+        consuming(broker, metrics_enabled=False, observer=Joined()) as consumer,
+    ):
+        consumer.subscribe(["orders"])
+        consume(consumer)
+        assert not consumer.metrics()
+    assert joined == [1]

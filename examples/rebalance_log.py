@@ -1,0 +1,50 @@
+"""An observer of a cooperative consumer, for both clients: it logs what each rebalance cost, and counts.
+
+Give the counts to your metrics library in the place of the log. For OpenTelemetry there is an observer ready
+made: `kafka_assignors_opentelemetry.OpenTelemetryObserver`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import Any
+
+from kafka_assignors.rebalance.observer import RebalanceObserver
+
+__all__ = ["RebalanceLog"]
+
+
+class RebalanceLog(RebalanceObserver):
+    """Logs what each rebalance cost, and counts. Must not block: the consumer waits for each call."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        self.counts: Counter[str] = Counter()
+        self._log = log
+
+    def rebalance_begun(self, *, reason: str, **_: Any) -> None:
+        self._log.info("rebalance begun: %s", reason)
+
+    def rebalance_ended(self, *, seconds: float, failed: bool, generation: int, **_: Any) -> None:
+        self.counts["failed" if failed else "rebalances"] += 1
+        if not failed:
+            so_far = ", ".join(f"{name} {count}" for name, count in self.counts.items())
+            self._log.info("rebalance ended: generation %d, %.3f s; so far %s", generation, seconds, so_far)
+
+    def revoked(self, *, partitions: frozenset[tuple[str, int]], **_: Any) -> None:
+        self.counts["revoked"] += len(partitions)
+
+    def lost(self, *, partitions: frozenset[tuple[str, int]], **_: Any) -> None:
+        self.counts["lost"] += len(partitions)
+        self._log.warning("%d partitions lost: the session ended, or polls came too late", len(partitions))
+
+    def decided(
+        self, *, strategy: str, seconds: float, moved: int | None, least_moved: int | None, **_: Any
+    ) -> None:
+        self._log.info(
+            "led: %s moves %s partitions, the least is %s; %.3f s",
+            strategy,
+            moved,
+            least_moved,
+            seconds,
+        )

@@ -1,0 +1,284 @@
+"""What a consumer tells about its rebalances while they happen, for metrics: `RebalanceObserver`.
+
+The machine and the session tell; an observer of the user, or one that feeds a metrics library, listens.
+Nothing is summed up here, and no clock is read: durations are in seconds, and come from the clock of the
+lease (`kafka_assignors.rebalance.lease`), which never goes back.
+
+`Observers` stands between the consumer and them. An observer that raises disturbs nothing: its first failure
+is logged, the others are counted, and their number is logged when the consumer is closed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from logging import Logger
+from typing import Any
+
+from kafka_assignors.assignor import ask_in_thread
+from kafka_assignors.group import NO_GENERATION, Group
+from kafka_assignors.leader import LeaderResult
+from kafka_assignors.leader_bytes import EncodedAssignments
+from kafka_assignors.quality import measure
+from kafka_assignors.rebalance.events import (
+    Action,
+    Announce,
+    Assigned,
+    Event,
+    Lose,
+    Partitions,
+    Revoke,
+    SendJoin,
+)
+from kafka_assignors.rebalance.member import MemberState
+from kafka_assignors.rebalance.progress import Phase
+from kafka_assignors.solver import least_moved
+from kafka_assignors.strategies.sticky import moves_least
+from kafka_assignors.strategy import Strategy
+
+
+class RebalanceObserver:
+    """Base class of observers: override what you need. Without an override an event costs nothing.
+
+    The methods are plain functions with keyword arguments alone, so that later releases can add arguments:
+    end yours with `**_`. They are called in the order of the events, by the thread on which these happen: the
+    event loop of aiokafka; the I/O thread of kafka-python, but its user's thread for `assigned`, `revoked`
+    and `lost`. `decided` has a thread of its own in both. The consumer waits for each call to return, so a
+    method must not block.
+
+    Times are in seconds. A partition is a (topic, partition) tuple.
+    """
+
+    def rebalance_begun(self, *, reason: str, **_: Any) -> None:
+        """A JoinGroup request is sent. `reason` is what the log and the coordinator are told.
+
+        Each attempt begins so, and ends with `rebalance_ended`. A cooperative rebalance in which partitions
+        move takes two of them, since members join again after they have revoked.
+        """
+
+    def joined(self, *, seconds: float, generation: int, leads: bool, **_: Any) -> None:
+        """JoinGroup was accepted, after `seconds`; `leads` is whether this member leads the generation."""
+
+    def synced(self, *, seconds: float, generation: int, **_: Any) -> None:
+        """SyncGroup was accepted, after `seconds`."""
+
+    def rebalance_ended(self, *, seconds: float, failed: bool, generation: int, **_: Any) -> None:
+        """The attempt is over: the member was assigned, or has `failed` and joins again.
+
+        `seconds` are counted from the first attempt since the last one that succeeded. `generation` is -1 if
+        JoinGroup was not accepted. The first attempt of a dynamic member always fails: it is given its
+        member id.
+        """
+
+    def assigned(self, *, partitions: Partitions, seconds: float | None, **_: Any) -> None:
+        """Partitions were added, maybe none; the user's callback took `seconds`, None without a callback."""
+
+    def revoked(self, *, partitions: Partitions, seconds: float | None, **_: Any) -> None:
+        """Partitions were given up; `seconds` as in `assigned`."""
+
+    def lost(self, *, partitions: Partitions, seconds: float | None, **_: Any) -> None:
+        """Partitions were lost, and others may own them already; `seconds` as in `assigned`."""
+
+    def heartbeat_answered(self, *, seconds: float, ok: bool, **_: Any) -> None:
+        """Heartbeat was answered, after `seconds`; `ok` is whether without an error."""
+
+    def commit_answered(self, *, seconds: float, ok: bool, **_: Any) -> None:
+        """OffsetCommit was answered, after `seconds`; `ok` is whether for all partitions without an error.
+
+        One call of `commit` may take more requests than one.
+        """
+
+    def decided(
+        self,
+        *,
+        strategy: str,
+        seconds: float,
+        moved: int | None,
+        least_moved: int | None,
+        withheld: int,
+        **_: Any,
+    ) -> None:
+        """This member has led a generation: it had the assignment `seconds` after JoinGroup was accepted.
+
+        `moved` partitions change their owner although that is in the group and could keep them, and
+        `least_moved` is the fewest moves to the best balance. Both are None while those of an earlier
+        generation are still being computed. `withheld` partitions wait until their owners have revoked them.
+        """
+
+
+HOOKS = tuple(name for name in vars(RebalanceObserver) if not name.startswith("_"))
+"""The names of the methods that an observer may override."""
+
+
+def require_observer(argument: str, value: object) -> RebalanceObserver | None:
+    """The value of an argument that is an observer or None; TypeError for anything else."""
+    if value is None:
+        return None
+    if isinstance(value, type):
+        raise TypeError(
+            f"{argument} must be an instance, not the class {value.__name__}: pass {value.__name__}()"
+        )
+    if not isinstance(value, RebalanceObserver):
+        raise TypeError(
+            f"{argument} must be a RebalanceObserver or None, not {value!r}: derive your class from "
+            "RebalanceObserver, and override the methods that you need"
+        )
+    for name in HOOKS:
+        if inspect.iscoroutinefunction(getattr(value, name)):
+            raise TypeError(
+                f"{argument}: {type(value).__name__}.{name} is a coroutine function, which is never awaited: "
+                "make it a plain function"
+            )
+    return value
+
+
+class Observers:
+    """The observers of one consumer. What they raise is logged and counted, and goes no further.
+
+    Attributes:
+        failures: how many calls have raised.
+    """
+
+    def __init__(self, observers: Iterable[RebalanceObserver], group_id: str, log: Logger) -> None:
+        self.failures = 0
+        self._group_id = group_id
+        self._log = log
+        self._has_failed: set[int] = set()
+        self._lock = threading.Lock()
+        self._began_at: float | None = None
+        self._measuring: Future[None] | None = None
+        given = tuple(observers)
+        self._calls = {name: tuple(one for one in given if _overrides(one, name)) for name in HOOKS}
+
+    # ---- the machine
+
+    def stepped(
+        self, before: MemberState, event: Event, after: MemberState, actions: Iterable[Action], now: float
+    ) -> None:
+        """The machine has handled an event."""
+        if before.join.is_under_way and not after.join.is_under_way:
+            self._ended(before, event, after, now)
+        for action in actions:
+            if isinstance(action, SendJoin):
+                if self._began_at is None:
+                    self._began_at = now
+                self._tell("rebalance_begun", reason=action.reason)
+        if after.phase is Phase.CLOSED and before.phase is not Phase.CLOSED:
+            self._closed()
+
+    def _ended(self, before: MemberState, event: Event, after: MemberState, now: float) -> None:
+        began_at = now if self._began_at is None else self._began_at
+        is_joined = before.phase is Phase.SYNCING
+        failed = not (is_joined and isinstance(event, Assigned))
+        if not (failed and after.topics):  # Who unsubscribes may join again a day later.
+            self._began_at = None
+        self._tell(
+            "rebalance_ended",
+            seconds=now - began_at,
+            failed=failed,
+            generation=before.membership.generation if is_joined else NO_GENERATION,
+        )
+
+    # ---- responses
+
+    def joined(self, seconds: float, generation: int, *, leads: bool) -> None:
+        """JoinGroup was accepted."""
+        self._tell("joined", seconds=seconds, generation=generation, leads=leads)
+
+    def synced(self, seconds: float, generation: int) -> None:
+        """SyncGroup was accepted."""
+        self._tell("synced", seconds=seconds, generation=generation)
+
+    def heartbeat_answered(self, seconds: float, *, ok: bool) -> None:
+        """Heartbeat was answered."""
+        self._tell("heartbeat_answered", seconds=seconds, ok=ok)
+
+    def commit_answered(self, seconds: float, *, ok: bool) -> None:
+        """OffsetCommit was answered."""
+        self._tell("commit_answered", seconds=seconds, ok=ok)
+
+    # ---- calls of the user's listener
+
+    def listener_returned(self, asked: Revoke | Lose | Announce, seconds: float | None) -> None:
+        """The call that the machine asked for is over; `seconds` is None if there was no listener to call."""
+        name = {Announce: "assigned", Revoke: "revoked", Lose: "lost"}[type(asked)]
+        self._tell(name, partitions=asked.partitions, seconds=seconds)
+
+    # ---- leading
+
+    def led(self, strategy: Strategy, encoded: EncodedAssignments, seconds: float) -> None:
+        """This member has assigned a generation.
+
+        The fewest possible moves may take as long to find as the assignment itself, and the group does not
+        wait for that: a thread measures and tells. There is one thread at a time.
+        """
+        if not self._calls["decided"]:
+            return
+        if self._measuring is None or self._measuring.done():
+            self._measuring = ask_in_thread(
+                self._measure, strategy, encoded, seconds, name="kafka-assignors-measure"
+            )
+        else:
+            self._decided(strategy, encoded.result, seconds, None, None)
+
+    def _measure(self, strategy: Strategy, encoded: EncodedAssignments, seconds: float) -> None:
+        moved = least = None
+        try:
+            moved, least = _moves(strategy, encoded.group, encoded.result)
+        except Exception:
+            self._log.exception("group %r: what the leader moves could not be measured", self._group_id)
+        self._decided(strategy, encoded.result, seconds, moved, least)
+
+    def _decided(
+        self, strategy: Strategy, result: LeaderResult, seconds: float, moved: int | None, least: int | None
+    ) -> None:
+        self._tell(
+            "decided",
+            strategy=strategy.name,
+            seconds=seconds,
+            moved=moved,
+            least_moved=least,
+            withheld=sum(len(numbers) for topics in result.withheld.values() for numbers in topics.values()),
+        )
+
+    # ---- telling
+
+    def _tell(self, name: str, **facts: Any) -> None:
+        for observer in self._calls[name]:
+            method: Callable[..., None] = getattr(observer, name)
+            try:
+                method(**facts)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # Also what would cancel a task or end a thread of the consumer.
+                self._failed(observer, name, error)
+
+    def _failed(self, observer: RebalanceObserver, name: str, error: BaseException) -> None:
+        with self._lock:  # Several threads tell.
+            self.failures += 1
+            is_first = id(observer) not in self._has_failed
+            self._has_failed.add(id(observer))
+        if is_first:
+            self._log.error(
+                "group %r: %s of the observer %r failed; later failures are counted and not logged",
+                self._group_id,
+                name,
+                observer,
+                exc_info=error,
+            )
+
+    def _closed(self) -> None:
+        if self.failures:
+            self._log.warning("group %r: %d calls of observers failed", self._group_id, self.failures)
+
+
+def _overrides(observer: RebalanceObserver, name: str) -> bool:
+    return getattr(type(observer), name) is not getattr(RebalanceObserver, name) or name in vars(observer)
+
+
+def _moves(strategy: Strategy, group: Group, result: LeaderResult) -> tuple[int, int]:
+    """How many partitions the target of the strategy moves, and the fewest to the best balance."""
+    moved = measure(group, result.target).moved
+    return moved, moved if moves_least(strategy) else least_moved(group)

@@ -1,0 +1,333 @@
+"""What observers are told of a member: by the machine's steps, and of observers that fail."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from kafka_assignors.assignor import Assignor
+from kafka_assignors.group import Topic
+from kafka_assignors.leader_bytes import EncodedAssignments, JoinedMember, encode_assignments, read_members
+from kafka_assignors.member_bytes import NEVER_ASSIGNED, LastAssignment, subscription_bytes
+from kafka_assignors.rebalance import MemberState, Settings, observer
+from kafka_assignors.rebalance.events import (
+    AboutToJoin,
+    Announce,
+    Assigned,
+    CloseRequested,
+    CommitRequested,
+    Event,
+    HeartbeatAnswered,
+    Joined,
+    JoinFailed,
+    ListenerReturned,
+    Lose,
+    Membership,
+    MembershipError,
+    PollIntervalChecked,
+    Revoke,
+    SubscriptionChanged,
+    SyncFailed,
+)
+from kafka_assignors.rebalance.observer import HOOKS, Observers, RebalanceObserver, require_observer
+from kafka_assignors.strategies import CooperativeSticky, Range
+from kafka_assignors.strategy import RebalanceProtocol, Strategy
+
+LOG = logging.getLogger("tests.observers")
+COOPERATIVE = RebalanceProtocol.COOPERATIVE
+FIRST, SECOND = Membership("a", 1), Membership("a", 2)
+ORDERS_0 = frozenset({("orders", 0)})
+
+
+class Recorder(RebalanceObserver):
+    """Writes every event down."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, Mapping[str, Any]]] = []
+        self.decision_told = threading.Event()
+
+    def __getattribute__(self, name: str) -> Any:
+        if name not in HOOKS:
+            return super().__getattribute__(name)
+
+        def tell(**facts: Any) -> None:
+            self.told.append((name, facts))
+            if name == "decided":
+                self.decision_told.set()
+
+        return tell
+
+    def of(self, name: str) -> list[Mapping[str, Any]]:
+        return [facts for told, facts in self.told if told == name]
+
+
+# An override of each method, so that `Recorder` is told of each.
+for hook in HOOKS:
+    setattr(Recorder, hook, lambda self, **facts: None)
+
+
+class Member:
+    """A machine whose steps observers see; each event comes a second after the one before."""
+
+    def __init__(self) -> None:
+        self.recorder = Recorder()
+        self.observers = Observers([self.recorder], "g", LOG)
+        self.state = MemberState(Settings(45, 300, 300))
+        self.now = 0.0
+
+    def handle(self, *events: Event) -> Member:
+        for event in events:
+            self.now += 1
+            before = self.state
+            self.state, actions = before.handle(event, self.now)
+            self.observers.stepped(before, event, self.state, actions, self.now)
+        return self
+
+    def joining(self) -> Member:
+        """The member sends its first JoinGroup, at second 2."""
+        return self.handle(SubscriptionChanged(frozenset({"orders"})), AboutToJoin(COOPERATIVE))
+
+    def joined(self) -> Member:
+        """It is assigned, at second 4, and its listener returns."""
+        joined = Joined(1, FIRST), Assigned(FIRST, ORDERS_0, 3.0), ListenerReturned()
+        return self.joining().handle(*joined)
+
+    @property
+    def ended(self) -> list[tuple[float, bool, int]]:
+        facts = self.recorder.of("rebalance_ended")
+        return [(one["seconds"], one["failed"], one["generation"]) for one in facts]
+
+    @property
+    def reasons(self) -> list[str]:
+        return [facts["reason"] for facts in self.recorder.of("rebalance_begun")]
+
+
+# ---- begins and ends of rebalances
+
+
+def test_a_rebalance_begins_with_join_group_and_ends_with_the_assignment() -> None:
+    member = Member().joined()
+    assert member.reasons == ["the subscription has changed"]
+    assert member.ended == [(2.0, False, 1)]
+
+
+def test_the_attempt_that_brings_the_member_id_fails_and_the_time_counts_from_there() -> None:
+    member = Member().joining().handle(JoinFailed(1, MembershipError.OTHER, "a"), AboutToJoin(COOPERATIVE))
+    member.handle(Joined(2, FIRST), Assigned(FIRST, ORDERS_0, 4.0))
+    assert member.ended == [(1.0, True, -1), (4.0, False, 1)]
+    assert member.reasons == ["the subscription has changed", "the last join failed"]
+
+
+def test_an_attempt_whose_sync_fails_names_the_generation_that_it_had_joined() -> None:
+    member = Member().joining()
+    member.handle(Joined(1, FIRST), SyncFailed(FIRST, MembershipError.REBALANCE_IN_PROGRESS))
+    assert member.ended == [(2.0, True, 1)]
+
+
+def test_an_attempt_that_fails_before_it_is_joined_names_no_generation() -> None:
+    member = Member().joined()
+    member.handle(HeartbeatAnswered(FIRST, MembershipError.REBALANCE_IN_PROGRESS, 5.0))
+    member.handle(AboutToJoin(COOPERATIVE), JoinFailed(2, MembershipError.OTHER))
+    assert member.ended[1:] == [(1.0, True, -1)]
+
+
+def test_the_time_of_a_later_rebalance_counts_from_its_own_begin() -> None:
+    member = Member().joined()
+    member.handle(HeartbeatAnswered(FIRST, MembershipError.REBALANCE_IN_PROGRESS, 5.0))
+    member.handle(AboutToJoin(COOPERATIVE), Joined(2, SECOND), Assigned(SECOND, ORDERS_0, 8.0))
+    assert member.reasons[1:] == ["the group is rebalancing"]
+    assert member.ended[1:] == [(2.0, False, 2)]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        HeartbeatAnswered(FIRST, MembershipError.UNKNOWN_MEMBER_ID, 3.0),
+        PollIntervalChecked(-1000.0),
+        CloseRequested(),
+    ],
+    ids=["its session has ended", "its user does not poll", "it is closed"],
+)
+def test_a_rebalance_that_the_member_gives_up_has_failed_and_its_late_response_is_no_end(
+    event: Event,
+) -> None:
+    member = Member().joining().handle(Joined(1, FIRST), event)
+    member.handle(Assigned(FIRST, ORDERS_0, 3.0))
+    assert member.ended == [(2.0, True, 1)]
+
+
+def test_a_member_that_unsubscribes_during_a_rebalance_does_not_count_the_time_until_it_comes_back() -> None:
+    member = Member().joining().handle(SubscriptionChanged(frozenset()))
+    member.now = 90_000.0
+    member.handle(SubscriptionChanged(frozenset({"orders"})), AboutToJoin(COOPERATIVE))
+    member.handle(Joined(2, FIRST), Assigned(FIRST, ORDERS_0, 0.0))
+    assert member.ended == [(1.0, True, -1), (2.0, False, 1)]
+
+
+def test_events_that_are_no_rebalance_are_none() -> None:
+    member = Member().joined()
+    told = len(member.recorder.told)
+    member.handle(HeartbeatAnswered(FIRST, MembershipError.NONE, 6.0), CommitRequested(1, ORDERS_0))
+    assert len(member.recorder.told) == told
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [(Announce(ORDERS_0), "assigned"), (Revoke(ORDERS_0), "revoked"), (Lose(ORDERS_0), "lost")],
+)
+def test_each_call_of_the_listener_has_an_event(asked: Announce | Revoke | Lose, name: str) -> None:
+    recorder = Recorder()
+    observers = Observers([recorder], "g", LOG)
+    observers.listener_returned(asked, 0.5)
+    observers.listener_returned(asked, None)
+    assert recorder.told == [(name, {"partitions": ORDERS_0, "seconds": seconds}) for seconds in (0.5, None)]
+
+
+# ---- what a leader decides
+
+
+def encoded(
+    strategy: Strategy, first: Sequence[int] = range(6), second: Sequence[int] = ()
+) -> EncodedAssignments:
+    """Two members that own these partitions of six."""
+    joined = [
+        JoinedMember(name, None, subscription_bytes(strategy, ["orders"], owning(owned), held=True))
+        for name, owned in (("a", first), ("b", second))
+    ]
+    return encode_assignments(strategy, read_members(strategy, joined), [Topic("orders", 6)], 2)
+
+
+def owning(partitions: Sequence[int]) -> LastAssignment:
+    return LastAssignment({"orders": [*partitions]}, 1) if partitions else NEVER_ASSIGNED
+
+
+@pytest.mark.parametrize(
+    ("strategy", "owned", "moves"),
+    [
+        (CooperativeSticky(), (range(6), ()), {"moved": 3, "least_moved": 3, "withheld": 3}),
+        (Range(), (range(3, 6), range(3)), {"moved": 6, "least_moved": 0, "withheld": 0}),
+    ],
+    ids=["cooperative-sticky", "range"],
+)
+def test_a_leader_tells_moves_beside_the_fewest_and_what_it_withholds(
+    strategy: Strategy, owned: tuple[Sequence[int], Sequence[int]], moves: Mapping[str, int]
+) -> None:
+    recorder = Recorder()
+    Observers([recorder], "g", LOG).led(strategy, encoded(strategy, *owned), 0.25)
+    assert recorder.decision_told.wait(60)
+    ((_, facts),) = recorder.told
+    assert facts == {"strategy": strategy.name, "seconds": 0.25, **moves}
+
+
+def test_one_decision_is_measured_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    released = threading.Event()
+
+    def slow(*_: object) -> tuple[int, int]:
+        assert released.wait(60)
+        return 3, 3
+
+    monkeypatch.setattr(observer, "_moves", slow)
+    recorder, strategy = Recorder(), CooperativeSticky()
+    observers = Observers([recorder], "g", LOG)
+    made = encoded(strategy)
+    for _ in range(3):
+        observers.led(strategy, made, 0.25)
+    assert [facts["moved"] for facts in recorder.of("decided")] == [None, None]
+    recorder.decision_told.clear()
+    released.set()
+    assert recorder.decision_told.wait(60)
+    assert [facts["moved"] for facts in recorder.of("decided")] == [None, None, 3]
+
+
+def test_a_measure_that_fails_is_logged_and_the_decision_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(observer, "_moves", lambda *_: 1 / 0)
+    recorder, strategy = Recorder(), CooperativeSticky()
+    Observers([recorder], "g", LOG).led(strategy, encoded(strategy), 0.25)
+    assert recorder.decision_told.wait(60)
+    assert [facts["moved"] for facts in recorder.of("decided")] == [None]
+    assert "could not be measured" in caplog.text
+
+
+def test_nothing_is_measured_for_observers_that_do_not_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Joins(RebalanceObserver):
+        def joined(self, *, seconds: float, **_: Any) -> None:
+            raise AssertionError
+
+    monkeypatch.setattr(observer, "ask_in_thread", lambda *_, **__: pytest.fail("a thread"))
+    strategy = CooperativeSticky()
+    Observers([Joins()], "g", LOG).led(strategy, encoded(strategy), 0.25)
+
+
+# ---- observers with faults
+
+
+class Raising(RebalanceObserver):
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def joined(self, *, seconds: float, **_: Any) -> None:
+        raise self.error
+
+    def synced(self, *, seconds: float, **_: Any) -> None:
+        raise self.error
+
+
+class Cancelling(BaseException):
+    """As asyncio's CancelledError, which is no Exception."""
+
+
+@pytest.mark.parametrize("error", [ValueError("full disk"), Cancelling(), SystemExit(1)], ids=repr)
+def test_an_observer_that_raises_is_logged_once_counted_and_keeps_no_other_from_being_told(
+    error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    recorder = Recorder()
+    observers = Observers([Raising(error), recorder], "g", LOG)
+    for _ in range(100):
+        observers.joined(0.1, 1, leads=False)
+        observers.synced(0.1, 1)
+    assert (observers.failures, len(recorder.told)) == (200, 200)
+    (record,) = caplog.records
+    assert record.exc_info is not None
+    assert "joined of the observer" in record.getMessage()
+    member = Member()
+    member.observers = observers
+    member.handle(CloseRequested())
+    assert caplog.records[1].getMessage() == "group 'g': 200 calls of observers failed"
+
+
+def test_ctrl_c_in_an_observer_is_the_users() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        Observers([Raising(KeyboardInterrupt())], "g", LOG).joined(0.1, 1, leads=False)
+
+
+class Awaited(RebalanceObserver):
+    async def joined(self, **_: Any) -> None:  # type: ignore[override]
+        """Nothing awaits it."""
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (print, "observer must be a RebalanceObserver or None, not <built-in"),
+        ("prometheus", "observer must be a RebalanceObserver or None, not 'prometheus'"),
+        (RebalanceObserver, r"not the class RebalanceObserver: pass RebalanceObserver\(\)"),
+        (Awaited(), "Awaited.joined is a coroutine function"),
+        (Assignor(Range()), "derive your class from RebalanceObserver"),
+    ],
+    ids=["a function", "a name", "a class", "coroutines", "another object"],
+)
+def test_what_is_no_observer_is_refused(value: object, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        require_observer("observer", value)
+
+
+def test_an_observer_or_none_passes() -> None:
+    recorder = Recorder()
+    assert require_observer("observer", recorder) is recorder
+    assert require_observer("observer", None) is None

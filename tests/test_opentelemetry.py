@@ -1,0 +1,157 @@
+"""The OpenTelemetry observer, read through the SDK's own reader."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+
+from kafka_assignors.rebalance.observer import HOOKS, Observers, RebalanceObserver
+from kafka_assignors_opentelemetry import MOST_REASONS, OpenTelemetryObserver
+
+OF_CONSUMER = {
+    "messaging.system": "kafka",
+    "messaging.consumer.group.name": "billing",
+    "messaging.client.id": "pod-0",
+}
+ORDERS = frozenset(("orders", number) for number in range(3))
+
+
+class Recorded:
+    """An observer, and what its reader has collected."""
+
+    def __init__(self) -> None:
+        self._reader = InMemoryMetricReader()
+        meter = MeterProvider(metric_readers=[self._reader]).get_meter("tests")
+        self.observer = OpenTelemetryObserver("billing", client_id="pod-0", meter=meter)
+
+    def metrics(self) -> Mapping[str, Any]:
+        data = self._reader.get_metrics_data()
+        assert data is not None
+        return {
+            metric.name: metric
+            for resource in data.resource_metrics
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+        }
+
+    def points(self, name: str) -> list[tuple[Mapping[str, Any], float]]:
+        """What was recorded: the attributes beside those of the consumer, and the value or sum."""
+        found = []
+        for point in self.metrics()[name].data.data_points:
+            attributes = dict(point.attributes)
+            assert OF_CONSUMER.items() <= attributes.items()
+            own = {key: value for key, value in attributes.items() if key not in OF_CONSUMER}
+            found.append((own, point.sum if hasattr(point, "sum") else point.value))
+        return sorted(found, key=repr)
+
+
+def everything(observer: RebalanceObserver) -> None:
+    """Each event once, and some that failed."""
+    observer.rebalance_begun(reason="the subscription has changed")
+    observer.rebalance_ended(seconds=0.25, failed=True, generation=-1)
+    observer.rebalance_begun(reason="the last join failed")
+    observer.joined(seconds=1.5, generation=1, leads=True)
+    observer.synced(seconds=0.5, generation=1)
+    observer.rebalance_ended(seconds=2.5, failed=False, generation=1)
+    observer.assigned(partitions=ORDERS, seconds=0.125)
+    observer.heartbeat_answered(seconds=0.25, ok=True)
+    observer.heartbeat_answered(seconds=0.5, ok=False)
+    observer.commit_answered(seconds=0.25, ok=True)
+    observer.commit_answered(seconds=0.75, ok=False)
+    observer.decided(strategy="cooperative-sticky", seconds=0.5, moved=4, least_moved=3, withheld=2)
+    observer.revoked(partitions=frozenset({("orders", 0)}), seconds=None)
+    observer.lost(partitions=frozenset({("orders", 1)}), seconds=0.25)
+
+
+def test_every_event_has_its_instrument_with_unit_and_attributes() -> None:
+    recorded = Recorded()
+    everything(recorded.observer)
+    failed = {"error.type": "_OTHER"}
+    commit = {"messaging.operation.name": "commit", "messaging.operation.type": "settle"}
+    strategy = {"kafka.consumer.strategy": "cooperative-sticky"}
+    reason, change = "kafka.consumer.rebalance.reason", "kafka.consumer.partition.change"
+    expected: Mapping[str, tuple[str, list[tuple[Mapping[str, str], float]]]] = {
+        "kafka.consumer.rebalance.begun": (
+            "{rebalance}",
+            [({reason: "the last join failed"}, 1), ({reason: "the subscription has changed"}, 1)],
+        ),
+        "kafka.consumer.rebalance.duration": ("s", [(failed, 0.25), ({}, 2.5)]),
+        "kafka.consumer.join.duration": ("s", [({}, 1.5)]),
+        "kafka.consumer.sync.duration": ("s", [({}, 0.5)]),
+        "kafka.consumer.heartbeat.duration": ("s", [(failed, 0.5), ({}, 0.25)]),
+        "messaging.client.operation.duration": ("s", [({**failed, **commit}, 0.75), (commit, 0.25)]),
+        "kafka.consumer.assigned_partitions": ("{partition}", [({}, 1)]),
+        "kafka.consumer.partition.changes": (
+            "{partition}",
+            [({change: "assigned"}, 3), ({change: "lost"}, 1), ({change: "revoked"}, 1)],
+        ),
+        "kafka.consumer.listener.duration": ("s", [({change: "assigned"}, 0.125), ({change: "lost"}, 0.25)]),
+        "kafka.consumer.leader.decision.duration": ("s", [(strategy, 0.5)]),
+        "kafka.consumer.leader.moved": ("{partition}", [(strategy, 4)]),
+        "kafka.consumer.leader.least_moved": ("{partition}", [(strategy, 3)]),
+        "kafka.consumer.leader.withheld": ("{partition}", [(strategy, 2)]),
+    }
+    units = {name: metric.unit for name, metric in recorded.metrics().items()}
+    assert units == {name: unit for name, (unit, _) in expected.items()}
+    for name, (_, points) in expected.items():
+        assert recorded.points(name) == sorted(points, key=repr), name
+
+
+def test_the_boundaries_of_its_histograms_are_for_seconds() -> None:
+    recorded = Recorded()
+    everything(recorded.observer)
+    for name, metric in recorded.metrics().items():
+        if name.endswith(".duration"):
+            (bounds,) = {point.explicit_bounds for point in metric.data.data_points}
+            assert (bounds[0], bounds[-1]) in ((0.005, 10), (0.005, 600)), name
+
+
+def test_it_takes_all_that_observers_are_told() -> None:
+    assert {name for name in HOOKS if name in vars(OpenTelemetryObserver)} == {*HOOKS}
+    recorded = Recorded()
+    observers = Observers([recorded.observer], "billing", logging.getLogger("tests"))
+    observers.joined(0.5, 1, leads=False)
+    observers.synced(0.5, 1)
+    observers.heartbeat_answered(0.5, ok=True)
+    observers.commit_answered(0.5, ok=True)
+    assert observers.failures == 0
+    assert len(recorded.metrics()) == 4
+
+
+def test_an_application_with_a_new_reason_each_time_makes_no_series_without_end() -> None:
+    recorded = Recorded()
+    for number in range(1000):
+        recorded.observer.rebalance_begun(reason=f"deployment {number}")
+    points = recorded.points("kafka.consumer.rebalance.begun")
+    assert len(points) == MOST_REASONS + 1
+    assert ({"kafka.consumer.rebalance.reason": "_OTHER"}, 1000 - MOST_REASONS) in points
+
+
+def test_moves_that_were_not_measured_are_not_recorded() -> None:
+    recorded = Recorded()
+    recorded.observer.decided(strategy="range", seconds=0.5, moved=None, least_moved=None, withheld=0)
+    assert recorded.metrics().keys() == {
+        "kafka.consumer.leader.decision.duration",
+        "kafka.consumer.leader.withheld",
+    }
+
+
+def test_without_an_sdk_nothing_is_recorded_and_nothing_fails() -> None:
+    everything(OpenTelemetryObserver("billing"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"group_id": None}, "group_id must be a str, not None"),
+        ({"group_id": "billing", "client_id": 7}, "client_id must be a str, not 7"),
+    ],
+)
+def test_ids_of_another_type_are_refused(arguments: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        OpenTelemetryObserver(**arguments)
