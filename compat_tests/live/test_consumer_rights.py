@@ -1,7 +1,7 @@
 """The rights that a consumer needs: with exactly these it consumes, without one it raises what is refused.
 
-A right that goes while the consumer runs is named in each call that needs it. The consumer goes on when the right is
-back.
+A right that goes while the consumer runs is named in each call that needs it. The consumer goes on when the
+right is back.
 """
 
 from __future__ import annotations
