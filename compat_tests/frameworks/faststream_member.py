@@ -37,7 +37,7 @@ async def main() -> None:
     broker = KafkaBroker(spec.bootstrap, client_id=spec.name)
     assignors = [assignor_of(spec, name) for name in spec.assignors]
     settings: dict[str, Any] = {"partition_assignment_strategy": assignors}
-    if spec.assignors == ["cooperative-sticky"]:
+    if [*spec.assignors] == ["cooperative-sticky"]:
         use(broker)
         settings = {}
     listener = Listener(reporter)

@@ -1,6 +1,7 @@
-"""A member program (see `compat_tests.support.member_reports`): one stream of kstreams."""
+"""A member program (see `compat_tests.support.member_reports`): one stream of kstreams.
 
-from __future__ import annotations
+kstreams reads annotations while it runs, so they are not texts here.
+"""
 
 import asyncio
 import signal
@@ -36,9 +37,7 @@ async def main() -> None:
     engine = kstreams.create_engine(
         title=spec.name,
         backend=Kafka(bootstrap_servers=[spec.bootstrap]),
-        consumer_class=CooperativeAIOKafkaConsumer
-        if spec.assignors == ["cooperative-sticky"]
-        else kstreams.Consumer,
+        consumer_class=CooperativeAIOKafkaConsumer,
     )
 
     async def consume(record: kstreams.ConsumerRecord) -> None:

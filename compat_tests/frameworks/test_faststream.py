@@ -22,12 +22,12 @@ PROGRAM = "compat_tests.frameworks.faststream_member"
 
 class TestEager(FrameworkScenarios):
     program = PROGRAM
-    strategies = ["sticky"]
+    strategies = ("sticky",)
 
 
 class TestCooperative(FrameworkScenarios):
     program = PROGRAM
-    strategies = ["cooperative-sticky"]
+    strategies = ("cooperative-sticky",)
 
     def check(self, group: GroupOfMembers) -> None:
         # A member has none in the generation in which it joins, and some in all others.

@@ -7,4 +7,4 @@ from compat_tests.frameworks.framework_scenarios import FrameworkScenarios
 
 class TestEager(FrameworkScenarios):
     program = "compat_tests.frameworks.taskiq_member"
-    strategies = ["sticky"]
+    strategies = ("sticky",)

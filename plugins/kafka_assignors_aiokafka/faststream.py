@@ -6,9 +6,12 @@
     broker = use(KafkaBroker("localhost:9092"))
 
 Each subscriber with a `group_id` then runs a `CooperativeAIOKafkaConsumer`. FastStream has no argument for the
-class of its consumers, so `use` replaces the factory that the broker makes when it connects
-(`broker.config.broker_config.builder`, FastStream 0.6 and 0.7).
+class of its consumers, so `use` replaces the factory that the broker makes when it connects, which is
+`broker.config.broker_config.builder` in FastStream 0.7.
 """
+
+# pyright: reportMissingImports=false
+# FastStream is not installed where this package is checked.
 
 from __future__ import annotations
 
@@ -34,14 +37,14 @@ _DEFAULT = (RoundRobinPartitionAssignor,)
 def use(broker: KafkaBroker, partition_assignment_strategy: Sequence[Assignor] | None = None) -> KafkaBroker:
     """Let the subscribers of this broker consume cooperatively; returns the broker.
 
-    `partition_assignment_strategy` has assignors of `kafka_assignors_aiokafka`, the preferred one first, for the
-    subscribers that name none of their own; by default `CooperativeStickyAssignor()` alone. Subscribers without
-    a group keep aiokafka's consumer. Call it before the broker starts. TypeError for a broker that is not
-    FastStream's for Kafka.
+    `partition_assignment_strategy` has assignors of `kafka_assignors_aiokafka`, the preferred one first, for
+    the subscribers that name none of their own; by default `CooperativeStickyAssignor()` alone. Subscribers
+    without a group keep aiokafka's consumer. Call it before the broker starts. TypeError for a broker that is
+    not FastStream's for Kafka.
     """
-    config = getattr(getattr(broker, "config", None), "broker_config", None)
+    config: Any = getattr(getattr(broker, "config", None), "broker_config", None)
     if not hasattr(config, "builder") or not hasattr(config, "connect"):
-        raise TypeError(f"use() takes a KafkaBroker of FastStream 0.6 or later, not {broker!r:.100}")
+        raise TypeError(f"use() takes a KafkaBroker of FastStream 0.7 or later, not {broker!r:.100}")
     connect = config.connect
 
     async def connect_cooperatively(**settings: Any) -> None:
@@ -55,7 +58,7 @@ def use(broker: KafkaBroker, partition_assignment_strategy: Sequence[Assignor] |
 def _builder(
     stock: Callable[..., AIOKafkaConsumer], strategies: Sequence[Assignor] | None
 ) -> Callable[..., AIOKafkaConsumer]:
-    """What makes the consumer of a subscriber, in the place of `stock`, a `functools.partial` of aiokafka's class."""
+    """What makes the consumer of a subscriber instead of `stock`, a `functools.partial` of aiokafka's class."""
 
     def build(**settings: Any) -> AIOKafkaConsumer:
         if settings.get("group_id") is None:
@@ -93,11 +96,11 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ha
         self._logging = getattr(listener, "logging_listener", listener)
         self._users = getattr(listener, "listener", None)
 
-    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         await self._logging.on_partitions_assigned(self._consumer.assignment())
         await self._call("on_partitions_assigned", assigned)
 
-    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         await self._call("on_partitions_revoked", revoked)
 
     async def on_partitions_lost(self, lost: set[TopicPartition]) -> None:

@@ -5,10 +5,13 @@
 
     app = faust.App("orders", broker="kafka://localhost:9092", PartitionAssignor=LeastMovesAssignor)
 
-Faust's own assignor does more than to place partitions: it keeps topics with the same number of partitions together,
-chooses standby members for tables, and tells each member where tables are. All of that stays, and so do its name and
-its bytes: members with either assignor form one group. What changes is which member is active for a partition.
+Faust's own assignor also keeps topics with the same number of partitions together, chooses standby members for
+tables, and tells each member where tables are. All of that stays, and so do its name and its bytes: members with
+either assignor form one group. Only the choice of the active member differs.
 """
+
+# pyright: reportMissingImports=false
+# Faust is not installed where this package is checked.
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from faust.assignor.partition_assignor import PartitionAssignor
 from kafka_assignors.group import Group, Member, Topic
 from kafka_assignors.strategies.sticky import CooperativeSticky
 
-__all__ = ["LeastMovesAssignor"]
+__all__ = ["LeastMovesAssignor", "LeastMovesPlacement"]
 
 _ALL = "co-partitioned"
 """Stands for all topics of a co-partitioned set: a member has the same partitions of each."""
@@ -34,9 +37,9 @@ _STRATEGY = CooperativeSticky()
 class LeastMovesAssignor(PartitionAssignor):  # type: ignore[misc]  # faust's settings take a class
     """Faust's PartitionAssignor with other active members.
 
-    For each set of co-partitioned topics: loads differ by one at most; no assignment with such loads moves fewer
-    partitions; and of those that move, as many as possible go to a member that is their standby. Standby members are
-    chosen by Faust's own rule, `replicas` of them for each partition of a table.
+    For each set of co-partitioned topics, loads differ by one at most, and no assignment with such loads moves
+    fewer partitions. Of those that move, as many as possible go to a member that is their standby. Faust's own
+    rule chooses the standby members, `replicas` of them for each partition of a table.
     """
 
     def _perform_assignment(self, cluster: Any, member_metadata: Mapping[str, Any]) -> Any:
@@ -55,7 +58,9 @@ class LeastMovesAssignor(PartitionAssignor):  # type: ignore[misc]  # faust's se
             for topics in groups:
                 group_of.update(dict.fromkeys(topics, number))
                 partitions_of.update(dict.fromkeys(topics, partitions))
-                together = _Placement(topics, self._together(known, topics), partitions, self.replicas)
+                together = LeastMovesPlacement(
+                    topics, self._together(known, topics), partitions, self.replicas
+                )
                 for id, assignment in together.get_assignment().items():
                     assignments[id].add_copartitioned_assignment(assignment)
         assignments = self._global_table_standby_assignments(assignments, partitions_of)
@@ -85,18 +90,18 @@ class LeastMovesAssignor(PartitionAssignor):  # type: ignore[misc]  # faust's se
         return found
 
 
-class _Placement(CopartitionedAssignor):  # type: ignore[misc]
+class LeastMovesPlacement(CopartitionedAssignor):  # type: ignore[misc]
     """Active members by `cooperative-sticky`, then Faust's choice of standby members."""
 
     def get_assignment(self) -> MutableMapping[str, CopartitionedAssignment]:
-        before = self._client_assignments
+        before: MutableMapping[str, CopartitionedAssignment] = self._client_assignments
         with_state = [
             frozenset(id for id, had in before.items() if partition in had.actives | had.standbys)
             for partition in range(self.num_partitions)
         ]
         group = Group.of(
-            # The rack of a member is the member itself, and a partition is in the racks of those that have its state:
-            # the fewest rack misses are the fewest partitions whose table is to be restored.
+            # The rack of a member is its own id, and a partition is in the racks of the members that have its
+            # state. So the fewest rack misses are the fewest partitions whose table a member has to restore.
             [Topic(_ALL, self.num_partitions, replica_racks=tuple(with_state))],
             [Member(id, [_ALL], owned={_ALL: sorted(had.actives)}, rack=id) for id, had in before.items()],
         )
