@@ -5,8 +5,8 @@
 
     broker = use(KafkaBroker("localhost:9092"))
 
-Each subscriber with a `group_id` then runs a `CooperativeAIOKafkaConsumer`. FastStream has no argument for the
-class of its consumers, so `use` replaces the factory that the broker makes when it connects, which is
+Each subscriber with a `group_id` then runs a `CooperativeAIOKafkaConsumer`. FastStream has no argument for
+the class of its consumers, so `use` replaces the factory that the broker makes when it connects, which is
 `broker.config.broker_config.builder` in FastStream 0.7.
 """
 
@@ -58,7 +58,7 @@ def use(broker: KafkaBroker, partition_assignment_strategy: Sequence[Assignor] |
 def _builder(
     stock: Callable[..., AIOKafkaConsumer], strategies: Sequence[Assignor] | None
 ) -> Callable[..., AIOKafkaConsumer]:
-    """What makes the consumer of a subscriber instead of `stock`, a `functools.partial` of aiokafka's class."""
+    """What makes the consumer of a subscriber; `stock` is a `functools.partial` of aiokafka's class."""
 
     def build(**settings: Any) -> AIOKafkaConsumer:
         if settings.get("group_id") is None:

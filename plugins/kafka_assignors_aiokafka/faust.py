@@ -5,9 +5,9 @@
 
     app = faust.App("orders", broker="kafka://localhost:9092", PartitionAssignor=LeastMovesAssignor)
 
-Faust's own assignor also keeps topics with the same number of partitions together, chooses standby members for
-tables, and tells each member where tables are. All of that stays, and so do its name and its bytes: members with
-either assignor form one group. Only the choice of the active member differs.
+Faust's own assignor also keeps topics with the same number of partitions together, chooses standby members
+for tables, and tells each member where tables are. All of that stays, and so do its name and its bytes:
+members with either assignor form one group. Only the choice of the active member differs.
 """
 
 # pyright: reportMissingImports=false
@@ -37,9 +37,9 @@ _STRATEGY = CooperativeSticky()
 class LeastMovesAssignor(PartitionAssignor):  # type: ignore[misc]  # faust's settings take a class
     """Faust's PartitionAssignor with other active members.
 
-    For each set of co-partitioned topics, loads differ by one at most, and no assignment with such loads moves
-    fewer partitions. Of those that move, as many as possible go to a member that is their standby. Faust's own
-    rule chooses the standby members, `replicas` of them for each partition of a table.
+    For each set of co-partitioned topics, loads differ by one at most, and no assignment with such loads
+    moves fewer partitions. Of those that move, as many as possible go to a member that is their standby.
+    Faust's own rule chooses the standby members, `replicas` of them for each partition of a table.
     """
 
     def _perform_assignment(self, cluster: Any, member_metadata: Mapping[str, Any]) -> Any:
