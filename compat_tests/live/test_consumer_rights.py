@@ -1,16 +1,23 @@
-"""The rights that a consumer needs: with exactly these it consumes, without one it raises what is refused."""
+"""The rights that a consumer needs: with exactly these it consumes, without one it raises what is refused.
+
+A right that goes while the consumer runs is named in each call that needs it. The consumer goes on when the
+right is back.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from typing import Any
 
 import pytest
+from aiokafka.errors import KafkaError as AiokafkaError
 from confluent_kafka import Producer
+from kafka.errors import KafkaError as KafkaPythonError
 
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.secured_cluster import Principal, Right, SecuredCluster
@@ -25,10 +32,14 @@ NEEDED = (Right("Read", "Group", GROUP), Right("Read", "Topic", TOPIC))
 def secured() -> Iterator[SecuredCluster]:
     with SecuredCluster() as secured:
         secured.cluster.create_topic(TOPIC)
-        producer = Producer({"bootstrap.servers": secured.cluster.bootstrap})
-        producer.produce(TOPIC, b"record")
-        assert producer.flush(HANG_S) == 0
+        produce(secured)
         yield secured
+
+
+def produce(secured: SecuredCluster) -> None:
+    producer = Producer({"bootstrap.servers": secured.cluster.bootstrap})
+    producer.produce(TOPIC, b"record")
+    assert producer.flush(HANG_S) == 0
 
 
 def settings(secured: SecuredCluster, who: Principal) -> dict[str, Any]:
@@ -89,3 +100,143 @@ def test_without_a_right_a_consumer_raises_which_resource_it_is(
     with pytest.raises(Exception, match=missing.name) as error:
         consume(**settings(secured, who))
     assert type(error.value).__name__ == f"{missing.resource}AuthorizationFailedError"
+
+
+# ---- a right that goes and comes back while the consumer runs
+
+PAUSE_S = 0.05
+"""What the application waits after an error before it calls the consumer again."""
+
+LOSS_S = 3.0
+CALM_S = 1.0
+"""So long without an error, and a consumer has its rights back."""
+
+MOST_REQUESTS_A_SECOND = 40
+"""Of those that a consumer sends while a right is missing: each call of the application makes one or two."""
+
+
+class Polling:
+    """An application that polls and commits in turn, and goes on after errors.
+
+    Attributes:
+        errors: how often each error was raised, by its type's name and its text.
+        last_error: when the last error was raised, on the monotonic clock.
+        records: how many records came.
+        sent: how often each request was sent, by its type's name.
+    """
+
+    def __init__(self) -> None:
+        self.errors: Counter[tuple[str, str]] = Counter()
+        self.last_error = 0.0
+        self.records = 0
+        self.sent: Counter[str] = Counter()
+
+    def failed(self, error: Exception) -> None:
+        self.errors[type(error).__name__, str(error)] += 1
+        self.last_error = time.monotonic()
+
+    def got(self, records: Mapping[Any, list[Any]]) -> None:
+        self.records += sum(map(len, records.values()))
+
+
+Until = Callable[[Callable[[Polling], bool]], None]
+"""Let the application run until this holds of it."""
+
+
+def play_with_aiokafka(scene: Callable[[Polling, Until], None], **settings: Any) -> None:
+    polling = Polling()
+    with asyncio.Runner() as runner:
+
+        async def start() -> CooperativeAIOKafkaConsumer:
+            consumer = CooperativeAIOKafkaConsumer(TOPIC, **settings)
+            send = consumer._client.send
+
+            async def counted(node: Any, request: Any, **options: Any) -> Any:
+                polling.sent[type(request).__name__] += 1
+                return await send(node, request, **options)
+
+            consumer._client.send = counted
+            await consumer.start()
+            return consumer
+
+        async def run(condition: Callable[[Polling], bool]) -> None:
+            async with asyncio.timeout(HANG_S):
+                while not condition(polling):
+                    try:
+                        polling.got(await consumer.getmany(timeout_ms=100))
+                        await consumer.commit()
+                    except AiokafkaError as error:
+                        polling.failed(error)
+                        await asyncio.sleep(PAUSE_S)
+
+        consumer = runner.run(start())
+        try:
+            scene(polling, lambda condition: runner.run(run(condition)))
+        finally:
+            runner.run(consumer.stop())
+
+
+def play_with_kafka_python(scene: Callable[[Polling, Until], None], **settings: Any) -> None:
+    polling = Polling()
+    with closing(CooperativeKafkaConsumer(TOPIC, **settings)) as consumer:
+        send = consumer._client.send
+
+        def counted(node: Any, request: Any, **options: Any) -> Any:
+            polling.sent[type(request).__name__] += 1
+            return send(node, request, **options)
+
+        consumer._client.send = counted
+
+        def run(condition: Callable[[Polling], bool]) -> None:
+            deadline = time.monotonic() + HANG_S
+            while not condition(polling):
+                assert time.monotonic() < deadline
+                try:
+                    polling.got(consumer.poll(timeout_ms=100))
+                    consumer.commit()
+                except KafkaPythonError as error:
+                    polling.failed(error)
+                    time.sleep(PAUSE_S)
+
+        scene(polling, run)
+
+
+@pytest.mark.parametrize("play", [play_with_aiokafka, play_with_kafka_python])
+@pytest.mark.parametrize("right", NEEDED, ids=str)
+def test_a_right_that_goes_is_named_without_a_storm_and_the_consumer_goes_on_when_it_is_back(
+    secured: SecuredCluster,
+    play: Callable[..., None],
+    right: Right,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    secured.cluster.delete_group(GROUP)
+    who = secured.principal(*NEEDED)
+
+    def scene(polling: Polling, until: Until) -> None:
+        until(lambda polling: polling.records > 0)
+        polling.errors.clear()
+        caplog.clear()
+        with secured.without(who, right):
+            until(lambda polling: bool(polling.errors))
+            polling.sent.clear()
+            end = time.monotonic() + LOSS_S
+            until(lambda _: time.monotonic() > end)
+            requests = sum(number for name, number in polling.sent.items() if not name.startswith("Fetch"))
+            assert requests <= LOSS_S * MOST_REQUESTS_A_SECOND, polling.sent
+            assert {kind for kind, _ in polling.errors} == {f"{right.resource}AuthorizationFailedError"}
+            assert all(right.name in text for _, text in polling.errors)
+            ours = Counter(
+                record.getMessage() for record in caplog.records if record.name.startswith("kafka_assignors")
+            )
+            assert all(number <= 3 for number in ours.values()), ours
+        read = polling.records
+        produce(secured)
+        until(lambda polling: polling.records > read and time.monotonic() > polling.last_error + CALM_S)
+
+    play(
+        scene,
+        **settings(secured, who),
+        metadata_max_age_ms=1000,
+        heartbeat_interval_ms=300,
+        session_timeout_ms=6000,
+    )

@@ -194,6 +194,9 @@ class ConversionScenarios:
             group.start("kip848", [], program=KIP848)
             group.wait_for_report("kip848", "refused", "group id does not exist")
             group.stop("kip848")
+            for member in ("a", "b"):
+                assigned = [report["generation"] for report in group.members[member].reports("assigned")]
+                assert max(assigned) <= before.generation  # the refused member does not make them join
             # A generation of its own shows that the group goes on.
             group.start("c", [self.guarded])
             joined = group.settle("a", "b", "c", after=before)
@@ -211,6 +214,27 @@ class ConversionScenarios:
                     for report in group.members["kip848 again"].reports("assigned")
                 ),
             )
+
+    def test_a_guarded_group_is_converted_after_its_members_restart_without_the_guard(
+        self, kafka: Kafka
+    ) -> None:
+        with GroupOfMembers(kafka, self.program, {"orders": 6}) as group:
+            for member in ("a", "b"):
+                group.start(member, [f"guarded:{self.strategy}"])
+            settled = group.settle()
+            group.start("too early", [], program=KIP848)
+            group.wait_for_report("too early", "refused", "group id does not exist")
+            group.stop("too early")
+
+            for member in ("a", "b"):
+                group.stop(member)
+                group.start(member, [self.strategy])
+                settled = group.settle("a", "b", after=settled)
+            group.start("kip848", [], program=KIP848)
+            converted = group.settle("a", "b", "kip848", after=settled)
+            assert by_size(converted) == [2, 2, 2]
+            for member in ("a", "b"):
+                group.wait_for_report(member, "logged", "uses the protocol of KIP-848")
 
     def test_in_a_group_that_was_migrated_each_member_is_told_once_that_its_strategy_does_not_run(
         self, kafka: Kafka

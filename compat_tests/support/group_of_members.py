@@ -78,10 +78,14 @@ class MemberProcess:
                     self._reports.append(json.loads(line))
         return [one for one in self._reports if event in (None, one["event"])]
 
+    def text(self) -> str:
+        """All that it wrote."""
+        return self._log.read_text(errors="replace")
+
     def last_lines(self) -> str:
         """The end of what it wrote; of the records that it consumed in a row, the last."""
         lines: list[str] = []
-        for line in self._log.read_text(errors="replace").splitlines():
+        for line in self.text().splitlines():
             if lines and line.startswith(_CONSUMED) and lines[-1].startswith(_CONSUMED):
                 lines.pop()
             lines.append(line)

@@ -53,6 +53,7 @@ class MemberSpec:
     - `rack-aware-sticky:1.5`: ours to which a rack miss is worth so many moves;
     - `module:attribute`: our assignor of a third-party strategy;
     - `/path/to/rules.toml`: our assignor of a strategy put together from rules;
+    - `guarded:sticky`: ours with `stay_classic`;
     - `class:sticky`: our class where an instance belongs;
     - `garbage:sticky:ff00`: votes for `sticky`, and joins with these bytes.
     """

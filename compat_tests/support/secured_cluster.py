@@ -15,15 +15,19 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_admin import KafkaError
 from compat_tests.support.kafka_cluster import KafkaCluster, free_ports
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AclBinding, AclBindingFilter
 
 __all__ = ["CLUSTER", "PASSWORD", "PLAIN_USER", "STORE_PASSWORD", "Principal", "Right", "SecuredCluster"]
 
@@ -132,6 +136,17 @@ class SecuredCluster:
         self._allow(name, rights)
         return self._principal(name, "SCRAM-SHA-512")
 
+    @contextmanager
+    def without(self, principal: Principal, right: Right) -> Iterator[None]:
+        """Take a right from a principal that has it as long as the block runs."""
+        with self.cluster.admin(f"take a right from {principal.name}") as admin:
+            for future in admin.delete_acls([_filter(_binding(principal.name, right))]).values():
+                future.result(HANG_S)
+        try:
+            yield
+        finally:
+            self._allow(principal.name, [right])
+
     def with_properties(self, principal: Principal, **properties: str) -> Principal:
         """The same principal with some properties changed, `__` in a name standing for a dot."""
         changed = {name.replace("__", "."): value for name, value in properties.items()}
@@ -169,40 +184,45 @@ class SecuredCluster:
             )
 
     def _allow(self, user: str, rights: Iterable[Right]) -> None:
-        from confluent_kafka.admin import (
-            AclBinding,
-            AclBindingFilter,
-            AclOperation,
-            AclPermissionType,
-            ResourcePatternType,
-            ResourceType,
-        )
-
-        wanted = [
-            AclBinding(
-                {"Cluster": ResourceType.BROKER}.get(right.resource) or ResourceType[right.resource.upper()],
-                right.name,
-                ResourcePatternType.LITERAL,
-                f"User:{user}",
-                "*",
-                AclOperation[_upper_snake(right.operation)],
-                AclPermissionType.ALLOW,
-            )
-            for right in sorted(set(rights))
-        ]
+        wanted = [_binding(user, right) for right in sorted(set(rights))]
         if not wanted:
             return
-        everything = AclBindingFilter(
-            ResourceType.ANY, None, ResourcePatternType.ANY, f"User:{user}", None, AclOperation.ANY,
-            AclPermissionType.ANY,
-        )  # fmt: skip
         with self.cluster.admin(f"give {user} its rights") as admin:
             for future in admin.create_acls(wanted).values():
                 future.result(HANG_S)
-            _until(
-                f"{user} has {len(wanted)} rights",
-                lambda: len(admin.describe_acls(everything).result(HANG_S)) == len(wanted),
-            )
+            for one in wanted:
+                _until(
+                    f"{user} has the right {one}",
+                    lambda one=one: admin.describe_acls(_filter(one)).result(HANG_S),
+                )
+
+
+def _binding(user: str, right: Right) -> AclBinding:
+    from confluent_kafka.admin import (
+        AclBinding,
+        AclOperation,
+        AclPermissionType,
+        ResourcePatternType,
+        ResourceType,
+    )
+
+    return AclBinding(
+        {"Cluster": ResourceType.BROKER}.get(right.resource) or ResourceType[right.resource.upper()],
+        right.name,
+        ResourcePatternType.LITERAL,
+        f"User:{user}",
+        "*",
+        AclOperation[_upper_snake(right.operation)],
+        AclPermissionType.ALLOW,
+    )
+
+
+def _filter(binding: AclBinding) -> AclBindingFilter:
+    """What finds exactly this rule."""
+    from confluent_kafka.admin import AclBindingFilter
+
+    fields = ("restype", "name", "resource_pattern_type", "principal", "host", "operation", "permission_type")
+    return AclBindingFilter(*(getattr(binding, field) for field in fields))
 
 
 def _upper_snake(name: str) -> str:

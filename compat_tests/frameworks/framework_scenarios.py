@@ -1,0 +1,61 @@
+"""A group of applications of a framework: members join, restart in turn, and one is killed."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from compat_tests.support.group_of_members import GroupOfMembers, Settled
+from compat_tests.support.kafka_cluster import Kafka
+
+RECORDS = 10
+"""Written to each partition before each step."""
+
+
+def by_size(settled: Settled) -> list[int]:
+    return sorted(settled.assignment.load(member_id) for member_id in settled.assignment.members)
+
+
+class FrameworkScenarios:
+    program: ClassVar[str]
+    strategies: ClassVar[tuple[str, ...]]
+    delivers_once: ClassVar[bool] = True
+    """Whether the framework commits what a member has consumed before the member stops."""
+
+    def test_members_join_restart_and_take_over_from_one_that_is_killed(self, kafka: Kafka) -> None:
+        with GroupOfMembers(kafka, self.program, {"orders": 6}) as group:
+            written = 0
+
+            def write() -> None:
+                nonlocal written
+                written += RECORDS
+                group.produce(RECORDS)
+
+            write()
+            group.start("a", self.strategies)
+            settled = group.settle()
+            for name, sizes in (("b", [3, 3]), ("c", [2, 2, 2])):
+                write()
+                group.start(name, self.strategies)
+                settled = group.settle(after=settled)
+                assert by_size(settled) == sizes
+                group.wait_until_consumed(written)
+            for name in ("a", "b", "c"):
+                write()
+                group.stop(name)
+                # Another name, so that what both processes have consumed is counted.
+                group.start(f"{name}2", self.strategies)
+                settled = group.settle(after=settled)
+                assert by_size(settled) == [2, 2, 2]
+                group.wait_until_consumed(written)
+            twice = [record for record, times in group.consumed().items() if times > 1]
+            assert not (twice and self.delivers_once), twice
+
+            group.kill("c2")
+            write()
+            settled = group.settle("a2", "b2", after=settled)
+            assert by_size(settled) == [3, 3]
+            group.wait_until_consumed(written)
+            self.check(group)
+
+    def check(self, group: GroupOfMembers) -> None:
+        """What else is to hold of the members of a framework."""

@@ -1,0 +1,114 @@
+"""The cooperative consumer inside FastStream.
+
+    from faststream.kafka import KafkaBroker
+    from kafka_assignors_aiokafka.faststream import use
+
+    broker = use(KafkaBroker("localhost:9092"))
+
+Each subscriber with a `group_id` then runs a `CooperativeAIOKafkaConsumer`. FastStream has no argument for
+the class of its consumers, so `use` replaces the factory that the broker makes when it connects, which is
+`broker.config.broker_config.builder` in FastStream 0.7.
+"""
+
+# pyright: reportMissingImports=false
+# FastStream is not installed where this package is checked.
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+
+from kafka_assignors.assignor import Assignor
+from kafka_assignors_aiokafka.cooperative.consumer import CooperativeAIOKafkaConsumer
+
+if TYPE_CHECKING:
+    from faststream.kafka import KafkaBroker
+
+__all__ = ["use"]
+
+_DEFAULT = (RoundRobinPartitionAssignor,)
+"""The strategies of a subscriber that names none, in FastStream."""
+
+
+def use(broker: KafkaBroker, partition_assignment_strategy: Sequence[Assignor] | None = None) -> KafkaBroker:
+    """Let the subscribers of this broker consume cooperatively; returns the broker.
+
+    `partition_assignment_strategy` has assignors of `kafka_assignors_aiokafka`, the preferred one first, for
+    the subscribers that name none of their own; by default `CooperativeStickyAssignor()` alone. Subscribers
+    without a group keep aiokafka's consumer. Call it before the broker starts. TypeError for a broker that is
+    not FastStream's for Kafka.
+    """
+    config: Any = getattr(getattr(broker, "config", None), "broker_config", None)
+    if not hasattr(config, "builder") or not hasattr(config, "connect"):
+        raise TypeError(f"use() takes a KafkaBroker of FastStream 0.7 or later, not {broker!r:.100}")
+    connect = config.connect
+
+    async def connect_cooperatively(**settings: Any) -> None:
+        await connect(**settings)
+        config.builder = _builder(config.builder, partition_assignment_strategy)
+
+    config.connect = connect_cooperatively
+    return broker
+
+
+def _builder(
+    stock: Callable[..., AIOKafkaConsumer], strategies: Sequence[Assignor] | None
+) -> Callable[..., AIOKafkaConsumer]:
+    """What makes the consumer of a subscriber; `stock` is a `functools.partial` of aiokafka's class."""
+
+    def build(**settings: Any) -> AIOKafkaConsumer:
+        if settings.get("group_id") is None:
+            return stock(**settings)
+        if tuple(settings.get("partition_assignment_strategy") or _DEFAULT) == _DEFAULT:
+            settings["partition_assignment_strategy"] = strategies
+        return _Consumer(**{**getattr(stock, "keywords", {}), **settings})
+
+    return build
+
+
+class _Consumer(CooperativeAIOKafkaConsumer):
+    """A cooperative consumer whose listener may be one that FastStream has made."""
+
+    def subscribe(
+        self,
+        topics: Iterable[str] = (),
+        pattern: str | None = None,
+        listener: ConsumerRebalanceListener | None = None,
+    ) -> None:
+        if listener is not None and type(listener).__module__.startswith("faststream."):
+            listener = _Listener(self, listener)
+        super().subscribe(topics, pattern=pattern, listener=listener)
+
+
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
+    """Calls FastStream's own listener with all that the consumer owns, and the user's with what changes.
+
+    FastStream logs what is assigned, and warns of a member without partitions when that is empty. To a
+    cooperative consumer it is what was added, and so empty in most rebalances.
+    """
+
+    def __init__(self, consumer: AIOKafkaConsumer, listener: Any) -> None:
+        self._consumer = consumer
+        self._logging = getattr(listener, "logging_listener", listener)
+        self._users = getattr(listener, "listener", None)
+
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        await self._logging.on_partitions_assigned(self._consumer.assignment())
+        await self._call("on_partitions_assigned", assigned)
+
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        await self._call("on_partitions_revoked", revoked)
+
+    async def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
+        has_own = hasattr(self._users, "on_partitions_lost")
+        await self._call("on_partitions_lost" if has_own else "on_partitions_revoked", lost)
+
+    async def _call(self, method: str, partitions: set[TopicPartition]) -> None:
+        if self._users is not None:
+            returned = getattr(self._users, method)(partitions)
+            if inspect.isawaitable(returned):
+                await returned
