@@ -65,7 +65,7 @@ History = Annotated[
     str | None,
     typer.Argument(
         metavar="HISTORY",
-        help="A directory, file or URL of Parquet; without it, give --bootstrap-server.",
+        help="A directory, file or URL of Parquet, or table://NAME; without it, give --bootstrap-server.",
     ),
 ]
 Modes = Annotated[
