@@ -6,8 +6,7 @@
 A master and that many workers of one core each run on loopback; the replay is submitted with the wheel alone.
 In each round every number of workers has its turn, so that what else the machine does takes the same from
 all; shown are the medians. Wall time is that of `spark-submit`; CPU time is that of all processes, the
-cluster's own too. The share of the driver, which no worker shortens, shows in the time of the smallest
-history, of a few groups. More workers than the machine has free cores shorten nothing.
+cluster's own too. More workers than the machine has free cores shorten nothing.
 """
 
 from __future__ import annotations
@@ -58,6 +57,7 @@ def fleet(folder: Path, groups: int, generations: int) -> Path:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.replay_cluster", description=__doc__)
+    parser.add_argument("--history", type=Path, metavar="DIR", help="in place of a new fleet")
     parser.add_argument("--groups", type=int, default=100, help="of the fleet")
     parser.add_argument("--generations", type=int, default=10_000, help="of the fleet")
     parser.add_argument("--workers", default="1,2", help="numbers of workers")
@@ -66,31 +66,23 @@ def main() -> None:
     given = parser.parse_args()
     numbers = [int(each) for each in given.workers.split(",")]
     adopt_orphans()
-    runs: dict[tuple[str, int], list[Run]] = {}
+    runs: dict[int, list[Run]] = {workers: [] for workers in numbers}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        histories = {
-            "four groups": fleet(folder, 4, 40),
-            f"{given.groups} groups": fleet(folder, given.groups, given.generations),
-        }
+        history = given.history or fleet(folder, given.groups, given.generations)
         packages, python = py_files(folder), bare_python(folder / "python")
         for _ in range(given.rounds):
-            for history, path in histories.items():
-                for workers in numbers:
-                    run = submit(path, workers, python, packages, folder, given.timeout)
-                    runs.setdefault((history, workers), []).append(run)
-                    load = f"load {os.getloadavg()[0]:.1f}"
-                    print(
-                        f"{history}, {workers} workers: {run.wall_s:.1f} s, CPU {run.cpu_s:.1f} s, {load}",
-                        file=sys.stderr,
-                    )
-    print(f"{os.cpu_count()} cores, {given.rounds} rounds\n")
-    print("| history | workers | wall, s | CPU, s |\n|---|---:|---:|---:|")
-    for (history, workers), of_one in runs.items():
-        wall_s, cpu_s = (
-            statistics.median(each) for each in zip(*((r.wall_s, r.cpu_s) for r in of_one), strict=True)
-        )
-        print(f"| {history} | {workers} | {wall_s:.1f} | {cpu_s:.1f} |")
+            for workers, of_one in runs.items():
+                run = submit(history.resolve(), workers, python, packages, folder, given.timeout)
+                of_one.append(run)
+                said = f"{run.wall_s:.1f} s, CPU {run.cpu_s:.1f} s, load {os.getloadavg()[0]:.1f}"
+                print(f"{workers} workers: {said}", file=sys.stderr)
+    print(f"{os.cpu_count()} cores, {given.rounds} rounds, {given.history or given.groups}\n")
+    print("| workers | wall, s | CPU, s |\n|---:|---:|---:|")
+    for workers, of_one in runs.items():
+        wall_s = statistics.median(run.wall_s for run in of_one)
+        cpu_s = statistics.median(run.cpu_s for run in of_one)
+        print(f"| {workers} | {wall_s:.1f} | {cpu_s:.1f} |")
 
 
 if __name__ == "__main__":

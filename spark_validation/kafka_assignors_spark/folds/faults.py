@@ -39,7 +39,7 @@ from kafka_assignors_spark.folds.clients import AIOKAFKA, AIOKAFKA_OURS, client_
 from kafka_assignors_spark.folds.rebalances import Generation
 from kafka_assignors_spark.folds.records import MemberRecord
 
-__all__ = ["Fault", "FaultFinder", "FaultKind", "FaultRules", "faults"]
+__all__ = ["Fault", "FaultFinder", "FaultKind", "FaultRules"]
 
 
 class FaultKind(str, enum.Enum):
@@ -110,14 +110,6 @@ class Fault:
     alone: int
     first_timestamp: datetime
     last_timestamp: datetime
-
-
-def faults(records: Iterable[Generation], rules: FaultRules | None = None) -> Iterator[Fault]:
-    """The episodes and deployments of one group, from its records in order."""
-    finder = FaultFinder(rules or FaultRules())
-    for record in records:
-        yield from finder.feed(record)
-    yield from finder.finish()
 
 
 _Who = tuple[str | None, str, str]
