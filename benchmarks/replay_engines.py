@@ -15,6 +15,7 @@ of those whose parent has ended (Linux), and waits for all of them.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import json
 import os
@@ -62,6 +63,13 @@ def children_cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
+def wait_for_all() -> None:
+    """Wait for every process that this one has started or adopted."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.wait()
+
+
 def measured(command: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> Run:
     """Run it, and wait for every process that it has started."""
     started, before = time.monotonic(), children_cpu_s()
@@ -71,11 +79,8 @@ def measured(command: Sequence[str], environment: Mapping[str, str], timeout_s: 
     wall_s = time.monotonic() - started
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} failed with exit code {done.returncode}")
-    while True:
-        try:
-            os.wait()
-        except ChildProcessError:
-            return Run(wall_s, children_cpu_s() - before)
+    wait_for_all()
+    return Run(wall_s, children_cpu_s() - before)
 
 
 def replay(contestant: Contestant, history: str, strategies: str, report: Path, timeout_s: float) -> Run:

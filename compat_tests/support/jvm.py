@@ -60,26 +60,27 @@ def kafka_version() -> str:
     return named[1]
 
 
-def classpath(kafka: str | None = None) -> str:
-    """The jars of `compat_tests/java/pom.xml`, as one string for `java -cp`.
+def classpath(kafka: str | None = None, pom: Path = _POM) -> str:
+    """The jars of `pom`, `compat_tests/java/pom.xml` unless another is given, as one string for `java -cp`.
 
     The first call asks Maven (some seconds, and half a minute when the jars are not in its local repository
     yet); later ones, of any process, read the answer from the cache.
 
     Args:
         kafka: another release of Kafka than the pom names, such as "3.9.2".
+        pom: a Maven project whose runtime dependencies are wanted.
 
     Raises:
         JvmError: Maven is missing, or cannot resolve the pom.
     """
-    target = _CACHE / f"classpath-{_digest(_POM.read_bytes(), (kafka or '').encode())}.txt"
+    target = _CACHE / f"classpath-{_digest(pom.read_bytes(), (kafka or '').encode())}.txt"
     known = _complete_classpath(target)
     if known is not None:
         return known
     with _locked("classpath"):
         known = _complete_classpath(target)
         if known is None:
-            known = _resolve(target, kafka)
+            known = _resolve(target, kafka, pom)
     return known
 
 
@@ -198,21 +199,21 @@ def _complete_classpath(file: Path) -> str | None:
     return path if all(os.path.exists(jar) for jar in path.split(os.pathsep)) else None
 
 
-def _resolve(target: Path, kafka: str | None) -> str:
+def _resolve(target: Path, kafka: str | None, pom: Path) -> str:
     maven = shutil.which("mvn")
     if maven is None:
-        raise JvmError("no mvn in the PATH: Maven fetches Kafka's jars; install Maven 3.6 or later")
+        raise JvmError("no mvn in the PATH: Maven fetches the jars; install Maven 3.6 or later")
     _checked_java()
     with tempfile.TemporaryDirectory(dir=_CACHE, prefix="maven-") as temporary:
         output = Path(temporary) / "classpath.txt"
-        command = [maven, "--batch-mode", "--quiet", "--no-transfer-progress", "--file", str(_POM)]
+        command = [maven, "--batch-mode", "--quiet", "--no-transfer-progress", "--file", str(pom)]
         goal = [
             f"{_DEPENDENCY_PLUGIN}:build-classpath",
             "-DincludeScope=runtime",
             f"-Dmdep.outputFile={output}",
         ]
         other = [] if kafka is None else [f"-Dkafka.version={kafka}"]
-        what = _POM if kafka is None else f"{_POM} for Kafka {kafka}"
+        what = pom if kafka is None else f"{pom} for Kafka {kafka}"
         _run([*command, *goal, *other], f"Maven could not resolve {what}", _MAVEN_TIMEOUT_S)
         path = output.read_text(encoding="utf-8").strip()
         output.write_text(path, encoding="utf-8")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kafka_assignors_spark.folds.group import FoldWork, SortedRecord
+from kafka_assignors_spark.history import table_on_disk
 from kafka_assignors_spark.options import ReplayOptions
 from kafka_assignors_spark.result import TableFile
 
@@ -99,4 +100,6 @@ def only_spark(options: ReplayOptions) -> str | None:
         return f"{options.path}: a URL is read by Spark"
     if options.checkpoint is not None:
         return "a checkpoint is kept by Spark"
+    if (table := table_on_disk(options.path)) is not None:
+        return f"{table[0]}: a table of the format {table[1]} is read by Spark"
     return None

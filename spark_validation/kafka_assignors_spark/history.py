@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,8 @@ __all__ = [
     "parquet_files",
     "read_records",
     "record_files",
+    "table_format",
+    "table_on_disk",
     "two_clusters",
     "wrong_type",
 ]
@@ -98,6 +100,29 @@ def parquet_files(place: Path) -> list[Path]:
         if any(place.rglob("*.parquet"))
         else []
     )
+
+
+def table_format(names_in: Callable[[str], Iterable[str]]) -> str | None:
+    """The format, as Spark calls it, of a table whose log lies in a folder; None for plain Parquet.
+
+    `names_in` has the names of the files in a folder of it. Parquet beside a log may be of earlier versions
+    of the table, or be deleted in it, so that only the log says which files count.
+    """
+    if any(name.endswith(".json") for name in names_in("_delta_log")):
+        return "delta"
+    if any(name.endswith(".metadata.json") for name in names_in("metadata")):
+        return "iceberg"
+    return None
+
+
+def table_on_disk(path: str) -> tuple[str, str] | None:
+    """The first place of a history on a disk that is a table with a log, and its format."""
+    for name in (*RAW_NAMES, *TOPICS_NAMES, ""):
+        place = Path(path, name)
+        found = table_format(lambda folder, place=place: (file.name for file in place.glob(f"{folder}/*")))
+        if found is not None:
+            return str(place), found
+    return None
 
 
 def damaged_files(path: str) -> tuple[DamagedFile, ...]:

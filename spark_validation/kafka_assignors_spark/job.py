@@ -38,7 +38,7 @@ from kafka_assignors_spark.folds.verdicts import (
     undecodable_of,
     verdicts_of,
 )
-from kafka_assignors_spark.history import DamagedError, damaged_files
+from kafka_assignors_spark.history import DamagedError, damaged_files, table_on_disk
 from kafka_assignors_spark.options import RECORDED, Progress, ReplayError, ReplayOptions
 from kafka_assignors_spark.report.findings import PLOTTED_GROUPS, find_among
 from kafka_assignors_spark.result import (
@@ -312,6 +312,8 @@ def _check(options: ReplayOptions) -> None:
             f"{_source(options)}: --skip-corrupt is for a history on a disk of this machine: copy the "
             "history to a disk, or remove the damaged file that the error names without it"
         )
+    if options.skip_corrupt and options.path and (table := table_on_disk(options.path)) is not None:
+        raise ReplayError(f"{table[0]}: --skip-corrupt is for Parquet, and this is a table of {table[1]}")
     if not options.strategies:
         raise ReplayError("give at least one strategy to replay")
     if not options.modes:

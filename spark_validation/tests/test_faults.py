@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from kafka_assignors_spark.folds.faults import Fault, FaultFinder, FaultKind, FaultRules, faults
+from kafka_assignors_spark.folds.faults import Fault, FaultFinder, FaultKind, FaultRules
 from kafka_assignors_spark.folds.rebalances import Generation
 from kafka_assignors_spark.folds.records import MemberRecord
 from spark_validation.tests.groups import START
@@ -69,7 +69,8 @@ class Life:
         return self
 
     def faults(self, **rules: float) -> list[Fault]:
-        return list(faults(self.records, FaultRules(**rules)))  # type: ignore[arg-type]
+        finder = FaultFinder(FaultRules(**rules))  # type: ignore[arg-type]
+        return [fault for record in self.records for fault in finder.feed(record)] + list(finder.finish())
 
 
 def kinds(found: Sequence[Fault]) -> list[FaultKind]:

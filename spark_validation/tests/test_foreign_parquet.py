@@ -242,8 +242,9 @@ def test_a_record_without_a_place_is_refused(
         replay(tmp_path, with_column(column, values, kind), engine)
 
 
-def test_a_time_beyond_the_year_9999_is_the_end_of_that_year(engine: str, tmp_path: Path) -> None:
-    forged = pa.array([0, -(2**62), 2**62], pa.int64()).cast(pa.timestamp("us", "UTC"))
+@pytest.mark.parametrize("unit", ["ms", "us"])
+def test_a_time_beyond_the_year_9999_is_the_end_of_that_year(engine: str, tmp_path: Path, unit: str) -> None:
+    forged = pa.array([0, -(2**62), 2**62], pa.int64()).cast(pa.timestamp(unit, "UTC"))
     result = replay(tmp_path, with_column("timestamp", forged), engine)
     (group,) = result.groups
     assert (group.rebalances, group.replayed_rebalances, group.clock_jumps) == (3, 3, 1)
@@ -365,6 +366,30 @@ def test_files_that_are_not_on_a_disk_are_not_skipped(options: ReplayOptions) ->
         run_replay(replace(options, skip_corrupt=True), lambda _: None)
 
 
+def test_folders_below_folders_are_read_with_any_name(spark: SparkSession, tmp_path: Path) -> None:
+    whole = table()
+    places = ("a.parquet", "2026/03/b.parquet", "date=2026-03-01/partition=7/c.parquet", "_hidden/d.parquet")
+    for number, place in enumerate(places):
+        file = tmp_path / "raw" / place
+        file.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(whole.slice(min(number, 2), 1), file)
+    options = ReplayOptions(path=str(tmp_path), strategies=("sticky",))
+    results = [replace(run_replay(options, lambda _: None, engine=engine), seconds=0.0) for engine in ENGINES]
+    on_spark, here = map(json_report, results)
+    assert on_spark == here
+    history = results[0].history
+    assert (history.generations, history.duplicates) == (3, 0)
+    assert results[0].groups[0].partition == 0
+
+
+def test_a_column_that_is_only_the_name_of_a_folder_is_missing(engine: str, tmp_path: Path) -> None:
+    file = tmp_path / "raw" / "partition=0" / "a.parquet"
+    file.parent.mkdir(parents=True)
+    pq.write_table(table().drop_columns(["partition"]), file)
+    with pytest.raises(ReplayError, match="column partition is missing"):
+        run_replay(ReplayOptions(path=str(tmp_path)), lambda _: None, engine=engine)
+
+
 def test_a_folder_without_parquet_says_what_to_give(engine: str, tmp_path: Path) -> None:
     (tmp_path / "topics.parquet").mkdir()
     for path in (tmp_path, tmp_path / "topics.parquet"):
@@ -401,8 +426,11 @@ def test_a_topic_that_no_cluster_has_is_refused(
     assert f"{path}/topics.parquet: {said}" in str(error.value)
 
 
-def test_a_topic_from_a_time_beyond_the_year_9999_is_as_one_from_its_end(engine: str, tmp_path: Path) -> None:
-    forged = pa.array([2**62], pa.int64()).cast(pa.timestamp("us", "UTC"))
+@pytest.mark.parametrize("unit", ["ms", "us"])
+def test_a_topic_from_a_time_beyond_the_year_9999_is_as_one_from_its_end(
+    engine: str, tmp_path: Path, unit: str
+) -> None:
+    forged = pa.array([2**62], pa.int64()).cast(pa.timestamp(unit, "UTC"))
     topics = pa.Table.from_pylist([TOPIC], TOPICS_SCHEMA)
     pq.write_table(topics.set_column(2, "from", forged), tmp_path / "topics.parquet")
     result = replay(tmp_path, table(), engine)

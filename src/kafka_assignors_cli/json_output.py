@@ -5,13 +5,20 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from kafka_assignors_cli.console import emit, note
 from kafka_assignors_cli.files import replacing, require_writable
 
-__all__ = ["is_stdout", "json_lines", "json_unless_terminal", "require_json_file", "write_document"]
+__all__ = [
+    "is_stdout",
+    "json_lines",
+    "json_unless_terminal",
+    "require_json_file",
+    "write_document",
+    "write_lines",
+]
 
 _STDOUT = Path("-")
 
@@ -34,12 +41,14 @@ def require_json_file(file: Path | None) -> None:
 
 def write_document(file: Path | None, text: str) -> None:
     """Write `text`, the whole result, to `file`; a file is replaced at once."""
-    if is_stdout(file):
-        emit(text.rstrip("\n"))
-    elif file is not None:
-        with replacing(file) as stream:
-            stream.write(text if text.endswith("\n") or not text else text + "\n")
-        note(f"wrote {file}")
+    write_lines(file, (text.rstrip("\n"),) if text else ())
+
+
+def write_lines(file: Path | None, lines: Iterable[str]) -> None:
+    """Write lines, which have no end of line, to `file` as they come; a file is replaced at once."""
+    with _writer(file) as write:
+        for line in lines:
+            write(line)
 
 
 @contextlib.contextmanager
@@ -48,12 +57,18 @@ def json_lines(file: Path | None) -> Iterator[Callable[[object], None]]:
 
     Stdout has each line at once. A file is replaced when the block ends without an error.
     """
+    with _writer(file) as write:
+        yield lambda value: write(json.dumps(value))
+
+
+@contextlib.contextmanager
+def _writer(file: Path | None) -> Iterator[Callable[[str], None]]:
     if file is None:
-        yield lambda value: None
+        yield lambda line: None
     elif is_stdout(file):
-        yield lambda value: emit(json.dumps(value))
+        yield emit
     else:
         require_writable(file)
         with replacing(file) as stream:
-            yield lambda value: print(json.dumps(value), file=stream)
+            yield lambda line: print(line, file=stream)
         note(f"wrote {file}")

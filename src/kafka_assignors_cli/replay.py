@@ -10,7 +10,7 @@ import typer
 
 from kafka_assignors_cli.console import CannotRun, ProgressReport, note
 from kafka_assignors_cli.files import require_writable, write_file
-from kafka_assignors_cli.json_output import is_stdout, require_json_file, write_document
+from kafka_assignors_cli.json_output import is_stdout, require_json_file, write_lines
 from kafka_assignors_cli.options import (
     CONFIG_EPILOG,
     MODELS,
@@ -65,7 +65,7 @@ History = Annotated[
     str | None,
     typer.Argument(
         metavar="HISTORY",
-        help="A directory, file or URL of Parquet; without it, give --bootstrap-server.",
+        help="A directory, file or URL of Parquet, or table://NAME; without it, give --bootstrap-server.",
     ),
 ]
 Modes = Annotated[
@@ -195,7 +195,7 @@ def note_damage(result: ReplayResult) -> None:
 
 def _show(result: ReplayResult, html: Path | None, json_file: Path | None) -> None:
     from kafka_assignors_cli.replay_tables import print_replay
-    from kafka_assignors_spark.report import html_report, json_report
+    from kafka_assignors_spark.report import html_report, json_report_lines
 
     note_damage(result)
     if not is_stdout(json_file):
@@ -204,6 +204,6 @@ def _show(result: ReplayResult, html: Path | None, json_file: Path | None) -> No
         write_file(html, html_report(result, html.parent))
         note(f"wrote {html}")
     if json_file is not None:
-        write_document(json_file, json_report(result))
+        write_lines(json_file, json_report_lines(result))
     if result.options.tables is not None:
         note(f"wrote the tables in {result.options.tables}")

@@ -110,14 +110,6 @@ class Fault:
     last_timestamp: datetime
 
 
-def faults(records: Iterable[Generation], rules: FaultRules | None = None) -> Iterator[Fault]:
-    """The episodes and deployments of one group, from its records in order."""
-    finder = FaultFinder(rules or FaultRules())
-    for record in records:
-        yield from finder.feed(record)
-    yield from finder.finish()
-
-
 _Who = tuple[str | None, str, str]
 """Instance id, client id, client host; the latter two are empty for a static member, who may move."""
 

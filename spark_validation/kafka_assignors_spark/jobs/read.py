@@ -1,22 +1,25 @@
 """A replay's records and catalogue as Spark reads them: from Parquet of any origin, or from a live cluster.
 
 Spark has no type for nanoseconds. With the setting of `jobs.session` it reads them as whole numbers, and a
-file says in its footer alone that these are times. A folder may hold files of several writers, so the footer
-of each file counts. Footers are read by the Parquet library of Spark, which reaches every file system.
+file says in its footer alone that these are times. Milliseconds are read as whole numbers, too: as times they
+end the job where their microseconds do not fit into 64 bits. A folder may hold files of several writers, so
+the footer of each file counts. Footers are read by the Parquet library of Spark, which reaches every file
+system.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
 from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BinaryType,
@@ -25,6 +28,7 @@ from pyspark.sql.types import (
     LongType,
     StringType,
     StructField,
+    StructType,
     TimestampNTZType,
     TimestampType,
 )
@@ -35,6 +39,7 @@ from kafka_assignors_spark.history import (
     no_records_yet,
     not_parquet,
     parquet_files,
+    table_format,
     two_clusters,
     wrong_type,
 )
@@ -47,10 +52,13 @@ from kafka_assignors_spark.source import FORMAT, GroupRecordsReader, GroupRecord
 from kafka_assignors_spark.source.cluster import SourceError
 from kafka_assignors_spark.timestamps import FIRST_MICROS, LAST_MICROS
 
-__all__ = ["CLUSTER", "live_records", "read_parquet", "recorded_catalogue", "recorded_records"]
+__all__ = ["CLUSTER", "live_records", "read_rows", "recorded_catalogue", "recorded_records"]
 
 CLUSTER = "cluster_id"
 """The column of an archive that is read beside the wanted ones, if it is there."""
+
+TABLE = "table://"
+"""Before the name of a table in a catalog of Spark, or of a namespace with tables `raw` and `topics`."""
 
 _FOOTERS_AT_A_TIME = 8
 
@@ -58,22 +66,27 @@ _PATTERN = re.compile(r"[\[\]{}*?\\]")
 """What Spark takes as a pattern in a path."""
 
 
-def read_parquet(
+def read_rows(
     spark: SparkSession, path: str, wanted: pa.Schema, damaged: Collection[Path]
 ) -> DataFrame | None:
-    """The Parquet at `path`, in which times in nanoseconds are timestamps; None if the path does not exist
-    or has `damaged` files alone.
+    """The Parquet at `path` and in folders below, with timestamps from times of any unit, or the table there;
+    None if the path does not exist or has `damaged` files alone.
 
-    Of files in nanoseconds there are the `wanted` columns and `CLUSTER` alone, as far as the files have them.
-    `ReplayError` if a file is no Parquet.
+    Of files in several units there are the `wanted` columns and `CLUSTER` alone, as far as the files have
+    them. `ReplayError` if a file is no Parquet.
     """
+    if path.startswith(TABLE):
+        name = path.removeprefix(TABLE).replace("/", ".")
+        return spark.read.table(name) if _has_table(spark, name) else None
+    if (form := table_format(Directory(spark, path).names)) is not None:
+        return _with_log(spark, path, form)
     try:
         files = parquet_files(Path(path)) if damaged else []
         kept = [file for file in files if file not in damaged]
         if len(kept) == len(files):
-            rows = spark.read.parquet(path)
+            rows = _reader(spark).parquet(path)
         elif kept:
-            rows = _read_files(spark, path, [str(file.absolute()) for file in kept])
+            rows = _read_files(spark, [str(file.absolute()) for file in kept])
         else:
             return None
     except SPARK_ERRORS as error:
@@ -87,6 +100,26 @@ def read_parquet(
     return rows
 
 
+def _has_table(spark: SparkSession, name: str) -> bool:
+    try:
+        return spark.catalog.tableExists(name)
+    except AnalysisException:  # The name has too many parts, or another catalog.
+        return False
+
+
+def _with_log(spark: SparkSession, path: str, form: str) -> DataFrame:
+    """The table with a log of its own at `path`, by the reader for its format, which is no part of Spark."""
+    try:
+        return spark.read.format(form).load(path)
+    except SPARK_ERRORS as error:
+        if "DATA_SOURCE_NOT_FOUND" in str(error):
+            raise ReplayError(
+                f"{path}: this is a table of the format {form}, and Spark has no reader for it: name its "
+                "package, for the version of Spark, as spark.jars.packages in the file of --spark-config"
+            ) from None
+        raise ReplayError(f"{path}: cannot be read as a table of {form}: {one_line(error)}") from None
+
+
 def _with_instants(rows: DataFrame, path: str, column: str, names: Sequence[str]) -> DataFrame:
     kind = next((field.dataType for field in rows.schema if field.name == column), None)
     times = isinstance(kind, (TimestampType, TimestampNTZType))
@@ -94,28 +127,33 @@ def _with_instants(rows: DataFrame, path: str, column: str, names: Sequence[str]
     # nanoseconds after others is an error of Spark that names the file.
     if not isinstance(kind, LongType) and not (times and "://" not in path):
         return rows
+    spark, of_unit = rows.sparkSession, dict[str, list[str]]()
     files = rows.inputFiles()
     with ThreadPoolExecutor(_FOOTERS_AT_A_TIME) as pool:
-        found = pool.map(lambda file: _has_nanoseconds(rows.sparkSession, file, column), files)
-        nanos = [file for file, has in zip(files, found, strict=True) if has]
-    if not nanos:
+        units = pool.map(lambda file: _unit_of(spark, file, column), files)
+        for file, unit in zip(files, units, strict=True):
+            of_unit.setdefault(unit, []).append(str(_hadoop_path(spark, file).toString()))
+    if of_unit.keys() <= {""}:
         return rows
-    if len(nanos) == len(files):
-        return rows.withColumn(column, _of_nanoseconds(rows[column]))
-    in_nanos, others = (
-        _read_files(
-            rows.sparkSession, path, [str(_hadoop_path(rows.sparkSession, file).toString()) for file in part]
-        )
-        for part in (nanos, sorted(set(files).difference(nanos)))
+    parts = []
+    for unit, own in sorted(of_unit.items()):
+        part = _read_files(spark, own)
+        if unit == _MILLIS:
+            part = _read_files(spark, own, _with_number(part.schema, column))
+        is_ = part.schema[column].dataType if column in part.columns else kind
+        if not unit and not isinstance(is_, (TimestampType, TimestampNTZType)):
+            raise wrong_type(path, column, is_.simpleString() if is_ else "void", "timestamp")
+        parts.append(part.withColumn(column, _INSTANTS[unit](part[column])))
+    if len(parts) > 1:
+        parts = [part.select([each for each in part.columns if each in names]) for part in parts]
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+
+
+def _with_number(schema: StructType, column: str) -> StructType:
+    """The schema with whole numbers for the times of the column."""
+    return StructType(
+        [StructField(each.name, LongType()) if each.name == column else each for each in schema.fields]
     )
-    is_ = others.schema[column].dataType if column in others.columns else kind
-    if not isinstance(is_, (TimestampType, TimestampNTZType)):
-        raise wrong_type(path, column, is_.simpleString() if is_ else "void", "timestamp")
-    in_nanos = in_nanos.withColumn(column, _of_nanoseconds(in_nanos[column]))
-    others = others.withColumn(column, others[column].cast(TimestampType()))
-    both = ([each for each in part.columns if each in names] for part in (in_nanos, others))
-    of_nanos, of_others = both
-    return in_nanos.select(of_nanos).unionByName(others.select(of_others), allowMissingColumns=True)
 
 
 def _of_nanoseconds(column: Column) -> Column:
@@ -125,14 +163,35 @@ def _of_nanoseconds(column: Column) -> Column:
     return F.timestamp_micros(whole - F.when(before_1970, 1).otherwise(0))
 
 
-def _read_files(spark: SparkSession, path: str, files: Sequence[str]) -> DataFrame:
-    """These files of `path`."""
-    reader = spark.read if _PATTERN.search(path) else spark.read.option("basePath", path)
+def _of_milliseconds(column: Column) -> Column:
+    """Times outside the years 1 to 9999 become the ends of these."""
+    bounded = F.greatest(F.least(column, F.lit(LAST_MICROS // 1_000)), F.lit(FIRST_MICROS // 1_000))
+    return F.when(column.isNotNull(), F.timestamp_millis(bounded))
+
+
+_MILLIS = "MILLIS"
+
+_INSTANTS: Mapping[str, Callable[[Column], Column]] = {
+    "NANOS": _of_nanoseconds,
+    _MILLIS: _of_milliseconds,
+    "": lambda column: column.cast(TimestampType()),
+}
+"""How a column becomes timestamps, by the unit in Parquet; "" are all units that Spark has a type for."""
+
+
+def _reader(spark: SparkSession) -> DataFrameReader:
+    """Of a folder Spark reads what lies in it and in folders named `column=value`; of these it would take
+    columns from the names. Here all folders below are read, and the files have all columns."""
+    return spark.read.option("recursiveFileLookup", "true")
+
+
+def _read_files(spark: SparkSession, files: Sequence[str], schema: StructType | None = None) -> DataFrame:
+    reader = _reader(spark) if schema is None else _reader(spark).schema(schema)
     return reader.parquet(*(_PATTERN.sub(r"\\\g<0>", file) for file in files))
 
 
-def _has_nanoseconds(spark: SparkSession, file: str, column: str) -> bool:
-    """Whether a file says that the column has times in nanoseconds."""
+def _unit_of(spark: SparkSession, file: str, column: str) -> str:
+    """The key in `_INSTANTS` of the unit that a file says its column of times has."""
     hadoop: Any = cast(Any, spark._jvm).org.apache.parquet.hadoop
     session: Any = spark._jsparkSession
     try:
@@ -143,9 +202,10 @@ def _has_nanoseconds(spark: SparkSession, file: str, column: str) -> bool:
         try:
             schema = reader.getFileMetaData().getSchema()
             if not schema.containsField(column):
-                return False
+                return ""
             meaning = schema.getType(schema.getFieldIndex(column)).getLogicalTypeAnnotation()
-            return meaning is not None and str(meaning.toString()).startswith("TIMESTAMP(NANOS")
+            said = "" if meaning is None else str(meaning.toString())
+            return next((unit for unit in _INSTANTS if unit and said.startswith(f"TIMESTAMP({unit}")), "")
         finally:
             reader.close()
     except SPARK_ERRORS as error:
@@ -161,11 +221,17 @@ def recorded_records(spark: SparkSession, path: str, damaged: Collection[Path] =
     """The raw records under `path`: a history directory, or Parquet itself, without the `damaged` files.
     `ReplayError` if neither."""
     for place in (*(f"{path.rstrip('/')}/{name}" for name in RAW_NAMES), path):
-        if place == path and Directory(spark, path).exists(MANIFEST):
+        if place == path and not path.startswith(TABLE) and Directory(spark, path).exists(MANIFEST):
             raise no_records_yet(path)
-        if (raw := read_parquet(spark, place, RAW, damaged)) is not None:
+        if (raw := read_rows(spark, place, RAW, damaged)) is not None:
             _require_one_cluster(raw, place)
             return _conforming(raw, RAW, place)
+    if path.startswith(TABLE):
+        name = path.removeprefix(TABLE)
+        raise ReplayError(
+            f"{path}: Spark's catalogs have no table {name} and no table {name}.raw; the file of "
+            "--spark-config configures a catalog (spark.sql.catalog.NAME)"
+        )
     raise no_parquet(path)
 
 
@@ -206,7 +272,7 @@ def recorded_catalogue(
     """The path and the rows of the catalogue beside the records, times in microseconds, if there is one."""
     for name in TOPICS_NAMES:
         place = f"{path.rstrip('/')}/{name}"
-        rows = read_parquet(spark, place, TOPICS, damaged)
+        rows = read_rows(spark, place, TOPICS, damaged)
         if rows is not None:
             topics_over_time = with_micros(_conforming(rows, TOPICS, place))
             return place, [row.asDict() for row in topics_over_time.collect()]

@@ -1,0 +1,125 @@
+"""A history in tables of Delta and Iceberg replays as the same rows in Parquet do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from compat_tests.support.jvm import classpath
+from kafka_assignors_spark.job import run_replay
+from kafka_assignors_spark.jobs.session import spark_session
+from kafka_assignors_spark.options import ReplayError, ReplayOptions
+from kafka_assignors_spark.report import json_report
+from spark_validation.tests.groups import RAW_SCHEMA, START, TOPICS_SCHEMA, Log, member
+
+TOPIC = {"topic": "orders", "topic_id": None, "from": START, "partitions": 4, "replica_racks": None}
+
+PROPERTIES = """\
+spark.jars {jars}
+spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+spark.ui.enabled false
+spark.sql.shuffle.partitions 2
+spark.databricks.delta.snapshotPartitions 2
+spark.sql.extensions io.delta.sql.DeltaSparkSessionExtension
+spark.sql.catalog.spark_catalog org.apache.spark.sql.delta.catalog.DeltaCatalog
+spark.sql.catalog.lake org.apache.iceberg.spark.SparkCatalog
+spark.sql.catalog.lake.type hadoop
+spark.sql.catalog.lake.warehouse {warehouse}
+"""
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("warehouse")
+
+
+@pytest.fixture(scope="module")
+def spark(warehouse: Path) -> Iterator[SparkSession]:
+    """With the readers of both formats, in a file of properties as a user gives it."""
+    jars = classpath(pom=Path(__file__).with_name("pom.xml")).replace(":", ",")
+    properties = warehouse / "spark.properties"
+    properties.write_text(PROPERTIES.format(jars=jars, warehouse=warehouse.as_uri()))
+    with spark_session("local[2]", str(properties)) as session:
+        yield session
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    """The history as Parquet: three generations of a group, and the catalogue."""
+    log = Log()
+    log.generation("g", 1, member("a", gets={"orders": [0, 1, 2, 3]}))
+    log.generation("g", 2, member("a", gets={"orders": [0, 1]}), member("b", gets={"orders": [2, 3]}))
+    log.generation("g", 3, member("b", gets={"orders": [0, 1, 2, 3]}))
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    pq.write_table(pa.Table.from_pylist(log.records, RAW_SCHEMA), folder / "raw.parquet")
+    pq.write_table(pa.Table.from_pylist([TOPIC], TOPICS_SCHEMA), folder / "topics.parquet")
+    return folder
+
+
+def report(path: str, engine: str) -> str:
+    """The JSON report, without the time and the place of the history."""
+    result = run_replay(ReplayOptions(path=path, strategies=("sticky",)), lambda _: None, engine=engine)
+    return json_report(
+        replace(
+            result,
+            seconds=0.0,
+            options=replace(result.options, path=""),
+            history=replace(result.history, source=""),
+        )
+    )
+
+
+def rows(spark: SparkSession, plain: Path, name: str) -> DataFrame:
+    return spark.read.parquet(str(plain / f"{name}.parquet"))
+
+
+def test_delta_tables_are_the_history_that_their_logs_say(
+    spark: SparkSession, plain: Path, tmp_path: Path
+) -> None:
+    raw, folder = rows(spark, plain, "raw"), tmp_path / "delta"
+    dated = raw.withColumn("date", F.to_date("timestamp"))
+    # The log refers to the last version; Parquet of the version before stays beside it.
+    dated.withColumn("offset", F.col("offset") + 100).write.format("delta").save(str(folder / "raw"))
+    overwritten = dated.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    overwritten.partitionBy("date").save(str(folder / "raw"))
+    rows(spark, plain, "topics").write.format("delta").save(str(folder / "topics"))
+    assert len(list((folder / "raw").rglob("*.parquet"))) > 1
+    expected = report(str(plain), "local")
+    assert report(str(folder), "spark") == expected
+    assert report(f"{folder.as_uri()}", "spark") == expected
+    # The records alone, without a catalogue beside them.
+    assert '"inferred_topics": ["orders"]' in report(str(folder / "raw"), "spark")
+    with pytest.raises(
+        ReplayError, match="a table of the format delta is read by Spark: give --engine spark"
+    ):
+        report(str(folder), "local")
+
+
+def test_iceberg_tables_are_read_by_name_and_by_path(
+    spark: SparkSession, plain: Path, warehouse: Path
+) -> None:
+    spark.sql("CREATE NAMESPACE lake.kafka")
+    raw = rows(spark, plain, "raw")
+    raw.withColumn("offset", F.col("offset") + 100).writeTo("lake.kafka.raw").using("iceberg").create()
+    raw.writeTo("lake.kafka.raw").overwrite(F.lit(True))
+    rows(spark, plain, "topics").writeTo("lake.kafka.topics").using("iceberg").create()
+    expected = report(str(plain), "local")
+    assert report("table://lake.kafka", "spark") == expected
+    assert report(str(warehouse / "kafka"), "spark") == expected
+    assert '"inferred_topics": ["orders"]' in report("table://lake.kafka.raw", "spark")
+    with pytest.raises(ReplayError, match="a table of the format iceberg is read by Spark: give --engine"):
+        report(str(warehouse / "kafka"), "local")
+
+
+def test_a_table_of_other_columns_is_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:
+    spark.range(3).write.format("delta").save(str(tmp_path / "raw"))
+    with pytest.raises(ReplayError, match=f"{tmp_path}/raw: column partition, offset, .* is missing"):
+        report(str(tmp_path), "spark")

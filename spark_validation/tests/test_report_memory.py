@@ -1,0 +1,68 @@
+"""The memory that a JSON report takes while it is written: what is alive at one time, not its whole text."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kafka_assignors_cli.json_output import write_lines
+from kafka_assignors_spark.report import json_report_lines
+from kafka_assignors_spark.result import ReplayResult
+from spark_validation.tests.report_sample import sample
+
+WRITER = 1 << 20
+"""What a writer may take, in bytes: its buffer, one line, the encoder, and what Python
+has not collected yet."""
+
+OF_A_GROUP = 1 << 10
+"""What may be alive of a group, in bytes: its finding, which has a rank among all findings."""
+
+
+def written(result: ReplayResult, file: Path) -> tuple[int, int]:
+    """The most bytes alive beside the result while its report was written, and the size of the file."""
+    tracemalloc.start()
+    try:
+        write_lines(file, json_report_lines(result))
+        return tracemalloc.get_traced_memory()[1], file.stat().st_size
+    finally:
+        tracemalloc.stop()
+
+
+def groups(count: int) -> tuple[str, ...]:
+    return tuple(f"group-{number}" for number in range(count))
+
+
+def test_the_memory_of_a_writer_does_not_grow_with_the_timeline(tmp_path: Path) -> None:
+    few = sample(groups=groups(4))
+    peak, size = written(replace(few, timeline=few.timeline * 300), tmp_path / "report.json")
+    assert size > 20 * WRITER
+    assert peak < WRITER
+
+
+@pytest.mark.parametrize("count", [100, 1_000])
+def test_of_each_group_a_writer_holds_the_finding_alone(count: int, tmp_path: Path) -> None:
+    result = sample(groups=groups(count))
+    peak, size = written(result, tmp_path / "report.json")
+    assert size > 20_000 * count
+    assert peak < WRITER + OF_A_GROUP * count
+
+
+def test_each_entry_of_a_list_has_a_line(tmp_path: Path) -> None:
+    result = sample()
+    lines = list(json_report_lines(result))
+    document = json.loads("".join(lines))
+    for name in ("findings", "groups", "verdicts", "timeline"):
+        begin = lines.index(f' "{name}": [') + 1
+        own = lines[begin : begin + len(document[name])]
+        assert [json.loads(line.rstrip(",")) for line in own] == document[name]
+        assert lines[begin + len(document[name])] == " ],"
+
+
+def test_a_report_whose_lists_are_empty_is_json() -> None:
+    result = replace(sample(), groups=(), verdicts=(), timeline=(), damaged=(), files=())
+    document = json.loads("\n".join(json_report_lines(result)))
+    assert document["verdicts"] == document["damaged"] == []
