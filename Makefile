@@ -9,6 +9,8 @@ BROKER_ARGS ?=
 SEEDS ?= 1
 MINUTES ?= 10
 CHAOS_ARGS ?=
+# Gains, trade-offs, and a group that gains by the cooperative consumer alone.
+SAMPLE_GROUPS := pricing fraud backfill billing mailer telemetry payouts reports
 STRATEGIES ?= range,roundrobin,sticky,cooperative-sticky,rack-aware-sticky
 export PATH := $(PATH)$(shell .ci/pythons)
 export UV_PYTHON_DOWNLOADS ?= never
@@ -19,10 +21,11 @@ PYSPARKS := 4.0 4.3
 
 SOURCES := pyproject.toml $(shell find src plugins spark_validation/kafka_assignors_spark -type f ! -name '*.pyc')
 
-.PHONY: help demo see see-picture broker docs test test-all chaos soak upstream-aiokafka matrix-docs lint record needs-java needs-maven pysparks clean
+.PHONY: help demo sample-report see see-picture broker docs test test-all chaos soak upstream-aiokafka matrix-docs lint record needs-java needs-maven pysparks clean
 
 help:
 	@echo "make demo         replay the recorded history of real consumer groups in local Spark"
+	@echo "make sample-report  docs/sample-report.html, from eight groups of that history"
 	@echo "make see          watch an eager and a cooperative group rebalance side by side, for a minute, in the terminal"
 	@echo "make see-picture  the same for half a minute, and docs/rebalance.svg from what was measured"
 	@echo "make broker       a broker on localhost:9092 with a topic and a producer, until Ctrl-C (Docker: compose.yaml)"
@@ -41,6 +44,10 @@ demo: needs-java .venv-demo/ok
 	@mkdir -p demo
 	@.venv-demo/bin/kafka-assignors replay spark_validation/recorded --engine spark --strategy $(STRATEGIES) \
 		--report demo/report.html --json demo/report.json
+
+sample-report: .venv-demo/ok
+	@.venv-demo/bin/kafka-assignors replay spark_validation/recorded --engine local --strategy $(STRATEGIES) \
+		$(SAMPLE_GROUPS:%=--group %) --report docs/sample-report.html
 
 broker: needs-java needs-maven .venv-see/ok
 	@.venv-see/bin/python -m tools.broker $(BROKER_ARGS)

@@ -11,7 +11,7 @@ NAMES = {
     "the end of an attribute": "' onmouseover='alert(6)' x=\"",
     "an entity": "&lt;b&gt;&#x1b;",
     "a template": "{{ config }}{% for x in y %}${7*7}",
-    "a template of plotly": "%{customdata}<extra></extra><br>",
+    "another template": "%{customdata}<extra></extra><br>",
     "the end of JSON": '"},"x":[{"',
     "line separators of JavaScript": "a\u2028b\u2029c",
     "markup of rich": "[bold red]evil[/bold red][link=file:///etc/passwd]x[/link]",

@@ -112,7 +112,6 @@ def test_starting_up_loads_nothing_heavy() -> None:
         "kafka_assignors_spark",
         "pyspark",
         "pyarrow",
-        "plotly",
         "jinja2",
         "confluent_kafka",
         "aiokafka",

@@ -326,7 +326,7 @@ def test_names_are_text_wherever_they_stand(document: str) -> None:
     elements = Elements(document)
     for group in GROUPS:
         assert group in elements.text
-    assert len(elements.named("script")) == 3
+    assert len(elements.named("script")) == 1
     assert elements.named("img") == []
     assert all(re.match(r"#|\./javascript%3Atables/", link["href"] or "") for link in elements.named("a"))
     assert not any(name.startswith("on") for _, attributes in elements.tags for name in attributes)
@@ -393,13 +393,6 @@ def test_scrolling_elements_can_be_scrolled_with_the_keyboard(document: str) -> 
     assert all(each.get("tabindex") == "0" for each in scrolling)
 
 
-def test_data_for_the_plots_cannot_leave_its_element(document: str) -> None:
-    data = re.search(r'<script type="application/json" id="figures">(.*?)</script>', document, re.DOTALL)
-    assert data is not None
-    assert "<" not in data[1]
-    assert "moved-0" in json.loads(data[1])
-
-
 def test_the_page_asks_for_nothing_and_forbids_what_it_did_not_bring(document: str) -> None:
     elements = Elements(document)
     [policy] = [
@@ -410,7 +403,6 @@ def test_the_page_asks_for_nothing_and_forbids_what_it_did_not_bring(document: s
     assert "unsafe-inline" not in policy["content"].partition("script-src")[2].partition(";")[0]
     assert not any("src" in attributes for _, attributes in elements.tags)
     assert [link for link in elements.named("link") if link.get("href") != "data:,"] == []
-    assert document.count("plotly.js v") == 1
 
 
 def test_every_table_says_what_it_is_and_every_head_what_it_heads(document: str) -> None:
@@ -474,8 +466,7 @@ def test_the_json_report_holds_the_result_and_what_it_means() -> None:
 
 
 def test_no_report_holds_a_secret() -> None:
-    assert "opensesame" not in json_report(sample())
-    assert "opensesame" not in html_report(sample())
+    assert "opensesame" not in json_report(sample()) + html_report(sample())
 
 
 def test_the_terminal_gets_every_figure_and_no_steering(capsys: pytest.CaptureFixture[str]) -> None:

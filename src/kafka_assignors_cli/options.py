@@ -263,7 +263,7 @@ def require_admin_extra() -> Iterator[None]:
 
 # ---- Spark
 
-_SPARK_EXTRA = {"pyspark", "pyarrow", "confluent_kafka", "plotly", "jinja2"}
+_SPARK_EXTRA = {"pyspark", "pyarrow", "confluent_kafka", "jinja2"}
 
 EngineName = Annotated[
     str | None,

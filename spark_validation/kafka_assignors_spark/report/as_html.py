@@ -1,29 +1,27 @@
 """The HTML report: one file without external parts, so that it can be mailed, archived and opened offline.
 
-The tables are plain HTML with all figures; the plots need JavaScript. Names of
-groups, clients and strategies are untrusted text: the template escapes all of it, data for the plots goes
-through `_for_script`, and the page's content security policy allows only its own two scripts, and no request.
+Tables and plots are plain HTML and SVG; the one script opens the group that a link leads to. Names of groups,
+clients and strategies are untrusted text: the templates escape all of it, and the page's content security
+policy allows only its own script, and no request.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import os
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 from urllib.parse import quote
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs
 
 from kafka_assignors_spark.folds.faults import FaultKind
 from kafka_assignors_spark.options import RECORDED, Mode
@@ -36,7 +34,6 @@ from kafka_assignors_spark.report.findings import (
     headline,
     in_order,
     leading_mode,
-    moving_groups,
     period,
     sentence,
     totals,
@@ -58,7 +55,9 @@ __all__ = ["html_report"]
 _SHOWN_GROUPS = 200
 """The greatest number of groups in the report: a report of thousands is too large to mail and to read."""
 
-_BARS_FOR_GROUPS = 15
+_SHOWN_FINDINGS = 10
+"""Rows of the first table; the others are behind an expander."""
+
 _SHOWN_CULPRITS = 20
 _SHOWN_CHANGES = 20
 _NOT_CHARGED = (FaultKind.DEPLOYMENT, FaultKind.SCALED)
@@ -80,12 +79,15 @@ class _GroupSection:
     summary: GroupSummary
     finding: GroupFinding | None
     sentence: str
+    changes: tuple[_Change, ...]
     rows: tuple[_StrategyRow, ...]
     culprits: tuple[Culprit, ...]
-    owned: tuple[OwnershipSpan, ...]
+    bars: tuple[plots.Bar, ...]
+    moved: plots.LinePlot | None
+    balance: plots.LinePlot | None
+    owned: plots.OwnershipPlot | None
     latest_changes: tuple[tuple[OwnershipSpan, OwnershipSpan], ...]
     files: tuple[TableFile, ...]
-    plotted: bool
 
 
 def html_report(result: ReplayResult, folder: Path | None = None) -> str:
@@ -98,25 +100,34 @@ def html_report(result: ReplayResult, folder: Path | None = None) -> str:
         key=lambda culprit: -culprit.generations,
     )
     script = _text("report.js")
-    plotly = get_plotlyjs()
+    period_shown, strips = _timeline(result, sections)
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FunctionLoader(_text),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    environment.filters.update(when=_when, share=_share, ratio=_ratio)
-    return environment.from_string(_text("report.html.j2")).render(
+    environment.filters.update(when=_when, share=_share, ratio=_ratio, shortened=plots.shortened)
+    mode = leading_mode(result)
+    return environment.get_template("report.html.j2").render(
         RECORDED=RECORDED,
         result=result,
         history=result.history,
-        mode=leading_mode(result),
-        modes=[mode for mode in Mode if mode in result.options.modes],
-        totals={mode: totals(result, mode) for mode in Mode},
+        mode=mode,
+        modes=sorted((each for each in Mode if each in result.options.modes), key=lambda each: each != mode),
+        totals={each: totals(result, each) for each in Mode},
+        bars=plots.bars(totals(result, mode), _strategies(result)),
         sections=sections,
+        shown_findings=_SHOWN_FINDINGS,
         others=len(every) - len(sections),
         places={section.summary.group: f"group-{place}" for place, section in enumerate(sections)},
         suggested=[s for s in every if s.finding is not None and s.finding.suggests],
         headline=headline(found),
         tiles=_tiles(result, found),
         period=period(days_of(result.history)),
+        timeline_period=period_shown,
+        strips=strips,
         not_replayed=_not_replayed(result.groups),
         blamed=blamed[:_SHOWN_CULPRITS],
         blameworthy=len(blamed),
@@ -128,12 +139,9 @@ def html_report(result: ReplayResult, folder: Path | None = None) -> str:
         tables=TABLES,
         link=partial(_link, result.options.tables, folder),
         plotted_groups=PLOTTED_GROUPS,
-        bars_for_groups=_BARS_FOR_GROUPS,
-        figures=_for_script(_figures(result, found, sections)),
         style=Markup(_text("report.css")),
         script=Markup(script),
-        plotly=Markup(plotly),
-        script_hashes=" ".join(f"'{_csp_hash(source)}'" for source in (plotly, script)),
+        script_hash=f"'{_csp_hash(script)}'",
     )
 
 
@@ -149,16 +157,18 @@ class _Tile:
 
 def _tiles(result: ReplayResult, found: Sequence[GroupFinding]) -> tuple[_Tile, ...]:
     """The moves and pauses that the gains and trade-offs of all groups save, the check, and the groups."""
-    moved, saved_moves = (sum(f.recorded.moved for f in found), sum(f.saved_moves for f in found))
-    paused = sum(f.paused_s_per_day[0] for f in found)
-    saved_paused = sum(f.saved_paused_s_per_day for f in found)
+    moved, saved_moves = sum(f.recorded.moved for f in found), sum(f.saved_moves for f in found)
+    paused, saved_paused = (
+        sum(f.paused_s_per_day[0] for f in found),
+        sum(f.saved_paused_s_per_day for f in found),
+    )
     changing, trading = sum(f.gains for f in found), sum(f.trades for f in found)
     truth = result.truth
     return (
-        _Tile("Moves saved", f"{saved_moves:+,}", f"of {moved:,} moved partitions", _sign(saved_moves)),
+        _Tile("Moves", _signed(-saved_moves), f"of {moved:,} moved partitions", _sign(saved_moves)),
         _Tile(
-            "Pause saved (model)",
-            f"{saved_paused:+,.0f} s",
+            "Pause (model)",
+            f"{_signed(-saved_paused)} s",
             f"of {paused:,.0f} partition-seconds {period(days_of(result.history))}",
             _sign(round(saved_paused)),
         ),
@@ -176,6 +186,63 @@ def _sign(figure: int) -> bool | None:
     return None if figure == 0 else figure > 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A figure of a group as recorded and under the best strategy; less is better of all of them.
+
+    `delta` is empty, and `better` None, where the figure stays as it is.
+    """
+
+    title: str
+    before: str
+    after: str
+    delta: str
+    better: bool | None
+
+
+def _changes(finding: GroupFinding) -> tuple[_Change, ...]:
+    recorded, best = finding.recorded, finding.best
+    figures = (
+        ("moved partitions", recorded.moved, best.moved, 0),
+        ("paused partition-seconds", *finding.paused_s_per_day, 0),
+        ("rack misses", recorded.rack_misses, best.rack_misses, 0),
+        ("the fullest member", recorded.max_over_mean, best.max_over_mean, 2),
+    )
+    changes = []
+    for title, before, after, digits in figures:
+        if before is None or after is None:
+            changes.append(_Change(title, "–", "–", "", None))
+            continue
+        was, would_be = f"{before:,.{digits}f}", f"{after:,.{digits}f}"
+        if was == would_be:
+            changes.append(_Change(title, was, was, "", None))
+            continue
+        # The difference of what is shown, so that the reader's sum is right.
+        delta = round(after, digits) - round(before, digits)
+        better = True if delta < 0 else False if title in finding.worse else None
+        changes.append(_Change(title, was, would_be, _signed(delta, digits), better))
+    return tuple(changes)
+
+
+def _signed(figure: float, digits: int = 0) -> str:
+    """`figure` with its sign; a minus as wide as the plus."""
+    return f"{figure:+,.{digits}f}".replace("-", "−") if round(figure, digits) else "0"
+
+
+_Row = TypeVar("_Row", Culprit, TableFile, OwnershipSpan, TimelineRow)
+
+
+def _by_group(rows: Iterable[_Row]) -> defaultdict[str, list[_Row]]:
+    grouped: defaultdict[str, list[_Row]] = defaultdict(list)
+    for row in rows:
+        grouped[row.group].append(row)
+    return grouped
+
+
+def _strategies(result: ReplayResult) -> list[str]:
+    return in_order({verdict.strategy for verdict in result.verdicts}, result)
+
+
 def _sections(result: ReplayResult, found: Sequence[GroupFinding]) -> list[_GroupSection]:
     """A section for each group: the largest savings first, groups without a verdict last."""
     summaries = {summary.group: summary for summary in result.groups}
@@ -183,15 +250,10 @@ def _sections(result: ReplayResult, found: Sequence[GroupFinding]) -> list[_Grou
     verdicts: dict[str, dict[str, dict[Mode, Verdict]]] = defaultdict(lambda: defaultdict(dict))
     for verdict in result.verdicts:
         verdicts[verdict.group][verdict.strategy][verdict.mode] = verdict
-    culprits: dict[str, list[Culprit]] = defaultdict(list)
-    for culprit in result.culprits:
-        culprits[culprit.group].append(culprit)
-    files: dict[str, list[TableFile]] = defaultdict(list)
-    for file in result.files:
-        files[file.group].append(file)
-    owned: dict[str, list[OwnershipSpan]] = defaultdict(list)
-    for span in result.ownership:
-        owned[span.group].append(span)
+    mode, names = leading_mode(result), _strategies(result)
+    culprits, files = _by_group(result.culprits), _by_group(result.files)
+    owned = _by_group(result.ownership)
+    timelines = _by_group(row for row in result.timeline if row.mode is mode)
     order = [*by_group, *(name for name in summaries if name not in by_group)]
     sections = []
     for index, group in enumerate(name for name in order if name in summaries):
@@ -204,51 +266,33 @@ def _sections(result: ReplayResult, found: Sequence[GroupFinding]) -> list[_Grou
             )
             for name in in_order(verdicts[group], result)
         )
-        text = sentence(finding, summaries[group]) if finding is not None else ""
+        leading = [row.verdicts[mode] for row in rows if mode in row.verdicts]
+        points = timelines[group] if finding is not None and index < PLOTTED_GROUPS else []
         sections.append(
             _GroupSection(
                 summaries[group],
                 finding,
-                text,
+                sentence(finding, summaries[group]) if finding is not None else "",
+                _changes(finding) if finding is not None else (),
                 rows,
                 tuple(culprits[group]),
-                tuple(owned[group]),
+                plots.bars([verdict for verdict in leading if verdict.rebalances], names),
+                plots.moved_over_time(points, names),
+                plots.balance_over_time(points, names),
+                plots.ownership(owned[group]),
                 tuple(reversed(plots.owner_changes(owned[group])[-_SHOWN_CHANGES:])),
                 tuple(files[group]),
-                finding is not None and index < PLOTTED_GROUPS,
             )
         )
     return sections
 
 
-def _figures(
-    result: ReplayResult, found: Sequence[GroupFinding], sections: Sequence[_GroupSection]
-) -> dict[str, plots.Figure]:
-    """The figures by the id of their element."""
+def _timeline(
+    result: ReplayResult, sections: Sequence[_GroupSection]
+) -> tuple[plots.Period | None, tuple[plots.Strip, ...]]:
     mode = leading_mode(result)
-    rows: dict[str, list[TimelineRow]] = defaultdict(list)
-    for row in result.timeline:
-        if row.mode is mode:
-            rows[row.group].append(row)
-    recorded = [row for own in rows.values() for row in own if row.strategy == RECORDED]
-    names = in_order({row.strategy for row in result.timeline}, result)
-    moving = [finding for finding in found if finding.group in moving_groups(result)]
-    leading = [verdict for verdict in result.verdicts if verdict.mode is mode]
-    figures = {
-        "moved-in-total": plots.moved_in_total(totals(result, mode)),
-        "moved-by-group": plots.moved_by_group(moving[:_BARS_FOR_GROUPS], leading, names),
-        "generations": plots.generations(
-            recorded, [section.summary for section in sections[:PLOTTED_GROUPS]]
-        ),
-    }
-    for index, section in enumerate(sections):
-        if section.plotted:
-            own = rows[section.summary.group]
-            figures[f"moved-{index}"] = plots.moved_over_time(own, names)
-            figures[f"balance-{index}"] = plots.balance_over_time(own, names)
-        if section.owned:
-            figures[f"owned-{index}"] = plots.ownership(section.owned)
-    return figures
+    recorded = [row for row in result.timeline if row.mode is mode and row.strategy == RECORDED]
+    return plots.timeline(recorded, [section.summary for section in sections[:PLOTTED_GROUPS]])
 
 
 def _not_replayed(groups: Sequence[GroupSummary]) -> dict[str, int]:
@@ -267,12 +311,6 @@ def _causes(churn: Sequence[Churn]) -> dict[str, tuple[int, int]]:
         by_cause[each.cause].append(each.generations)
     counted = {cause: (sum(counts), len(counts)) for cause, counts in by_cause.items()}
     return dict(sorted(counted.items(), key=lambda item: -item[1][0]))
-
-
-def _for_script(value: Any) -> Markup:
-    """JSON that can stand inside a script element: nothing in it can end the element or begin a comment."""
-    text = json.dumps(value, separators=(",", ":"))
-    return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
 
 
 def _csp_hash(source: str) -> str:

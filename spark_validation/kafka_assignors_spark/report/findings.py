@@ -49,10 +49,8 @@ __all__ = [
     "totals",
 ]
 
-PLOTTED_GROUPS = 60
-"""The greatest number of groups with plots of their own, the largest savings first: each point of a plot is
-in the file.
-"""
+PLOTTED_GROUPS = 20
+"""The greatest number of groups with plots over time, the largest savings first."""
 
 _EQUAL_STDDEV = 0.05
 _EQUAL_PAUSES = 1.01

@@ -1,0 +1,159 @@
+"""The examples as members of a group, each a process that the test sees through its log."""
+
+from __future__ import annotations
+
+import collections
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.kafka_cluster import Kafka
+from compat_tests.support.processes import Processes
+
+__all__ = ["PARTITIONS", "Example", "Shop"]
+
+_ROOT = Path(__file__).resolve().parents[2]
+_PROCESSED = re.compile(r": (\S+)-(\d+): processed offsets (\d+) to (\d+)$")
+_ASSIGNED = re.compile(r" examples\.\w+: assigned: (.*)$")
+
+PARTITIONS = 4
+
+
+class Example:
+    """One process that runs an example, seen through its log."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self.process = process
+        self.log = log
+
+    def lines(self) -> list[str]:
+        return self.log.read_text(errors="replace").splitlines()
+
+    def processed(self) -> Iterator[tuple[int, int]]:
+        """Each record that was processed, as (partition, offset); again if it was again."""
+        for line in self.lines():
+            if found := _PROCESSED.search(line):
+                for offset in range(int(found[3]), int(found[4]) + 1):
+                    yield int(found[2]), offset
+
+    def assignments(self) -> list[set[int]]:
+        """What the consumer was assigned, one set of partitions for each rebalance."""
+        found = [match[1] for line in self.lines() if (match := _ASSIGNED.search(line))]
+        return [
+            {int(partition.rsplit("-", 1)[1]) for partition in line.split(", ") if partition}
+            for line in found
+        ]
+
+    def assigned(self) -> set[int]:
+        """What it was assigned last."""
+        assignments = self.assignments()
+        return assignments[-1] if assignments else set()
+
+
+class Shop:
+    """A topic with four partitions, a group, and the examples that are its members."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        self._kafka = kafka
+        self._group = GroupOfMembers(kafka, "examples", {"orders": PARTITIONS})
+        self._processes = Processes()
+        self.everyone: list[Example] = []
+        self.produced = 0
+
+    def __enter__(self) -> Shop:
+        self._group.__enter__()
+        self._processes.__enter__()
+        self._folder = Path(tempfile.mkdtemp(prefix="examples-"))
+        self._processes.own_folder(self._folder)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for example in self.everyone:  # pytest shows it if the test fails
+            print(f"---- {example.log.name}", *example.lines()[-60:], sep="\n")
+        self._processes.__exit__(kind, error, trace)
+        self._group.__exit__(kind, error, trace)
+
+    def start(self, module: str, *arguments: str, **environment: str) -> Example:
+        """An example, of this checkout."""
+        return self.start_command([sys.executable, "-m", module, *arguments], _ROOT, **environment)
+
+    def start_command(self, command: Sequence[str], folder: Path, **environment: str) -> Example:
+        """A command that takes the arguments of an example, in `folder`."""
+        log = self._folder / f"{len(self.everyone)}.log"
+        names = ["--topic", self.topic, "--group", self._group.id]
+        settings = {"KAFKA_BOOTSTRAP_SERVERS": self._kafka.bootstrap, **environment}
+        process = self._processes.start(
+            ["env", *map("=".join, settings.items()), *command, *names], log, cwd=folder
+        )
+        example = Example(process, log)
+        self.everyone.append(example)
+        return example
+
+    @property
+    def topic(self) -> str:
+        return self._group.topic("orders")
+
+    def wait_for(self, what: str, condition: Callable[[], bool]) -> None:
+        self._group.wait_for(what, condition)
+
+    def stop(self, *examples: Example) -> None:
+        """As Kubernetes does; the example has to end by itself, and without an error."""
+        for example in examples:
+            example.process.send_signal(signal.SIGTERM)
+        for example in examples:
+            assert example.process.wait(HANG_S) == 0
+            assert example.lines()[-1].endswith(": stopped")
+
+    def produce(self, per_partition: int) -> None:
+        self._group.produce(per_partition)
+        self.produced += per_partition
+
+    def share(self, *examples: Example) -> None:
+        """Wait until these members have all partitions among them, each one once and each member at least
+        one."""
+
+        def shared() -> bool:
+            shares = [example.assigned() for example in examples]
+            return all(shares) and sorted(p for share in shares for p in share) == list(range(PARTITIONS))
+
+        self._group.wait_for("the partitions to be shared", shared)
+
+    def processed(self) -> collections.Counter[tuple[int, int]]:
+        return collections.Counter(record for example in self.everyone for record in example.processed())
+
+    def process_all(self) -> None:
+        """Wait until every record that was produced has been processed."""
+        everything = {(p, offset) for p in range(PARTITIONS) for offset in range(self.produced)}
+        self._group.wait_for("all records", lambda: everything <= self.processed().keys())
+
+    def duplicates(self) -> int:
+        return sum(times - 1 for times in self.processed().values())
+
+    def strategy(self) -> str:
+        """The name on which the members have agreed."""
+        from confluent_kafka.admin import AdminClient
+
+        admin = AdminClient({"bootstrap.servers": self._kafka.bootstrap})
+        described = admin.describe_consumer_groups([self._group.id], request_timeout=HANG_S)
+        return str(described[self._group.id].result().partition_assignor)
+
+    def committed(self) -> dict[int, int]:
+        """The group's offset of each partition."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        consumer = Consumer({"bootstrap.servers": self._kafka.bootstrap, "group.id": self._group.id})
+        try:
+            topic = self.topic
+            asked = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
+            return {found.partition: found.offset for found in consumer.committed(asked, timeout=HANG_S)}
+        finally:
+            consumer.close()

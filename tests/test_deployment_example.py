@@ -1,0 +1,101 @@
+"""The Dockerfile and the manifests of examples/ fit the program that they run.
+
+`kubernetes-validate` in the lint environment holds the manifests against the schemas of Kubernetes.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from compat_tests.support.image import instructions
+from examples.health import LIVE_S, STOP_S, Health
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+IMAGE = dict(instructions(EXAMPLES / "Dockerfile"))
+
+
+@pytest.fixture(scope="module")
+def pod() -> dict[str, Any]:
+    """The description of the pods of the Deployment."""
+    documents = yaml.safe_load_all((EXAMPLES / "kubernetes/service.yaml").read_text("utf-8"))
+    [deployment] = [each for each in documents if each["kind"] == "Deployment"]
+    described: dict[str, Any] = deployment["spec"]["template"]["spec"]
+    return described
+
+
+@pytest.fixture(scope="module")
+def container(pod: dict[str, Any]) -> dict[str, Any]:
+    [only] = pod["containers"]
+    described: dict[str, Any] = only
+    return described
+
+
+def status(health: Health, path: str) -> int:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{health.port}{path}") as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def requests_of(container: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    probes = {name: container[f"{name}Probe"]["httpGet"] for name in ("startup", "readiness", "liveness")}
+    return {**probes, "preStop": container["lifecycle"]["preStop"]["httpGet"]}
+
+
+def test_the_program_answers_each_request_of_the_manifest(container: dict[str, Any]) -> None:
+    asked: list[str] = []
+    with Health(0, lambda: asked.append("stop")) as health:
+        health.ready = True
+        health.stopped.set()
+        answers = {name: status(health, get["path"]) for name, get in requests_of(container).items()}
+        assert answers == dict.fromkeys(answers, 200)
+        assert asked == ["stop"]
+        health.ready = False
+        paths = {name: get["path"] for name, get in requests_of(container).items()}
+        assert [status(health, paths[name]) for name in ("startup", "readiness", "liveness")] == [
+            503,
+            503,
+            200,
+        ]
+        assert status(health, "/") == 404
+
+
+def test_a_loop_that_stands_still_is_not_alive() -> None:
+    with Health(0, lambda: None) as health:
+        health._last_turn -= LIVE_S + 1
+        assert status(health, "/live") == 503
+        health.beat()
+        assert status(health, "/live") == 200
+
+
+def test_all_requests_go_to_the_port_on_which_the_program_answers(container: dict[str, Any]) -> None:
+    [port] = container["ports"]
+    variables = {each["name"]: each.get("value") for each in container["env"]}
+    assert {get["port"] for get in requests_of(container).values()} == {port["name"]}
+    assert str(port["containerPort"]) == variables["HEALTH_PORT"] == IMAGE["EXPOSE"]
+
+
+def test_the_end_and_the_liveness_fit_into_the_times_of_the_manifest(
+    pod: dict[str, Any], container: dict[str, Any]
+) -> None:
+    assert pod["terminationGracePeriodSeconds"] > STOP_S
+    # A probe that waits for less than /live allows for does not end a pod that finishes a batch in time.
+    assert LIVE_S > STOP_S
+    assert container["livenessProbe"]["failureThreshold"] > 1
+
+
+def test_the_program_gets_its_signal_and_no_rights() -> None:
+    assert json.loads(IMAGE["ENTRYPOINT"]) == ["/venv/bin/python", "-m", "examples.aiokafka.service"]
+    assert int(IMAGE["USER"]) > 0
+
+
+def test_the_volume_is_where_the_program_keeps_its_state(container: dict[str, Any]) -> None:
+    assert IMAGE["ENV"] == f"STATE_DIR={container['volumeMounts'][0]['mountPath']}"
