@@ -20,6 +20,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_admin import KafkaError
@@ -132,6 +133,21 @@ class SecuredCluster:
         self._allow(name, rights)
         return self._principal(name, "SCRAM-SHA-512")
 
+    def allow(self, principal: Principal, *rights: Right) -> None:
+        """Give a principal more rights."""
+        self._allow(principal.name, rights)
+
+    def take_away(self, principal: Principal) -> None:
+        """Take all rights from a principal."""
+        with self.cluster.admin(f"take the rights of {principal.name}") as admin:
+            everything = _rights_of(principal.name)
+            for future in admin.delete_acls([everything]).values():
+                future.result(HANG_S)
+            _until(
+                f"{principal.name} has no rights",
+                lambda: not admin.describe_acls(everything).result(HANG_S),
+            )
+
     def with_properties(self, principal: Principal, **properties: str) -> Principal:
         """The same principal with some properties changed, `__` in a name standing for a dot."""
         changed = {name.replace("__", "."): value for name, value in properties.items()}
@@ -171,7 +187,6 @@ class SecuredCluster:
     def _allow(self, user: str, rights: Iterable[Right]) -> None:
         from confluent_kafka.admin import (
             AclBinding,
-            AclBindingFilter,
             AclOperation,
             AclPermissionType,
             ResourcePatternType,
@@ -192,10 +207,7 @@ class SecuredCluster:
         ]
         if not wanted:
             return
-        everything = AclBindingFilter(
-            ResourceType.ANY, None, ResourcePatternType.ANY, f"User:{user}", None, AclOperation.ANY,
-            AclPermissionType.ANY,
-        )  # fmt: skip
+        everything = _rights_of(user)
         with self.cluster.admin(f"give {user} its rights") as admin:
             for future in admin.create_acls(wanted).values():
                 future.result(HANG_S)
@@ -203,6 +215,22 @@ class SecuredCluster:
                 f"{user} has {len(wanted)} rights",
                 lambda: len(admin.describe_acls(everything).result(HANG_S)) == len(wanted),
             )
+
+
+def _rights_of(user: str) -> Any:
+    """confluent-kafka's filter for all rights of a user."""
+    from confluent_kafka.admin import (
+        AclBindingFilter,
+        AclOperation,
+        AclPermissionType,
+        ResourcePatternType,
+        ResourceType,
+    )
+
+    return AclBindingFilter(
+        ResourceType.ANY, None, ResourcePatternType.ANY, f"User:{user}", None, AclOperation.ANY,
+        AclPermissionType.ANY,
+    )  # fmt: skip
 
 
 def _upper_snake(name: str) -> str:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LiveTopic",
     "NoLeaderError",
+    "NoTopicError",
     "SourceError",
     "TopicIdentity",
     "describe_offsets_topic",
@@ -45,6 +46,10 @@ _SHOWN_TOPICS = 5
 
 class SourceError(RuntimeError):
     """The cluster cannot be read as asked: one line that says why."""
+
+
+class NoTopicError(SourceError):
+    """There is no offsets topic: no group has been in the cluster so far."""
 
 
 class NoLeaderError(SourceError):
@@ -84,7 +89,7 @@ class LiveTopic:
 def describe_offsets_topic(connection: Connection, topic: str) -> Any:
     """confluent-kafka's description of the topic that has the groups' records; it is not created.
 
-    `SourceError` if it does not exist, `ClusterError` for all else.
+    `NoTopicError` if it does not exist, `SourceError` if it is hidden, `ClusterError` for all else.
     """
     described = describe_topics(connection, [topic])
     if topic in described.found:
@@ -94,7 +99,7 @@ def describe_offsets_topic(connection: Connection, topic: str) -> Any:
             f"cannot read topic {topic!r} at {connection.servers}: "
             f"this principal needs Read on Topic {topic!r}"
         )
-    raise SourceError(
+    raise NoTopicError(
         f"there is no topic {topic!r} at {connection.servers}, so no consumer group has ever been there: "
         f"{described.refused[topic]}"
     )

@@ -17,7 +17,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from kafka_assignors_confluent import AuthenticationError, ClusterError, ConfigurationError
-from kafka_assignors_spark.live_cluster import SourceError, TopicIdentity, live_topics
+from kafka_assignors_spark.live_cluster import NoTopicError, SourceError, TopicIdentity, live_topics
 from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits, FleetSnapshot, Now
 from kafka_assignors_spark.watch.reader import RecordReader
 from kafka_assignors_spark.watch.state import WatchError, WatchState, load_state, save_state
@@ -28,7 +28,7 @@ __all__ = ["WatchOptions", "WatchStatus", "Watcher"]
 _POLL_S = 0.5
 _LOOK_S = 60.0
 _LOOK_DOWN_S = 5.0
-_LONGEST_PAUSE_S = 30.0
+_LONGEST_PAUSE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,7 @@ class Watcher:
         self._positions: dict[int, int] = {}
         self._history: dict[int, int] = {}  # offsets before these are from before the start
         self._target: dict[int, int] = {}  # where the topic ended at the start
+        self._all_is_new = False  # there was no topic at the start
         self._up = self._caught_up = False
         self._lag = self._errors = 0
         self._started_s = time.time()
@@ -89,7 +90,7 @@ class Watcher:
         """Watch until `stop` is set or, with `once`, until all is read that was there at the start.
 
         `WatchError` if that cannot succeed. A cluster that does not answer, or does not allow it, is asked
-        again, after pauses of up to half a minute; with `once` it is an error.
+        again, after pauses of up to ten seconds; with `once` it is an error.
         """
         pause = 1.0
         try:
@@ -103,6 +104,7 @@ class Watcher:
                 except (SourceError, ClusterError) as error:
                     self._up = False
                     self._errors += 1
+                    self._all_is_new = self._all_is_new or isinstance(error, NoTopicError)
                     never = isinstance(error, (AuthenticationError, ConfigurationError))
                     if once or (never and not self._caught_up):
                         raise WatchError(str(error)) from None
@@ -137,12 +139,10 @@ class Watcher:
         self._identity = self._seen = identity
         if first:
             self._target = {partition: end for partition, (_, end) in offsets.items()}
-            if self._resumed is None:
+            if self._resumed is None and not self._all_is_new:
                 self._history = dict(self._target)
-                self._positions = {
-                    partition: end if options.from_now else start
-                    for partition, (start, end) in offsets.items()
-                }
+                if options.from_now:
+                    self._positions = dict(self._target)
         self._positions = {
             partition: self._position(partition, start, end) for partition, (start, end) in offsets.items()
         }
