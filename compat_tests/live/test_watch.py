@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
@@ -48,8 +49,15 @@ def counted(kafka: Kafka, group: str) -> dict[str, Any]:
 def offsets_topic(kafka: Kafka) -> None:
     """It exists from the first group on, and the tests here are about what comes later."""
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "first"})
+    deadline = time.monotonic() + HANG_S
     with closing(consumer):
-        consumer.committed([TopicPartition("none", 0)], timeout=HANG_S)
+        while True:
+            try:
+                consumer.committed([TopicPartition("none", 0)], timeout=HANG_S)
+                return
+            except KafkaException:  # while the topic is made, its partitions have no coordinator
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
 
 
 @pytest.fixture
