@@ -30,7 +30,7 @@ from kafka_assignors_spark.folds.lives import Record
 from kafka_assignors_spark.timestamps import to_micros
 from kafka_assignors_spark.watch.exporter import registry
 from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits, Now
-from kafka_assignors_spark.watch.metrics import Scrape
+from kafka_assignors_spark.watch.metrics import Scrape, WatchStatus
 from kafka_assignors_spark.watch.state import WatchState, save_state
 from spark_validation.fleet.life import life
 from spark_validation.fleet.profile import START, FleetOptions, generations_of_each, profile_of, topic_of
@@ -145,7 +145,8 @@ def _scrape(fleet: Fleet) -> tuple[float, float]:
 
     def scrape() -> Scrape:
         now = Now(time.monotonic(), time.time())
-        return Scrape(fleet.snapshot(now), up=True, caught_up=True, lag=0, started_s=0.0, errors=0)
+        status = WatchStatus(up=True, caught_up=True, lag=0, started_s=0.0, errors=0)
+        return Scrape(fleet.snapshot(now), status)
 
     started = time.process_time()
     text = generate_latest(registry(scrape))

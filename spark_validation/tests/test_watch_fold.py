@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.options import RECORDED, Mode, ReplayOptions
 from kafka_assignors_spark.schemas import TABLES, record_batch
 from kafka_assignors_spark.timestamps import to_micros
-from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits, Now
+from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits, FleetSnapshot, Now
 from kafka_assignors_spark.watch.group import Step
 from kafka_assignors_spark.watch.state import WatchState, load_state, save_state
 from spark_validation.tests.conftest import RECORDED as HISTORY
@@ -156,9 +156,7 @@ def test_a_run_that_goes_on_from_the_state_of_another_counts_each_record_once(
     assert summary(fleet) == summary(whole)
 
 
-def summary(fleet: Fleet) -> dict[str, Any]:
+def summary(fleet: Fleet) -> FleetSnapshot:
     """All but what a run does not hand on: the times of the latest generations."""
-    found = asdict(fleet.snapshot(NOW))
-    for group in found["groups"]:
-        del group["recent"]
-    return found
+    found = fleet.snapshot(NOW)
+    return replace(found, groups=[replace(group, recent=0) for group in found.groups])

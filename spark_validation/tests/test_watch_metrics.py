@@ -19,7 +19,7 @@ from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.watch.exporter import registry, serving
 from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits
-from kafka_assignors_spark.watch.metrics import GROUP_METRICS, WATCH_METRICS, MetricKind, Scrape
+from kafka_assignors_spark.watch.metrics import GROUP_METRICS, WATCH_METRICS, MetricKind, Scrape, WatchStatus
 from kafka_assignors_spark.watch.state import WatchError
 from spark_validation.tests.test_watch_fleet import at, feed, joined
 
@@ -32,7 +32,8 @@ NAMES = (
 def scrape_of(*names: str, caught_up: bool = True) -> Callable[[], Scrape]:
     fleet = Fleet(Catalogue(()), FleetLimits())
     feed(fleet, joined(*names))
-    return lambda: Scrape(fleet.snapshot(at(0)), up=True, caught_up=caught_up, lag=7, started_s=1.5, errors=2)
+    status = WatchStatus(up=True, caught_up=caught_up, lag=7, started_s=1.5, errors=2)
+    return lambda: Scrape(fleet.snapshot(at(0)), status)
 
 
 def as_text(scrape: Callable[[], Scrape]) -> str:

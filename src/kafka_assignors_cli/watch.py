@@ -317,14 +317,7 @@ def _served(host: str, port: int, run: _Run) -> Iterator[None]:
     def scrape() -> Scrape:
         # The status first: what it says has been read is in the snapshot.
         status = run.watcher.status()
-        return Scrape(
-            run.watcher.snapshot(),
-            status.up,
-            status.caught_up,
-            status.lag,
-            status.started_s,
-            status.errors,
-        )
+        return Scrape(run.watcher.snapshot(), status)
 
     try:
         with serving(host, port, scrape) as found:

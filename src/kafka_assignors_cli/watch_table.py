@@ -13,7 +13,7 @@ from kafka_assignors_cli.console import Column, ColumnKind, FittedTable, counted
 
 if TYPE_CHECKING:
     from kafka_assignors_spark.watch.fleet import FleetSnapshot, GroupSnapshot
-    from kafka_assignors_spark.watch.watcher import WatchStatus
+    from kafka_assignors_spark.watch.metrics import WatchStatus
 
 __all__ = ["group_json", "in_order_of_attention", "watch_tables"]
 
@@ -59,13 +59,17 @@ def in_order_of_attention(groups: Sequence[GroupSnapshot]) -> list[GroupSnapshot
 
 def group_json(group: GroupSnapshot) -> dict[str, Any]:
     """The figures of the last generation, which may be null, and the counts."""
-    last = dataclasses.asdict(group.last) if group.last is not None else {}
+    # `asdict` would count the pairs of a Counter.
+    counted_by_name = {"causes": dict(group.counts.causes), "undecodable": dict(group.counts.undecodable)}
     return {
         "group": group.group,
         "state": group.state,
         "recent_generations": group.recent,
-        "last": last or None,
-        "counts": dataclasses.asdict(group.counts),
+        "last": None if group.last is None else dataclasses.asdict(group.last),
+        "counts": {
+            field.name: counted_by_name.get(field.name, getattr(group.counts, field.name))
+            for field in dataclasses.fields(group.counts)
+        },
     }
 
 

@@ -52,7 +52,7 @@ class _WatchCollector(Collector):
             for labels, value in metric.samples(scrape):
                 family.add_metric(labels, value)
             yield family
-        groups = scrape.fleet.groups if scrape.caught_up else ()
+        groups = scrape.fleet.groups if scrape.status.caught_up else ()
         for group_metric in GROUP_METRICS:
             family = _family(group_metric, ("group", *group_metric.labels))
             for group in groups:

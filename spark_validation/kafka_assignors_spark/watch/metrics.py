@@ -20,7 +20,16 @@ from kafka_assignors_spark.watch.fleet import (
 )
 from kafka_assignors_spark.watch.group import STATES, UNDECODABLE, GroupFigures
 
-__all__ = ["GROUP_METRICS", "WATCH_METRICS", "GroupMetric", "MetricKind", "Sample", "Scrape", "WatchMetric"]
+__all__ = [
+    "GROUP_METRICS",
+    "WATCH_METRICS",
+    "GroupMetric",
+    "MetricKind",
+    "Sample",
+    "Scrape",
+    "WatchMetric",
+    "WatchStatus",
+]
 
 Sample = tuple[tuple[str, ...], float]
 """The values of the labels, without that of `group`, and the value."""
@@ -34,15 +43,27 @@ class MetricKind(str, enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Scrape:
-    """What the watch knows when it is scraped. `lag` is in offsets of all partitions together."""
+class WatchStatus:
+    """How the watch itself fares.
 
-    fleet: FleetSnapshot
+    `up` says that it reads, `caught_up` that it has read all that was there at its start. `lag` are the
+    offsets between what is read and the end of the topic. `started_s` is when the watch, or its state file,
+    was begun, in seconds since 1970.
+    """
+
     up: bool
     caught_up: bool
     lag: int
     started_s: float
     errors: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    """What is shown at one moment."""
+
+    fleet: FleetSnapshot
+    status: WatchStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,25 +278,25 @@ WATCH_METRICS = (
         f"{_WATCH}up",
         _GAUGE,
         "1 while the records are read, 0 while no broker answers or a right is missing.",
-        _value(lambda scrape: scrape.up),
+        _value(lambda scrape: scrape.status.up),
     ),
     WatchMetric(
         f"{_WATCH}caught_up",
         _GAUGE,
         "1 since all is read that was there at the start. Groups are shown from then on.",
-        _value(lambda scrape: scrape.caught_up),
+        _value(lambda scrape: scrape.status.caught_up),
     ),
     WatchMetric(
         f"{_WATCH}lag_records",
         _GAUGE,
         "Offsets between what is read and the end of the topic.",
-        _value(lambda scrape: scrape.lag),
+        _value(lambda scrape: scrape.status.lag),
     ),
     WatchMetric(
         f"{_WATCH}started_timestamp_seconds",
         _GAUGE,
         "When the watch, or its state file, was begun, in seconds since 1970.",
-        _value(lambda scrape: scrape.started_s),
+        _value(lambda scrape: scrape.status.started_s),
     ),
     WatchMetric(
         f"{_WATCH}groups",
@@ -315,7 +336,7 @@ WATCH_METRICS = (
         _COUNTER,
         "Failures to read: no answer, a missing right, an offset that is gone, a state file that cannot be "
         "written.",
-        _value(lambda scrape: scrape.errors),
+        _value(lambda scrape: scrape.status.errors),
     ),
     WatchMetric(
         f"{_WATCH}fold_errors_total",

@@ -19,11 +19,12 @@ from pathlib import Path
 from kafka_assignors_confluent import AuthenticationError, ClusterError, ConfigurationError
 from kafka_assignors_spark.live_cluster import NoTopicError, SourceError, TopicIdentity, live_topics
 from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits, FleetSnapshot, Now
+from kafka_assignors_spark.watch.metrics import WatchStatus
 from kafka_assignors_spark.watch.reader import RecordReader
 from kafka_assignors_spark.watch.state import WatchError, WatchState, load_state, save_state
 from kafka_assignors_spark.watch.topics import WatchedTopics
 
-__all__ = ["WatchOptions", "WatchStatus", "Watcher"]
+__all__ = ["WatchOptions", "Watcher"]
 
 _POLL_S = 0.5
 _LOOK_S = 60.0
@@ -44,17 +45,6 @@ class WatchOptions:
     limits: FleetLimits = field(default_factory=FleetLimits)
     state: Path | None = None
     state_interval_s: float = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class WatchStatus:
-    """How the watch itself fares. `lag` are offsets between what is read and the end of the topic."""
-
-    up: bool
-    caught_up: bool
-    lag: int
-    started_s: float
-    errors: int
 
 
 class Watcher:
