@@ -1,12 +1,13 @@
 """The watch over a synthetic fleet: memory after N generations and after 2 N, speed, scrape and state file.
 
     python -m benchmarks.watch_fleet
-    python -m benchmarks.watch_fleet --groups 5000 --generations 100000
+    python -m benchmarks.watch_fleet --groups 5000 --generations 16
 
 The records are those of `spark_validation.fleet`, written to a file by a process of its own, so that nothing
-but the watch is in the memory that is measured. The first half of each group's records comes first, then the
-second half of each: after the first all groups are known, and from then on memory has to stay where it is.
-Memory is what /proc shows as resident; a scrape is the whole text that Prometheus gets.
+but the watch is in the memory that is measured. Each group has the same number of generations. The first half
+of each group's records comes first, then the second half of each. A group remembers eight generations, so that
+memory has to stay where it is after the first half. It is what /proc shows as resident after a scrape and a
+state file; a scrape is the whole text that Prometheus gets.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits, Now
 from kafka_assignors_spark.watch.metrics import Scrape, WatchStatus
 from kafka_assignors_spark.watch.state import WatchState, save_state
 from spark_validation.fleet.life import life
-from spark_validation.fleet.profile import START, FleetOptions, generations_of_each, profile_of, topic_of
+from spark_validation.fleet.profile import START, FleetOptions, profile_of, topic_of
 
 _HEAD = struct.Struct(">iqqii")
 MIB = 2**20
@@ -41,10 +42,10 @@ MIB = 2**20
 
 def write_halves(options: FleetOptions, folder: Path) -> None:
     """The first and the second half of each group's records, a file for each."""
-    quotas, start = generations_of_each(options), to_micros(START)
+    start = to_micros(START)
     with (folder / "first").open("wb") as first, (folder / "second").open("wb") as second:
-        for index, quota in enumerate(quotas):
-            profile = profile_of(options, index, quota)
+        for index in range(options.groups):
+            profile = profile_of(options, index, options.generations // options.groups)
             partition = group_partition(profile.group, options.offsets_partitions)
             records = [*life(options, profile)]
             for number, record in enumerate(records):
@@ -96,10 +97,10 @@ def feed(fleet: Fleet, records: Iterable[Record]) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.watch_fleet", description=__doc__)
     parser.add_argument("--groups", type=int, default=5_000)
-    parser.add_argument("--generations", type=int, default=100_000, help="of all groups together")
+    parser.add_argument("--generations", type=int, default=16, help="of each group")
     parser.add_argument("--write", type=Path, metavar="FOLDER", help="write the records, and end")
     given = parser.parse_args()
-    options = FleetOptions(groups=given.groups, generations=given.generations)
+    options = FleetOptions(groups=given.groups, generations=given.groups * given.generations)
     if given.write is not None:
         write_halves(options, given.write)
         return
@@ -128,16 +129,14 @@ def measure(options: FleetOptions, folder: Path) -> None:
         fed = feed(fleet, read(folder / half))
         seconds = time.process_time() - started
         records += fed
-        now, most = memory_mib()
         scrape_s, scrape_mib = _scrape(fleet)
         state_s, state_mib = _save(fleet, folder / "state.json")
+        now, most = memory_mib()
         print(
             f"| {records:,} | {now:,.0f} | {most:,.0f} | {fed / seconds:,.0f} | {scrape_s:.1f} "
             f"| {scrape_mib:.1f} | {state_s:.1f} | {state_mib:.1f} |",
             flush=True,
         )
-    _, most = memory_mib()
-    print(f"\nat most with scrapes and state files: {most:,.0f} MiB")
 
 
 def _scrape(fleet: Fleet) -> tuple[float, float]:
