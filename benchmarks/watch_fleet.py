@@ -5,7 +5,7 @@
 
 The records are those of `spark_validation.fleet`, written to a file by a process of its own, so that nothing
 but the watch is in the memory that is measured. Each group has the same number of generations. The first half
-of each group's records comes first, then the second half of each. A group remembers eight generations, so that
+of each group's records comes first, then the second half of each. A group remembers eight generations, so
 memory has to stay where it is after the first half. It is what /proc shows as resident after a scrape and a
 state file; a scrape is the whole text that Prometheus gets.
 """

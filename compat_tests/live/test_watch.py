@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import re
+import select
 import signal
 import subprocess
 import sys
@@ -231,6 +235,51 @@ def test_the_leaders_of_partitions_move_and_no_record_is_missed(kafka3: KafkaClu
         found, expected = watch.group(group.id), counted(kafka3, group.id)
         assert found["generations_total"] == expected["generations"]
         assert found["moved_partitions_total"] == expected["moved"]
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_on_a_terminal_the_table_is_redrawn_until_it_is_told_to_end(kafka: Kafka, columns: int) -> None:
+    group = f"live-{uuid.uuid4().hex[:6]}"
+    topic = f"orders-{uuid.uuid4().hex}"
+    kafka.create_topic(topic, 2)
+    terminal, inside = pty.openpty()
+    watch = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "kafka_assignors_cli", "watch", "--interval", "0.2"),
+            *("--bootstrap-server", kafka.bootstrap, "--matching", "live-*"),
+        ],
+        stdin=inside,
+        stdout=inside,
+        stderr=inside,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": str(columns), "LINES": "40"},
+    )
+    os.close(inside)
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group})
+    try:
+        with closing(consumer):
+            consumer.subscribe([topic])
+            seen = ""
+            deadline = time.monotonic() + HANG_S
+            while not re.search(rf"{group} +stable +\d", seen):
+                assert time.monotonic() < deadline, seen
+                consumer.poll(0.05)
+                if select.select([terminal], [], [], 0.05)[0]:
+                    seen += os.read(terminal, 65536).decode(errors="replace")
+        watch.send_signal(signal.SIGTERM)
+        while select.select([terminal], [], [], HANG_S)[0]:
+            try:
+                seen += os.read(terminal, 65536).decode(errors="replace")
+            except OSError:  # the other side has closed it
+                break
+        assert watch.wait(HANG_S) == 0
+    finally:
+        watch.kill()
+        os.close(terminal)
+    assert "Ctrl-C ends it" in seen
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen).replace("\r", "\n").splitlines()
+    assert max(map(len, lines)) <= columns
+    assert re.search(r"kafka-assignors: ended: \d+ groups?, \d+ generations? counted", seen)
+    assert "Traceback" not in seen
 
 
 def test_a_wrong_password_ends_it_at_once(tmp_path: Path) -> None:
