@@ -255,8 +255,7 @@ class _Run:
 
     def wait_until_caught_up(self, progress: ProgressReport) -> None:
         while not self.watcher.status().caught_up and self._thread.is_alive():
-            records = sum(self.watcher.snapshot().counts.records.values())
-            progress.update("reading the history", records, detail=" records")
+            progress.update("reading the history", self.watcher.records, detail=" records")
             time.sleep(_WAIT_S)
         self._raise_failure()
 

@@ -73,6 +73,11 @@ class Watcher:
     def status(self) -> WatchStatus:
         return WatchStatus(self._up, self._caught_up, self._lag, self._started_s, self._errors)
 
+    @property
+    def records(self) -> int:
+        """How many records were read, those of groups that are left out not counted."""
+        return sum(self._fleet.counts.records.values())
+
     def snapshot(self) -> FleetSnapshot:
         return self._fleet.snapshot(_now())
 
@@ -82,28 +87,32 @@ class Watcher:
         `WatchError` if that cannot succeed. A cluster that does not answer, or does not allow it, is asked
         again, after pauses of up to ten seconds; with `once` it is an error.
         """
-        pause = 1.0
         try:
-            while not stop.is_set():
-                try:
-                    with contextlib.closing(self._open()) as reader:
-                        pause = 1.0
-                        self._read(reader, stop, once=once)
-                        if once and self._caught_up:
-                            return
-                except (SourceError, ClusterError) as error:
-                    self._up = False
-                    self._errors += 1
-                    self._all_is_new = self._all_is_new or isinstance(error, NoTopicError)
-                    never = isinstance(error, (AuthenticationError, ConfigurationError))
-                    if once or (never and not self._caught_up):
-                        raise WatchError(str(error)) from None
-                    self._tell(f"{error}; trying again until it succeeds")
-                    stop.wait(pause)
-                    pause = min(2 * pause, _LONGEST_PAUSE_S)
+            self._run(stop, once=once)
+            # After an unexpected error the counts may be ahead of the offsets, and the file stays as it was.
+            self._save()
         finally:
             self._up = False
-            self._save()
+
+    def _run(self, stop: threading.Event, *, once: bool) -> None:
+        pause = 1.0
+        while not stop.is_set():
+            try:
+                with contextlib.closing(self._open()) as reader:
+                    pause = 1.0
+                    self._read(reader, stop, once=once)
+                    if once and self._caught_up:
+                        return
+            except (SourceError, ClusterError) as error:
+                self._up = False
+                self._errors += 1
+                self._all_is_new = self._all_is_new or isinstance(error, NoTopicError)
+                never = isinstance(error, (AuthenticationError, ConfigurationError))
+                if once or (never and not self._caught_up):
+                    raise WatchError(str(error)) from None
+                self._tell(f"{error}; trying again until it succeeds")
+                stop.wait(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_S)
 
     def _resume(self, file: Path) -> None:
         self._resumed = load_state(file, self._topics.catalogue)
