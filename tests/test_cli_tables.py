@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,8 +22,12 @@ from kafka_assignors_cli.group_tables import description, group_list
 from kafka_assignors_cli.lint import report_renderables
 from kafka_assignors_cli.policy_tables import judgement_renderables
 from kafka_assignors_cli.strategies import strategy_table
+from kafka_assignors_cli.watch_table import watch_tables
 from kafka_assignors_spark.policy import judge, read_policy, read_report
 from kafka_assignors_spark.result import to_json
+from kafka_assignors_spark.watch.fleet import FleetCounts, FleetSnapshot, GroupSnapshot
+from kafka_assignors_spark.watch.group import Counts, GroupFigures
+from kafka_assignors_spark.watch.metrics import WatchStatus
 from spark_validation.tests.report_sample import sample
 from tests.golden_tables.check import WIDTHS, assert_as_before, assert_legible, rendered
 
@@ -147,6 +153,25 @@ def strategies() -> list[RenderableType]:
     return [strategy_table(listed)]
 
 
+def watch() -> list[RenderableType]:
+    often = Counter({"join": 5, "departure": 3, "hand-over": 4, "leader": 1})
+    calm = Counts(0.0, 12, 8, 1, 120, 60, causes=often)
+    stormy = Counts(0.0, 1_481, 900, 0, 98_765, 1_234, causes=Counter({"departure": 900, "join": 400}))
+    broken = Counts(0.0, undecodable=Counter({"value": 2, "member": 1}))
+    last = GroupFigures(
+        1_484, 1.0, "classic", "consumer", "cooperative-sticky", False, 3, 1, 1_200, 0, 800, 2.0
+    )
+    of_broker = replace(last, type="consumer", protocol="uniform", imbalance=1.0, idle_members=0)
+    snapshots = [
+        GroupSnapshot("orders", "stable", of_broker, calm, 0),
+        GroupSnapshot(GROUP, "hand-over", last, stormy, 37),
+        GroupSnapshot("old\x1b[31m", "unknown", None, broken, 0),
+    ]
+    fleet = FleetSnapshot(snapshots, FleetCounts(), beyond_limit=1_200)
+    status = WatchStatus(up=True, caught_up=True, lag=1_000, started_s=0.0, errors=0)
+    return watch_tables(fleet, status, ["warning: group 'old': it does not decode"], None)
+
+
 TABLES = {
     "groups": groups,
     "describe": describe,
@@ -154,6 +179,7 @@ TABLES = {
     "lint": lint,
     "assign": assign,
     "strategies": strategies,
+    "watch": watch,
 }
 
 
@@ -196,6 +222,14 @@ def test_verdicts_are_whole_at_every_width(width: int) -> None:
 def test_the_members_of_a_finding_are_whole_at_every_width(width: int) -> None:
     names = [f"/etc/payments/settlement/{member}.properties" for member in MEMBERS]
     assert_legible(rendered(lint(), width), width, names)
+
+
+@pytest.mark.parametrize("width", range(60, 221, 4))
+def test_watched_groups_and_their_moves_are_whole_at_every_width(width: int) -> None:
+    text = rendered(watch(), width)
+    assert_legible(text, width, [GROUP, "orders", "hand-over"], ["98765", "1234", "37"])
+    assert text.index("hand-over") < text.index("unknown") < text.index("stable")
+    assert "\x1b" not in text
 
 
 def test_columns_are_left_out_in_their_order_and_named() -> None:

@@ -9,19 +9,15 @@ import textwrap
 from pathlib import Path
 
 from kafka_assignors.lint import RULES, LintRule
+from tools.generated_part import with_part
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "lint.md"
-BEGIN, END = "<!-- rules: begin -->\n", "<!-- rules: end -->\n"
 _WIDTH = 120
 
 
 def page_with_rules(page: str) -> str:
     """The page, with what is between the two marks made anew."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the page lacks {BEGIN.strip()} or {END.strip()}")
-    return before + BEGIN + _table() + "".join(map(_section, RULES.values())) + END + after
+    return with_part(page, "rules", _table() + "".join(map(_section, RULES.values())))
 
 
 def _table() -> str:

@@ -136,16 +136,30 @@ class SecuredCluster:
         self._allow(name, rights)
         return self._principal(name, "SCRAM-SHA-512")
 
+    def allow(self, principal: Principal, *rights: Right) -> None:
+        """Give a principal more rights."""
+        self._allow(principal.name, rights)
+
+    def take_away(self, principal: Principal, *rights: Right) -> None:
+        """Take rights from a principal that has them."""
+        with self.cluster.admin(f"take rights from {principal.name}") as admin:
+            chosen = [_filter(_binding(principal.name, right)) for right in rights]
+            for future in admin.delete_acls(chosen).values():
+                future.result(HANG_S)
+            for one in chosen:
+                _until(
+                    f"{principal.name} has not the right {one}",
+                    lambda one=one: not admin.describe_acls(one).result(HANG_S),
+                )
+
     @contextmanager
     def without(self, principal: Principal, right: Right) -> Iterator[None]:
         """Take a right from a principal that has it as long as the block runs."""
-        with self.cluster.admin(f"take a right from {principal.name}") as admin:
-            for future in admin.delete_acls([_filter(_binding(principal.name, right))]).values():
-                future.result(HANG_S)
+        self.take_away(principal, right)
         try:
             yield
         finally:
-            self._allow(principal.name, [right])
+            self.allow(principal, right)
 
     def with_properties(self, principal: Principal, **properties: str) -> Principal:
         """The same principal with some properties changed, `__` in a name standing for a dot."""

@@ -71,6 +71,10 @@ class Catalogue:
     """Topics over time. A lookup takes time logarithmic in the number of the topic's entries."""
 
     def __init__(self, entries: Iterable[CatalogueEntry]) -> None:
+        self.set_entries(entries)
+
+    def set_entries(self, entries: Iterable[CatalogueEntry]) -> None:
+        """Take these entries in place of all others: folds that go on for months share one catalogue."""
         by_topic: dict[str, list[CatalogueEntry]] = {}
         for entry in entries:
             by_topic.setdefault(entry.topic.name, []).append(entry)

@@ -225,7 +225,7 @@ def _catalogue(engine: Engine, options: ReplayOptions) -> tuple[Catalogue, tuple
     It is empty for Parquet that has none beside it.
     """
     if options.path is None:
-        from kafka_assignors_spark.source.cluster import SourceError, live_catalogue
+        from kafka_assignors_spark.live_cluster import SourceError, live_catalogue
 
         assert options.bootstrap_servers is not None
         try:

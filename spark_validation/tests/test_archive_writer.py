@@ -13,16 +13,16 @@ from pyspark.sql import DataFrame, SparkSession
 from kafka_assignors.group import Topic
 from kafka_assignors_spark.archive.result import ArchiveError, Counts
 from kafka_assignors_spark.archive.run import Lag
-from kafka_assignors_spark.archive.store import CatalogueLog, Ledger, LedgerEntry, changed, remove_files_of
-from kafka_assignors_spark.archive.topic import Manifest, agree
+from kafka_assignors_spark.archive.store import CatalogueLog, Ledger, LedgerEntry, remove_files_of
+from kafka_assignors_spark.archive.topic import agree
 from kafka_assignors_spark.archive.writer import BatchWriter, batch_name
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
 from kafka_assignors_spark.jobs.arrow_frames import spark_schema, with_micros
 from kafka_assignors_spark.jobs.directory import Directory
+from kafka_assignors_spark.live_cluster import LiveTopic, TopicIdentity
 from kafka_assignors_spark.options import MANIFEST
 from kafka_assignors_spark.schemas import REPORTED, TOPICS
 from kafka_assignors_spark.source import RangeReport
-from kafka_assignors_spark.source.cluster import LiveTopic
 
 MIDNIGHT = datetime(2026, 3, 2, tzinfo=timezone.utc)
 Row = tuple[int, int, datetime, bytes, "bytes | None"]
@@ -167,9 +167,9 @@ def test_files_that_no_run_would_complete_are_removed(tmp_path: Path, spark: Spa
 def test_an_archive_can_lie_in_any_file_system_of_hadoop(spark: SparkSession, tmp_path: Path) -> None:
     spark.conf.set("fs.viewfs.mounttable.depot.link./data", tmp_path.as_uri())
     folder = Directory(spark, "viewfs://depot/data/groups")
-    assert agree(folder, Manifest("c", "t", "i", 2)) is False
+    assert agree(folder, TopicIdentity("c", "t", "i", 2)) is False
     BatchWriter(folder, begun(folder), "c").write(batch(spark))
-    assert agree(Directory(spark, "viewfs://depot/data/groups"), Manifest("c", "t", "i", 2)) is True
+    assert agree(Directory(spark, "viewfs://depot/data/groups"), TopicIdentity("c", "t", "i", 2)) is True
     assert archived(tmp_path / "groups") == sorted(ROWS)
 
 
@@ -185,17 +185,20 @@ def test_a_ledger_keeps_its_latest_entries(spark: SparkSession, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("found", "message"),
     [
-        (Manifest("other", "t", "i", 2), "is the archive of cluster c, and this is cluster other: give each"),
-        (Manifest("c", "u", "i", 2), "is the archive of topic t, not of u"),
-        (Manifest("c", "t", "j", 2), r"topic t was created anew .*\(its id was i, and is j\)"),
-        (Manifest("c", "t", "i", 3), "topic t has 3 partitions, and had 2 when"),
+        (
+            TopicIdentity("other", "t", "i", 2),
+            "is the archive of cluster c, and this is cluster other: give each",
+        ),
+        (TopicIdentity("c", "u", "i", 2), "is the archive of topic t, not of u"),
+        (TopicIdentity("c", "t", "j", 2), r"topic t was created anew .*\(its id was i, and is j\)"),
+        (TopicIdentity("c", "t", "i", 3), "topic t has 3 partitions, and had 2 when"),
     ],
 )
 def test_an_archive_of_something_else_is_refused(
-    spark: SparkSession, tmp_path: Path, found: Manifest, message: str
+    spark: SparkSession, tmp_path: Path, found: TopicIdentity, message: str
 ) -> None:
     folder = Directory(spark, str(tmp_path))
-    agree(folder, Manifest("c", "t", "i", 2))
+    agree(folder, TopicIdentity("c", "t", "i", 2))
     with pytest.raises(ArchiveError, match=message):
         agree(folder, found)
 
@@ -204,11 +207,11 @@ def test_a_folder_that_is_no_archive_is_refused(spark: SparkSession, tmp_path: P
     (tmp_path / "raw.parquet").touch()
     folder = Directory(spark, str(tmp_path))
     with pytest.raises(ArchiveError, match=r"raw\.parquet is there already, and no archive\.json"):
-        agree(folder, Manifest("c", "t", "i", 2))
+        agree(folder, TopicIdentity("c", "t", "i", 2))
     for text, message in (('{"format": 2}', "format 2, and this version knows 1"), ("{", "not the manifest")):
         (tmp_path / MANIFEST).write_text(text)
         with pytest.raises(ArchiveError, match=message):
-            agree(folder, Manifest("c", "t", "i", 2))
+            agree(folder, TopicIdentity("c", "t", "i", 2))
 
 
 # The catalogue
@@ -221,12 +224,12 @@ def live(name: str, racks: list[set[str]], topic_id: str = "id", complete: bool 
 
 def test_a_topic_has_changed_if_its_id_partitions_or_racks_have() -> None:
     known = CatalogueEntry(None, "id", Topic("t", 2, (frozenset("a"), frozenset("b"))))
-    assert not changed(known, live("t", [{"a"}, {"b"}]))
-    assert changed(known, live("t", [{"a"}, {"c"}]))
-    assert changed(known, live("t", [{"a"}, {"b"}, {"a"}]))
-    assert changed(known, live("t", [{"a"}, {"b"}], topic_id="other"))
-    assert not changed(known, live("t", [{"a"}, set()], complete=False))
-    assert changed(known, live("t", [{"a"}, set()], complete=True))
+    assert not live("t", [{"a"}, {"b"}]).differs_from(known)
+    assert live("t", [{"a"}, {"c"}]).differs_from(known)
+    assert live("t", [{"a"}, {"b"}, {"a"}]).differs_from(known)
+    assert live("t", [{"a"}, {"b"}], topic_id="other").differs_from(known)
+    assert not live("t", [{"a"}, set()], complete=False).differs_from(known)
+    assert live("t", [{"a"}, set()], complete=True).differs_from(known)
 
 
 def test_the_catalogue_has_a_row_for_every_change_and_no_other(spark: SparkSession, tmp_path: Path) -> None:

@@ -13,10 +13,12 @@ from kafka_assignors_spark.folds.rebalances import (
     UNFINISHED,
     Generation,
     Rebalance,
+    RebalanceFold,
     Replacement,
     rebalances,
 )
 from kafka_assignors_spark.folds.records import MemberRecord
+from kafka_assignors_spark.folds.replay_state import write_state
 from spark_validation.tests.groups import START, Partitions
 
 ALL = {"orders": [0, 1, 2, 3]}
@@ -102,6 +104,20 @@ def test_a_join_during_a_hand_over_makes_it_longer() -> None:
     )
     assert second.generations == 2
     assert second.recorded["c"] == {"orders": [3]}
+
+
+def test_a_hand_over_without_an_end_takes_no_more_memory_the_longer_it_goes_on() -> None:
+    fold, sizes, gets, owned = RebalanceFold(), [], LOW, HIGH
+    for number in range(100, 200):
+        # Each generation leaves without an owner what the member had.
+        gets, owned = owned, gets
+        found = [*fold.feed(generation(number, had("a", gets, owned=owned), protocol="own"))]
+        assert len(found) == (number == 100)
+        sizes.append(len(write_state(fold)))
+    assert sizes[10] == sizes[-1]
+    (unfinished,) = fold.finish()
+    assert (unfinished.first_generation, unfinished.generation, unfinished.generations) == (101, 199, 99)
+    assert unfinished.problem == UNFINISHED
 
 
 def test_two_cooperative_generations_that_hand_nothing_over_are_two_rebalances() -> None:

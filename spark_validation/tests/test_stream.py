@@ -11,8 +11,8 @@ from confluent_kafka.admin import AdminClient
 
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.wire import GroupMetadataKey, OffsetCommitKey, encode_key
+from kafka_assignors_spark.live_cluster import SourceError
 from kafka_assignors_spark.source import GroupRecordsStreamReader, OffsetRange, RangeReport, SourceOptions
-from kafka_assignors_spark.source.cluster import SourceError
 from kafka_assignors_spark.source.planning import Bound, bounded, cut
 
 

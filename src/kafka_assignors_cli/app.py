@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import kafka_assignors
-from kafka_assignors_cli import archive, assign, check, groups, lint, replay, strategies, validate
+from kafka_assignors_cli import archive, assign, check, groups, lint, replay, strategies, validate, watch
 from kafka_assignors_cli.console import CannotRun, ExitCode, PipeClosed, emit, flush, note, stdout_failed
 
 __all__ = ["app", "run"]
@@ -46,6 +46,7 @@ app.command("lint", epilog=lint.EPILOG)(lint.lint_members)
 app.command(epilog=replay.EPILOG)(replay.replay)
 app.command(epilog=strategies.EPILOG)(strategies.strategies)
 app.command(epilog=validate.EPILOG)(validate.validate)
+app.command(epilog=watch.EPILOG)(watch.watch)
 
 # Newer versions of typer contain a copy of click, and no version exports this class.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -73,9 +74,9 @@ def _main(
 ) -> None:
     """Partition assignment for Kafka consumer groups.
 
-    Assign the partitions of a group, inspect the groups of a running cluster, check a change of strategy
-    before you roll it out, keep the history of your groups, replay it under other strategies, and check the
-    result against a policy.
+    Assign the partitions of a group, inspect or watch the groups of a running cluster, check a change of
+    strategy before you roll it out, keep the history of your groups, replay it under other strategies, and
+    check the result against a policy.
     """
     if traceback:
         _shows_traceback.set(True)

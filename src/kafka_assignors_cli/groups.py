@@ -18,6 +18,7 @@ from kafka_assignors.strategies import Strategy, strategy_names
 from kafka_assignors_cli.console import CannotRun, ProgressReport, counted, emit, note, printable
 from kafka_assignors_cli.group_tables import describe_json, description, group_list, summary_json
 from kafka_assignors_cli.json_output import is_stdout, json_lines, require_json_file
+from kafka_assignors_cli.live_view import Looks, Snapshot, show
 from kafka_assignors_cli.options import (
     CONFIG_EPILOG,
     BootstrapServer,
@@ -30,7 +31,6 @@ from kafka_assignors_cli.options import (
     split_names,
     strategies_option,
 )
-from kafka_assignors_cli.watch import Looks, Snapshot, show
 
 if TYPE_CHECKING:
     from kafka_assignors_confluent import Cluster

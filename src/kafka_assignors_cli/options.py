@@ -51,6 +51,7 @@ __all__ = [
     "parse_parameters",
     "require_admin_extra",
     "require_spark_extra",
+    "require_watch_extra",
     "spark_properties",
     "split_names",
     "strategies_option",
@@ -259,6 +260,19 @@ def require_admin_extra() -> Iterator[None]:
         raise CannotRun(
             'a running cluster is read with confluent-kafka: pip install "kafka-assignors[cli,admin]"'
         ) from None
+
+
+@contextlib.contextmanager
+def require_watch_extra(*, prometheus: bool) -> Iterator[None]:
+    """Turn a failed import of a package of the extra `watch` into `CannotRun`, which tells the remedy."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = _package(error)
+        if package not in ("confluent_kafka", "prometheus_client"):
+            raise
+        what = "watch --prometheus" if prometheus else "watch"
+        raise CannotRun(f'{what} needs {package}: pip install "kafka-assignors[cli,watch]"') from None
 
 
 # ---- Spark

@@ -1,155 +1,334 @@
-"""Shows a state of the cluster once, or repeatedly as it changes (`--watch`)."""
+"""`kafka-assignors watch`: follows the groups of a running cluster, for Prometheus and on the terminal."""
 
 from __future__ import annotations
 
-import json
+import contextlib
+import fnmatch
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
 
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.text import Text
+import typer
 
-from kafka_assignors_cli.console import (
-    CannotRun,
-    ProgressReport,
-    emit,
-    emit_renderable,
-    flush,
-    note,
-    printable,
+from kafka_assignors_cli.console import CannotRun, ProgressReport, counted, note
+from kafka_assignors_cli.files import require_writable
+from kafka_assignors_cli.json_output import is_stdout, require_json_file
+from kafka_assignors_cli.live_view import Looks, Snapshot, show
+from kafka_assignors_cli.options import (
+    CONFIG_EPILOG,
+    BootstrapServer,
+    ClusterAddress,
+    ClusterOptions,
+    CommandConfig,
+    JsonFile,
+    Timeout,
+    require_watch_extra,
 )
-from kafka_assignors_cli.files import write_file
-from kafka_assignors_cli.json_output import is_stdout, write_document
+from kafka_assignors_cli.watch_table import group_json, in_order_of_attention, watch_tables
 
-__all__ = ["Looks", "Snapshot", "show"]
+if TYPE_CHECKING:
+    from kafka_assignors_spark.watch.watcher import Watcher, WatchOptions
+
+__all__ = ["EPILOG", "watch"]
+
+EPILOG = f"""Examples:
+
+kafka-assignors watch --bootstrap-server broker:9092
+
+kafka-assignors watch --bootstrap-server broker:9092 --prometheus :9308 --state watch.json
+
+kafka-assignors watch --bootstrap-server broker:9092 --matching 'orders-*' --once --json -
+
+The records in __consumer_offsets from before the start make the groups known, and only later ones count. \
+Brokers compact that topic, so what is left of the past is no measure; --once and --count-history count it, \
+too. With --state the counts go on where the last run ended, also after a kill: no record counts twice.
+
+{CONFIG_EPILOG}
+
+A broker that does not answer, and a right that is missing, are named once and tried again until Ctrl-C or \
+SIGTERM ends the watch; a second Ctrl-C ends it at once.
+
+Exit codes: 0 told to end, or --once or --count is done; 2 it cannot run, or --once failed, and one line on \
+stderr says why; 130 --once, or the end itself, was interrupted.
+"""
+
+_PANEL = "Watch"
+_INTERVAL_S = 5.0
+_MOST_ROWS = 200
+"""The rows that a terminal gets; no screen shows more."""
+
+_SHOWN_NOTES = 3
+_WAIT_S = 0.2
+
+Prometheus = Annotated[
+    str | None,
+    typer.Option(
+        metavar="[HOST]:PORT",
+        help="Serve metrics to Prometheus here; without HOST on all addresses.",
+        rich_help_panel="Output",
+    ),
+]
+Once = Annotated[bool, typer.Option("--once", help="Read what is there now, show it and end.")]
+Matching = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PATTERN",
+        help="Only groups whose id matches; * stands for any text, ? for one character. May be repeated.",
+        rich_help_panel=_PANEL,
+    ),
+]
+MaxGroups = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="Follow at most so many groups, and count the others.",
+        rich_help_panel=_PANEL,
+    ),
+]
+ForgetEmpty = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS",
+        min=1.0,
+        help="Forget a group that has had no members and no record for so long.",
+        rich_help_panel=_PANEL,
+    ),
+]
+FromNow = Annotated[
+    bool,
+    typer.Option(
+        "--from-now",
+        help="Do not read older records: a group is known from its next generation on.",
+        rich_help_panel=_PANEL,
+    ),
+]
+CountHistory = Annotated[
+    bool,
+    typer.Option(
+        "--count-history", help="Count the records from before the start, too.", rich_help_panel=_PANEL
+    ),
+]
+State = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Keep the counts here, and go on from there. One file is of one cluster and one process.",
+        rich_help_panel=_PANEL,
+    ),
+]
+StateInterval = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS", min=0.1, help="The time between two writes of --state.", rich_help_panel=_PANEL
+    ),
+]
+Interval = Annotated[
+    float,
+    typer.Option(metavar="SECONDS", min=0.1, help="The time between two looks.", rich_help_panel=_PANEL),
+]
+Count = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="End after so many looks.", rich_help_panel=_PANEL),
+]
 
 
-@dataclass(slots=True)
-class Snapshot:
-    """One look: tables, and the same as JSON values. `problem` says why these are incomplete."""
+def watch(
+    *,
+    bootstrap_server: BootstrapServer = None,
+    command_config: CommandConfig = None,
+    timeout: Timeout = None,
+    prometheus: Prometheus = None,
+    once: Once = False,
+    json_file: JsonFile = None,
+    interval: Interval = _INTERVAL_S,
+    count: Count = None,
+    matching: Matching = None,
+    max_groups: MaxGroups = 1_000,
+    forget_empty: ForgetEmpty = 86_400.0,
+    from_now: FromNow = False,
+    count_history: CountHistory = False,
+    state: State = None,
+    state_interval: StateInterval = 30.0,
+) -> None:
+    """Follow the groups of a running cluster as they rebalance: causes, moved partitions, balance."""
+    address = ClusterOptions(bootstrap_server, command_config, timeout).address()
+    endpoint = None if prometheus is None else parse_endpoint(prometheus)
+    _refuse_contradictions(
+        once=once, from_now=from_now, count_history=count_history, served=endpoint is not None, count=count
+    )
+    require_json_file(json_file)
+    if state is not None:
+        require_writable(state)
+    with require_watch_extra(prometheus=endpoint is not None):
+        import confluent_kafka  # noqa: F401
 
-    tables: Sequence[RenderableType]
-    values: Sequence[object]
-    problem: str | None = None
+        from kafka_assignors_spark.watch.fleet import FleetLimits
 
-    @property
-    def json_lines(self) -> str:
-        return "".join(f"{json.dumps(value)}\n" for value in self.values)
-
-
-Read = Callable[[ProgressReport], Snapshot]
-
-
-@dataclass(frozen=True, slots=True)
-class Looks:
-    """How often to look: every `interval_s` seconds, once if it is None; `count` times, None for no end.
-
-    The JSON values go to `json_file`, as lines; with several looks a file always holds those of the last one.
-    """
-
-    interval_s: float | None
-    count: int | None
-    json_file: Path | None
-
-    def emit(self, snapshot: Snapshot) -> None:
-        """Write what the look has seen, without a terminal."""
-        if is_stdout(self.json_file):
-            if lines := snapshot.json_lines:
-                emit(lines.removesuffix("\n"))
-        else:
-            emit_renderable(*snapshot.tables)
-            self.keep(snapshot)
-        flush()
-
-    def keep(self, snapshot: Snapshot) -> None:
-        """Write the JSON values to the file, if there is one."""
-        if self.json_file is None:
-            return
-        if self.interval_s is None:
-            write_document(self.json_file, snapshot.json_lines)
-        else:
-            write_file(self.json_file, snapshot.json_lines)
+        if endpoint is not None:
+            import prometheus_client  # noqa: F401
+    limits = FleetLimits(max_groups, _matcher(matching), forget_empty, once or count_history)
+    options = _options(address, limits, state, state_interval, from_now=from_now)
+    quiet = endpoint is not None and json_file is None and count is None and not sys.stdout.isatty()
+    looks = Looks(None if once else interval, count, json_file)
+    notes: deque[str] = deque(maxlen=_SHOWN_NOTES)
+    on_terminal = sys.stdout.isatty() and not once and not is_stdout(json_file)
+    with _running(options, notes.append if on_terminal else note, once=once) as run:
+        with contextlib.nullcontext() if endpoint is None else _served(*endpoint, run):
+            if quiet:
+                run.wait()
+            else:
+                show(lambda progress: _look(run, progress, notes, cut=on_terminal), looks)
+        run.end()
+    if not once:
+        note(run.farewell())
 
 
-def show(read: Read, looks: Looks) -> None:
-    """Show one snapshot of `read`, or several.
+def parse_endpoint(text: str) -> tuple[str, int]:
+    """The host and the port in `[HOST]:PORT`; an IPv6 address is in brackets."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not (port.isascii() and port.isdecimal()) or int(port) > 65_535:
+        raise CannotRun(f"--prometheus {text}: expected [HOST]:PORT, such as :9308 or 127.0.0.1:9308")
+    return host or "0.0.0.0", int(port)
 
-    A single snapshot with a problem raises `CannotRun`. In a watch only the first read must succeed: later
-    failures are shown, and the next look tries again. Ctrl-C ends a watch without an error.
-    """
-    if looks.interval_s is None:
-        with _progress() as progress:
-            snapshot = read(progress)
-        looks.emit(snapshot)
-        if snapshot.problem:
-            raise CannotRun(snapshot.problem)
-        return
+
+def _refuse_contradictions(
+    *, once: bool, from_now: bool, count_history: bool, served: bool, count: int | None
+) -> None:
+    given = {"--from-now": from_now, "--prometheus": served, "--count": count is not None}
+    for name, is_given in given.items():
+        if once and is_given:
+            raise CannotRun(f"--once and {name} exclude each other: --once reads what is there, and ends")
+    if from_now and count_history:
+        raise CannotRun("--from-now and --count-history exclude each other: the one reads no history")
+
+
+def _matcher(patterns: list[str] | None) -> Callable[[str], bool]:
+    if not patterns:
+        return lambda name: True
+    return lambda name: any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _options(
+    address: ClusterAddress, limits: object, state: Path | None, state_interval_s: float, *, from_now: bool
+) -> WatchOptions:
+    from kafka_assignors_spark.watch.fleet import FleetLimits
+    from kafka_assignors_spark.watch.watcher import WatchOptions
+
+    assert isinstance(limits, FleetLimits)
+    return WatchOptions(
+        bootstrap_servers=address.bootstrap_servers,
+        client_config=address.config,
+        timeout_s=address.timeout_s,
+        from_now=from_now,
+        limits=limits,
+        state=state,
+        state_interval_s=state_interval_s,
+    )
+
+
+class _Run:
+    """The watcher in a thread of its own. What ends it early is raised by `wait` and `end`."""
+
+    def __init__(self, watcher: Watcher, *, once: bool) -> None:
+        self.watcher = watcher
+        self._once = once
+        self._stop = threading.Event()
+        self._failure: BaseException | None = None
+        # If the second Ctrl-C ends the process, no thread keeps it.
+        self._thread = threading.Thread(target=self._work, name="watch", daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Until Ctrl-C, SIGTERM or a failure."""
+        with contextlib.suppress(KeyboardInterrupt):
+            while self._thread.is_alive():
+                self._thread.join(_WAIT_S)
+        self._raise_failure()
+
+    def wait_until_caught_up(self, progress: ProgressReport) -> None:
+        while not self.watcher.status().caught_up and self._thread.is_alive():
+            progress.update("reading the history", self.watcher.records, detail=" records")
+            time.sleep(_WAIT_S)
+        self._raise_failure()
+
+    def end(self) -> None:
+        """Finish what is under way, and write the state."""
+        self._stop.set()
+        while self._thread.is_alive():
+            self._thread.join(_WAIT_S)
+        self._raise_failure()
+
+    def farewell(self) -> str:
+        fleet = self.watcher.snapshot()
+        generations = sum(group.counts.generations for group in fleet.groups)
+        return f"ended: {counted(len(fleet.groups), 'group')}, {counted(generations, 'generation')} counted"
+
+    def _work(self) -> None:
+        try:
+            self.watcher.run(self._stop, once=self._once)
+        except BaseException as error:
+            self._failure = error
+
+    def _raise_failure(self) -> None:
+        from kafka_assignors_spark.watch.state import WatchError
+
+        if isinstance(self._failure, WatchError):
+            raise CannotRun(str(self._failure)) from None
+        if self._failure is not None:
+            raise self._failure
+
+
+@contextlib.contextmanager
+def _running(options: WatchOptions, on_note: Callable[[str], None], *, once: bool) -> Iterator[_Run]:
+    """The watch under way; SIGTERM is Ctrl-C."""
+    from kafka_assignors_spark.watch.state import WatchError
+    from kafka_assignors_spark.watch.watcher import Watcher
+
     try:
-        with _progress() as progress:
-            snapshot = read(progress)
-        if sys.stdout.isatty() and not is_stdout(looks.json_file):
-            _watch_on_terminal(read, snapshot, looks, looks.interval_s)
-        else:
-            _watch_as_lines(read, snapshot, looks, looks.interval_s)
-    except KeyboardInterrupt:
-        return
-
-
-def _watch_as_lines(read: Read, snapshot: Snapshot | None, looks: Looks, interval_s: float) -> None:
-    shown = 0
-    while True:
-        if snapshot is not None:
-            looks.emit(snapshot)
-            if snapshot.problem:
-                note(snapshot.problem)
-        shown += 1
-        if shown == looks.count:
-            return
-        time.sleep(interval_s)
-        with _progress() as progress:
-            snapshot, trouble = _try(read, progress)
-        if trouble:
-            note(f"{trouble}; trying again")
-
-
-def _watch_on_terminal(read: Read, snapshot: Snapshot, looks: Looks, interval_s: float) -> None:
-    shown = 0
-    with Live(
-        console=Console(file=sys.stdout), auto_refresh=False, vertical_overflow="crop", redirect_stderr=False
-    ) as live:
-        live.update(_framed(snapshot, None, interval_s), refresh=True)
-        while True:
-            looks.keep(snapshot)
-            shown += 1
-            if shown == looks.count:
-                return
-            time.sleep(interval_s)
-            # This progress is never started: the terminal belongs to the tables.
-            newer, trouble = _try(read, _progress())
-            snapshot = newer or snapshot
-            live.update(_framed(snapshot, trouble, interval_s), refresh=True)
-
-
-def _framed(snapshot: Snapshot, trouble: str | None, interval_s: float) -> Group:
-    now = time.strftime("%H:%M:%S")
-    if trouble:
-        head = Text(printable(f"{now}  {trouble}; what is shown is older; trying again"), style="bold red")
-    else:
-        head = Text(f"{now}  every {interval_s:g} s, Ctrl-C ends it", style="dim")
-    # At the top, because the screen cuts off the bottom.
-    return Group(head, *snapshot.tables)
-
-
-def _progress() -> ProgressReport:
-    return ProgressReport("asking the cluster")
-
-
-def _try(read: Read, progress: ProgressReport) -> tuple[Snapshot | None, str | None]:
+        watcher = Watcher(options, on_note)
+    except WatchError as error:
+        raise CannotRun(str(error)) from None
+    before = signal.signal(signal.SIGTERM, _interrupt)
     try:
-        return read(progress), None
-    except CannotRun as error:
-        return None, str(error)
+        yield _Run(watcher, once=once)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def _served(host: str, port: int, run: _Run) -> Iterator[None]:
+    from kafka_assignors_spark.watch.exporter import serving
+    from kafka_assignors_spark.watch.metrics import Scrape
+    from kafka_assignors_spark.watch.state import WatchError
+
+    def scrape() -> Scrape:
+        # The status first: what it says has been read is in the snapshot.
+        status = run.watcher.status()
+        return Scrape(run.watcher.snapshot(), status)
+
+    try:
+        with serving(host, port, scrape) as found:
+            shown = f"[{host}]" if ":" in host else host
+            note(f"metrics are on http://{shown}:{found}/metrics")
+            yield
+    except WatchError as error:
+        raise CannotRun(str(error)) from None
+
+
+def _look(run: _Run, progress: ProgressReport, notes: deque[str], *, cut: bool) -> Snapshot:
+    run.wait_until_caught_up(progress)
+    fleet, status = run.watcher.snapshot(), run.watcher.status()
+    tables = watch_tables(fleet, status, [*notes], _MOST_ROWS if cut else None)
+    return Snapshot(tables, [group_json(group) for group in in_order_of_attention(fleet.groups)])

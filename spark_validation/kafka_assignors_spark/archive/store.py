@@ -23,13 +23,13 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from kafka_assignors_spark.archive.result import ArchiveError, ArchiveOptions, Counts
-from kafka_assignors_spark.archive.topic import Manifest, agree
+from kafka_assignors_spark.archive.topic import agree
 from kafka_assignors_spark.catalogue import CatalogueEntry
 from kafka_assignors_spark.jobs.arrow_frames import spark_schema, with_micros
 from kafka_assignors_spark.jobs.directory import STAGING, Directory
+from kafka_assignors_spark.live_cluster import LiveTopic, TopicIdentity
 from kafka_assignors_spark.schemas import TOPICS
 from kafka_assignors_spark.source import LastRead, Planner, RangeReport, SourceOptions
-from kafka_assignors_spark.source.cluster import LiveTopic
 
 __all__ = [
     "CHECKPOINT",
@@ -39,7 +39,6 @@ __all__ = [
     "CatalogueLog",
     "Ledger",
     "LedgerEntry",
-    "changed",
     "remove_files_of",
     "source_options",
 ]
@@ -133,14 +132,6 @@ class Ledger:
 TOPICS_FOLDER = "topics"
 
 
-def changed(known: CatalogueEntry, found: LiveTopic) -> bool:
-    """Whether the brokers say something else than the catalogue."""
-    now = found.entry(None)
-    if (known.topic_id, known.topic.partitions) != (now.topic_id, now.topic.partitions):
-        return True
-    return found.complete and known.topic.replica_racks != now.topic.replica_racks
-
-
 class CatalogueLog:
     """The catalogue of an archive, which is read once and then only grows."""
 
@@ -161,7 +152,7 @@ class CatalogueLog:
         new = []
         for live in found:
             known = self._known.get(live.topic.name)
-            if known is None or changed(known, live):
+            if known is None or live.differs_from(known):
                 new.append(live.entry(None if known is None else now))
         if new:
             self._write(new)
@@ -191,7 +182,7 @@ class Archive:
     spark: SparkSession
     folder: Directory
     ledger: Ledger
-    manifest: Manifest
+    manifest: TopicIdentity
     catalogue: CatalogueLog
 
     @property
@@ -201,7 +192,7 @@ class Archive:
 
     @classmethod
     @contextlib.contextmanager
-    def open(cls, spark: SparkSession, options: ArchiveOptions, found: Manifest) -> Iterator[Archive]:
+    def open(cls, spark: SparkSession, options: ArchiveOptions, found: TopicIdentity) -> Iterator[Archive]:
         """Open the archive at the path of the options, for this process alone until the block ends.
 
         Raises `ArchiveError` if the archive is of another topic, damaged, or open in another process.
@@ -218,7 +209,7 @@ class Archive:
 
     @classmethod
     def _opened(
-        cls, folder: Directory, spark: SparkSession, options: ArchiveOptions, found: Manifest
+        cls, folder: Directory, spark: SparkSession, options: ArchiveOptions, found: TopicIdentity
     ) -> Archive:
         folder.delete(STAGING)
         ledger = Ledger(folder)

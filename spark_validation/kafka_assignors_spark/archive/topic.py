@@ -14,12 +14,11 @@ from typing import Any
 from kafka_assignors_confluent import Connection, NotAuthorizedError
 from kafka_assignors_spark.archive.result import ArchiveError, ArchiveOptions
 from kafka_assignors_spark.jobs.directory import Directory
+from kafka_assignors_spark.live_cluster import TopicIdentity, identify_topic, source_errors
 from kafka_assignors_spark.options import MANIFEST
-from kafka_assignors_spark.source.cluster import describe_offsets_topic, source_errors
 
 __all__ = [
     "SAFE_LAG_MS",
-    "Manifest",
     "agree",
     "compaction_warnings",
     "identify",
@@ -30,17 +29,7 @@ __all__ = [
 FORMAT = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """The topic that is archived: an archive is of one topic of one cluster, as long as that topic lives."""
-
-    cluster_id: str
-    topic: str
-    topic_id: str
-    partitions: int
-
-
-def agree(folder: Directory, found: Manifest) -> bool:
+def agree(folder: Directory, found: TopicIdentity) -> bool:
     """Whether an archive is there that is of this topic; an empty folder becomes one.
 
     `ArchiveError` if what is there is an archive of something else, or no archive.
@@ -57,19 +46,19 @@ def agree(folder: Directory, found: Manifest) -> bool:
     return False
 
 
-def _read_manifest(folder: Directory) -> Manifest:
+def _read_manifest(folder: Directory) -> TopicIdentity:
     where = folder.at(MANIFEST)
     try:
         read: dict[str, Any] = json.loads(folder.read(MANIFEST))
         number = read["format"]
         if number != FORMAT:
             raise ArchiveError(f"{where}: format {number!r}, and this version knows {FORMAT}")
-        return Manifest(**{field.name: read[field.name] for field in fields(Manifest)})
+        return TopicIdentity(**{field.name: read[field.name] for field in fields(TopicIdentity)})
     except (ValueError, TypeError, KeyError) as error:
         raise ArchiveError(f"{where}: not the manifest of an archive: {error!r}") from None
 
 
-def require_same(where: str, archived: Manifest, found: Manifest) -> None:
+def require_same(where: str, archived: TopicIdentity, found: TopicIdentity) -> None:
     """`ArchiveError` if `found` is not what the archive at `where` is of."""
     if archived.cluster_id != found.cluster_id:
         raise ArchiveError(
@@ -116,21 +105,10 @@ SAFE_LAG_MS = 24 * 3_600_000
 _SUGGESTED_LAG_MS = 7 * 24 * 3_600_000
 
 
-def identify(options: ArchiveOptions) -> Manifest:
+def identify(options: ArchiveOptions) -> TopicIdentity:
     """The cluster and the topic; `SourceError` if the cluster does not tell, or there is no such topic."""
     with source_errors():
-        connection = _connection(options)
-        cluster = connection.result(
-            "cannot describe the cluster",
-            connection.admin.describe_cluster(request_timeout=connection.timeout_s),
-        )
-        topic = describe_offsets_topic(connection, options.topic)
-    return Manifest(
-        cluster_id=str(cluster.cluster_id),
-        topic=options.topic,
-        topic_id=str(topic.topic_id),
-        partitions=len(topic.partitions),
-    )
+        return identify_topic(_connection(options), options.topic)
 
 
 def _connection(options: ArchiveOptions) -> Connection:

@@ -212,6 +212,36 @@ class _Held:
 _NO_OWNERS = _Held({})
 
 
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A rebalance that has not ended.
+
+    A hand-over may go on for any number of generations, so only the `last` of them is kept. Of the others,
+    `earlier_decode` says whether all of them decode. `skipped` counts the generation numbers that no record
+    shows, in the whole rebalance.
+    """
+
+    first_generation: int
+    generations: int
+    skipped: int
+    earlier_decode: bool
+    last: Generation
+
+    def replaced(self, record: Generation) -> _Open:
+        """With the last generation written again, by a static member that has restarted."""
+        return replace(self, last=record)
+
+    def then(self, record: Generation) -> _Open:
+        """With one more generation."""
+        return _Open(
+            first_generation=self.first_generation,
+            generations=self.generations + 1,
+            skipped=self.skipped + record.skipped,
+            earlier_decode=self.earlier_decode and self.last.decodes,
+            last=record,
+        )
+
+
 @dataclass(slots=True)
 class GivenBefore:
     """The assignments of a group's last few records; a claim beyond them shows that records are lost.
@@ -250,15 +280,15 @@ class RebalanceFold:
     """Folds the records of one group, in order, into rebalances: `feed` each record, then `finish`.
 
     The fields are its whole state, which `replay_state` writes: the owners after the last record (`held`) and
-    `before` the open rebalance, the generations of the rebalance that has not ended (`open`), and whether
-    records in it are missing (`lost`).
+    `before` the open rebalance, the rebalance that has not ended (`open`), and whether records in it are
+    missing (`lost`).
     """
 
     incarnation: int | None = None
     last: Generation | None = None
     held: _Held = _NO_OWNERS
     before: _Held = _NO_OWNERS
-    open: list[Generation] = field(default_factory=list)
+    open: _Open | None = None
     lost: bool = False
     given: GivenBefore = field(default_factory=GivenBefore)
 
@@ -273,30 +303,32 @@ class RebalanceFold:
             yield from self.finish()
             self.held = _Held({}, record.generation)
         elif record.replacement and self.last is not None and not self.last.empty:
-            if self.open:
-                self.open[-1] = replace(record, skipped=self.open[-1].skipped)
+            if self.open is not None:
+                self.open = self.open.replaced(record)
             self.held = _held_after(record)
             yield Replacement(record.group, _new_ids(self.last, record))
         else:
-            if not self.open:
+            if self.open is None:
                 self.before, self.lost = self.held, False
-            self.open.append(record)
+                self.open = _Open(record.generation, 1, record.skipped, True, record)
+            else:
+                self.open = self.open.then(record)
             self.lost = self.lost or self.given.shows_loss(record, self.held.generation)
             unfinished = _hand_over_unfinished(record, self.held)
             self.held = _held_after(record)
             if not unfinished:
-                yield self._close(None)
+                yield self._close(self.open, None)
         self.given.remember(record)
         self.last = record
 
     def finish(self) -> Iterator[Rebalance]:
         """The hand-over that no record ends, if there is one."""
-        if self.open:
-            yield self._close(UNFINISHED)
+        if self.open is not None:
+            yield self._close(self.open, UNFINISHED)
 
-    def _close(self, problem: str | None) -> Rebalance:
-        first, last = self.open[0], self.open[-1]
-        if not all(record.decodes for record in self.open):
+    def _close(self, done: _Open, problem: str | None) -> Rebalance:
+        last = done.last
+        if not (done.earlier_decode and last.decodes):
             problem = DOES_NOT_DECODE
         elif last.problem:
             problem = last.problem
@@ -307,8 +339,8 @@ class RebalanceFold:
         rebalance = Rebalance(
             group=last.group,
             generation=last.generation,
-            first_generation=first.generation,
-            generations=len(self.open),
+            first_generation=done.first_generation,
+            generations=done.generations,
             offset=last.offset,
             timestamp=last.timestamp,
             protocol=last.protocol,
@@ -316,11 +348,11 @@ class RebalanceFold:
             prior=self.before.members,
             prior_generation=self.before.generation,
             recorded={member.member_id: member.assigned for member in last.members.values()},
-            skipped=sum(record.skipped for record in self.open),
+            skipped=done.skipped,
             problem=problem,
             type=last.type,
         )
-        self.open = []
+        self.open = None
         return rebalance
 
 

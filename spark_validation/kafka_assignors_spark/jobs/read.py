@@ -46,10 +46,10 @@ from kafka_assignors_spark.history import (
 from kafka_assignors_spark.jobs.arrow_frames import spark_schema, with_micros
 from kafka_assignors_spark.jobs.directory import Directory
 from kafka_assignors_spark.jobs.session import SPARK_ERRORS, one_line
+from kafka_assignors_spark.live_cluster import SourceError
 from kafka_assignors_spark.options import MANIFEST, RAW_NAMES, TOPICS_NAMES, ReplayError, ReplayOptions
 from kafka_assignors_spark.schemas import RAW, TOPICS
 from kafka_assignors_spark.source import FORMAT, GroupRecordsReader, GroupRecordsSource, SourceOptions
-from kafka_assignors_spark.source.cluster import SourceError
 from kafka_assignors_spark.timestamps import FIRST_MICROS, LAST_MICROS
 
 __all__ = ["CLUSTER", "live_records", "read_rows", "recorded_catalogue", "recorded_records"]

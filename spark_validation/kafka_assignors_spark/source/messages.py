@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from kafka_assignors_confluent import silent_logger
 from kafka_assignors_spark.folds.records import group_bytes, is_commit
+from kafka_assignors_spark.live_cluster import SourceError, reader_config
 from kafka_assignors_spark.schemas import RAW, REPORTED
-from kafka_assignors_spark.source.cluster import SourceError
 from kafka_assignors_spark.source.planning import LastRead, OffsetRange, SourceOptions
 from kafka_assignors_spark.timestamps import millis_to_micros
 
@@ -226,23 +225,9 @@ def _start(options: SourceOptions, work: OffsetRange, position: int) -> TopicPar
 
 
 def _client_config(options: SourceOptions, wanted: int, complaints: list[str]) -> dict[str, Any]:
-    return {
-        # The default back-off after a full queue costs four times the wall time.
-        "fetch.queue.backoff.ms": 10,
-        "fetch.wait.max.ms": 50,
-        # It reads ahead, and what lies behind the range is another task's.
-        "queued.min.messages": max(1, min(100_000, wanted)),
-        **options.client_config,
-        "bootstrap.servers": options.bootstrap_servers,
-        "group.id": "kafka-assignors-unused",  # librdkafka wants one; nothing is ever sent under it
-        "enable.auto.commit": False,
-        "enable.auto.offset.store": False,
-        "enable.partition.eof": True,
-        "auto.offset.reset": "error",
-        "isolation.level": "read_uncommitted",
-        "error_cb": lambda error: complaints.append(error.str()),
-        "logger": silent_logger(),
-    }
+    # It reads ahead, and what lies behind the range is another task's.
+    config = {"queued.min.messages": str(max(1, min(100_000, wanted))), **options.client_config}
+    return reader_config(options.bootstrap_servers, config, lambda error: complaints.append(error.str()))
 
 
 def _ends(

@@ -6,13 +6,19 @@ import json
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
 from kafka_assignors.wire import group_partition
 from kafka_assignors_confluent import Connection, UnreachableError
-from kafka_assignors_spark.source.cluster import SourceError, describe_offsets_topic, source_errors
+from kafka_assignors_spark.live_cluster import (
+    NoLeaderError,
+    SourceError,
+    describe_offsets_topic,
+    list_offsets,
+    source_errors,
+)
 
 __all__ = ["Bound", "LastRead", "OffsetRange", "Planner", "SourceOptions", "bounded", "cut"]
 
@@ -190,10 +196,6 @@ def bounded(start: Offsets, end: Offsets, most: int) -> dict[int, int]:
     return batch
 
 
-class _NoLeaderError(SourceError):
-    """A partition has no leader that answers now."""
-
-
 class Planner:
     """Asks the brokers for partitions and offsets. It keeps a connection, so it cannot be pickled."""
 
@@ -216,22 +218,18 @@ class Planner:
                 left = deadline - time.monotonic()
                 try:
                     return self._offsets(min(wait, left))
-                except (_NoLeaderError, UnreachableError):
+                except (NoLeaderError, UnreachableError):
                     if left <= wait or time.monotonic() >= deadline:
                         raise
                     wait *= 2
 
     def _offsets(self, wait: float) -> dict[int, tuple[int, int]]:
-        from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
-
         self._connection.forget_complaints()
         count = self._partition_count()
         partitions: Iterable[int] = range(count)
         if self._options.groups is not None:
             partitions = sorted({group_partition(group, count) for group in self._options.groups})
-        earliest = self._list_offsets(partitions, OffsetSpec.earliest(), wait)  # type: ignore[no-untyped-call]
-        latest = self._list_offsets(partitions, OffsetSpec.latest(), wait)  # type: ignore[no-untyped-call]
-        return {partition: (earliest[partition], latest[partition]) for partition in partitions}
+        return list_offsets(self._connection, self._options.topic, partitions, wait)
 
     def _partition_count(self) -> int:
         # Describing never creates a topic; asking for its metadata would, for this one topic.
@@ -244,25 +242,3 @@ class Planner:
                 f"{wanted}: this is another cluster, or the topic was created anew"
             )
         return len(description.partitions)
-
-    def _list_offsets(self, partitions: Iterable[int], spec: Any, wait: float) -> dict[int, int]:
-        # Group records belong to no transaction, so neither a hanging transaction nor an aborted one hides
-        # them.
-        from confluent_kafka import IsolationLevel, TopicPartition
-
-        topic, connection = self._options.topic, self._connection
-        futures = connection.admin.list_offsets(
-            {TopicPartition(topic, partition): spec for partition in partitions},
-            isolation_level=IsolationLevel.READ_UNCOMMITTED,
-            request_timeout=wait,
-        )
-        what = f"cannot read the offsets of topic {topic!r}"
-        offsets: dict[int, int] = {}
-        for asked, future in futures.items():
-            offset = connection.result(what, future, f"Describe on Topic {topic!r}").offset
-            if offset < 0:
-                # The client's answer for a partition whose leader has just gone; it is no error to it.
-                leaderless = f"{topic}[{asked.partition}] has no leader that answers"
-                raise _NoLeaderError(f"{what}: {leaderless}; try again")
-            offsets[asked.partition] = offset
-        return offsets

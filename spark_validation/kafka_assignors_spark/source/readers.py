@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
-from kafka_assignors_spark.source.cluster import SourceError
+from kafka_assignors_spark.live_cluster import SourceError
 from kafka_assignors_spark.source.messages import read_range
 from kafka_assignors_spark.source.planning import OffsetRange, Planner, SourceOptions, bounded, cut
 

@@ -1,0 +1,296 @@
+"""`kafka-assignors watch` beside groups that join, rebalance and die on a real broker."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
+from compat_tests.support.secured_cluster import Right, SecuredCluster
+from compat_tests.support.watch_process import WatchProcess
+
+MEMBER = "compat_tests.support.librdkafka_member"
+OFFSETS = "__consumer_offsets"
+RANGE, COOPERATIVE = ["range"], ["cooperative-sticky"]
+
+
+def counted(kafka: Kafka, group: str) -> dict[str, Any]:
+    """What is counted of a group by a watch that reads the whole topic."""
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "kafka_assignors_cli", "watch", "--once", "--json", "-"),
+            *("--bootstrap-server", kafka.bootstrap, "--matching", group),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (found,) = map(json.loads, done.stdout.splitlines())
+    assert found["group"] == group
+    return dict(found["counts"])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def offsets_topic(kafka: Kafka) -> None:
+    """It exists from the first group on, and the tests here are about what comes later."""
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "first"})
+    deadline = time.monotonic() + HANG_S
+    with closing(consumer):
+        while True:
+            try:
+                consumer.committed([TopicPartition("none", 0)], timeout=HANG_S)
+                return
+            except KafkaException:  # while the topic is made, its partitions have no coordinator
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
+
+
+@pytest.fixture
+def group(kafka: Kafka) -> Iterator[GroupOfMembers]:
+    with GroupOfMembers(kafka, MEMBER, {"orders": 6}) as group:
+        yield group
+
+
+@pytest.mark.parametrize("assignors", [RANGE, COOPERATIVE], ids=["eager", "cooperative"])
+def test_a_group_that_joins_rebalances_and_dies_is_seen(group: GroupOfMembers, assignors: list[str]) -> None:
+    name = group.id
+    with WatchProcess("--bootstrap-server", group.kafka.bootstrap, "--matching", name) as watch:
+        watch.wait_for("catching up", lambda: watch.watch("caught_up") == 1)
+        group.start("one", assignors)
+        watch.wait_for("a member", lambda: watch.group(name).get("members") == 1)
+        group.start("two", assignors)
+        watch.wait_for(
+            "two members with three partitions each",
+            lambda: (
+                (watch.group(name).get("members"), watch.group(name).get("member_partitions_min")) == (2, 3)
+            ),
+        )
+        seen = watch.group(name)
+        assert (seen["member_partitions_max"], seen["imbalance_ratio"]) == (3, 1)
+        assert (seen["state stable"], seen["idle_members"]) == (1, 0)
+        assert seen["generation_causes_total join"] == 2
+        assert seen["moved_partitions_total"] == seen["least_moved_partitions_total"] == 3
+        assert seen["rebalances_total"] == 2
+        # A group begins with an empty generation, and cooperatively the second rebalance takes two.
+        assert seen["generation_causes_total created"] == 1
+        assert seen["generations_total"] == (3 if assignors == RANGE else 4)
+        group.kill("two")
+        watch.wait_for("the departure", lambda: watch.group(name)["generation_causes_total departure"] == 1)
+        watch.wait_for("one member", lambda: watch.group(name)["member_partitions_min"] == 6)
+        group.stop("one")
+        watch.wait_for("no member", lambda: watch.group(name).get("state empty") == 1)
+        group.kafka.delete_group(name)
+        watch.wait_for("the end of the group", lambda: watch.group(name).get("state dead") == 1)
+        assert watch.end() == 0
+        assert watch.said("ended: 1 group, ") == 1
+
+
+def test_after_a_kill_and_a_rebalance_meanwhile_nothing_counts_twice_and_nothing_is_missing(
+    group: GroupOfMembers, tmp_path: Path
+) -> None:
+    name, state = group.id, tmp_path / "watch.json"
+    options = ("--bootstrap-server", group.kafka.bootstrap, "--matching", name, "--state", str(state))
+    with WatchProcess(*options, "--state-interval", "0.1") as watch:
+        watch.wait_for("catching up", lambda: watch.watch("caught_up") == 1)
+        group.start("one", RANGE)
+        watch.wait_for("a member", lambda: watch.group(name).get("members") == 1)
+        watch.wait_for("the state file", state.exists)
+    old = state.read_bytes()  # a kill at this moment: what the next run reads is older than what was served
+    with WatchProcess(*options) as watch:
+        watch.wait_for("catching up", lambda: watch.watch("caught_up") == 1)
+        group.start("two", RANGE)
+        watch.wait_for("two members", lambda: watch.group(name).get("members") == 2)
+        before = watch.group(name)
+    state.write_bytes(old)
+    group.start("three", RANGE)
+    group.wait_for("the rebalance", lambda: counted(group.kafka, name)["causes"].get("join", 0) >= 3)
+    group.stop("one", "two", "three")
+    group.wait_for("the end", lambda: counted(group.kafka, name)["causes"].get("departure", 0) >= 1)
+    with WatchProcess(*options) as watch:
+        watch.wait_for("the group", lambda: name in watch.scrape())
+        first = watch.group(name)
+        watch.wait_for("no members", lambda: watch.group(name).get("state empty") == 1)
+        after, everything = watch.group(name), counted(group.kafka, name)
+        assert first["generations_total"] >= before["generations_total"]
+        assert after["generations_total"] == everything["generations"]
+        assert after["rebalances_total"] == everything["rebalances"]
+        assert after["moved_partitions_total"] == everything["moved"]
+        for cause, count in everything["causes"].items():
+            assert after[f"generation_causes_total {cause}"] == count
+        assert after["counted_since_timestamp_seconds"] == before["counted_since_timestamp_seconds"]
+        assert watch.end(signal.SIGINT) == 0
+
+
+@pytest.mark.parametrize(
+    "name", ['he said "no"', "two\nlines", "back\\slash\\n", "tab\tand\rreturn", "Ñandú 群"]
+)
+def test_a_name_of_any_group_comes_back_from_the_parser_as_it_is(kafka: Kafka, name: str) -> None:
+    name += uuid.uuid4().hex
+    topic = f"orders-{uuid.uuid4().hex}"
+    kafka.create_topic(topic, 2)
+    with WatchProcess("--bootstrap-server", kafka.bootstrap) as watch:
+        watch.wait_for("catching up", lambda: watch.watch("caught_up") == 1)
+        consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": name})
+        with closing(consumer):
+            consumer.subscribe([topic])
+
+            def joined() -> bool:
+                consumer.poll(0.1)
+                return watch.group(name).get("assigned_partitions") == 2
+
+            watch.wait_for("the group", joined)
+
+
+def test_a_broker_that_is_away_is_waited_for_and_so_is_one_that_goes() -> None:
+    with KafkaCluster() as cluster:
+        group = f"g-{uuid.uuid4().hex}"
+        consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
+        with closing(consumer):
+            cluster.create_topic("orders", 2)
+            consumer.subscribe(["orders"])
+            with WatchProcess("--bootstrap-server", cluster.bootstrap, "--timeout", "2") as watch:
+                watch.wait_for("catching up", lambda: watch.watch("caught_up") == 1)
+
+                def joined() -> bool:
+                    consumer.poll(0.1)
+                    return watch.group(group).get("assigned_partitions") == 2
+
+                watch.wait_for("the group", joined)
+                cluster.stop(1)
+                watch.wait_for("its absence", lambda: watch.watch("up") == 0)
+                assert "group" in watch.scrape()  # what was counted is still shown
+                with WatchProcess("--bootstrap-server", cluster.bootstrap, "--timeout", "2") as early:
+                    early.wait_for("a word", lambda: early.said("trying again until it succeeds") > 0)
+                    early.wait_for("a second attempt", lambda: (early.watch("read_errors_total") or 0) > 1)
+                    assert early.said("trying again") == 1
+                    assert (early.watch("up"), early.watch("caught_up")) == (0, 0)
+                    cluster.start(1)
+                    early.wait_for("the broker", lambda: early.watch("caught_up") == 1)
+                    early.wait_for("the group", lambda: group in early.scrape())
+                watch.wait_for("its return", lambda: watch.watch("up") == 1)
+                assert watch.said("again") > 0
+
+
+def test_a_missing_right_is_named_once_and_all_is_well_when_it_is_given() -> None:
+    with SecuredCluster() as secured:
+        bootstrap = secured.cluster.bootstrap
+        secured.cluster.create_topic("orders", 2)
+        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "billing"})
+        with closing(consumer):
+            consumer.subscribe(["orders"])
+            while not consumer.assignment():
+                consumer.poll(0.2)
+            read = Right("Read", "Topic", OFFSETS)
+            who = secured.principal()
+            with WatchProcess(*who.options, "--count-history") as watch:
+                watch.wait_for("the missing right", lambda: watch.said(str(read)) > 0)
+                watch.wait_for("more attempts", lambda: (watch.watch("read_errors_total") or 0) >= 3)
+                secured.allow(who, read)
+                watch.wait_for("the group", lambda: watch.group("billing").get("assigned_partitions") == 2)
+                assert watch.said(str(read)) == 1
+                counted_before = watch.group("billing")["generations_total"]
+                secured.take_away(who, read)
+                watch.wait_for("the second loss", lambda: watch.said(str(read)) == 2)
+                watch.wait_for("more attempts", lambda: (watch.watch("read_errors_total") or 0) >= 6)
+                assert watch.watch("up") == 0
+                secured.allow(who, read)
+                watch.wait_for("its return", lambda: watch.watch("up") == 1)
+                assert watch.said(str(read)) == 2
+                # Nothing was read twice.
+                assert watch.group("billing")["generations_total"] == counted_before
+
+
+def test_the_leaders_of_partitions_move_and_no_record_is_missed(kafka3: KafkaCluster) -> None:
+    with (
+        GroupOfMembers(kafka3, MEMBER, {"orders": 6}, replication_factor=3) as group,
+        WatchProcess("--bootstrap-server", kafka3.bootstrap, "--matching", group.id) as watch,
+    ):
+        watch.wait_for("a look at the cluster", lambda: watch.said("there is no topic") > 0)
+        group.start("one", RANGE)
+        watch.wait_for("a member", lambda: watch.group(group.id).get("members") == 1)
+        for broker in (1, 2):
+            kafka3.restart(broker)
+        group.start("two", RANGE)
+        watch.wait_for("two members", lambda: watch.group(group.id).get("members") == 2)
+        # The first group of a cluster makes the topic, so that none of its records is from before the start.
+        found, expected = watch.group(group.id), counted(kafka3, group.id)
+        assert found["generations_total"] == expected["generations"]
+        assert found["moved_partitions_total"] == expected["moved"]
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_on_a_terminal_the_table_is_redrawn_until_it_is_told_to_end(kafka: Kafka, columns: int) -> None:
+    group = f"live-{uuid.uuid4().hex[:6]}"
+    topic = f"orders-{uuid.uuid4().hex}"
+    kafka.create_topic(topic, 2)
+    terminal, inside = pty.openpty()
+    watch = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "kafka_assignors_cli", "watch", "--interval", "0.2"),
+            *("--bootstrap-server", kafka.bootstrap, "--matching", "live-*"),
+        ],
+        stdin=inside,
+        stdout=inside,
+        stderr=inside,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": str(columns), "LINES": "40"},
+    )
+    os.close(inside)
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group})
+    try:
+        with closing(consumer):
+            consumer.subscribe([topic])
+            seen = ""
+            deadline = time.monotonic() + HANG_S
+            while not re.search(rf"{group} +stable +\d", seen):
+                assert time.monotonic() < deadline, seen
+                consumer.poll(0.05)
+                if select.select([terminal], [], [], 0.05)[0]:
+                    seen += os.read(terminal, 65536).decode(errors="replace")
+        watch.send_signal(signal.SIGTERM)
+        while select.select([terminal], [], [], HANG_S)[0]:
+            try:
+                seen += os.read(terminal, 65536).decode(errors="replace")
+            except OSError:  # the other side has closed it
+                break
+        assert watch.wait(HANG_S) == 0
+    finally:
+        watch.kill()
+        os.close(terminal)
+    assert "Ctrl-C ends it" in seen
+    rows = re.findall(rf"{group} +stable[^\r\n\x1b]*", seen)
+    assert max(map(len, rows)) <= columns
+    assert re.search(r"kafka-assignors: ended: \d+ groups?, \d+ generations? counted", seen)
+    assert "Traceback" not in seen
+
+
+def test_a_wrong_password_ends_it_at_once(tmp_path: Path) -> None:
+    with SecuredCluster() as secured:
+        who = secured.with_properties(secured.superuser(), sasl__password="wrong")
+        done = subprocess.run(
+            [sys.executable, "-m", "kafka_assignors_cli", "watch", "--once", *who.options],
+            capture_output=True,
+            text=True,
+            timeout=HANG_S,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "do not accept each other" in done.stderr.splitlines()[-1]

@@ -1,0 +1,239 @@
+"""A live cluster, as the jobs and the watch read it: the offsets topic, its offsets and its records, one kind
+of error, and topics as the brokers know them. It needs confluent-kafka, and neither Spark nor pyarrow.
+
+The admin client, its errors and the description of topics are those of `kafka_assignors_confluent`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from kafka_assignors.group import Topic, some_of
+from kafka_assignors_confluent import (
+    ClusterError,
+    Connection,
+    describe_topics,
+    replica_racks,
+    silent_logger,
+    topic_of,
+)
+from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
+
+__all__ = [
+    "LiveTopic",
+    "NoLeaderError",
+    "NoTopicError",
+    "SourceError",
+    "TopicIdentity",
+    "describe_offsets_topic",
+    "identify_topic",
+    "list_offsets",
+    "live_catalogue",
+    "live_topics",
+    "reader_config",
+    "source_errors",
+]
+
+_SHOWN_TOPICS = 5
+
+
+class SourceError(RuntimeError):
+    """The cluster cannot be read as asked: one line that says why."""
+
+
+class NoTopicError(SourceError):
+    """There is no offsets topic: no group has been in the cluster so far."""
+
+
+class NoLeaderError(SourceError):
+    """A partition has no leader that answers now."""
+
+
+@contextlib.contextmanager
+def source_errors() -> Iterator[None]:
+    """Every `ClusterError` becomes a `SourceError`, which is what a job, and Spark's workers, report."""
+    try:
+        yield
+    except ClusterError as error:
+        raise SourceError(str(error)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTopic:
+    """A topic as its brokers describe it now.
+
+    `complete` says that the rack of every replica is known. A broker that is down has none, until it is back.
+    """
+
+    topic: Topic
+    complete: bool
+
+    def entry(self, since: datetime | None) -> CatalogueEntry:
+        """What the catalogue says of it, from `since` on."""
+        return CatalogueEntry(since, self.topic.id, self.topic)
+
+    def differs_from(self, known: CatalogueEntry) -> bool:
+        """Whether the brokers say something else than the catalogue. Racks that are not known say nothing."""
+        if (known.topic_id, known.topic.partitions) != (self.topic.id, self.topic.partitions):
+            return True
+        return self.complete and known.topic.replica_racks != self.topic.replica_racks
+
+
+def describe_offsets_topic(connection: Connection, topic: str) -> Any:
+    """confluent-kafka's description of the topic that has the groups' records; it is not created.
+
+    `NoTopicError` if it does not exist, `SourceError` if it is hidden, `ClusterError` for all else.
+    """
+    described = describe_topics(connection, [topic])
+    if topic in described.found:
+        return described.found[topic]
+    if topic in described.hidden:
+        raise SourceError(
+            f"cannot read topic {topic!r} at {connection.servers}: "
+            f"this principal needs Read on Topic {topic!r}"
+        )
+    raise NoTopicError(
+        f"there is no topic {topic!r} at {connection.servers}, so no consumer group has ever been there: "
+        f"{described.refused[topic]}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TopicIdentity:
+    """Whose records are read: a topic, which lives under one id, of one cluster."""
+
+    cluster_id: str
+    topic: str
+    topic_id: str
+    partitions: int
+
+
+def identify_topic(connection: Connection, topic: str) -> TopicIdentity:
+    """`SourceError` if there is no such topic, `ClusterError` if the cluster does not tell."""
+    cluster = connection.result(
+        "cannot describe the cluster",
+        connection.admin.describe_cluster(request_timeout=connection.timeout_s),
+    )
+    described = describe_offsets_topic(connection, topic)
+    return TopicIdentity(
+        cluster_id=str(cluster.cluster_id),
+        topic=topic,
+        topic_id=str(described.topic_id),
+        partitions=len(described.partitions),
+    )
+
+
+def list_offsets(
+    connection: Connection, topic: str, partitions: Iterable[int], wait_s: float
+) -> dict[int, tuple[int, int]]:
+    """The earliest and the latest offset of each partition, of records that are committed or not.
+
+    `NoLeaderError` if a partition has no leader now, `ClusterError` for all else.
+    """
+    from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+
+    numbers = tuple(partitions)
+    earliest = _list_offsets(connection, topic, numbers, OffsetSpec.earliest(), wait_s)  # type: ignore[no-untyped-call]
+    latest = _list_offsets(connection, topic, numbers, OffsetSpec.latest(), wait_s)  # type: ignore[no-untyped-call]
+    return {number: (earliest[number], latest[number]) for number in numbers}
+
+
+def _list_offsets(
+    connection: Connection, topic: str, partitions: Iterable[int], spec: Any, wait_s: float
+) -> dict[int, int]:
+    # Group records belong to no transaction, so neither a hanging transaction nor an aborted one hides
+    # them.
+    from confluent_kafka import IsolationLevel, TopicPartition
+
+    futures = connection.admin.list_offsets(
+        {TopicPartition(topic, partition): spec for partition in partitions},
+        isolation_level=IsolationLevel.READ_UNCOMMITTED,
+        request_timeout=wait_s,
+    )
+    what = f"cannot read the offsets of topic {topic!r}"
+    offsets: dict[int, int] = {}
+    for asked, future in futures.items():
+        offset = connection.result(what, future, f"Describe on Topic {topic!r}").offset
+        if offset < 0:
+            # The client's answer for a partition whose leader has just gone; it is no error to it.
+            leaderless = f"{topic}[{asked.partition}] has no leader that answers"
+            raise NoLeaderError(f"{what}: {leaderless}; try again")
+        offsets[asked.partition] = offset
+    return offsets
+
+
+def reader_config(
+    bootstrap_servers: str, config: Mapping[str, str], on_error: Callable[[KafkaError], None]
+) -> dict[str, Any]:
+    """librdkafka's properties for a consumer that assigns itself partitions of the topic.
+
+    It joins no group and commits nothing. The end of a partition, and an offset that is gone, are errors to
+    it. `config` goes before what is a matter of speed alone.
+    """
+    return {
+        # The default back-off after a full queue costs four times the wall time.
+        "fetch.queue.backoff.ms": 10,
+        "fetch.wait.max.ms": 50,
+        **config,
+        "bootstrap.servers": bootstrap_servers,
+        "group.id": "kafka-assignors-unused",  # librdkafka wants one; nothing is ever sent under it
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "error",
+        "isolation.level": "read_uncommitted",
+        "error_cb": on_error,
+        "logger": silent_logger(),
+    }
+
+
+def live_catalogue(
+    bootstrap_servers: str, config: Mapping[str, str], topics: Iterable[str], timeout_seconds: float
+) -> tuple[Catalogue, str | None]:
+    """The topics of a live cluster as they are now, taken to have been so all along.
+
+    Topics that do not exist are left out, and so are hidden ones, which a warning names. `SourceError` if the
+    cluster does not answer.
+    """
+    names = sorted(set(topics))
+    if not names:
+        return Catalogue(()), None
+    with source_errors():
+        described = describe_topics(Connection(bootstrap_servers, config, timeout_seconds), names)
+    found = (topic_of(name, description) for name, description in described.found.items())
+    entries = (CatalogueEntry(None, topic.id, topic) for topic in found)
+    return Catalogue(entries), _hidden(described.hidden)
+
+
+def live_topics(
+    bootstrap_servers: str, config: Mapping[str, str], timeout_seconds: float
+) -> Iterator[LiveTopic]:
+    """All topics of a live cluster that this principal may describe, without the brokers' own.
+
+    `SourceError` if the cluster does not answer.
+    """
+    with source_errors():
+        connection = Connection(bootstrap_servers, config, timeout_seconds)
+        described = describe_topics(connection, connection.topic_names()).found
+    racks = {name: list(replica_racks(one)) for name, one in described.items() if not one.is_internal}
+    has_racks = any(rack for replicas in racks.values() for each in replicas for rack in each)
+    for name, replicas in racks.items():
+        complete = not has_racks or all(rack for each in replicas for rack in each)
+        yield LiveTopic(topic_of(name, described[name]), complete)
+
+
+def _hidden(names: set[str]) -> str | None:
+    if not names:
+        return None
+    shown = some_of([*map(repr, sorted(names))], _SHOWN_TOPICS)
+    return (
+        f"this principal may not describe {len(names)} topics of the history, {shown}: their "
+        "partitions are taken from the records, and their racks are unknown; Describe on Topic shows them"
+    )

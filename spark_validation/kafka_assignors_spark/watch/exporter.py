@@ -1,0 +1,141 @@
+"""Serves the metrics to Prometheus, with prometheus_client.
+
+The library negotiates the format (text or OpenMetrics), compresses and escapes. Here are the samples, and the
+bounds of the server: a few scrapes at a time, and a client that stops in the middle is dropped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from socketserver import ThreadingMixIn
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, make_wsgi_app
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from kafka_assignors_spark.watch.metrics import (
+    GROUP_METRICS,
+    WATCH_METRICS,
+    GroupMetric,
+    MetricKind,
+    Scrape,
+    WatchMetric,
+)
+from kafka_assignors_spark.watch.state import WatchError
+
+__all__ = ["registry", "serving"]
+
+_MOST_SCRAPES = 8
+"""At one time; further ones are closed at once."""
+
+_CLIENT_TIMEOUT_S = 10.0
+
+
+class _WatchCollector(Collector):
+    """Groups are left out until the watch has caught up, so that no counter goes back after a restart."""
+
+    def __init__(self, scrape: Callable[[], Scrape]) -> None:
+        self._scrape = scrape
+
+    def describe(self) -> Iterable[Metric]:
+        return [_family(metric, ()) for metric in WATCH_METRICS]
+
+    def collect(self) -> Iterator[Metric]:
+        scrape = self._scrape()
+        for metric in WATCH_METRICS:
+            family = _family(metric, metric.labels)
+            for labels, value in metric.samples(scrape):
+                family.add_metric(labels, value)
+            yield family
+        groups = scrape.fleet.groups if scrape.status.caught_up else ()
+        for group_metric in GROUP_METRICS:
+            family = _family(group_metric, ("group", *group_metric.labels))
+            for group in groups:
+                for labels, value in group_metric.samples(group):
+                    family.add_metric((group.group, *labels), value)
+            yield family
+
+
+def _family(metric: GroupMetric | WatchMetric, labels: Iterable[str]) -> Any:
+    if metric.kind is MetricKind.COUNTER:
+        return CounterMetricFamily(metric.name, metric.help, labels=list(labels))
+    return GaugeMetricFamily(metric.name, metric.help, labels=list(labels))
+
+
+def registry(scrape: Callable[[], Scrape]) -> CollectorRegistry:
+    """The metrics of the watch, and those of this process: its memory, its processor time."""
+    found = CollectorRegistry()
+    found.register(_WatchCollector(scrape))
+    ProcessCollector(registry=found)
+    PlatformCollector(registry=found)
+    return found
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = _CLIENT_TIMEOUT_S
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing of requests."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+    request_queue_size = 16
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        self._free = threading.BoundedSemaphore(_MOST_SCRAPES)
+        super().__init__(*given, **named)
+
+    def server_bind(self) -> None:
+        # The base class asks the name service for the name of the host, which may take a minute.
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+        self.setup_environ()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A scraper that goes away in the middle is no matter of ours."""
+
+
+@contextlib.contextmanager
+def serving(host: str, port: int, scrape: Callable[[], Scrape]) -> Iterator[int]:
+    """Serve on a port, a free one for 0, until the block ends; the port is yielded.
+
+    Every path is answered with the metrics. `WatchError` if the port cannot be had.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+
+    class Server(_Server):
+        address_family = family
+
+    try:
+        server = Server((host, port), _Handler)
+    except OSError as error:
+        raise WatchError(f"cannot serve metrics on {host}:{port}: {error.strerror or error}") from None
+    server.set_app(make_wsgi_app(registry(scrape)))
+    thread = threading.Thread(target=server.serve_forever, name="prometheus", daemon=True)
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,267 @@
+"""All groups of a cluster that are watched: which records count, which groups are followed, which forgotten.
+
+Memory has a bound: at most `max_groups` groups are followed, each with a few generations of its own. A group
+that is *dead* (a tombstone ends it) is forgotten after `DEAD_KEPT_S`, and an *empty* one without a record for
+`empty_kept_s`. A group with members is never forgotten, however long it rests. What is left out is counted.
+
+One thread feeds, any number of threads take snapshots. Time is what the caller says it is: seconds of a clock
+that never goes back decide what is forgotten.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kafka_assignors.group import quoted
+from kafka_assignors.wire import ConsumerGroupRecord
+from kafka_assignors_spark.catalogue import Catalogue
+from kafka_assignors_spark.folds.lives import Record
+from kafka_assignors_spark.folds.records import RecordKind, decode_record, group_of, is_commit
+from kafka_assignors_spark.watch.group import DEAD, Counts, GroupFigures, Step, WatchedGroup
+
+__all__ = [
+    "DEAD_KEPT_S",
+    "EVICTIONS",
+    "KINDS",
+    "LEFT_OUT",
+    "RECENT_S",
+    "Fleet",
+    "FleetCounts",
+    "FleetLimits",
+    "FleetSnapshot",
+    "GroupSnapshot",
+    "Now",
+]
+
+DEAD_KEPT_S = 300.0
+"""A group that changes its protocol has a tombstone in the middle of its life, and a scrape has to see the
+end of a group."""
+
+RECENT_S = 600.0
+"""The latest generations are counted over this time."""
+
+_MOST_RECENT = 100
+_MOST_LEFT_OUT = 100_000
+"""Groups beyond the limit are told apart up to here, by a hash of eight bytes each."""
+
+MAX_GROUPS, MATCHING = "max-groups", "matching"
+LEFT_OUT = (MAX_GROUPS, MATCHING)
+"""Why a record of a group is left out."""
+
+EVICTIONS = ("dead", "empty")
+"""Why a group is forgotten."""
+
+KINDS = tuple(kind.value for kind in RecordKind)
+
+_GROUP_KEYS = frozenset({2, *ConsumerGroupRecord})
+"""The versions of a key that is about a consumer group; what has another is only counted."""
+
+
+class Now(NamedTuple):
+    """A point in time: seconds of a clock that never goes back, and seconds since 1970."""
+
+    monotonic_s: float
+    unix_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class FleetLimits:
+    """Which groups are followed: `matching` says it of a name, `max_groups` bounds their number, and an empty
+    group is forgotten after `empty_kept_s`. With `count_history` the records from before the start count."""
+
+    max_groups: int = 1_000
+    matching: Callable[[str], bool] = lambda name: True
+    empty_kept_s: float = 86_400.0
+    count_history: bool = False
+
+
+@dataclass(slots=True)
+class FleetCounts:
+    """What has been counted of all records: by kind, and those of groups that are left out, by reason;
+    forgotten groups by reason; groups whose state was dropped after an error of the fold."""
+
+    records: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(KINDS, 0)))
+    left_out: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(LEFT_OUT, 0)))
+    evicted: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(EVICTIONS, 0)))
+    fold_errors: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSnapshot:
+    """A group at one moment. `recent` counts its generations of the last `RECENT_S`."""
+
+    group: str
+    state: str
+    last: GroupFigures | None
+    counts: Counts
+    recent: int
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSnapshot:
+    """The watched groups at one moment, by name, and the number of groups beyond `max_groups`."""
+
+    groups: Sequence[GroupSnapshot]
+    counts: FleetCounts
+    beyond_limit: int
+
+
+@dataclass(slots=True)
+class _Presence:
+    """When a group was last heard of, and the latest of its generations."""
+
+    heard_s: float
+    recent: deque[float] = field(default_factory=lambda: deque(maxlen=_MOST_RECENT))
+    told: bool = False  # that a record of it does not decode
+
+
+class Fleet:
+    """Follows the groups: `feed` each record, of every partition in order."""
+
+    def __init__(
+        self, catalogue: Catalogue, limits: FleetLimits, on_note: Callable[[str], None] = lambda text: None
+    ) -> None:
+        self.catalogue = catalogue
+        self.counts = FleetCounts()
+        self._limits = limits
+        self._note = on_note
+        self._lock = threading.Lock()
+        self._groups: dict[bytes, WatchedGroup] = {}
+        self._presence: dict[bytes, _Presence] = {}
+        self._beyond: OrderedDict[int, None] = OrderedDict()
+
+    @property
+    def groups(self) -> dict[bytes, WatchedGroup]:
+        """The followed groups by the bytes of their names, for the state file."""
+        return self._groups
+
+    def restore(self, groups: dict[bytes, WatchedGroup], counts: FleetCounts, now: Now) -> None:
+        """Go on from an earlier state; groups beyond the present limits are left out."""
+        kept = {key: group for key, group in groups.items() if self._limits.matching(group.name)}
+        with self._lock:
+            self.counts = counts
+            self._groups = dict([*kept.items()][: self._limits.max_groups])
+            self._presence = {key: _Presence(now.monotonic_s) for key in self._groups}
+
+    def forget_all(self) -> None:
+        """Start over: the topic was made anew."""
+        with self._lock:
+            self._groups, self._presence = {}, {}
+            self._beyond.clear()
+
+    def feed(self, record: Record, now: Now, *, history: bool = False) -> Step | None:
+        """What it told of a group that is followed; `history` says that it is from before the start."""
+        if is_commit(record.key):
+            self.counts.records[RecordKind.OFFSET_COMMIT.value] += 1
+            return None
+        key = _followed_key(record.key)
+        if key is not None and key not in self._groups and not self._admits(key, record.value is not None):
+            return None
+        event = decode_record(record.key, record.value)
+        self.counts.records[event.kind.value] += 1
+        if key is None or event.group is None:
+            return None
+        group = self._groups.get(key)
+        if group is None:
+            if record.value is None:
+                return None  # the end of what was never followed
+            group = WatchedGroup.of(event.group, self.catalogue, now.unix_s)
+        try:
+            step = group.fold(record, event, self.catalogue)
+        except Exception as error:
+            self._drop(
+                key,
+                f"group {quoted(event.group)}: partition {record.partition}, offset "
+                f"{record.offset}: {error!r}; the group is followed anew from its next record",
+            )
+            return None
+        self._take(key, group, step, now, counts=not history or self._limits.count_history)
+        if step.undecodable and not self._presence[key].told:
+            self._presence[key].told = True
+            self._note(
+                f"warning: group {quoted(event.group)}: partition {record.partition}, offset "
+                f"{record.offset}: {event.reason}; later ones of this group are only counted"
+            )
+        return step
+
+    def evict(self, now: Now) -> None:
+        """Forget the groups whose time has come."""
+        gone: list[tuple[bytes, str]] = []
+        for key, group in self._groups.items():
+            silent_s = now.monotonic_s - self._presence[key].heard_s
+            if group.state == DEAD and silent_s > DEAD_KEPT_S:
+                gone.append((key, "dead"))
+            elif (group.last is None or group.last.empty) and silent_s > self._limits.empty_kept_s:
+                gone.append((key, "empty"))
+        with self._lock:
+            for key, why in gone:
+                del self._groups[key], self._presence[key]
+                self.counts.evicted[why] += 1
+
+    def snapshot(self, now: Now) -> FleetSnapshot:
+        with self._lock:
+            groups = [
+                GroupSnapshot(
+                    group.name,
+                    group.state,
+                    group.last,
+                    group.counts.copy(),
+                    _recent(self._presence[key].recent, now.monotonic_s),
+                )
+                for key, group in self._groups.items()
+            ]
+            counts = FleetCounts(
+                self.counts.records.copy(),
+                self.counts.left_out.copy(),
+                self.counts.evicted.copy(),
+                self.counts.fold_errors,
+            )
+            beyond = len(self._beyond)
+        return FleetSnapshot(sorted(groups, key=lambda each: each.group), counts, beyond)
+
+    def _admits(self, key: bytes, has_value: bool) -> bool:
+        """Whether a group that is not followed may be; what may not is counted."""
+        name = key.decode(errors="replace")
+        if not self._limits.matching(name):
+            self.counts.left_out[MATCHING] += 1
+            return False
+        place = hash(key)
+        if len(self._groups) < self._limits.max_groups or not has_value:
+            self._beyond.pop(place, None)
+            return True
+        self.counts.left_out[MAX_GROUPS] += 1
+        with self._lock:
+            self._beyond[place] = None
+            if len(self._beyond) > _MOST_LEFT_OUT:
+                self._beyond.popitem(last=False)
+        return False
+
+    def _take(self, key: bytes, group: WatchedGroup, step: Step, now: Now, *, counts: bool) -> None:
+        with self._lock:
+            self._groups[key] = group
+            presence = self._presence.setdefault(key, _Presence(now.monotonic_s))
+            presence.heard_s = now.monotonic_s
+            group.show(step)
+            if counts:
+                group.count(step)
+                presence.recent.extend(now.monotonic_s for _ in step.generations)
+
+    def _drop(self, key: bytes, why: str) -> None:
+        with self._lock:
+            self._groups.pop(key, None)
+            self._presence.pop(key, None)
+            self.counts.fold_errors += 1
+        self._note(f"warning: {why}")
+
+
+def _followed_key(key: bytes | None) -> bytes | None:
+    """The bytes of the group's name, if the record is about a consumer group."""
+    return None if key is None or int.from_bytes(key[:2], "big") not in _GROUP_KEYS else group_of(key)
+
+
+def _recent(times: Iterable[float], now_s: float) -> int:
+    return sum(now_s - each <= RECENT_S for each in times)

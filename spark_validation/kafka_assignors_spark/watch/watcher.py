@@ -1,0 +1,259 @@
+"""The watch of a running cluster: reads its group records until it is told to stop, and tells at any time
+what it has seen.
+
+Records from before the start make the groups known; they count only if that is asked for. With a state file
+the records since the last run count, each once: nothing is shown before they are all read, so that no counter
+goes back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+
+from kafka_assignors_confluent import AuthenticationError, ClusterError, ConfigurationError
+from kafka_assignors_spark.live_cluster import NoTopicError, SourceError, TopicIdentity, live_topics
+from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits, FleetSnapshot, Now
+from kafka_assignors_spark.watch.metrics import WatchStatus
+from kafka_assignors_spark.watch.reader import RecordReader
+from kafka_assignors_spark.watch.state import WatchError, WatchState, load_state, save_state
+from kafka_assignors_spark.watch.topics import WatchedTopics
+
+__all__ = ["WatchOptions", "Watcher"]
+
+_POLL_S = 0.5
+_LOOK_S = 60.0
+_LOOK_DOWN_S = 5.0
+_LONGEST_PAUSE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOptions:
+    """What to watch. With `from_now` the records from before the start are not read, and a group is known
+    from its next record on. `state` is a file in which the counts go on, written every `state_interval_s`."""
+
+    bootstrap_servers: str
+    client_config: Mapping[str, str] = field(default_factory=dict)
+    timeout_s: float = 10.0
+    topic: str = "__consumer_offsets"
+    from_now: bool = False
+    limits: FleetLimits = field(default_factory=FleetLimits)
+    state: Path | None = None
+    state_interval_s: float = 30.0
+
+
+class Watcher:
+    """`run` in one thread; `status` and `snapshot` in any other."""
+
+    def __init__(self, options: WatchOptions, on_note: Callable[[str], None]) -> None:
+        self._options, self._note = options, on_note
+        self._topics = WatchedTopics()
+        self._fleet = Fleet(self._topics.catalogue, options.limits, on_note)
+        self._identity: TopicIdentity | None = None
+        self._seen: TopicIdentity | None = None  # at the latest look
+        self._positions: dict[int, int] = {}
+        self._history: dict[int, int] = {}  # offsets before these are from before the start
+        self._target: dict[int, int] = {}  # where the topic ended at the start
+        self._all_is_new = False  # there was no topic at the start
+        self._up = self._caught_up = False
+        self._lag = self._errors = 0
+        self._started_s = time.time()
+        self._resumed: WatchState | None = None
+        self._told = ""
+        self._next_look = self._next_save = 0.0
+        self._changed = False
+        if options.state is not None:
+            self._resume(options.state)
+
+    def status(self) -> WatchStatus:
+        return WatchStatus(self._up, self._caught_up, self._lag, self._started_s, self._errors)
+
+    @property
+    def records(self) -> int:
+        """How many records were read, those of groups that are left out not counted."""
+        return sum(self._fleet.counts.records.values())
+
+    def snapshot(self) -> FleetSnapshot:
+        return self._fleet.snapshot(_now())
+
+    def run(self, stop: threading.Event, *, once: bool = False) -> None:
+        """Watch until `stop` is set or, with `once`, until all is read that was there at the start.
+
+        `WatchError` if that cannot succeed. A cluster that does not answer, or does not allow it, is asked
+        again, after pauses of up to ten seconds; with `once` it is an error.
+        """
+        try:
+            self._run(stop, once=once)
+            # After an unexpected error the counts may be ahead of the offsets, and the file stays as it was.
+            self._save()
+        finally:
+            self._up = False
+
+    def _run(self, stop: threading.Event, *, once: bool) -> None:
+        pause = 1.0
+        while not stop.is_set():
+            try:
+                with contextlib.closing(self._open()) as reader:
+                    pause = 1.0
+                    self._read(reader, stop, once=once)
+                    if once and self._caught_up:
+                        return
+            except (SourceError, ClusterError) as error:
+                self._up = False
+                self._errors += 1
+                self._all_is_new = self._all_is_new or isinstance(error, NoTopicError)
+                never = isinstance(error, (AuthenticationError, ConfigurationError))
+                if once or (never and not self._caught_up):
+                    raise WatchError(str(error)) from None
+                self._tell(f"{error}; trying again until it succeeds")
+                stop.wait(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+    def _resume(self, file: Path) -> None:
+        self._resumed = load_state(file, self._topics.catalogue)
+        if self._resumed is not None:
+            self._fleet.restore(self._resumed.groups, self._resumed.counts, _now())
+            self._positions = dict(self._resumed.offsets)
+            self._started_s = self._resumed.started_s
+
+    def _open(self) -> RecordReader:
+        """A reader that goes on where the last one ended."""
+        options = self._options
+        reader = RecordReader(
+            options.bootstrap_servers, options.client_config, options.timeout_s, options.topic
+        )
+        identity, offsets = reader.look()
+        self._require_same(identity)
+        first = self._identity is None
+        if self._identity is not None and identity.topic_id != self._identity.topic_id:
+            self._note(f"warning: topic {options.topic} was made anew; all groups are followed anew")
+            self._fleet.forget_all()
+            self._positions.clear()
+            self._history.clear()
+        self._identity = self._seen = identity
+        if first:
+            self._target = {partition: end for partition, (_, end) in offsets.items()}
+            if self._resumed is None and not self._all_is_new:
+                self._history = dict(self._target)
+                if options.from_now:
+                    self._positions = dict(self._target)
+        self._positions = {
+            partition: self._position(partition, start, end) for partition, (start, end) in offsets.items()
+        }
+        self._look_at_topics()
+        reader.open(self._positions)
+        self._say_recovered()
+        return reader
+
+    def _position(self, partition: int, start: int, end: int) -> int:
+        at = self._positions.get(partition, start)
+        where = f"{self._options.topic}[{partition}]"
+        if at < start:
+            self._note(
+                f"warning: {where}: the log begins at offset {start}, and was read up to {at}: "
+                f"{start - at} offsets were deleted before they were read"
+            )
+            return start
+        if at > end:
+            self._note(
+                f"warning: {where}: the log ends at offset {end}, and was read up to {at}: it was "
+                "truncated; what was counted of the lost records stays counted"
+            )
+            return end
+        return at
+
+    def _require_same(self, found: TopicIdentity) -> None:
+        state, file = self._resumed, self._options.state
+        if state is None or self._identity is not None:
+            return
+        if (state.cluster_id, state.topic_id) != (found.cluster_id, found.topic_id):
+            raise WatchError(
+                f"{file}: the state is of topic {state.topic_id} of cluster {state.cluster_id}, and this is "
+                f"topic {found.topic_id} of cluster {found.cluster_id}; give each cluster a file of its own"
+            )
+
+    def _read(self, reader: RecordReader, stop: threading.Event, *, once: bool) -> None:
+        """Until `stop`, or until another reader is needed."""
+        while not stop.is_set():
+            for record in reader.poll(_POLL_S):
+                history = record.offset < self._history.get(record.partition, 0)
+                if self._fleet.feed(record, _now(), history=history) is not None:
+                    self._changed = True
+            self._positions = dict(reader.positions)
+            self._caught_up = self._caught_up or all(
+                self._positions.get(partition, end) >= end for partition, end in self._target.items()
+            )
+            if once and self._caught_up:
+                return
+            ends = reader.ends()
+            self._lag = sum(max(0, end - self._positions[partition]) for partition, end in ends.items())
+            self._look_after(reader)
+            if self._seen != self._identity:
+                return  # there are more partitions, or the topic was made anew
+
+    def _look_after(self, reader: RecordReader) -> None:
+        """What has its time: groups to forget, a look at the cluster, the state file."""
+        now = time.monotonic()
+        if reader.down and self._up:
+            self._up, self._next_look = False, now
+            self._errors += 1
+            self._tell("no broker answers; waiting for one")
+        elif not reader.down and not self._up:
+            self._say_recovered()
+        if now >= self._next_look:
+            self._fleet.evict(_now())
+            with contextlib.suppress(SourceError, ClusterError):
+                self._seen, _ = reader.look()
+                self._look_at_topics()
+                reader.down = False
+            self._next_look = time.monotonic() + (_LOOK_DOWN_S if reader.down else _LOOK_S)
+        if now >= self._next_save:
+            self._save()
+
+    def _look_at_topics(self) -> None:
+        options = self._options
+        topics = live_topics(options.bootstrap_servers, options.client_config, options.timeout_s)
+        self._topics.note(topics, datetime.now(timezone.utc))
+        self._next_look = time.monotonic() + _LOOK_S
+
+    def _save(self) -> None:
+        """Write the state, if anything was counted since the last time."""
+        self._next_save = time.monotonic() + self._options.state_interval_s
+        file, identity = self._options.state, self._identity
+        if file is None or identity is None or not self._changed:
+            return
+        state = WatchState(
+            identity.cluster_id,
+            identity.topic_id,
+            self._started_s,
+            self._positions,
+            self._fleet.counts,
+            self._fleet.groups,
+        )
+        try:
+            save_state(file, state, self._topics.catalogue)
+            self._changed = False
+        except WatchError as error:
+            self._errors += 1
+            self._tell(str(error))
+
+    def _tell(self, text: str) -> None:
+        """Say it once, until it has another reason."""
+        if text != self._told:
+            self._note(text)
+        self._told = text
+
+    def _say_recovered(self) -> None:
+        self._up = True
+        if self._told:
+            self._note(f"reading {self._options.topic} of {self._options.bootstrap_servers} again")
+        self._told = ""
+
+
+def _now() -> Now:
+    return Now(time.monotonic(), time.time())

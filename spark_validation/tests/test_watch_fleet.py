@@ -1,0 +1,217 @@
+"""Which records count, which groups are followed, and what bad ones do to the others."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import pytest
+
+from kafka_assignors.wire import GroupMetadataKey, encode_key
+from kafka_assignors_spark.catalogue import Catalogue
+from kafka_assignors_spark.folds.lives import Record
+from kafka_assignors_spark.timestamps import LAST_MICROS, to_micros
+from kafka_assignors_spark.watch.fleet import DEAD_KEPT_S, RECENT_S, Fleet, FleetLimits, GroupSnapshot, Now
+from spark_validation.tests.groups import Log, member
+
+LOW, HIGH, ALL = {"orders": [0, 1]}, {"orders": [2, 3]}, {"orders": [0, 1, 2, 3]}
+
+
+def at(seconds: float) -> Now:
+    return Now(seconds, 1_700_000_000.0 + seconds)
+
+
+def records(log: Log) -> list[Record]:
+    return [
+        Record(row["partition"], row["offset"], to_micros(row["timestamp"]), row["key"], row["value"])  # type: ignore[arg-type]
+        for row in log.records
+    ]
+
+
+def feed(fleet: Fleet, log: Log, now: Now | None = None, *, history: bool = False) -> None:
+    for record in records(log):
+        fleet.feed(record, now or at(0), history=history)
+
+
+def groups(fleet: Fleet, now: Now | None = None) -> dict[str, GroupSnapshot]:
+    return {group.group: group for group in fleet.snapshot(now or at(0)).groups}
+
+
+def joined(*names: str) -> Log:
+    """Groups of two members, of which the second joins later."""
+    log = Log()
+    for name in names:
+        log.generation(name, 1, member("a", gets=ALL))
+        log.generation(name, 2, member("a", gets=LOW), member("b", gets=HIGH))
+    return log
+
+
+def test_records_from_before_the_start_are_known_and_do_not_count() -> None:
+    fleet = Fleet(Catalogue(()), FleetLimits())
+    feed(fleet, joined("g"), history=True)
+    found = groups(fleet)["g"]
+    assert found.last is not None
+    assert (found.last.members, found.last.partitions, found.last.generation) == (2, 4, 2)
+    assert (found.counts.generations, found.counts.rebalances, found.recent) == (0, 0, 0)
+    later = Log()
+    later.generation("g", 3, member("a", gets=ALL))
+    feed(fleet, later)
+    # What the history has made known is what the move is measured from.
+    counts = groups(fleet)["g"].counts
+    assert (counts.generations, counts.rebalances, counts.unjudged) == (1, 1, 0)
+    assert counts.causes == {"departure": 1}
+
+
+def test_groups_beyond_the_limit_are_counted_and_come_in_when_there_is_room() -> None:
+    fleet = Fleet(Catalogue(()), FleetLimits(max_groups=2))
+    feed(fleet, joined("one", "two", "three", "four"))
+    found = fleet.snapshot(at(0))
+    assert [group.group for group in found.groups] == ["one", "two"]
+    assert (found.beyond_limit, found.counts.left_out["max-groups"]) == (2, 4)
+    ended = Log()
+    ended.tombstone("one")
+    ended.tombstone("four")
+    feed(fleet, ended)
+    fleet.evict(at(DEAD_KEPT_S + 1))
+    feed(fleet, joined("three"))
+    found = fleet.snapshot(at(0))
+    assert [group.group for group in found.groups] == ["three", "two"]
+    assert (found.beyond_limit, found.counts.evicted) == (0, {"dead": 1, "empty": 0})
+
+
+def test_groups_that_do_not_match_are_counted() -> None:
+    fleet = Fleet(Catalogue(()), FleetLimits(matching=lambda name: name.startswith("o")))
+    feed(fleet, joined("one", "two"))
+    found = fleet.snapshot(at(0))
+    assert [group.group for group in found.groups] == ["one"]
+    assert (found.beyond_limit, found.counts.left_out["matching"]) == (0, 2)
+
+
+def test_a_group_with_members_is_never_forgotten_and_an_empty_one_is() -> None:
+    fleet = Fleet(Catalogue(()), FleetLimits(empty_kept_s=60.0))
+    log = joined("stable", "empty")
+    log.generation("empty", 3)
+    feed(fleet, log)
+    fleet.evict(at(59))
+    assert set(groups(fleet)) == {"stable", "empty"}
+    fleet.evict(at(10_000_000))
+    assert set(groups(fleet)) == {"stable"}
+    assert fleet.counts.evicted["empty"] == 1
+
+
+def test_the_end_of_a_group_is_seen_before_it_is_forgotten() -> None:
+    fleet = Fleet(Catalogue(()), FleetLimits())
+    log = joined("g")
+    log.tombstone("g")
+    feed(fleet, log)
+    fleet.evict(at(DEAD_KEPT_S - 1))
+    assert groups(fleet)["g"].state == "dead"
+    fleet.evict(at(DEAD_KEPT_S + 1))
+    assert groups(fleet) == {}
+    feed(fleet, joined("g"))
+    assert groups(fleet)["g"].counts.generations == 2
+
+
+def test_clocks_that_jump_decide_nothing_but_one_count() -> None:
+    fleet = Fleet(Catalogue(()), FleetLimits(empty_kept_s=60.0))
+    log = joined("g")
+    log.generation("g", 3, member("a", gets=ALL))
+    stamps = [10**15, LAST_MICROS, 0]  # the years 2001, 9999 and 1970
+    for record, micros in zip(records(log), stamps, strict=True):
+        fleet.feed(record._replace(micros=micros), Now(1.0, -1e9))
+    fleet.evict(Now(2.0, 4e9))
+    found = groups(fleet)["g"]
+    assert (found.counts.generations, found.counts.clock_back) == (3, 1)
+    assert found.last is not None
+    assert found.last.timestamp_s == 0
+
+
+def test_the_latest_generations_are_counted_over_ten_minutes() -> None:
+    fleet = Fleet(Catalogue(()), FleetLimits())
+    feed(fleet, joined("g"), at(0))
+    assert groups(fleet, at(RECENT_S))["g"].recent == 2
+    assert groups(fleet, at(RECENT_S + 1))["g"].recent == 0
+
+
+def test_what_does_not_decode_is_counted_by_part_and_told_once_for_each_group() -> None:
+    told: list[str] = []
+    fleet = Fleet(Catalogue(()), FleetLimits(), told.append)
+    log = joined("healthy")
+    for name in ("broken", 'a "name"\nwith \\'):
+        key = encode_key(GroupMetadataKey(name))
+        log.append(key, b"\x7f\xff")
+        log.append(key, b"")
+        odd = member("m")
+        log.generation(name, 5, replace(odd, subscription=b"\0"), member("n", gets=ALL))
+    log.append(b"\0\2\0\x7f", b"short")
+    log.append(None, b"")
+    log.append(b"\0\x63", b"of a newer broker")
+    feed(fleet, log)
+    found = groups(fleet)
+    for name in ("broken", 'a "name"\nwith \\'):
+        assert found[name].counts.undecodable == {"value": 2, "member": 1}
+    assert found["healthy"].counts.generations == 2
+    assert len(told) == 2
+    assert "broken" in told[0]
+    assert all("\n" not in line for line in told)
+    kinds = fleet.counts.records
+    assert (kinds["generation"], kinds["other"], kinds["undecodable"]) == (4, 1, 6)
+
+
+def test_an_error_in_one_group_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    fleet = Fleet(Catalogue(()), FleetLimits(), told.append)
+    feed(fleet, joined("good", "bad"))
+
+    def fail(*_: object) -> None:
+        raise ArithmeticError("of the test")
+
+    monkeypatch.setattr(fleet.groups[b"bad"].causes.__class__, "feed", fail)
+    feed(fleet, joined("bad"))
+    monkeypatch.undo()
+    assert "of the test" in told[0]
+    assert fleet.counts.fold_errors == 2
+    feed(fleet, joined("bad"))
+    assert groups(fleet)["bad"].counts.generations == 2
+    assert groups(fleet)["good"].counts.generations == 2
+
+
+def test_a_group_of_ten_thousand_members_is_a_group() -> None:
+    names = [f"member-{number:05}" for number in range(10_000)]
+    log = Log()
+    log.generation("huge", 1, *(member(name, gets={"orders": [at]}) for at, name in enumerate(names)))
+    log.generation(
+        "huge", 2, *(member(name, gets={"orders": [at]}) for at, name in enumerate(names[1:], start=1)),
+        member("new", gets={"orders": [0]}),
+    )  # fmt: skip
+    fleet = Fleet(Catalogue(()), FleetLimits())
+    feed(fleet, log)
+    found = groups(fleet)["huge"]
+    assert found.last is not None
+    assert (found.last.members, found.last.imbalance, found.last.idle_members) == (10_000, 1.0, 0)
+    assert (found.counts.rebalances, found.counts.moved, found.counts.least_moved) == (2, 0, 0)
+    assert found.counts.causes == {"join": 2, "departure": 1}
+
+
+def test_a_snapshot_in_the_middle_of_a_rebalance_is_of_before_or_after_it() -> None:
+    fleet = Fleet(Catalogue(()), FleetLimits(max_groups=5))
+    seen: set[tuple[int, int | None]] = set()
+    done = threading.Event()
+
+    def scrape() -> None:
+        while not done.is_set():
+            for group in fleet.snapshot(at(0)).groups:
+                assert group.last is not None
+                seen.add((group.counts.generations, group.last.generation))
+
+    thread = threading.Thread(target=scrape)
+    thread.start()
+    try:
+        log = Log()
+        for number in range(1, 400):
+            log.generation("g", number, member("a", gets=ALL if number % 2 else LOW), member("b"))
+        feed(fleet, log)
+    finally:
+        done.set()
+        thread.join()
+    assert all(counted == generation for counted, generation in seen)

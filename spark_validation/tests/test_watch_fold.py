@@ -1,0 +1,162 @@
+"""The watch's folds: row for row those of the replay, wherever a run ends and the next one goes on."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from kafka_assignors_spark.catalogue import Catalogue
+from kafka_assignors_spark.folds import table_rows
+from kafka_assignors_spark.folds.lives import Record
+from kafka_assignors_spark.folds.rebalances import UNFINISHED
+from kafka_assignors_spark.history import catalogue_rows
+from kafka_assignors_spark.job import run_replay
+from kafka_assignors_spark.options import RECORDED, Mode, ReplayOptions
+from kafka_assignors_spark.schemas import TABLES, record_batch
+from kafka_assignors_spark.timestamps import to_micros
+from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits, FleetSnapshot, Now
+from kafka_assignors_spark.watch.group import Step
+from kafka_assignors_spark.watch.state import WatchState, load_state, save_state
+from spark_validation.tests.conftest import RECORDED as HISTORY
+from spark_validation.tests.folding import raw_rows
+from spark_validation.tests.groups import write_history
+from spark_validation.tests.test_forged_records import forged
+from spark_validation.tests.test_kip848_groups import story
+
+NOW = Now(0.0, 1_700_000_000.0)
+NAMES = ("generations", "causes", "replayed")
+EVERYTHING = FleetLimits(max_groups=100_000, count_history=True)
+
+
+@cache
+def records_of(path: Path) -> tuple[Record, ...]:
+    """As a reader of the topic gets them: each partition in order, the partitions one after the other."""
+    rows = sorted(raw_rows(path), key=lambda row: (row["partition"], row["offset"]))
+    return tuple(
+        Record(row["partition"], row["offset"], to_micros(row["timestamp"]), row["key"], row["value"])
+        for row in rows
+    )
+
+
+def catalogue_of(path: Path) -> Catalogue:
+    found = catalogue_rows(str(path), frozenset())
+    assert found is not None
+    return Catalogue.from_rows(found[1])
+
+
+def fed(fleet: Fleet, records: Iterable[Record]) -> Iterator[Step]:
+    for record in records:
+        if (step := fleet.feed(record, NOW, history=True)) is not None:
+            yield step
+
+
+def watched(path: Path) -> tuple[Fleet, list[Step]]:
+    fleet = Fleet(catalogue_of(path), EVERYTHING)
+    return fleet, [*fed(fleet, records_of(path))]
+
+
+def replayed(path: Path, folder: Path) -> dict[str, list[str]]:
+    """The tables of the local engine, without what it says of hand-overs that are under way when it ends."""
+    options = ReplayOptions(
+        path=str(path), strategies=("range",), modes=(Mode.ONE_STEP,), tables=str(folder), sample_groups=0
+    )
+    run_replay(options, lambda _: None, engine="local")
+    tables = {name: pq.read_table(folder / name).to_pylist() for name in NAMES}
+    tables["replayed"] = [
+        row
+        for row in tables["replayed"]
+        if row["strategy"] == RECORDED and not (row["problem"] or "").startswith(UNFINISHED)
+    ]
+    return {name: sorted(map(repr, rows)) for name, rows in tables.items()}
+
+
+def tables_of(steps: Iterable[Step]) -> dict[str, list[str]]:
+    """The same tables of what the watch has seen."""
+    rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in NAMES}
+    for step in steps:
+        for recorded, causes in step.generations:
+            rows["generations"] += table_rows.of_generation(recorded)["generations"]
+            if recorded.is_of_consumers:
+                rows["causes"].append(table_rows.causes(recorded, causes))
+        rows["replayed"] += map(table_rows.values, step.rebalances)
+    return {
+        name: sorted(map(repr, record_batch(found, TABLES[name]).to_pylist())) for name, found in rows.items()
+    }
+
+
+@pytest.fixture(params=["recorded", "forged", "kip848"])
+def history(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    logs = {"forged": forged, "kip848": story}
+    if request.param == "recorded":
+        return HISTORY
+    return Path(write_history(tmp_path, logs[request.param](), {"orders": 4}))
+
+
+def test_what_the_watch_sees_is_row_for_row_what_the_replay_sees(history: Path, tmp_path: Path) -> None:
+    _, steps = watched(history)
+    here, there = tables_of(steps), replayed(history, tmp_path / "tables")
+    for name in NAMES:
+        assert len(there[name]) > 0
+        assert here[name] == there[name]
+
+
+def test_the_counts_are_the_sums_of_these_rows(history: Path) -> None:
+    fleet, steps = watched(history)
+    expected: Counter[tuple[str, str]] = Counter()
+    for step in steps:
+        for recorded, causes in step.generations:
+            expected[recorded.generation.group, "generations"] += 1
+            expected.update((recorded.generation.group, f"cause {cause.value}") for cause in causes)
+        for row in step.rebalances:
+            expected[row.group, "rebalances"] += 1
+            expected[row.group, "moved"] += row.moved or 0
+            expected[row.group, "least"] += row.least_moved or 0
+            expected[row.group, "unjudged"] += row.problem is not None
+    found: Counter[tuple[str, str]] = Counter()
+    for group in fleet.snapshot(NOW).groups:
+        counts = group.counts
+        found[group.group, "generations"] = counts.generations
+        found[group.group, "rebalances"] = counts.rebalances
+        found[group.group, "moved"] = counts.moved
+        found[group.group, "least"] = counts.least_moved
+        found[group.group, "unjudged"] = counts.unjudged
+        found.update({(group.group, f"cause {cause}"): count for cause, count in counts.causes.items()})
+    assert +found == +expected
+    assert any(count for (_, what), count in found.items() if what == "moved")
+
+
+def test_a_run_that_goes_on_from_the_state_of_another_counts_each_record_once(
+    history: Path, tmp_path: Path
+) -> None:
+    records = records_of(history)
+    whole, steps = watched(history)
+    random_places = random.Random(4)
+    cuts = sorted(random_places.sample(range(len(records)), min(12, len(records))))
+    file = tmp_path / "state.json"
+    fleet, pieces = Fleet(catalogue_of(history), EVERYTHING), []
+    for begin, end in zip([0, *cuts], [*cuts, len(records)], strict=True):
+        pieces += fed(fleet, records[begin:end])
+        save_state(
+            file, WatchState("cluster", "topic", 0.0, {0: end}, fleet.counts, fleet.groups), fleet.catalogue
+        )
+        fleet = Fleet(catalogue_of(history), EVERYTHING)
+        loaded = load_state(file, fleet.catalogue)
+        assert loaded is not None
+        assert loaded.offsets == {0: end}
+        fleet.restore(loaded.groups, loaded.counts, NOW)
+    assert tables_of(pieces) == tables_of(steps)
+    assert summary(fleet) == summary(whole)
+
+
+def summary(fleet: Fleet) -> FleetSnapshot:
+    """All but what a run does not hand on: the times of the latest generations."""
+    found = fleet.snapshot(NOW)
+    return replace(found, groups=[replace(group, recent=0) for group in found.groups])

@@ -1,0 +1,153 @@
+"""What Prometheus gets: its own parser reads every name and every value back."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import re
+import socket
+import urllib.request
+from collections.abc import Callable, Iterator
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from compat_tests.support.hang_limit import HANG_S
+from kafka_assignors_spark.catalogue import Catalogue
+from kafka_assignors_spark.watch.exporter import registry, serving
+from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits
+from kafka_assignors_spark.watch.metrics import GROUP_METRICS, WATCH_METRICS, MetricKind, Scrape, WatchStatus
+from kafka_assignors_spark.watch.state import WatchError
+from spark_validation.tests.test_watch_fleet import at, feed, joined
+
+NAMES = (
+    "plain", "", 'he said "no"', "two\nlines", "back\\slash", "\\n", "ends with \\", '"', "{a=\"b\"} 1",
+    "tab\t", "\r\n", "\0", "\u2028", "\x1b[31m", "Ñandú 群 🐼", "# HELP x", "x" * 249,
+)  # fmt: skip
+
+
+def scrape_of(*names: str, caught_up: bool = True) -> Callable[[], Scrape]:
+    fleet = Fleet(Catalogue(()), FleetLimits())
+    feed(fleet, joined(*names))
+    status = WatchStatus(up=True, caught_up=caught_up, lag=7, started_s=1.5, errors=2)
+    return lambda: Scrape(fleet.snapshot(at(0)), status)
+
+
+def as_text(scrape: Callable[[], Scrape]) -> str:
+    return generate_latest(registry(scrape)).decode()
+
+
+def as_openmetrics(scrape: Callable[[], Scrape]) -> str:
+    return generate_openmetrics(registry(scrape)).decode()
+
+
+FORMATS = pytest.mark.parametrize(
+    ("write", "parse"),
+    [(as_text, parse_text), (as_openmetrics, parse_openmetrics)],
+    ids=["text", "openmetrics"],
+)
+
+
+@FORMATS
+def test_the_parser_reads_every_name_of_a_group_back(
+    write: Callable[..., str], parse: Callable[..., object]
+) -> None:
+    families = list(parse(write(scrape_of(*NAMES))))  # type: ignore[call-overload]
+    generations = {
+        sample.labels["group"]: sample.value
+        for family in families
+        for sample in family.samples
+        if sample.name == "kafka_assignors_group_generation"
+    }
+    assert generations == dict.fromkeys(NAMES, 2)
+
+
+@FORMATS
+def test_every_metric_of_the_table_is_there_with_its_type_help_and_labels(
+    write: Callable[..., str], parse: Callable[..., object]
+) -> None:
+    families = {family.name: family for family in parse(write(scrape_of("g")))}  # type: ignore[attr-defined]
+    for metric in (*GROUP_METRICS, *WATCH_METRICS):
+        family = families[metric.name.removesuffix("_total")]
+        assert (family.type, family.documentation) == (metric.kind.value, metric.help)
+        labels = {"group", *metric.labels} if metric in GROUP_METRICS else set(metric.labels)
+        assert family.samples
+        assert all(set(sample.labels) == labels for sample in family.samples)
+
+
+def test_no_series_comes_twice() -> None:
+    families = parse_text(as_text(scrape_of(*NAMES)))
+    series = [(each.name, *sorted(each.labels.items())) for family in families for each in family.samples]
+    assert len(set(series)) == len(series)
+
+
+def test_names_follow_the_conventions() -> None:
+    for metric in (*GROUP_METRICS, *WATCH_METRICS):
+        assert re.fullmatch(r"kafka_assignors_(group|watch)_[a-z]+(_[a-z]+)*", metric.name)
+        assert metric.name.endswith("_total") == (metric.kind is MetricKind.COUNTER)
+        assert metric.help.endswith(".")
+        assert "\n" not in metric.help
+
+
+def test_counters_of_a_group_begin_at_0_with_all_their_labels() -> None:
+    fleet = Fleet(Catalogue(()), FleetLimits())
+    feed(fleet, joined("g"), history=True)
+    (group,) = fleet.snapshot(at(0)).groups
+    for metric in GROUP_METRICS:
+        if metric.kind is MetricKind.COUNTER:
+            assert {value for _, value in metric.samples(group)} == {0}
+
+
+def test_groups_are_shown_once_all_is_read_so_that_no_counter_goes_back() -> None:
+    text = as_text(scrape_of("g", caught_up=False))
+    assert 'group="g"' not in text
+    assert "kafka_assignors_watch_caught_up 0.0" in text
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    with serving("127.0.0.1", 0, scrape_of(*NAMES)) as port:
+        yield port
+
+
+def test_it_is_served_in_the_format_that_is_asked_for_compressed_or_not(port: int) -> None:
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers={"Accept-Encoding": "gzip"})
+    with urllib.request.urlopen(request, timeout=HANG_S) as response:
+        assert response.headers["Content-Type"].startswith("text/plain; version=")
+        text = gzip.decompress(response.read()).decode()
+    assert len(list(parse_text(text))) > len(GROUP_METRICS)
+    accept = {"Accept": "application/openmetrics-text; version=1.0.0"}
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers=accept)
+    with urllib.request.urlopen(request, timeout=HANG_S) as response:
+        assert response.headers["Content-Type"].startswith("application/openmetrics-text")
+        assert response.read().decode().endswith("# EOF\n")
+
+
+def test_clients_that_say_nothing_take_a_few_places_and_give_them_back(port: int) -> None:
+    silent = [socket.create_connection(("127.0.0.1", port), timeout=HANG_S) for _ in range(40)]
+    try:
+        # The first eight wait for a request; the others are closed.
+        closed = sum(each.recv(1) == b"" for each in silent[8:])
+        assert closed == 32
+    finally:
+        for each in silent:
+            each.close()
+    for _ in range(1000):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=HANG_S) as response:
+                assert response.status == 200
+                return
+        except (OSError, http.client.HTTPException):
+            continue
+    raise AssertionError("no place came free")
+
+
+def test_a_port_that_is_taken_is_told(port: int) -> None:
+    with (
+        pytest.raises(WatchError, match=rf"cannot serve metrics on 127.0.0.1:{port}: Address already in use"),
+        serving("127.0.0.1", port, scrape_of()),
+    ):
+        pass

@@ -1,0 +1,104 @@
+"""The state file of the watch: what is refused, and what stays when it cannot be written."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from kafka_assignors_spark.catalogue import Catalogue
+from kafka_assignors_spark.folds.lives import Record
+from kafka_assignors_spark.watch import watcher as watcher_module
+from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits
+from kafka_assignors_spark.watch.state import WatchError, WatchState, load_state, save_state
+from kafka_assignors_spark.watch.watcher import Watcher, WatchOptions
+from spark_validation.tests.test_watch_fleet import at, feed, groups, joined
+
+
+def saved(file: Path) -> Fleet:
+    fleet = Fleet(Catalogue(()), FleetLimits())
+    feed(fleet, joined("one", "two"))
+    save_state(file, WatchState("c", "t", 5.0, {0: 4}, fleet.counts, fleet.groups), fleet.catalogue)
+    return fleet
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b"[]", b'{"format": 1}', b"\xff", b"[" * 100_000])
+def test_a_file_that_is_no_state_is_refused_with_a_remedy(tmp_path: Path, text: bytes) -> None:
+    file = tmp_path / "state.json"
+    file.write_bytes(text)
+    with pytest.raises(WatchError, match=r"state.json: not the state of a watch: .*remove the file"):
+        load_state(file, Catalogue(()))
+
+
+def test_without_a_file_there_is_no_state(tmp_path: Path) -> None:
+    assert load_state(tmp_path / "state.json", Catalogue(())) is None
+
+
+def test_a_state_that_cannot_be_written_leaves_the_file_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "state.json"
+    fleet = saved(file)
+    before = file.read_bytes()
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(WatchError, match="the state cannot be written: No space left on device"):
+        save_state(file, WatchState("c", "t", 5.0, {0: 9}, fleet.counts, fleet.groups), fleet.catalogue)
+    assert file.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["state.json"]
+
+
+def test_groups_beyond_the_limits_of_the_next_run_are_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "state.json"
+    saved(file)
+    state = load_state(file, catalogue := Catalogue(()))
+    assert state is not None
+    fleet = Fleet(catalogue, FleetLimits(matching=lambda name: name == "two"))
+    fleet.restore(state.groups, state.counts, at(0))
+    assert list(groups(fleet)) == ["two"]
+
+
+def test_a_log_that_was_truncated_or_deleted_meanwhile_is_told_and_read_from_where_it_is(
+    tmp_path: Path,
+) -> None:
+    told: list[str] = []
+    watch = Watcher(WatchOptions("none:1", state=tmp_path / "none.json"), told.append)
+    watch._positions = {0: 10, 1: 10, 2: 10}
+    assert [
+        watch._position(partition, *ends) for partition, ends in enumerate([(0, 20), (15, 20), (0, 7)])
+    ] == [
+        10,
+        15,
+        7,
+    ]
+    assert "[1]: the log begins at offset 15, and was read up to 10: 5 offsets were deleted" in told[0]
+    assert "[2]: the log ends at offset 7, and was read up to 10: it was truncated" in told[1]
+
+
+class _Broken:
+    """A reader of one batch, in whose middle something unexpected happens."""
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+    def poll(self, timeout_s: float) -> list[Record]:
+        raise MemoryError
+
+
+def test_after_an_unexpected_error_the_file_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "state.json"
+    watch = Watcher(WatchOptions("none:1", state=file), lambda text: None)
+    watch._identity = watcher_module.TopicIdentity("c", "__consumer_offsets", "t", 1)
+    watch._changed = True
+    monkeypatch.setattr(watch, "_open", _Broken)
+    with pytest.raises(MemoryError):
+        watch.run(threading.Event())
+    assert not file.exists()
+    watch._save()
+    assert file.exists()

@@ -1,0 +1,152 @@
+"""`kafka-assignors watch` before it meets a cluster: options, extras, JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from kafka_assignors_cli import main
+from kafka_assignors_cli.console import CannotRun
+from kafka_assignors_cli.watch import parse_endpoint
+from kafka_assignors_cli.watch_table import group_json, in_order_of_attention
+from kafka_assignors_spark.watch.fleet import GroupSnapshot
+from kafka_assignors_spark.watch.group import Counts, GroupFigures
+
+CLUSTER = ("--bootstrap-server", "127.0.0.1:1")
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    err = io.StringIO()
+    with contextlib.redirect_stderr(err):
+        code = main(["watch", *arguments])
+    return code, err.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("text", "endpoint"),
+    [
+        (":9308", ("0.0.0.0", 9308)),
+        ("127.0.0.1:0", ("127.0.0.1", 0)),
+        ("[::1]:9308", ("::1", 9308)),
+        ("metrics.local:80", ("metrics.local", 80)),
+    ],
+)
+def test_an_address_to_serve_metrics_on(text: str, endpoint: tuple[str, int]) -> None:
+    assert parse_endpoint(text) == endpoint
+
+
+@pytest.mark.parametrize("text", ["9308", ":", ":x", ":65536", ":-1", ":９", ""])
+def test_what_is_no_address_is_told(text: str) -> None:
+    with pytest.raises(CannotRun, match=r"expected \[HOST\]:PORT, such as :9308"):
+        parse_endpoint(text)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--once", "--from-now"), "--once and --from-now exclude each other"),
+        (("--once", "--prometheus", ":0"), "--once and --prometheus exclude each other"),
+        (("--once", "--count", "2"), "--once and --count exclude each other"),
+        (("--from-now", "--count-history"), "--from-now and --count-history exclude each other"),
+        (("--state", "/dev/null/state.json"), "cannot write /dev/null/state.json"),
+        (("--max-groups", "0"), "--max-groups"),
+    ],
+)
+def test_options_that_make_no_sense_end_it_before_it_connects(options: tuple[str, ...], said: str) -> None:
+    code, error = run(*CLUSTER, *options)
+    assert code == 2
+    assert said in error
+
+
+def test_without_a_cluster_it_says_how_to_name_one() -> None:
+    assert run() == (
+        2,
+        "kafka-assignors: error: give --bootstrap-server HOST:PORT, or bootstrap.servers in the file of "
+        "--command-config\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("package", "options"), [("confluent_kafka", ()), ("prometheus_client", ("--prometheus", ":0"))]
+)
+def test_an_extra_that_is_missing_is_named(package: str, options: tuple[str, ...]) -> None:
+    present = "import types; sys.modules['confluent_kafka'] = types.ModuleType('confluent_kafka'); "
+    program = (
+        f"import sys; {present}sys.modules[{package!r}] = None; from kafka_assignors_cli import main; "
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "watch", *CLUSTER, *options],
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert package in line
+    assert line.endswith('pip install "kafka-assignors[cli,watch]"')
+
+
+LAST = GroupFigures(7, 1.5, "classic", "consumer", "range", False, 2, 0, 4, 2, 2, 1.0)
+
+
+def snapshot(name: str, **given: object) -> GroupSnapshot:
+    return replace(GroupSnapshot(name, "stable", LAST, Counts(0.0), 0), **given)  # type: ignore[arg-type]
+
+
+def test_groups_that_need_attention_come_first() -> None:
+    ordered = [
+        snapshot("storm", recent=20),
+        snapshot("rebalanced", recent=1),
+        snapshot("undecodable", counts=Counts(0.0, undecodable=Counter({"value": 1}))),
+        snapshot("withheld", state="hand-over"),
+        snapshot("needless", counts=Counts(0.0, moved=9, least_moved=1)),
+        snapshot("uneven", last=replace(LAST, imbalance=1.9)),
+        snapshot("calm"),
+        snapshot("zen"),
+    ]
+    assert in_order_of_attention(ordered[::-1]) == ordered
+
+
+def test_a_group_as_json() -> None:
+    counts = Counts(1.0, 3, 2, 0, 4, 4, causes=Counter({"join": 2}), undecodable=Counter())
+    found = json.loads(json.dumps(group_json(snapshot('a "b"\n\\', counts=counts, recent=3))))
+    assert found == {
+        "group": 'a "b"\n\\',
+        "state": "stable",
+        "recent_generations": 3,
+        "last": {
+            "generation": 7,
+            "timestamp_s": 1.5,
+            "type": "classic",
+            "protocol_type": "consumer",
+            "protocol": "range",
+            "empty": False,
+            "members": 2,
+            "idle_members": 0,
+            "partitions": 4,
+            "min_load": 2,
+            "max_load": 2,
+            "imbalance": 1.0,
+        },
+        "counts": {
+            "since_s": 1.0,
+            "generations": 3,
+            "rebalances": 2,
+            "unjudged": 0,
+            "moved": 4,
+            "least_moved": 4,
+            "skipped": 0,
+            "clock_back": 0,
+            "causes": {"join": 2},
+            "undecodable": {},
+        },
+    }
+    assert group_json(snapshot("new", last=None))["last"] is None

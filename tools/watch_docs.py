@@ -1,0 +1,33 @@
+"""Writes the metrics of `kafka-assignors watch` into docs/watch.md, out of the metrics themselves.
+
+python -m tools.watch_docs
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kafka_assignors_spark.watch.metrics import GROUP_METRICS, WATCH_METRICS
+from tools.generated_part import with_part
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "watch.md"
+
+
+def page_with_metrics(page: str) -> str:
+    """The page, with the table of metrics made anew."""
+    rows = [
+        f"| `{metric.name}` | {metric.kind.value} | {_labels(labels)} | {metric.help} |\n"
+        for metric, labels in (
+            *((metric, ("group", *metric.labels)) for metric in GROUP_METRICS),
+            *((metric, metric.labels) for metric in WATCH_METRICS),
+        )
+    ]
+    return with_part(page, "metrics", "| metric | type | labels | |\n|---|---|---|---|\n" + "".join(rows))
+
+
+def _labels(labels: tuple[str, ...]) -> str:
+    return ", ".join(f"`{name}`" for name in labels)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page_with_metrics(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
