@@ -10,6 +10,7 @@ import contextlib
 import os
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -115,12 +116,15 @@ def table_format(names_in: Callable[[str], Iterable[str]]) -> str | None:
     return None
 
 
+def _names_in(place: Path, folder: str) -> list[str]:
+    return [file.name for file in place.glob(f"{folder}/*")]
+
+
 def table_on_disk(path: str) -> tuple[str, str] | None:
     """The first place of a history on a disk that is a table with a log, and its format."""
     for name in (*RAW_NAMES, *TOPICS_NAMES, ""):
         place = Path(path, name)
-        found = table_format(lambda folder, place=place: (file.name for file in place.glob(f"{folder}/*")))
-        if found is not None:
+        if (found := table_format(partial(_names_in, place))) is not None:
             return str(place), found
     return None
 
