@@ -17,6 +17,8 @@ from kafka_assignors_cli.console import ExitCode
 from spark_validation.tests.groups import TOPICS_SCHEMA
 from spark_validation.tests.test_foreign_parquet import TOPIC, not_utf8, retyped, table, with_column
 
+pytestmark = pytest.mark.exhaustive  # takes minutes, and is the same with every PySpark
+
 BYTES: dict[str, Callable[[bytes], bytes]] = {
     "an empty file": lambda whole: b"",
     "half of a file": lambda whole: whole[: len(whole) // 2],

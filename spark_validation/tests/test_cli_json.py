@@ -27,6 +27,8 @@ from tests.test_cli import COMMAND, GROUP, read_all
 from tests.test_cli_ci_formats import POLICY
 from tests.test_cli_groups import LIVE
 
+pytestmark = pytest.mark.exhaustive  # takes minutes, and is the same with every PySpark
+
 EMPTY_GROUP = LiveGroup("old", "classic", "Empty")
 CLUSTER = ("--bootstrap-server", "b:1")
 

@@ -17,6 +17,8 @@ from spark_validation.tests.chromium import Page, find_chromium
 from spark_validation.tests.report_sample import BREAKING_OUT, GROUPS, HOSTILE, LINKING, sample
 from tests.hostile_names import NAMES
 
+pytestmark = pytest.mark.exhaustive  # takes minutes, and is the same with every PySpark
+
 INSTALL = "install chromium, or set CHROMIUM to a Chrome or Chromium executable"
 
 

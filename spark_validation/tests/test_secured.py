@@ -18,6 +18,8 @@ from kafka_assignors_spark.options import ReplayError, ReplayOptions
 from kafka_assignors_spark.result import ReplayResult
 from spark_validation.tests.groups import Log, member
 
+pytestmark = pytest.mark.exhaustive  # takes minutes, and is the same with every PySpark
+
 RECORDS = "records"
 READ = Right("Read", "Topic", RECORDS)
 CONFIGS = Right("DescribeConfigs", "Topic", RECORDS)

@@ -23,6 +23,8 @@ from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.options import RECORDED, Mode, ReplayError, ReplayOptions
 from kafka_assignors_spark.result import Verdict
 
+pytestmark = pytest.mark.exhaustive  # takes minutes, and is the same with every PySpark
+
 LIMIT_S = 0.5
 
 
