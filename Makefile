@@ -100,7 +100,7 @@ needs-maven:
 
 .tools/ok: Makefile
 	@$(PYTHON) -m venv --clear .tools || { echo "python3 -m venv failed (Debian: apt install python3-venv)" >&2; exit 1; }
-	@.tools/bin/python -m pip install -q --disable-pip-version-check "tox>=4.30,<5" tox-uv
+	@.tools/bin/python -m pip install -q --disable-pip-version-check "pip>=24" "tox>=4.30,<5" tox-uv
 	@mkdir -p .wheels
 	@touch $@
 
