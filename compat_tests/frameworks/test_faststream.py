@@ -93,7 +93,7 @@ def test_subscribers_without_a_group_keep_the_consumer_of_the_client(kafka: Kafk
     kafka.create_topic("faststream-alone", 1)
 
     async def play() -> None:
-        broker = use(KafkaBroker(kafka.bootstrap))
+        broker = use(use(KafkaBroker(kafka.bootstrap)))  # The last call counts.
         alone = broker.subscriber("faststream-alone")
         alone(ignore)
         own = broker.subscriber(

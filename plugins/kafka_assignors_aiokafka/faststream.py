@@ -16,7 +16,8 @@ the class of its consumers, so `use` replaces the factory that the broker makes 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
@@ -46,28 +47,33 @@ def use(broker: KafkaBroker, partition_assignment_strategy: Sequence[Assignor] |
     if not hasattr(config, "builder") or not hasattr(config, "connect"):
         raise TypeError(f"use() takes a KafkaBroker of FastStream 0.7 or later, not {broker!r:.100}")
     connect = config.connect
-
-    async def connect_cooperatively(**settings: Any) -> None:
-        await connect(**settings)
-        config.builder = _builder(config.builder, partition_assignment_strategy)
-
-    config.connect = connect_cooperatively
+    if isinstance(connect, partial) and connect.func is _connect:
+        connect = connect.args[1]  # `use` was called before, and the last call counts.
+    config.connect = partial(_connect, config, connect, partition_assignment_strategy)
     return broker
 
 
-def _builder(
-    stock: Callable[..., AIOKafkaConsumer], strategies: Sequence[Assignor] | None
-) -> Callable[..., AIOKafkaConsumer]:
-    """What makes the consumer of a subscriber; `stock` is a `functools.partial` of aiokafka's class."""
+async def _connect(
+    config: Any,
+    connect: Callable[..., Awaitable[None]],
+    strategies: Sequence[Assignor] | None,
+    /,
+    **settings: Any,
+) -> None:
+    """FastStream's `connect`, after which subscribers get their consumers from here."""
+    await connect(**settings)
+    config.builder = partial(_consumer, config.builder, strategies)
 
-    def build(**settings: Any) -> AIOKafkaConsumer:
-        if settings.get("group_id") is None:
-            return stock(**settings)
-        if tuple(settings.get("partition_assignment_strategy") or _DEFAULT) == _DEFAULT:
-            settings["partition_assignment_strategy"] = strategies
-        return _Consumer(**{**getattr(stock, "keywords", {}), **settings})
 
-    return build
+def _consumer(
+    stock: partial[AIOKafkaConsumer], strategies: Sequence[Assignor] | None, /, **settings: Any
+) -> AIOKafkaConsumer:
+    """The consumer of a subscriber; `stock` is aiokafka's class with FastStream's settings."""
+    if settings.get("group_id") is None:
+        return stock(**settings)
+    if tuple(settings.get("partition_assignment_strategy") or _DEFAULT) == _DEFAULT:
+        settings["partition_assignment_strategy"] = strategies
+    return _Consumer(**{**stock.keywords, **settings})
 
 
 class _Consumer(CooperativeAIOKafkaConsumer):
