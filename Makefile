@@ -21,13 +21,14 @@ PYSPARKS := 4.0 4.3
 
 SOURCES := pyproject.toml $(shell find src plugins spark_validation/kafka_assignors_spark -type f ! -name '*.pyc')
 
-.PHONY: help demo sample-report see see-picture broker docs test test-all chaos soak upstream-aiokafka matrix-docs lint record needs-java needs-maven pysparks clean
+.PHONY: help demo sample-report see see-picture watch-picture broker docs test test-all chaos soak upstream-aiokafka matrix-docs lint record needs-java needs-maven pysparks clean
 
 help:
 	@echo "make demo         replay the recorded history of real consumer groups in local Spark"
 	@echo "make sample-report  docs/sample-report.html, from eight groups of that history"
 	@echo "make see          watch an eager and a cooperative group rebalance side by side, for a minute, in the terminal"
 	@echo "make see-picture  the same for half a minute, and docs/rebalance.svg from what was measured"
+	@echo "make watch-picture  docs/watch.svg, the terminal view of the watch, from that history"
 	@echo "make broker       a broker on localhost:9092 with a topic and a producer, until Ctrl-C (Docker: compose.yaml)"
 	@echo "make docs         the documentation site, in build/site; warnings are errors"
 	@echo "make test         lint and every test, in the environments of tox.ini ($(JOBS) at once: JOBS=n)"
@@ -48,6 +49,9 @@ demo: needs-java .venv-demo/ok
 sample-report: .venv-demo/ok
 	@.venv-demo/bin/kafka-assignors replay spark_validation/recorded --engine local --strategy $(STRATEGIES) \
 		$(SAMPLE_GROUPS:%=--group %) --report docs/sample-report.html
+
+watch-picture: .venv-demo/ok
+	@.venv-demo/bin/python -m tools.watch_picture
 
 broker: needs-java needs-maven .venv-see/ok
 	@.venv-see/bin/python -m tools.broker $(BROKER_ARGS)

@@ -4,42 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kafka_assignors_spark.folds.causes import Cause
-from kafka_assignors_spark.watch.group import STATES
-from kafka_assignors_spark.watch.metrics import GROUP_METRICS, WATCH_METRICS
+import pytest
+import yaml
+
+from tests.promql import WrongQuery, labels_of, require_labels, result_labels
 from tools.watch_docs import PAGE, page_with_metrics
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples" / "watch"
-METRICS = {metric.name: metric for metric in (*GROUP_METRICS, *WATCH_METRICS)}
-_METRIC = re.compile(r"\bkafka_assignors_\w+")
-_SELECTOR = re.compile(r"\b(kafka_assignors_\w+)\{([^}]*)\}")
-_MATCHER = re.compile(r'(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"')
-_VALUES = {"cause": {cause.value for cause in Cause}, "state": set(STATES), "type": {"classic", "consumer"}}
-
-
-def labels_of(name: str) -> set[str]:
-    metric = METRICS[name]
-    return {*metric.labels, *(["group"] if metric in GROUP_METRICS else [])}
-
-
-def require_known(expression: str) -> None:
-    """Every metric, every label of it, and every value of a label that has a fixed set exists."""
-    names = _METRIC.findall(expression)
-    assert names, expression
-    for name in names:
-        assert name in METRICS, expression
-    for name, matchers in _SELECTOR.findall(expression):
-        for label, operator, value in _MATCHER.findall(matchers):
-            assert label in labels_of(name), expression
-            if operator == "=" and label in _VALUES:
-                assert value in _VALUES[label], expression
-    for grouped in re.findall(r"\bby \(([^)]*)\)", expression):
-        for label in (each.strip() for each in grouped.split(",")):
-            assert any(label in labels_of(name) for name in names), expression
+GROUP = "kafka_assignors_group_"
+CAUSES = f"{GROUP}generation_causes_total"
 
 
 def dashboard() -> dict[str, Any]:
@@ -47,11 +23,46 @@ def dashboard() -> dict[str, Any]:
     return found
 
 
-def alert_expressions() -> Iterator[str]:
-    """The expressions of the rules, folded as YAML folds them."""
-    text = (EXAMPLES / "prometheus-alerts.yml").read_text(encoding="utf-8")
-    for found in re.finditer(r"^        expr: (?:>-\n((?: {10}.*\n)+)|(.*)\n)", text, re.MULTILINE):
-        yield " ".join((found[1] or found[2]).split())
+def alerts() -> list[dict[str, Any]]:
+    (group,) = yaml.safe_load((EXAMPLES / "prometheus-alerts.yml").read_text(encoding="utf-8"))["groups"]
+    found: list[dict[str, Any]] = group["rules"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("sum(", "unclosed left parenthesis"),
+        (f"{GROUP}sate", f"no metric {GROUP}sate"),
+        (f'{GROUP}state{{stat="empty"}}', "no label stat"),
+        (f'{GROUP}state{{state="asleep"}}', "label state is never 'asleep'"),
+        (f"sum by (cause) (increase({GROUP}rebalances_total[1h]))", "no label cause"),
+        (f"{GROUP}rebalances_total > 1", "is a counter, inside no function"),
+        (f"rate({GROUP}members[5m])", "is a gauge, inside rate"),
+        (f"{GROUP}members and {GROUP}info", "no series has both"),
+        (f"{GROUP}members and on (cause) increase({CAUSES}[1h])", "no label cause"),
+        (f"{GROUP}members and on (group) kafka_assignors_watch_up", "no label group"),
+        ("1 + 1", "asks for no metric"),
+    ],
+)
+def test_a_wrong_query_is_found(expression: str, said: str) -> None:
+    with pytest.raises(WrongQuery, match=re.escape(said)):
+        result_labels(expression)
+
+
+@pytest.mark.parametrize(
+    ("expression", "labels"),
+    [
+        (f"{GROUP}members", {"group", "instance", "job"}),
+        (f"sum({GROUP}members) / 2", set()),
+        (f"topk(2, sum by (group) ({GROUP}members))", {"group"}),
+        (f"sum without (instance, job) (rate({CAUSES}[5m]))", {"group", "cause"}),
+        (f"{GROUP}state == 1 and on (group) {GROUP}members", {"group", "state", "instance", "job"}),
+        (f"{GROUP}members - on (group) {GROUP}idle_members", {"group"}),
+    ],
+)
+def test_the_labels_that_a_query_gives(expression: str, labels: set[str]) -> None:
+    assert result_labels(expression) == labels
 
 
 def test_the_page_has_every_metric() -> None:
@@ -59,14 +70,21 @@ def test_the_page_has_every_metric() -> None:
     assert page == page_with_metrics(page), "run: python -m tools.watch_docs"
 
 
-def test_the_dashboard_queries_metrics_and_labels_that_exist() -> None:
-    expressions = [target["expr"] for panel in dashboard()["panels"] for target in panel["targets"]]
-    assert len(expressions) > 12
-    for expression in expressions:
-        require_known(expression)
-    for variable in dashboard()["templating"]["list"]:
-        if variable["type"] == "query":
-            require_known(variable["query"]["query"])
+def test_the_dashboard_queries_what_exists_and_its_legends_name_labels_of_the_answers() -> None:
+    targets = [target for panel in dashboard()["panels"] for target in panel["targets"]]
+    assert len(targets) > 12
+    for target in targets:
+        named = re.findall(r"{{ *(\w+) *}}", target["legendFormat"])
+        # Grafana puts a duration in before it asks.
+        expression = target["expr"].replace("$__rate_interval", "5m")
+        require_labels(named, result_labels(expression), target["expr"])
+
+
+def test_the_dashboards_variable_lists_values_of_a_label_that_exists() -> None:
+    (query,) = (each["query"] for each in dashboard()["templating"]["list"] if each["type"] == "query")
+    # The call is Grafana's own, not PromQL.
+    (found,) = re.finditer(r"label_values\((\w+), (\w+)\)", query["query"])
+    require_labels([found[2]], labels_of(found[1]), query["query"])
 
 
 def test_the_dashboard_shows_every_metric_that_a_group_is_judged_by() -> None:
@@ -107,9 +125,8 @@ def test_the_dashboard_has_what_an_import_into_grafana_needs() -> None:
         assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"])
 
 
-def test_the_alerts_use_metrics_labels_and_values_that_exist() -> None:
-    expressions = list(alert_expressions())
-    text = (EXAMPLES / "prometheus-alerts.yml").read_text(encoding="utf-8")
-    assert len(expressions) == text.count("- alert: ") > 5
-    for expression in expressions:
-        require_known(expression)
+def test_the_alerts_ask_for_what_exists_and_name_labels_of_the_answers() -> None:
+    assert len(alerts()) > 5
+    for alert in alerts():
+        said = " ".join(alert["annotations"].values())
+        require_labels(re.findall(r"\$labels\.(\w+)", said), result_labels(alert["expr"]), alert["alert"])

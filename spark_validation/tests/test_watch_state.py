@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -50,6 +53,71 @@ def test_a_state_that_cannot_be_written_leaves_the_file_as_it_was(
         save_state(file, WatchState("c", "t", 5.0, {0: 9}, fleet.counts, fleet.groups), fleet.catalogue)
     assert file.read_bytes() == before
     assert [each.name for each in tmp_path.iterdir()] == ["state.json"]
+
+
+SAVES_HALF = """
+import resource, signal, sys
+from pathlib import Path
+from kafka_assignors_spark.catalogue import Catalogue
+from kafka_assignors_spark.watch.state import load_state, save_state
+
+file, handling = Path(sys.argv[1]), sys.argv[2]
+state = load_state(file, catalogue := Catalogue(()))
+state.offsets[0] = 9
+half = file.stat().st_size // 2
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+signal.signal(signal.SIGXFSZ, getattr(signal, handling))
+resource.setrlimit(resource.RLIMIT_FSIZE, (half, half))
+save_state(file, state, catalogue)
+"""
+"""The kernel lets the process write half of the file. Then it kills the process, or the write fails."""
+
+
+def save_half(file: Path, handling: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", SAVES_HALF, str(file), handling], capture_output=True, text=True, timeout=240
+    )
+
+
+def test_a_kill_in_the_middle_of_a_write_leaves_the_old_file_and_at_most_one_other(tmp_path: Path) -> None:
+    file = tmp_path / "state.json"
+    fleet = saved(file)
+    before = file.read_bytes()
+    for _ in range(3):
+        done = save_half(file, "SIG_DFL")
+        assert done.returncode == -signal.SIGXFSZ, done.stderr
+        assert file.read_bytes() == before
+        (left_over,) = {*tmp_path.iterdir()} - {file}
+        assert left_over.stat().st_size == len(before) // 2
+    state = load_state(file, fleet.catalogue)
+    assert state is not None
+    assert state.offsets == {0: 4}
+    state.offsets[0] = 9
+    save_state(file, state, fleet.catalogue)
+    assert [*tmp_path.iterdir()] == [file]
+    again = load_state(file, fleet.catalogue)
+    assert again is not None
+    assert again.offsets == {0: 9}
+
+
+def test_a_write_that_fails_in_the_middle_leaves_the_old_file_alone(tmp_path: Path) -> None:
+    file = tmp_path / "state.json"
+    saved(file)
+    before = file.read_bytes()
+    done = save_half(file, "SIG_IGN")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].endswith("the state cannot be written: File too large")
+    assert file.read_bytes() == before
+    assert [*tmp_path.iterdir()] == [file]
+
+
+def test_a_link_in_the_place_of_the_other_file_is_not_followed(tmp_path: Path) -> None:
+    file, elsewhere = tmp_path / "state.json", tmp_path / "elsewhere"
+    elsewhere.write_text("precious")
+    file.with_name("state.json.part").symlink_to(elsewhere)
+    saved(file)
+    assert elsewhere.read_text() == "precious"
+    assert {*tmp_path.iterdir()} == {file, elsewhere}
 
 
 def test_groups_beyond_the_limits_of_the_next_run_are_left_out(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from kafka_assignors_cli.options import (
 from kafka_assignors_cli.watch_table import group_json, in_order_of_attention, watch_tables
 
 if TYPE_CHECKING:
+    from kafka_assignors_spark.watch.fleet import FleetLimits
     from kafka_assignors_spark.watch.watcher import Watcher, WatchOptions
 
 __all__ = ["EPILOG", "watch"]
@@ -61,7 +62,7 @@ stderr says why; 130 --once, or the end itself, was interrupted.
 _PANEL = "Watch"
 _INTERVAL_S = 5.0
 _MOST_ROWS = 200
-"""The rows that a terminal gets; no screen shows more."""
+"""The most rows that the command draws on a terminal; no screen shows more."""
 
 _SHOWN_NOTES = 3
 _WAIT_S = 0.2
@@ -217,12 +218,15 @@ def _matcher(patterns: list[str] | None) -> Callable[[str], bool]:
 
 
 def _options(
-    address: ClusterAddress, limits: object, state: Path | None, state_interval_s: float, *, from_now: bool
+    address: ClusterAddress,
+    limits: FleetLimits,
+    state: Path | None,
+    state_interval_s: float,
+    *,
+    from_now: bool,
 ) -> WatchOptions:
-    from kafka_assignors_spark.watch.fleet import FleetLimits
     from kafka_assignors_spark.watch.watcher import WatchOptions
 
-    assert isinstance(limits, FleetLimits)
     return WatchOptions(
         bootstrap_servers=address.bootstrap_servers,
         client_config=address.config,
@@ -235,19 +239,19 @@ def _options(
 
 
 class _Run:
-    """The watcher in a thread of its own. What ends it early is raised by `wait` and `end`."""
+    """Runs the watcher in a thread of its own. `wait` and `end` raise the error that ended it early."""
 
     def __init__(self, watcher: Watcher, *, once: bool) -> None:
         self.watcher = watcher
         self._once = once
         self._stop = threading.Event()
         self._failure: BaseException | None = None
-        # If the second Ctrl-C ends the process, no thread keeps it.
+        # A daemon, because a second Ctrl-C ends the process at once.
         self._thread = threading.Thread(target=self._work, name="watch", daemon=True)
         self._thread.start()
 
     def wait(self) -> None:
-        """Until Ctrl-C, SIGTERM or a failure."""
+        """Wait for Ctrl-C, SIGTERM or a failure."""
         with contextlib.suppress(KeyboardInterrupt):
             while self._thread.is_alive():
                 self._thread.join(_WAIT_S)
@@ -260,7 +264,7 @@ class _Run:
         self._raise_failure()
 
     def end(self) -> None:
-        """Finish what is under way, and write the state."""
+        """Tell the watcher to stop, and wait until it has written the state."""
         self._stop.set()
         while self._thread.is_alive():
             self._thread.join(_WAIT_S)
@@ -288,7 +292,7 @@ class _Run:
 
 @contextlib.contextmanager
 def _running(options: WatchOptions, on_note: Callable[[str], None], *, once: bool) -> Iterator[_Run]:
-    """The watch under way; SIGTERM is Ctrl-C."""
+    """Start the watch; in the block SIGTERM raises `KeyboardInterrupt`, as Ctrl-C does."""
     from kafka_assignors_spark.watch.state import WatchError
     from kafka_assignors_spark.watch.watcher import Watcher
 
@@ -314,7 +318,7 @@ def _served(host: str, port: int, run: _Run) -> Iterator[None]:
     from kafka_assignors_spark.watch.state import WatchError
 
     def scrape() -> Scrape:
-        # The status first: what it says has been read is in the snapshot.
+        # The status comes first, so the snapshot has at least the records that the status says were read.
         status = run.watcher.status()
         return Scrape(run.watcher.snapshot(), status)
 

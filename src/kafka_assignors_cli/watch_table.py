@@ -97,7 +97,7 @@ def watch_tables(
 
 def _cells(group: GroupSnapshot) -> list[str]:
     last, counts = group.last, group.counts
-    causes = [f"{cause} {count}" for cause, count in counts.causes.most_common(_SHOWN_CAUSES)]
+    causes = [f"{cause}×{count}" for cause, count in counts.causes.most_common(_SHOWN_CAUSES)]
     return [
         printable(group.group),
         group.state,

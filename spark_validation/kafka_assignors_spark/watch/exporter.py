@@ -1,7 +1,7 @@
 """Serves the metrics to Prometheus, with prometheus_client.
 
-The library negotiates the format (text or OpenMetrics), compresses and escapes. Here are the samples, and the
-bounds of the server: a few scrapes at a time, and a client that stops in the middle is dropped.
+The library negotiates the format (text or OpenMetrics), compresses and escapes. This module gives it the
+samples, and bounds the server: a few scrapes at a time, and ten seconds for a client that stops midway.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from prometheus_client.registry import Collector
 from kafka_assignors_spark.watch.metrics import (
     GROUP_METRICS,
     WATCH_METRICS,
-    GroupMetric,
     MetricKind,
     Scrape,
-    WatchMetric,
+    WatchedMetric,
 )
 from kafka_assignors_spark.watch.state import WatchError
 
@@ -37,7 +36,7 @@ _CLIENT_TIMEOUT_S = 10.0
 
 
 class _WatchCollector(Collector):
-    """Groups are left out until the watch has caught up, so that no counter goes back after a restart."""
+    """Shows no group before the watch has caught up, so that no counter goes back after a restart."""
 
     def __init__(self, scrape: Callable[[], Scrape]) -> None:
         self._scrape = scrape
@@ -61,7 +60,7 @@ class _WatchCollector(Collector):
             yield family
 
 
-def _family(metric: GroupMetric | WatchMetric, labels: Iterable[str]) -> Any:
+def _family(metric: WatchedMetric[Any], labels: Iterable[str]) -> Any:
     if metric.kind is MetricKind.COUNTER:
         return CounterMetricFamily(metric.name, metric.help, labels=list(labels))
     return GaugeMetricFamily(metric.name, metric.help, labels=list(labels))
@@ -80,7 +79,7 @@ class _Handler(WSGIRequestHandler):
     timeout = _CLIENT_TIMEOUT_S
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing of requests."""
+        """Log no request."""
 
 
 class _Server(ThreadingMixIn, WSGIServer):
@@ -112,7 +111,7 @@ class _Server(ThreadingMixIn, WSGIServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A scraper that goes away in the middle is no matter of ours."""
+        """Ignore a scraper that closes its connection in the middle."""
 
 
 @contextlib.contextmanager

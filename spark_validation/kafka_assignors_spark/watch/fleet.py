@@ -4,8 +4,8 @@ Memory has a bound: at most `max_groups` groups are followed, each with a few ge
 that is *dead* (a tombstone ends it) is forgotten after `DEAD_KEPT_S`, and an *empty* one without a record for
 `empty_kept_s`. A group with members is never forgotten, however long it rests. What is left out is counted.
 
-One thread feeds, any number of threads take snapshots. Time is what the caller says it is: seconds of a clock
-that never goes back decide what is forgotten.
+One thread feeds, any number of threads take snapshots. The caller gives the time: the seconds of a clock that
+never goes back decide which groups are forgotten.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kafka_assignors.wire import ConsumerGroupRecord
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.lives import Record
 from kafka_assignors_spark.folds.records import RecordKind, decode_record, group_of, is_commit
-from kafka_assignors_spark.watch.group import DEAD, Counts, GroupFigures, Step, WatchedGroup
+from kafka_assignors_spark.watch.group import DEAD, EMPTY, Counts, GroupFigures, Step, WatchedGroup
 
 __all__ = [
     "DEAD_KEPT_S",
@@ -52,7 +52,7 @@ MAX_GROUPS, MATCHING = "max-groups", "matching"
 LEFT_OUT = (MAX_GROUPS, MATCHING)
 """Why a record of a group is left out."""
 
-EVICTIONS = ("dead", "empty")
+EVICTIONS = (DEAD, EMPTY)
 """Why a group is forgotten."""
 
 KINDS = tuple(kind.value for kind in RecordKind)
@@ -88,6 +88,9 @@ class FleetCounts:
     left_out: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(LEFT_OUT, 0)))
     evicted: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(EVICTIONS, 0)))
     fold_errors: int = 0
+
+    def copy(self) -> FleetCounts:
+        return FleetCounts(self.records.copy(), self.left_out.copy(), self.evicted.copy(), self.fold_errors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +157,8 @@ class Fleet:
             self._beyond.clear()
 
     def feed(self, record: Record, now: Now, *, history: bool = False) -> Step | None:
-        """What it told of a group that is followed; `history` says that it is from before the start."""
+        """Fold one record; what it says of a followed group, None of any other. `history`: the record is from
+        before the start."""
         if is_commit(record.key):
             self.counts.records[RecordKind.OFFSET_COMMIT.value] += 1
             return None
@@ -168,7 +172,7 @@ class Fleet:
         group = self._groups.get(key)
         if group is None:
             if record.value is None:
-                return None  # the end of what was never followed
+                return None  # a tombstone of a group that is not followed
             group = WatchedGroup.of(event.group, self.catalogue, now.unix_s)
         try:
             step = group.fold(record, event, self.catalogue)
@@ -189,14 +193,14 @@ class Fleet:
         return step
 
     def evict(self, now: Now) -> None:
-        """Forget the groups whose time has come."""
+        """Forget the groups that were dead or empty for long enough."""
         gone: list[tuple[bytes, str]] = []
         for key, group in self._groups.items():
             silent_s = now.monotonic_s - self._presence[key].heard_s
             if group.state == DEAD and silent_s > DEAD_KEPT_S:
-                gone.append((key, "dead"))
+                gone.append((key, DEAD))
             elif (group.last is None or group.last.empty) and silent_s > self._limits.empty_kept_s:
-                gone.append((key, "empty"))
+                gone.append((key, EMPTY))
         with self._lock:
             for key, why in gone:
                 del self._groups[key], self._presence[key]
@@ -214,12 +218,7 @@ class Fleet:
                 )
                 for key, group in self._groups.items()
             ]
-            counts = FleetCounts(
-                self.counts.records.copy(),
-                self.counts.left_out.copy(),
-                self.counts.evicted.copy(),
-                self.counts.fold_errors,
-            )
+            counts = self.counts.copy()
             beyond = len(self._beyond)
         return FleetSnapshot(sorted(groups, key=lambda each: each.group), counts, beyond)
 

@@ -20,7 +20,7 @@ from kafka_assignors_spark.folds.replay import GroupReplay, Replayed, ReplayStat
 from kafka_assignors_spark.options import Mode
 from kafka_assignors_spark.timestamps import to_micros
 
-__all__ = ["DEAD", "STATES", "UNDECODABLE", "Counts", "GroupFigures", "Step", "WatchedGroup"]
+__all__ = ["DEAD", "EMPTY", "STATES", "UNDECODABLE", "Counts", "GroupFigures", "Step", "WatchedGroup"]
 
 EMPTY, STABLE, HAND_OVER, DEAD, UNKNOWN = "empty", "stable", "hand-over", "dead", "unknown"
 STATES = (EMPTY, STABLE, HAND_OVER, DEAD, UNKNOWN)
@@ -82,7 +82,7 @@ class Counts:
 
 @dataclass(slots=True)
 class Step:
-    """What a record told: generations with their causes, the rebalances that it completes, and what in it
+    """What a record says: generations with their causes, the rebalances that it completes, and what in it
     does not decode."""
 
     generations: list[tuple[RecordedGeneration, tuple[Cause, ...]]] = field(default_factory=list)
@@ -95,7 +95,7 @@ class Step:
 
 @dataclass(slots=True)
 class WatchedGroup:
-    """Follows one group: `fold` each of its records in order, and `count` what that told.
+    """Follows one group: `fold` each of its records in order, and `count` the steps.
 
     The fields, without the catalogue, are its whole state.
     """
@@ -114,7 +114,7 @@ class WatchedGroup:
         return cls(name, life, CauseFinder(catalogue), Counts(since_s))
 
     def fold(self, record: Record, event: DecodedRecord, catalogue: Catalogue) -> Step:
-        """What the record tells of the group. It may take a second for a group of thousands of members."""
+        """What the record says of the group. It takes up to a second for thousands of members."""
         step = Step()
         if event.kind is RecordKind.UNDECODABLE:
             step.undecodable = VALUE
@@ -130,7 +130,7 @@ class WatchedGroup:
         return step
 
     def show(self, step: Step) -> None:
-        """Take over the last generation, and what state the group is in after it."""
+        """Keep the figures of the last generation, and the state of the group after it."""
         if step.generations:
             self.last = _figures(step.generations[-1][0])
         if self.life.last is not None and self.life.last[1] is None:
@@ -143,7 +143,7 @@ class WatchedGroup:
             self.state = EMPTY if self.last.empty else STABLE
 
     def count(self, step: Step) -> None:
-        """Add what a record told to the counts."""
+        """Add what a record says to the counts."""
         counts = self.counts
         for recorded, causes in step.generations:
             counts.generations += 1

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -56,17 +55,24 @@ def load_state(file: Path, catalogue: Catalogue) -> WatchState | None:
 def save_state(file: Path, state: WatchState, catalogue: Catalogue) -> None:
     """Replace the file; `WatchError` if it cannot be written, and then it stays as it was."""
     text = write_state(state, (catalogue,))
+    # Always the same name: a kill in the middle leaves one file, which the next write removes.
+    part = file.with_name(file.name + ".part")
     try:
-        descriptor, staged = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+        part.unlink(missing_ok=True)
         try:
-            with os.fdopen(descriptor, "wb") as stream:
+            with open(part, "xb", opener=_open_private) as stream:
                 stream.write(text)
                 stream.flush()
                 os.fsync(stream.fileno())
-            os.replace(staged, file)
+            part.replace(file)
         except OSError:
             with contextlib.suppress(OSError):
-                os.unlink(staged)
+                part.unlink()
             raise
     except OSError as error:
         raise WatchError(f"{file}: the state cannot be written: {error.strerror}") from None
+
+
+def _open_private(path: str, flags: int) -> int:
+    """Groups and their topics concern only the user that may read the offsets topic."""
+    return os.open(path, flags, 0o600)

@@ -12,7 +12,7 @@ from kafka_assignors_spark.live_cluster import LiveTopic
 __all__ = ["WatchedTopics"]
 
 _MOST_ENTRIES = 8
-"""What is remembered of a topic: its latest changes."""
+"""The latest changes of a topic that are remembered."""
 
 _MOST_GONE = 1_000
 """Deleted topics that are remembered: the latest records of a group may still be about them."""
@@ -27,7 +27,7 @@ class WatchedTopics:
         self._gone: dict[str, None] = {}
 
     def note(self, found: Iterable[LiveTopic], now: datetime) -> int:
-        """Remember what has changed since the last look; how many topics that were."""
+        """Remember the topics that changed since the last look, and return how many they are."""
         changes = 0
         seen = set()
         for live in found:

@@ -1,5 +1,5 @@
-"""The watch of a running cluster: reads its group records until it is told to stop, and tells at any time
-what it has seen.
+"""The watch of a running cluster: reads its group records until it is told to stop, and shows the groups at
+any time.
 
 Records from before the start make the groups known; they count only if that is asked for. With a state file
 the records since the last run count, each once: nothing is shown before they are all read, so that no counter
@@ -34,8 +34,9 @@ _LONGEST_PAUSE_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class WatchOptions:
-    """What to watch. With `from_now` the records from before the start are not read, and a group is known
-    from its next record on. `state` is a file in which the counts go on, written every `state_interval_s`."""
+    """What to watch. With `from_now` the watch does not read the records from before the start, and knows a
+    group from its next record on. `state` is a file that keeps the counts from one run to the next; the watch
+    writes it every `state_interval_s`."""
 
     bootstrap_servers: str
     client_config: Mapping[str, str] = field(default_factory=dict)
@@ -48,7 +49,7 @@ class WatchOptions:
 
 
 class Watcher:
-    """`run` in one thread; `status` and `snapshot` in any other."""
+    """One thread calls `run`; any other thread may call `status` and `snapshot`."""
 
     def __init__(self, options: WatchOptions, on_note: Callable[[str], None]) -> None:
         self._options, self._note = options, on_note
@@ -178,7 +179,7 @@ class Watcher:
             )
 
     def _read(self, reader: RecordReader, stop: threading.Event, *, once: bool) -> None:
-        """Until `stop`, or until another reader is needed."""
+        """Read until `stop` is set, or until another reader is needed."""
         while not stop.is_set():
             for record in reader.poll(_POLL_S):
                 history = record.offset < self._history.get(record.partition, 0)
@@ -197,7 +198,7 @@ class Watcher:
                 return  # there are more partitions, or the topic was made anew
 
     def _look_after(self, reader: RecordReader) -> None:
-        """What has its time: groups to forget, a look at the cluster, the state file."""
+        """Do what is due: forget groups, look at the cluster, write the state file."""
         now = time.monotonic()
         if reader.down and self._up:
             self._up, self._next_look = False, now
@@ -243,7 +244,7 @@ class Watcher:
             self._tell(str(error))
 
     def _tell(self, text: str) -> None:
-        """Say it once, until it has another reason."""
+        """Tell the user, unless the last thing told is the same."""
         if text != self._told:
             self._note(text)
         self._told = text

@@ -1,0 +1,29 @@
+"""The picture of `kafka-assignors watch` shows what the watch sees in the recorded history."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+from tools.watch_picture import PICTURE, picture
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def texts(svg: str) -> list[str]:
+    """The words of the picture; how they are drawn depends on the release of rich."""
+    found = (text.text or "" for text in ElementTree.fromstring(svg).iter(f"{SVG}text"))
+    return " ".join(found).split()
+
+
+def test_the_picture_is_of_the_table_as_it_is() -> None:
+    shown = texts(PICTURE.read_text(encoding="utf-8"))
+    assert shown == texts(picture()), "run: make watch-picture"
+    assert "checkout" in shown
+
+
+def test_the_picture_loads_nothing() -> None:
+    svg = PICTURE.read_text(encoding="utf-8")
+    assert "@font-face" not in svg
+    assert "<script" not in svg
+    assert "href" not in svg
+    assert svg.count("url(") == svg.count("url(#")

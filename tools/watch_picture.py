@@ -1,0 +1,69 @@
+"""Draws the terminal view of `kafka-assignors watch` over the recorded history into docs/watch.svg.
+
+python -m tools.watch_picture (or `make watch-picture`)
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from rich.console import CONSOLE_SVG_FORMAT, Console
+
+from kafka_assignors_cli.watch_table import watch_tables
+from kafka_assignors_spark.catalogue import Catalogue
+from kafka_assignors_spark.folds.lives import Record
+from kafka_assignors_spark.history import catalogue_rows
+from kafka_assignors_spark.timestamps import to_micros
+from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits, FleetSnapshot, Now
+from kafka_assignors_spark.watch.metrics import WatchStatus
+
+ROOT = Path(__file__).resolve().parent.parent
+HISTORY, PICTURE = ROOT / "spark_validation" / "recorded", ROOT / "docs" / "watch.svg"
+SEEN_S = 600.0
+"""The picture is of this moment after the first record, while the groups are under way."""
+
+_WIDTH = 120
+_ROWS = 12
+# A picture in a page may load nothing, so the reader's own font is used.
+_FORMAT = re.sub(r"@font-face {{.*?}}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+
+
+def records() -> Iterator[Record]:
+    """The records of the groups in the order of time."""
+    rows = pq.read_table(HISTORY / "raw").to_pylist()
+    for row in sorted(rows, key=lambda row: (row["timestamp"], row["partition"], row["offset"])):
+        micros = to_micros(row["timestamp"])
+        yield Record(row["partition"], row["offset"], micros, row["key"], row["value"])
+
+
+def fleet_at(seen_s: float) -> FleetSnapshot:
+    """What a watch that began before the first record shows `seen_s` seconds after it."""
+    found = catalogue_rows(str(HISTORY), frozenset())
+    assert found is not None
+    fleet = Fleet(Catalogue.from_rows(found[1]), FleetLimits())
+    begin_s: float | None = None
+    for record in records():
+        at_s = record.micros / 1e6
+        begin_s = at_s if begin_s is None else begin_s
+        if at_s > begin_s + seen_s:
+            break
+        fleet.feed(record, Now(at_s, at_s))
+    assert begin_s is not None
+    return fleet.snapshot(Now(begin_s + seen_s, begin_s + seen_s))
+
+
+def picture() -> str:
+    """The table as SVG; the same history gives the same text."""
+    status = WatchStatus(up=True, caught_up=True, lag=0, started_s=0.0, errors=0)
+    console = Console(record=True, width=_WIDTH, file=io.StringIO(), color_system="truecolor")
+    # Without the empty line the picture cuts what hangs below the last one.
+    console.print(*watch_tables(fleet_at(SEEN_S), status, [], _ROWS), "", sep="\n")
+    return console.export_svg(title="kafka-assignors watch", code_format=_FORMAT, unique_id="watch")
+
+
+if __name__ == "__main__":
+    PICTURE.write_text(picture(), encoding="utf-8")
