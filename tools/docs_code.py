@@ -124,6 +124,7 @@ def main() -> int:
             ),
             *(
                 "--allow-subclassing-any",
+                "--allow-untyped-decorators",
                 "--no-warn-unused-ignores",
                 "--disable-error-code",
                 "type-arg",

@@ -83,6 +83,9 @@ ARGUMENTS: dict[str, Sequence[str]] = {
     "validate": ("report.json", "--policy", "policy.toml"),
 }
 
+FOLLOWS = "watch"
+"""Reads a topic, not a cluster of these tests: tests/test_cli_watch.py runs it, its JSON included."""
+
 
 def values(text: str) -> list[Any]:
     """The one JSON document in the text, or one in each line; without the time that the command took."""
@@ -110,7 +113,7 @@ def commands(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 def test_every_command_declares_the_same_option() -> None:
     declared = dict(commands(typer.main.get_command(app)))
-    assert declared.keys() == ARGUMENTS.keys()
+    assert declared.keys() == {*ARGUMENTS, FOLLOWS}
     options = [
         option for command in declared.values() for option in command.params if "--json" in option.opts
     ]
@@ -231,7 +234,7 @@ def completions(words: str) -> list[str]:
 
 
 def test_bash_completes_commands_and_strategies() -> None:
-    assert set(completions("kafka-assignors ")) == {name for name in ARGUMENTS if " " not in name}
+    assert set(completions("kafka-assignors ")) == {name for name in (*ARGUMENTS, FOLLOWS) if " " not in name}
     assert completions("kafka-assignors assign group.json --strategy ra") == ["rack-aware-sticky", "range"]
     assert completions("kafka-assignors replay history -s range,stic") == ["range,sticky"]
     assert completions("kafka-assignors groups d") == ["describe", "delete"]
