@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_admin import Kafka, KafkaError
+from compat_tests.support.secured_cluster import rule_filter
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AclBinding
@@ -72,11 +73,7 @@ class Rights:
         self._ask("grant or deny rights", lambda admin: admin.create_acls(rules, request_timeout=_ATTEMPT_S))
 
     def _delete(self, rule: AclBinding) -> None:
-        from confluent_kafka.admin import AclBindingFilter
-
-        fields = ("restype", "name", "resource_pattern_type", "principal", "host", "operation")
-        values: list[Any] = [getattr(rule, field) for field in fields]
-        chosen = AclBindingFilter(*values, rule.permission_type)
+        chosen = rule_filter(rule)
         self._ask("give rights back", lambda admin: admin.delete_acls([chosen], request_timeout=_ATTEMPT_S))
 
     def _ask(self, what: str, request: Callable[[Any], Mapping[Any, Any]]) -> None:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from compat_tests.support.group_of_members import GroupOfMembers, Settled
+from compat_tests.scenarios.eager import by_size
+from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.kafka_cluster import Kafka
 
 RECORDS = 10
 """Written to each partition before each step."""
-
-
-def by_size(settled: Settled) -> list[int]:
-    return sorted(settled.assignment.load(member_id) for member_id in settled.assignment.members)
 
 
 class FrameworkScenarios:

@@ -126,14 +126,19 @@ def test_with_exactly_these_rights_a_command_tells_all(secured: SecuredCluster, 
     assert (done.stdout, done.stderr) == (everything.stdout, everything.stderr)
 
 
-@pytest.mark.parametrize(
-    ("command", "missing"),
-    [
-        pytest.param(command, right, id=f"{name} without {right}")
-        for name, command in COMMANDS.items()
-        for right in command.needed
-    ],
-)
+def without_each(kind: str) -> pytest.MarkDecorator:
+    """Each command without each of its rights of a kind: `needed`, `optional` or `unnamed`."""
+    return pytest.mark.parametrize(
+        ("command", "missing"),
+        [
+            pytest.param(command, right, id=f"{name} without {right}")
+            for name, command in COMMANDS.items()
+            for right in getattr(command, kind)
+        ],
+    )
+
+
+@without_each("needed")
 def test_without_a_right_that_it_needs_a_command_names_it(
     secured: SecuredCluster, command: Command, missing: Right
 ) -> None:
@@ -142,14 +147,7 @@ def test_without_a_right_that_it_needs_a_command_names_it(
     assert str(missing) in done.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize(
-    ("command", "missing"),
-    [
-        pytest.param(command, right, id=f"{name} without {right}")
-        for name, command in COMMANDS.items()
-        for right in command.optional
-    ],
-)
+@without_each("optional")
 def test_without_another_right_a_command_says_less_and_names_it(
     secured: SecuredCluster, command: Command, missing: Right
 ) -> None:
@@ -158,14 +156,7 @@ def test_without_another_right_a_command_says_less_and_names_it(
     assert str(missing) in " ".join((done.stdout + done.stderr).split())
 
 
-@pytest.mark.parametrize(
-    ("command", "missing"),
-    [
-        pytest.param(command, right, id=f"{name} without {right}")
-        for name, command in COMMANDS.items()
-        for right in command.unnamed
-    ],
-)
+@without_each("unnamed")
 def test_a_command_works_without_a_right_whose_absence_it_does_not_see(
     secured: SecuredCluster, command: Command, missing: Right
 ) -> None:

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from compat_tests.java.member import JavaMember
-from compat_tests.scenarios.eager import SHORT_SESSION_MS
+from compat_tests.scenarios.eager import SHORT_SESSION_MS, by_size
 from compat_tests.support.group_of_members import GroupOfMembers, Settled
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
@@ -27,7 +27,6 @@ __all__ = [
     "RollingBrokersScenarios",
     "flat",
     "owned",
-    "sizes",
 ]
 
 LIBRDKAFKA = "compat_tests.support.librdkafka_member"
@@ -67,10 +66,6 @@ def owned(settled: Settled, name: str) -> Partitions:
     return flat(settled.of(name))
 
 
-def sizes(settled: Settled) -> list[int]:
-    return sorted(settled.assignment.load(member_id) for member_id in settled.assignment.members)
-
-
 def assigned(group: CooperativeGroup, name: str) -> Partitions:
     reports = group.members[name].reports("assigned")
     return flat(reports[-1]["partitions"]) if reports else set()
@@ -95,12 +90,12 @@ class CooperativeGroupScenarios:
             group.join("a")
             group.join("b")
             two = group.settle()
-            assert sizes(two) == [6, 6]
+            assert by_size(two) == [6, 6]
             revoked_before = {name: len(group.members[name].reports("revoked")) for name in ("a", "b")}
 
             group.join("c")
             three = group.settle(after=two)
-            assert sizes(three) == [4, 4, 4]
+            assert by_size(three) == [4, 4, 4]
             for name, since in revoked_before.items():
                 assert owned(three, name) < owned(two, name)
                 assert group.reported(name, "revoked", since=since) == owned(two, name) - owned(three, name)
@@ -123,11 +118,11 @@ class CooperativeGroupScenarios:
             group.join("a", strategies)
             group.join("b", strategies)
             two = group.settle()
-            assert sizes(two) == [3, 3]
+            assert by_size(two) == [3, 3]
             revoked_before = {name: len(group.members[name].reports("revoked")) for name in ("a", "b")}
             group.join("c", strategies)
             three = group.settle(after=two)
-            assert sizes(three) == [2, 2, 2]
+            assert by_size(three) == [2, 2, 2]
             for name, since in revoked_before.items():
                 assert owned(three, name) < owned(two, name)
                 assert group.reported(name, "revoked", since=since) == owned(two, name) - owned(three, name)
@@ -142,7 +137,7 @@ class CooperativeGroupScenarios:
             before = group.settle()
             group.kill("b")
             after = group.settle(after=before)
-            assert sizes(after) == [3, 3]
+            assert by_size(after) == [3, 3]
             for name in ("a", "c"):
                 assert owned(before, name) < owned(after, name)
             group.produce(20)
@@ -159,13 +154,13 @@ class CooperativeGroupScenarios:
             before = group.settle()
             group.freeze("b")
             without = group.settle("a", after=before)
-            assert sizes(without) == [6]
+            assert by_size(without) == [6]
             group.produce(20)
             group.wait_until_consumed(20)
 
             group.thaw("b")
             after = group.settle("a", "b", after=without)
-            assert sizes(after) == [3, 3]
+            assert by_size(after) == [3, 3]
             assert group.reported("b", "lost") == owned(before, "b")
             group.produce(20)
             group.must_have_delivered_each_record_once(40)
@@ -180,7 +175,7 @@ class CooperativeGroupScenarios:
                 group.stop(name)
                 group.join(f"{name}{round}")
                 settled = group.settle(after=settled)
-                assert sizes(settled) == [2, 2, 2]
+                assert by_size(settled) == [2, 2, 2]
             group.produce(10)
             group.must_have_delivered_each_record_once(40)
             group.must_not_have_lost_anything()
@@ -238,11 +233,11 @@ class CooperativeGroupScenarios:
             before = group.settle()
             group.tell("b", busy=True)
             without = group.settle("a", after=before)
-            assert sizes(without) == [6]
+            assert by_size(without) == [6]
             assert group.reported("b", "lost") == set()
             group.tell("b", busy=False)
             after = group.settle("a", "b", after=without)
-            assert sizes(after) == [3, 3]
+            assert by_size(after) == [3, 3]
             assert group.reported("b", "lost") == owned(before, "b")
 
     def test_topics_can_be_subscribed_to_and_left_while_the_others_are_consumed(self, kafka: Kafka) -> None:
@@ -251,7 +246,7 @@ class CooperativeGroupScenarios:
             group.wait_for("a to own orders", lambda: len(group.reported("a", "added")) == 4)
             group.subscribe("a", ["orders", "payments"])
             both = group.settle()
-            assert sizes(both) == [8]
+            assert by_size(both) == [8]
             assert group.reported("a", "revoked") == set()
 
             group.subscribe("a", ["payments"])
@@ -267,7 +262,7 @@ class CooperativeGroupScenarios:
             more = group.settle(after=first)
             group.create_topic("payments", 2)
             all_of_them = group.settle(after=more)
-            assert sizes(all_of_them) == [6]
+            assert by_size(all_of_them) == [6]
             assert group.reported("a", "revoked") == set()
 
     def test_an_upgrade_in_two_rolling_restarts_delivers_each_record_once(self, kafka: Kafka) -> None:
@@ -289,7 +284,7 @@ class CooperativeGroupScenarios:
             settled = roll(["a1", "b1"], ["a2", "b2"], settled, [STRATEGY])
             group.join("c2")
             settled = group.settle(after=settled)
-            assert sizes(settled) == [2, 2, 2]
+            assert by_size(settled) == [2, 2, 2]
             group.produce(10)
             group.must_have_delivered_each_record_once(50)
 
@@ -299,7 +294,7 @@ class CooperativeGroupScenarios:
             for name in capacities:
                 group.join(f"old-{name}")
             settled = group.settle()
-            assert sizes(settled) == [4, 4, 4]
+            assert by_size(settled) == [4, 4, 4]
             for name, capacity in capacities.items():
                 group.produce(20)
                 group.stop(f"old-{name}")
@@ -337,10 +332,10 @@ class CooperativeGroupScenarios:
             group.produce(10)
             join("ours-too")
             three = group.settle(first, second, "ours-too")
-            assert sizes(three) == [2, 2, 2]
+            assert by_size(three) == [2, 2, 2]
             group.stop(first)
             left = group.settle(second, "ours-too", after=three)
-            assert sizes(left) == [3, 3]
+            assert by_size(left) == [3, 3]
             group.produce(10)
             group.must_have_delivered_each_record_once(30)
 
@@ -401,7 +396,7 @@ class LostCoordinatorScenarios:
                 group.wait_until_consumed(20)
                 group.join("c", session_timeout_ms=30_000, rebalance_timeout_ms=30_000)
                 after = group.settle(after=before)
-                assert sizes(after) == [2, 2, 2]
+                assert by_size(after) == [2, 2, 2]
                 for name in ("a", "b"):
                     assert owned(after, name) < owned(before, name)
                 group.produce(10)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from compat_tests.scenarios.cooperative import CooperativeGroup, owned, sizes
+from compat_tests.scenarios.cooperative import CooperativeGroup, owned
+from compat_tests.scenarios.eager import by_size
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.rolling_deployment import deploy
 
@@ -27,13 +28,13 @@ class RolloutScenarios:
             for name in ("a", "b", "c"):
                 group.join(name, ["rollout:1"])
             settled = group.settle()
-            assert sizes(settled) == [2, 2, 2]
+            assert by_size(settled) == [2, 2, 2]
 
             group.tell("a", draining=True)
             drained = group.settle(after=settled)
             while drained.count("a"):
                 drained = group.settle(after=drained)
-            assert sizes(drained) == [0, 3, 3]
+            assert by_size(drained) == [0, 3, 3]
             assert owned(settled, "b") < owned(drained, "b")
             assert owned(settled, "c") < owned(drained, "c")
 
@@ -41,7 +42,7 @@ class RolloutScenarios:
             back = group.settle(after=drained)
             while not back.count("a"):
                 back = group.settle(after=back)
-            assert sizes(back) == [2, 2, 2]
+            assert by_size(back) == [2, 2, 2]
             group.produce(20)
             group.must_have_delivered_each_record_once(40)
             group.must_not_have_lost_anything()

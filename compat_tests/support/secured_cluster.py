@@ -29,7 +29,16 @@ from compat_tests.support.kafka_cluster import KafkaCluster, free_ports
 if TYPE_CHECKING:
     from confluent_kafka.admin import AclBinding, AclBindingFilter
 
-__all__ = ["CLUSTER", "PASSWORD", "PLAIN_USER", "STORE_PASSWORD", "Principal", "Right", "SecuredCluster"]
+__all__ = [
+    "CLUSTER",
+    "PASSWORD",
+    "PLAIN_USER",
+    "STORE_PASSWORD",
+    "Principal",
+    "Right",
+    "SecuredCluster",
+    "rule_filter",
+]
 
 PASSWORD = "right-password"
 """Of every principal."""
@@ -143,7 +152,7 @@ class SecuredCluster:
     def take_away(self, principal: Principal, *rights: Right) -> None:
         """Take rights from a principal that has them."""
         with self.cluster.admin(f"take rights from {principal.name}") as admin:
-            chosen = [_filter(_binding(principal.name, right)) for right in rights]
+            chosen = [rule_filter(_binding(principal.name, right)) for right in rights]
             for future in admin.delete_acls(chosen).values():
                 future.result(HANG_S)
             for one in chosen:
@@ -207,7 +216,7 @@ class SecuredCluster:
             for one in wanted:
                 _until(
                     f"{user} has the right {one}",
-                    lambda one=one: admin.describe_acls(_filter(one)).result(HANG_S),
+                    lambda one=one: admin.describe_acls(rule_filter(one)).result(HANG_S),
                 )
 
 
@@ -231,7 +240,7 @@ def _binding(user: str, right: Right) -> AclBinding:
     )
 
 
-def _filter(binding: AclBinding) -> AclBindingFilter:
+def rule_filter(binding: AclBinding) -> AclBindingFilter:
     """What finds exactly this rule."""
     from confluent_kafka.admin import AclBindingFilter
 

@@ -25,6 +25,7 @@ from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssigno
 
 from kafka_assignors.assignor import Assignor
 from kafka_assignors_aiokafka.cooperative.consumer import CooperativeAIOKafkaConsumer
+from kafka_assignors_aiokafka.cooperative.listener import method_for_lost
 
 if TYPE_CHECKING:
     from faststream.kafka import KafkaBroker
@@ -110,8 +111,7 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ha
         await self._call("on_partitions_revoked", revoked)
 
     async def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
-        has_own = hasattr(self._users, "on_partitions_lost")
-        await self._call("on_partitions_lost" if has_own else "on_partitions_revoked", lost)
+        await self._call(method_for_lost(self._users), lost)
 
     async def _call(self, method: str, partitions: set[TopicPartition]) -> None:
         if self._users is not None:

@@ -131,9 +131,12 @@ def _method_of(asked: Revoke | Lose | Announce, listener: object) -> str:
         case Revoke():
             return "on_partitions_revoked"
         case Lose():
-            # Java's default for listeners that do not care for the difference.
-            has_own = hasattr(listener, "on_partitions_lost")
-            return "on_partitions_lost" if has_own else "on_partitions_revoked"
+            return method_for_lost(listener)
+
+
+def method_for_lost(listener: object) -> str:
+    """The method that hears of lost partitions: as in Java, that of revoked ones if it has no other."""
+    return "on_partitions_lost" if hasattr(listener, "on_partitions_lost") else "on_partitions_revoked"
 
 
 def _verb_of(asked: Revoke | Lose | Announce) -> str:
