@@ -25,6 +25,8 @@ from kafka_assignors_spark.options import Mode, ReplayError, ReplayOptions
 from kafka_assignors_spark.report import json_report
 from spark_validation.tests.groups import Log, member, write_history
 
+pytestmark = pytest.mark.exhaustive  # takes minutes, and is the same with every PySpark
+
 LIMITS = Limits(chunk_bytes=800, slice_bytes=1 << 20)
 OPTIONS = ReplayOptions(strategies=("range", "sticky"), modes=(Mode.STEADY_STATE,))
 
@@ -214,7 +216,7 @@ def test_a_flipped_bit_of_a_slice_changes_no_row(replay: Replay, checkpoint: Pat
     whole, rng = file.read_bytes(), random.Random(3)
     expected = replay(checkpoint)
     refused = 0
-    for _ in range(12):
+    for _ in range(4):
         damaged = bytearray(whole)
         damaged[rng.randrange(len(whole))] ^= 1 << rng.randrange(8)
         file.write_bytes(damaged)
