@@ -16,9 +16,9 @@ from the bytes that the members joined with to the bytes that they are sent; `fi
 first call of a process; `memory`, the most that a process which leads once has resident. `growth` is our own
 assign on series of groups that double.
 
-A sample of `first` is a process that has read the group file and answers one call. The contestants take turns,
-one process at a time, `--processes` each, and the result is the median. No code of the call has run before, but
-for `assign` what decodes the members.
+A sample of `first` is a process that has read the group file and answers one call. The contestants take
+turns, one process at a time, `--processes` each, and the result is the median. No code of the call has run
+before, but for `assign` what decodes the members.
 
 What counts: of Python the whole process; of Go user and system time of the process, so with its garbage
 collector; of Java the calling thread alone, so without its garbage collector and compiler.

@@ -5,8 +5,8 @@
 Each line of standard input, `{"do": "assign", "calls": 3}`, is answered with the CPU time of the process for
 so many calls in a row, `{"cpu_ns": 1234}`. `assign` is the call of the assignor on members that are decoded
 already; `lead` goes from the bytes they joined with to the bytes that they are sent. With ours that is all
-that a leader does in between: judging the claims, checking the answer, withholding. With the others it is what
-their coordinators call of their codecs and assignors.
+that a leader does in between: judging the claims, checking the answer, withholding. With the others it is
+what their coordinators call of their codecs and assignors.
 
 What a call needs is prepared when it is first asked for and is not counted, so the first `lead` of a process
 finds no code that has run before.

@@ -1,10 +1,10 @@
 """Groups to measure on: the shapes that large consumer groups have, and those that are hard.
 
 A workload comes in situations: *fresh*, where no partition has an owner; *join*, where members own a balanced
-share and the last member is new; *leave*, where the last member is gone, and the others own their share beside
-it; *unchanged*, where all members own a balanced share, as when one of them joins again; *scattered*, where
-each partition is claimed by a random subscriber, so that loads are uneven and every member owns a little of
-every topic. Names are ordered like numbers; there is no randomness outside the seeds given here.
+share and the last member is new; *leave*, where the last member is gone, and the others own their share
+beside it; *unchanged*, where all members own a balanced share, as when one of them joins again; *scattered*,
+where each partition is claimed by a random subscriber, so that loads are uneven and every member owns a
+little of every topic. Names are ordered like numbers; there is no randomness outside the seeds given here.
 
 `kafka uniform` and `kafka bucket` are the homogeneous and heterogeneous subscriptions of Kafka's own
 `ClientSideAssignorBenchmark` (jmh-benchmarks in apache/kafka): 100 topics, up to 10,000 members, ten
@@ -108,7 +108,7 @@ def _uniform(members: int, topics: int, partitions: int) -> Group:
 
 
 def _small(members: int, sizes: Sequence[int], *, mixed: bool = False) -> Group:
-    """Topics of these sizes that every member reads; if `mixed`, every other member leaves out the last one."""
+    """Topics of these sizes that every member reads; if `mixed`, every other member leaves out the last."""
     topics = [Topic(f"topic-{number:05}", partitions) for number, partitions in enumerate(sizes)]
     some = topics[:-1] if mixed else topics
     return _group(topics, (some if number % 2 else topics for number in range(members)))
