@@ -11,9 +11,14 @@ after round; a sample is as many calls as fill a tenth of a second, and the resu
 rounds. A contestant that needs more than `--limit` CPU seconds for a call is stopped and shown as such; one
 that needs more than `SLOW_MS` is measured once, not every round.
 
-Three things are measured: `assign`, the call of the assignor on members that are decoded already; `lead`,
-from the bytes that the members joined with to the bytes that they are sent; `memory`, the most that a process
-which leads once has resident. `growth` is our own assign on series of groups that double.
+Four things are measured: `assign`, the call of the assignor on members that are decoded already; `lead`,
+from the bytes that the members joined with to the bytes that they are sent; `first`, either of them as the
+first call of a process; `memory`, the most that a process which leads once has resident. `growth` is our own
+assign on series of groups that double.
+
+A sample of `first` is a process that has read the group file and answers one call. The contestants take
+turns, one process at a time, `--processes` each, and the result is the median. No code of the call has run
+before, but for `assign` what decodes the members.
 
 What counts: of Python the whole process; of Go user and system time of the process, so with its garbage
 collector; of Java the calling thread alone, so without its garbage collector and compiler.
@@ -84,6 +89,22 @@ class Race:
                         times.append(runners[name].cpu_ms(what, calls[name]))
         return {name: times and [round(ms, 4) for ms in times] for name, times in samples.items()}
 
+    def first_times(self, what: str, processes: int) -> Results:
+        """By contestant: CPU milliseconds of the first call of a process, for so many; None for too slow."""
+        contestants = [contestant for contestant in self.contestants if what in contestant.does]
+        samples: dict[str, list[float] | None] = {contestant.name: [] for contestant in contestants}
+        for _ in range(processes):
+            for contestant in contestants:
+                times = samples[contestant.name]
+                if times is None or (times and times[0] > SLOW_MS):
+                    continue
+                with Runner(contestant, self.file, self.limit_s) as runner:
+                    try:
+                        times.append(round(runner.cpu_ms(what), 4))
+                    except TooSlowError:
+                        samples[contestant.name] = None
+        return samples
+
     def memory(self) -> Results:
         """By contestant: the most MiB that a process which leads once has resident."""
         peaks: dict[str, float | None] = {}
@@ -120,9 +141,13 @@ def run(options: argparse.Namespace, results: Results) -> Iterator[str]:
             with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
                 race = Race(workload.group(situation), contestants, options.limit, Path(folder))
                 measured = results["groups"].setdefault(f"{workload.name}, {situation}", {})
-                for what in options.measure & {"assign", "lead"}:
+                for what in sorted(options.measure & {"assign", "lead"}):
                     measured.setdefault(what, {}).update(race.times(what, options.rounds))
                     yield _line(f"{workload.name}, {situation}", what, measured[what])
+                for what in ("assign", "lead") if "first" in options.measure else ():
+                    firsts = measured.setdefault(f"first {what}", {})
+                    firsts.update(race.first_times(what, options.processes))
+                    yield _line(f"{workload.name}, {situation}", f"first {what}", firsts)
                 if "memory" in options.measure:
                     measured.setdefault("memory", {}).update(race.memory())
                     yield f"{workload.name}, {situation}: MiB {measured['memory']}"
@@ -178,8 +203,9 @@ def _options() -> argparse.Namespace:
     peers = ",".join(name for name in CONTESTANTS if name != "ours")
     parser.add_argument("--only", default="", help="workloads whose names begin so, separated by commas")
     parser.add_argument("--peers", default=peers, help="beside ours, separated by commas")
-    parser.add_argument("--measure", default="assign,lead,memory,growth", help="separated by commas")
+    parser.add_argument("--measure", default="assign,lead,first,memory,growth", help="separated by commas")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--processes", type=int, default=7, help="of each contestant for a first call")
     parser.add_argument("--limit", type=float, default=20, help="CPU seconds for one sample of a contestant")
     parser.add_argument("--results", type=Path, default=RESULTS, help="JSON file of the results")
     options = parser.parse_args()

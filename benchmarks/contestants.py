@@ -78,8 +78,8 @@ CONTESTANTS = {
         Contestant("java cooperative-sticky", _java("cooperative-sticky"), _BOTH, warm_up_s=_JIT_S),
         Contestant("java sticky", _java("sticky"), _ASSIGN, warm_up_s=_JIT_S),
         Contestant("java range", _java("range"), _ASSIGN, warm_up_s=_JIT_S),
-        Contestant("kafka-python", _python("kafka-python"), _ASSIGN, largest=_SLOW),
-        Contestant("aiokafka", _python("aiokafka"), _ASSIGN, largest=_SLOW),
+        Contestant("kafka-python", _python("kafka-python"), _BOTH, largest=_SLOW),
+        Contestant("aiokafka", _python("aiokafka"), _BOTH, largest=_SLOW),
     )
 }
 

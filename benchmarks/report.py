@@ -16,15 +16,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-from matplotlib.figure import Figure
-
 from benchmarks.assign import RESULTS
 from benchmarks.contestants import CONTESTANTS, ROOT
 
 PAGE = ROOT / "docs" / "speed.md"
 PICTURE = ROOT / "docs" / "speed.svg"
 MIXED = ("kafka bucket", "bucket", "half", "random", "narrow", "different", "nested", "chain", "ladder")
+SMALL = 100
+"""The most partitions of a group whose times stand in tables of their own."""
 ADVERSARIAL = ("different", "nested", "chain", "ladder", "scattered")
 
 Results = Mapping[str, Any]
@@ -44,14 +43,25 @@ def ratio(results: Results, group: str, what: str, peer: str) -> float | None:
 
 def partitions_in(group: str) -> int:
     """As its name says."""
-    found = re.search(r" x (\d+)([kM])", group)
+    found = re.search(r" x (\d+)([kM]?)\b", group)
     assert found
-    return int(found[1]) * (1000 if found[2] == "k" else 1_000_000)
+    return int(found[1]) * {"": 1, "k": 1000, "M": 1_000_000}[found[2]]
 
 
-def times_table(results: Results, what: str, names: Iterable[str]) -> Iterator[str]:
-    """Milliseconds of every contestant, and in brackets our time over theirs."""
-    measured = {g: of[what] for g, of in results["groups"].items() if what in of}
+def times_table(
+    results: Results, what: str, names: Iterable[str], *, small: bool | None = None
+) -> Iterator[str]:
+    """Milliseconds of every contestant, and in brackets our time over theirs.
+
+    Of small groups alone or of the others, or of all by default. No line if none of them was measured.
+    """
+    measured = {
+        g: of[what]
+        for g, of in results["groups"].items()
+        if what in of and small in (None, partitions_in(g) <= SMALL)
+    }
+    if not measured:
+        return
     names = [name for name in names if any(name in times for times in measured.values())]
     yield f"| members x partitions | ours, ms | {' | '.join(names)} |"
     yield f"|---|---:|{'---:|' * len(names)}"
@@ -71,6 +81,8 @@ def _time(results: Results, group: str, what: str, name: str, times: Mapping[str
 def _ms(milliseconds: float | None) -> str:
     if milliseconds is None:
         return "too slow"
+    if milliseconds < 0.1:
+        return f"{milliseconds:.3f}"
     return f"{milliseconds:.2f}" if milliseconds < 10 else f"{milliseconds:,.0f}"
 
 
@@ -81,8 +93,11 @@ def _number(value: float | None) -> str:
 
 
 def memory_table(results: Results) -> Iterator[str]:
-    """MiB of every contestant that leads."""
-    names = [name for name, contestant in CONTESTANTS.items() if "lead" in contestant.does]
+    """MiB of every contestant that leads and was measured."""
+    measured = [of["memory"] for of in results["groups"].values() if "memory" in of]
+    if not measured:
+        return
+    names = [name for name in CONTESTANTS if any(name in of for of in measured)]
     yield f"| members x partitions | {' | '.join(f'{name}, MiB' for name in names)} |"
     yield f"|---|{'---:|' * len(names)}"
     for group, of in results["groups"].items():
@@ -156,11 +171,14 @@ def targets_table(results: Results) -> Iterator[str]:
 def conditions(results: Results) -> Iterator[str]:
     """What was measured, with what."""
     versions = ", ".join(f"{name} {version}" for name, version in sorted(results["versions"].items()))
-    yield f"Measured on {results['measured']}: {versions}."
+    yield f"Measured until {results['measured']}: {versions}."
 
 
 def draw(results: Results) -> None:
     """Our time over that of two peers, a row for each group."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
     groups = [g for g in results["groups"] if "assign" in results["groups"][g] and partitions_in(g) >= 10_000]
     style = {"franz-go": ("o", "#2563a8"), "java cooperative-sticky": ("D", "#c2410c")}
     with mpl.rc_context({"svg.hashsalt": "speed", "svg.fonttype": "none", "font.size": 8}):
@@ -194,19 +212,19 @@ def write(page: Path, parts: Mapping[str, Iterable[str]]) -> None:
     page.write_text(text, encoding="utf-8")
 
 
-def _any(results: Results, what: str) -> bool:
-    return any(what in of for of in results["groups"].values())
-
-
 def main() -> None:
     results = json.loads(RESULTS.read_text(encoding="utf-8"))
     peers = [name for name in CONTESTANTS if name != "ours"]
     parts: dict[str, Iterable[str]] = {
         "conditions": conditions(results),
         "targets": targets_table(results),
-        "assign": times_table(results, "assign", peers),
-        "lead": times_table(results, "lead", peers) if _any(results, "lead") else (),
-        "memory": memory_table(results) if _any(results, "memory") else (),
+        "small assign": times_table(results, "assign", peers, small=True),
+        "small lead": times_table(results, "lead", peers, small=True),
+        "first assign": times_table(results, "first assign", peers),
+        "first lead": times_table(results, "first lead", peers),
+        "assign": times_table(results, "assign", peers, small=False),
+        "lead": times_table(results, "lead", peers, small=False),
+        "memory": memory_table(results),
         "growth": growth_table(results),
     }
     write(PAGE, parts)

@@ -1,9 +1,10 @@
 """Groups to measure on: the shapes that large consumer groups have, and those that are hard.
 
 A workload comes in situations: *fresh*, where no partition has an owner; *join*, where members own a balanced
-share and the last member is new; *scattered*, where each partition is claimed by a random subscriber, so that
-loads are uneven and every member owns a little of every topic. Names are ordered like numbers; there is no
-randomness outside the seeds given here.
+share and the last member is new; *leave*, where the last member is gone, and the others own their share
+beside it; *unchanged*, where all members own a balanced share, as when one of them joins again; *scattered*,
+where each partition is claimed by a random subscriber, so that loads are uneven and every member owns a
+little of every topic. Names are ordered like numbers; there is no randomness outside the seeds given here.
 
 `kafka uniform` and `kafka bucket` are the homogeneous and heterogeneous subscriptions of Kafka's own
 `ClientSideAssignorBenchmark` (jmh-benchmarks in apache/kafka): 100 topics, up to 10,000 members, ten
@@ -13,13 +14,13 @@ partitions a member, three replicas over three racks where racks count, and a me
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kafka_assignors.group import Group, Member, Topic
 from kafka_assignors.strategies.sticky import CooperativeSticky
 
-__all__ = ["GROWTH", "GROWTH_TOPICS", "WORKLOADS", "Workload", "joined", "scattered"]
+__all__ = ["GROWTH", "GROWTH_TOPICS", "WORKLOADS", "Workload", "joined", "left", "scattered", "unchanged"]
 
 GENERATION = 8
 
@@ -34,18 +35,29 @@ class Workload:
 
     def group(self, situation: str) -> Group:
         """The group in one of its situations."""
-        return {"fresh": lambda group: group, "join": joined, "scattered": scattered}[situation](self.fresh())
+        return _SITUATIONS[situation](self.fresh())
 
 
 def joined(fresh: Group) -> Group:
     """The same group when its last member is new and the others own what they were assigned without it."""
     *before, last = fresh.members.values()
-    assignment = CooperativeSticky().assign(Group.of(fresh.topics.values(), before))
-    return Group.of(
-        fresh.topics.values(),
-        [*(replace(m, owned=assignment.members[m.id], generation=GENERATION - 1) for m in before), last],
-        GENERATION,
-    )
+    return Group.of(fresh.topics.values(), [*_settled(fresh, before), last], GENERATION)
+
+
+def left(fresh: Group) -> Group:
+    """The same group without its last member, when the others own what they were assigned beside it."""
+    return Group.of(fresh.topics.values(), _settled(fresh, fresh.members.values())[:-1], GENERATION)
+
+
+def unchanged(fresh: Group) -> Group:
+    """The same group when all members own what they were assigned."""
+    return Group.of(fresh.topics.values(), _settled(fresh, fresh.members.values()), GENERATION)
+
+
+def _settled(fresh: Group, members: Collection[Member]) -> list[Member]:
+    """These members of the group, each of which owns what it is assigned if there are no others."""
+    assignment = CooperativeSticky().assign(Group.of(fresh.topics.values(), members))
+    return [replace(m, owned=assignment.members[m.id], generation=GENERATION - 1) for m in members]
 
 
 def scattered(fresh: Group) -> Group:
@@ -67,6 +79,15 @@ def scattered(fresh: Group) -> Group:
     )
 
 
+_SITUATIONS: dict[str, Callable[[Group], Group]] = {
+    "fresh": lambda group: group,
+    "join": joined,
+    "leave": left,
+    "unchanged": unchanged,
+    "scattered": scattered,
+}
+
+
 def _topics(count: int, partitions: int) -> list[Topic]:
     return [Topic(f"topic-{number:05}", partitions) for number in range(count)]
 
@@ -84,6 +105,13 @@ def _uniform(members: int, topics: int, partitions: int) -> Group:
     """Every member reads everything."""
     all_topics = _topics(topics, partitions)
     return _group(all_topics, [all_topics] * members)
+
+
+def _small(members: int, sizes: Sequence[int], *, mixed: bool = False) -> Group:
+    """Topics of these sizes that every member reads; if `mixed`, every other member leaves out the last."""
+    topics = [Topic(f"topic-{number:05}", partitions) for number, partitions in enumerate(sizes)]
+    some = topics[:-1] if mixed else topics
+    return _group(topics, (some if number % 2 else topics for number in range(members)))
 
 
 def _in_racks(group: Group, racks: str, replicas: int) -> Group:
@@ -151,7 +179,11 @@ def _nested(members: int, partitions: int) -> Group:
     return _group(topics, (topics[: n + 1] for n in range(members)))
 
 
+_EVERY_DAY = ("fresh", "join", "leave", "unchanged")
+
 WORKLOADS = (
+    Workload("three topics 8 x 31", lambda: _small(8, (16, 12, 3)), _EVERY_DAY),
+    Workload("mixed three topics 8 x 31", lambda: _small(8, (16, 12, 3), mixed=True), _EVERY_DAY),
     Workload("kafka uniform 100 x 1k", lambda: _uniform(100, 100, 10)),
     Workload("kafka uniform 1000 x 10k", lambda: _uniform(1000, 100, 100)),
     Workload("kafka uniform 10000 x 100k", lambda: _uniform(10_000, 100, 1000)),

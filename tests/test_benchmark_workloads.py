@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from benchmarks.assign import Race
+from benchmarks.contestants import CONTESTANTS
 from benchmarks.group_file import read_group_file, write_group_file
+from benchmarks.report import times_table
 from benchmarks.workloads import WORKLOADS, Workload
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.leader_bytes import read_members
 from kafka_assignors.strategies.sticky import CooperativeSticky
 
-SMALL = [workload for workload in WORKLOADS if re.search(r" (1k|10k|20k|45k|50k)\b", workload.name)]
+SMALL = [workload for workload in WORKLOADS if re.search(r" (31|1k|10k|20k|45k|50k)\b", workload.name)]
 
 
 def number(text: str) -> int:
@@ -23,6 +27,7 @@ def number(text: str) -> int:
 def test_every_kind_of_workload_has_a_small_one() -> None:
     assert {w.name.split(" x ")[0].rstrip(" 0123456789") for w in SMALL} >= {
         "kafka uniform", "kafka bucket", "half", "narrow", "random", "chain", "ladder", "nested",
+        "three topics", "mixed three topics",
     }  # fmt: skip
 
 
@@ -42,7 +47,7 @@ def test_the_name_says_how_many_members_and_partitions(workload: Workload) -> No
 
 @pytest.mark.parametrize("workload", SMALL, ids=lambda w: w.name)
 def test_all_but_the_last_member_own_everything_unless_it_is_fresh(workload: Workload) -> None:
-    for situation in workload.situations:
+    for situation in {"fresh", "join", "scattered"}.intersection(workload.situations):
         group = workload.group(situation)
         claims = group.claims
         *_, last = group.members.values()
@@ -53,6 +58,42 @@ def test_all_but_the_last_member_own_everything_unless_it_is_fresh(workload: Wor
         else:
             subscribed = set().union(*(m.topics for m in group.members.values() if m.id != last.id))
             assert not subscribed.intersection(claims.unowned)
+
+
+@pytest.mark.parametrize("workload", [w for w in SMALL if "leave" in w.situations], ids=lambda w: w.name)
+def test_a_member_leaves_its_share_behind_and_an_unchanged_group_owns_everything(workload: Workload) -> None:
+    fresh = workload.fresh()
+    leave, unchanged = workload.group("leave"), workload.group("unchanged")
+    assert [*leave.members] == [*fresh.members][:-1]
+    assert leave.claims.prior.keys() == leave.members.keys()
+    assert 3 <= sum(map(len, leave.claims.unowned.values())) <= 4  # 31 partitions over 8 members
+    assert unchanged.members.keys() == fresh.members.keys()
+    assert not unchanged.claims.unowned
+    assert numbers(CooperativeSticky().assign(unchanged)) == numbers(Assignment(unchanged.claims.prior))
+
+
+def test_each_sample_of_a_first_call_is_a_process_of_its_own(tmp_path: Path) -> None:
+    group = next(w for w in WORKLOADS if w.name.startswith("three topics")).group("join")
+    started: list[Path] = []
+
+    def command(file: Path) -> list[str]:
+        started.append(file)
+        return CONTESTANTS["ours"].command(file)
+
+    ours = replace(CONTESTANTS["ours"], command=command)
+    times = Race(group, [ours], 60.0, tmp_path).first_times("lead", processes=2)
+    assert started == [tmp_path / "group.json"] * 2
+    assert [ms > 0 for ms in times["ours"]] == [True, True]
+
+
+def test_small_groups_have_tables_of_their_own() -> None:
+    measured = {"assign": {"ours": [0.02], "franz-go": [0.04]}}
+    results = {"groups": {"three topics 8 x 31, join": measured, "uniform 100 x 10k, join": measured}}
+    small = [*times_table(results, "assign", ["franz-go"], small=True)]
+    others = [*times_table(results, "assign", ["franz-go"], small=False)]
+    assert small[2:] == ["| three topics 8 x 31, join | 0.020 | 0.040 (0.50) |"]
+    assert others[2:] == ["| uniform 100 x 10k, join | 0.020 | 0.040 (0.50) |"]
+    assert [*times_table(results, "first lead", ["franz-go"])] == []
 
 
 @pytest.mark.parametrize("situation", ["fresh", "join"])

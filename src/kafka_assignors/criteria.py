@@ -52,7 +52,7 @@ class Criterion(enum.Enum):
 
     def count(self, moves: int, misses: int) -> int:
         """The value of the criterion for this many moves and rack misses."""
-        return {Criterion.MOVEMENT: moves, Criterion.RACKS: misses}.get(self, 0)
+        return moves if self is Criterion.MOVEMENT else misses if self is Criterion.RACKS else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,8 @@ public final class AssignBenchmark {
         String kind = assignorName.equals("cooperative-sticky") ? "cooperative" : "eager";
         for (JsonNode member : group.get("members"))
             joined.put(member.get("id").textValue(), ByteBuffer.wrap(member.get(kind).binaryValue()));
+        // A consumer has made its assignor long before it leads, and with it the log has been set up.
+        assignor();
     }
 
     private Map<String, Long> time(String what, int calls) {
@@ -84,13 +86,16 @@ public final class AssignBenchmark {
     }
 
     private GroupAssignment assign(GroupSubscription subscriptions) {
-        ConsumerPartitionAssignor assignor = switch (assignorName) {
+        return assignor().assign(cluster, subscriptions);
+    }
+
+    private ConsumerPartitionAssignor assignor() {
+        return switch (assignorName) {
             case "range" -> new RangeAssignor();
             case "sticky" -> new StickyAssignor();
             case "cooperative-sticky" -> new CooperativeStickyAssignor();
             default -> throw new IllegalArgumentException("no such assignor: " + assignorName);
         };
-        return assignor.assign(cluster, subscriptions);
     }
 
     private int lead() {

@@ -402,11 +402,15 @@ def decode_member(
     sends. Otherwise such a member counts as one without a claim, as it does for all clients.
     """
     name = strategy if isinstance(strategy, str) else strategy.name
-    subject = f"subscription of member {quoted(member_id)}"
-    reader = Reader(metadata, subject, names=names)
-    subscription, offset = _read_subscription(reader)
-    user_data = Reader(subscription.user_data, subject, parent="user_data", base=offset, names=reader.names)
-    told = read_user_data(name, user_data, strict=strict)
+    reader = Reader(metadata, _SUBSCRIPTION, names=names)
+    try:
+        subscription, offset = _read_subscription(reader)
+        user_data = Reader(
+            subscription.user_data, _SUBSCRIPTION, parent="user_data", base=offset, names=reader.names
+        )
+        told = read_user_data(name, user_data, strict=strict)
+    except ProtocolError as error:
+        raise error.of(f"{_SUBSCRIPTION} of member {quoted(member_id)}") from None
 
     owned = _without_empty(subscription.owned)
     generation = told.generation if subscription.generation < 0 else subscription.generation
