@@ -135,7 +135,7 @@ class GroupFinding:
             "moved partitions": self.saved_moves < 0,
             "paused partition-seconds": would_be > paused * _EQUAL_PAUSES,
             "rack misses": (self.saved_rack_misses or 0) < 0,
-            "the fullest member": round(self.best.max_over_mean, 2) > round(self.recorded.max_over_mean, 2),
+            "fullest / mean": round(self.best.max_over_mean, 2) > round(self.recorded.max_over_mean, 2),
         }
         return tuple(name for name, is_worse in figures.items() if is_worse)
 
