@@ -156,7 +156,7 @@ class _Tile:
 
 
 def _tiles(result: ReplayResult, found: Sequence[GroupFinding]) -> tuple[_Tile, ...]:
-    """The groups that gain, the moves and pauses that the gains and trade-offs of all groups save, the check."""
+    """The groups that gain, the moves and pauses that all gains and trade-offs save, and the check."""
     moved, saved_moves = sum(f.recorded.moved for f in found), sum(f.saved_moves for f in found)
     paused, saved_paused = (
         sum(f.paused_s_per_day[0] for f in found),
@@ -165,7 +165,11 @@ def _tiles(result: ReplayResult, found: Sequence[GroupFinding]) -> tuple[_Tile, 
     changing, trading = sum(f.gains for f in found), sum(f.trades for f in found)
     truth = result.truth
     return (
-        _Tile("Groups that gain", f"{changing:,} of {len(result.groups):,}", f"{trading:,} {'trade-off' if trading == 1 else 'trade-offs'}"),
+        _Tile(
+            "Groups that gain",
+            f"{changing:,} of {len(result.groups):,}",
+            f"{trading:,} {'trade-off' if trading == 1 else 'trade-offs'}",
+        ),
         _Tile("Moves", _signed(-saved_moves), f"of {moved:,} moved partitions", _sign(saved_moves)),
         _Tile(
             "Pause (model)",
