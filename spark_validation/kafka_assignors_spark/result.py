@@ -273,6 +273,16 @@ class TruthCheck:
         """Every checked generation whose leader must match does, or has an explanation for the difference."""
         return all(client.unexplained == 0 for client in self.clients if client.must_match)
 
+    @property
+    def checked(self) -> int:
+        """The number of checked generations whose leader must match."""
+        return sum(client.checked for client in self.clients if client.must_match)
+
+    @property
+    def matched(self) -> int:
+        """How many of `checked` match."""
+        return sum(client.matched for client in self.clients if client.must_match)
+
 
 @dataclass(frozen=True, slots=True)
 class SampleCheck:

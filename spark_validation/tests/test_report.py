@@ -103,7 +103,7 @@ def test_a_client_that_is_eager_all_the_same_saves_no_pauses() -> None:
         ("moved partitions", {"moved": 3}, {"moved": 4}),
         ("paused partition-seconds", {"paused_s": 100.0}, {"paused_s": 102.0}),
         ("rack misses", {"rack_misses": 552}, {"rack_misses": 834}),
-        ("the fullest member", {"max_over_mean": 1.2}, {"max_over_mean": 1.21}),
+        ("fullest / mean", {"max_over_mean": 1.2}, {"max_over_mean": 1.21}),
     ],
 )
 def test_a_change_that_makes_a_shown_figure_worse_is_a_trade_off(

@@ -111,6 +111,51 @@ def test_no_label_is_cut_and_the_page_is_as_wide_as_the_screen(page: Page, width
     assert page.evaluate(cut) == []
 
 
+def test_the_head_of_the_page_takes_less_than_a_third_of_a_narrow_screen(page: Page) -> None:
+    """The verdict is below it."""
+    show(page, 390, "light")
+    bottom = "document.querySelector('header').getBoundingClientRect().bottom + scrollY"
+    assert page.evaluate(bottom) < 844 / 3
+
+
+def test_a_narrow_screen_shows_the_whole_caption_of_a_table(page: Page) -> None:
+    show(page, 390, "light")
+    cut = """[...document.querySelectorAll('.scroll caption')].filter(caption => {
+        const text = document.createRange();
+        text.selectNodeContents(caption);
+        const seen = caption.closest('.scroll').getBoundingClientRect();
+        return text.getBoundingClientRect().right > seen.right + 1;
+      }).map(caption => caption.textContent.slice(0, 60))"""
+    assert page.evaluate(cut) == []
+
+
+def test_a_row_keeps_its_head_in_view_on_a_narrow_screen(page: Page) -> None:
+    show(page, 390, "light")
+    lost = """[...document.querySelectorAll('.scroll')].filter(scroll => {
+        scroll.scrollLeft = scroll.scrollWidth;
+        const head = scroll.querySelector('tbody th');
+        const left = element => element.getBoundingClientRect().left;
+        const gone = head && left(head) < left(scroll) - 1;
+        const column = scroll.querySelector('thead th');
+        const apart = column.offsetParent
+          && Math.abs(left(column) - left(scroll.querySelector('tbody').rows[0].cells[0])) > 1;
+        scroll.scrollLeft = 0;
+        return gone || apart;
+      }).map(scroll => scroll.querySelector('caption').textContent.slice(0, 60))"""
+    assert page.evaluate("[...document.querySelectorAll('.scroll')].some(e => e.scrollWidth > e.clientWidth)")
+    assert page.evaluate(lost) == []
+
+
+def test_links_to_sections_are_large_enough_to_touch(page: Page) -> None:
+    """WCAG 2.2, 2.5.8: 24 pixels."""
+    show(page, 390, "light")
+    heights = page.evaluate(
+        "[...document.querySelectorAll('nav a')].map(e => e.getBoundingClientRect().height)"
+    )
+    assert heights
+    assert min(heights) >= 24
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_text_and_marks_have_contrast(page: Page, theme: str) -> None:
     """WCAG 2.2: a ratio of 4.5 for text (1.4.3), and of 3 for graphics (1.4.11)."""

@@ -190,12 +190,10 @@ def _truth(truth: TruthCheck) -> list[RenderableType]:
         for reason, count in sorted(client.explained.items()):
             words = f"{counted(count, 'difference')} led by {client.client}, {client.strategy}: {reason}"
             renderables.append(Padding(Text(printable(words)), (0, 0, 0, 1)))
-    must_match = [client for client in truth.clients if client.must_match]
-    matched, checked = sum(c.matched for c in must_match), sum(c.checked for c in must_match)
     verdict = "The check passes" if truth.holds else "The check fails"
     renderables.append(
         Text(
-            f" {verdict}: {matched:,} of {checked:,} led by Java or by kafka-assignors match.",
+            f" {verdict}: {truth.matched:,} of {truth.checked:,} led by Java or by kafka-assignors match.",
             style="" if truth.holds else "bold red",
         )
     )

@@ -56,7 +56,7 @@ _SHOWN_GROUPS = 200
 """The greatest number of groups in the report: a report of thousands is too large to mail and to read."""
 
 _SHOWN_FINDINGS = 10
-"""Rows of the first table; the others are behind an expander."""
+"""Changes in the first list; the others are in the table behind its expander."""
 
 _SHOWN_CULPRITS = 20
 _SHOWN_CHANGES = 20
@@ -156,7 +156,7 @@ class _Tile:
 
 
 def _tiles(result: ReplayResult, found: Sequence[GroupFinding]) -> tuple[_Tile, ...]:
-    """The moves and pauses that the gains and trade-offs of all groups save, the check, and the groups."""
+    """The groups that gain, the moves and pauses that all gains and trade-offs save, and the check."""
     moved, saved_moves = sum(f.recorded.moved for f in found), sum(f.saved_moves for f in found)
     paused, saved_paused = (
         sum(f.paused_s_per_day[0] for f in found),
@@ -165,6 +165,11 @@ def _tiles(result: ReplayResult, found: Sequence[GroupFinding]) -> tuple[_Tile, 
     changing, trading = sum(f.gains for f in found), sum(f.trades for f in found)
     truth = result.truth
     return (
+        _Tile(
+            "Groups that gain",
+            f"{changing:,} of {len(result.groups):,}",
+            f"{trading:,} {'trade-off' if trading == 1 else 'trade-offs'}",
+        ),
         _Tile("Moves", _signed(-saved_moves), f"of {moved:,} moved partitions", _sign(saved_moves)),
         _Tile(
             "Pause (model)",
@@ -175,10 +180,9 @@ def _tiles(result: ReplayResult, found: Sequence[GroupFinding]) -> tuple[_Tile, 
         _Tile(
             "Accuracy check",
             "passes" if truth.holds else "fails",
-            "recorded assignments, computed again",
+            f"{truth.matched:,} of {truth.checked:,} assignments match",
             truth.holds,
         ),
-        _Tile("Groups that gain", f"{changing:,}", f"of {len(result.groups):,}; {trading:,} trade-offs"),
     )
 
 
@@ -206,7 +210,7 @@ def _changes(finding: GroupFinding) -> tuple[_Change, ...]:
         ("moved partitions", recorded.moved, best.moved, 0),
         ("paused partition-seconds", *finding.paused_s_per_day, 0),
         ("rack misses", recorded.rack_misses, best.rack_misses, 0),
-        ("the fullest member", recorded.max_over_mean, best.max_over_mean, 2),
+        ("fullest / mean", recorded.max_over_mean, best.max_over_mean, 2),
     )
     changes = []
     for title, before, after, digits in figures:

@@ -13,7 +13,7 @@ a difference of less than a twentieth of a partition does not count. In a tie be
 one comes first, because consumption continues while the group rebalances.
 
 **Gain or trade-off.** A change is a gain only if no figure that the report shows for the group gets worse:
-moves, pauses, rack misses, the fullest member. Otherwise it is a trade-off, and the report names the costs.
+moves, pauses, rack misses, fullest / mean. Otherwise it is a trade-off, and the report names the costs.
 
 **What to change first.** Gains come before trade-offs. Both are sorted by the paused partition-seconds a day
 that the change would save, then by moves, then by rack misses. The pauses of a history of less than a day are
@@ -135,7 +135,7 @@ class GroupFinding:
             "moved partitions": self.saved_moves < 0,
             "paused partition-seconds": would_be > paused * _EQUAL_PAUSES,
             "rack misses": (self.saved_rack_misses or 0) < 0,
-            "the fullest member": round(self.best.max_over_mean, 2) > round(self.recorded.max_over_mean, 2),
+            "fullest / mean": round(self.best.max_over_mean, 2) > round(self.recorded.max_over_mean, 2),
         }
         return tuple(name for name, is_worse in figures.items() if is_worse)
 

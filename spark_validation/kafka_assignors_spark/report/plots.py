@@ -65,6 +65,10 @@ class Period:
     begin: datetime
     end: datetime
 
+    @property
+    def middle(self) -> datetime:
+        return self.begin + (self.end - self.begin) / 2
+
     def at(self, timestamp: datetime) -> int:
         length = (self.end - self.begin) / timedelta(microseconds=1)
         passed = (timestamp - self.begin) / timedelta(microseconds=1)
