@@ -64,6 +64,7 @@ from itertools import pairwise
 from kafka_assignors.claims import Claims
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.makespan.bounds import crowding_bound, relax
+from kafka_assignors.makespan.branch_and_bound import fewest_moves, optimum
 from kafka_assignors.makespan.jobs import (
     NO_OWNER,
     Jobs,
@@ -114,13 +115,17 @@ def balance_loads(group: Group, claims: Claims, terms: Terms) -> Assignment:
 
 def fresh_holders(jobs: Jobs) -> tuple[list[int], int]:
     """An assignment that looks at no owner, and a lower bound of the greatest load."""
-    loads, holders = list(jobs.base), [NO_OWNER] * len(jobs.weights)
-    deal(jobs, loads, holders, range(len(holders)))
     relaxed = relax(jobs)
     bound = max(relaxed.load, crowding_bound(jobs.weights, sum(map(len, jobs.cohorts))))
+    best = optimum(jobs, bound)
+    if best.proved and best.holders:
+        return best.holders, best.load
+    loads, holders = list(jobs.base), [NO_OWNER] * len(jobs.weights)
+    deal(jobs, loads, holders, range(len(holders)))
     if max(loads) > relaxed.load + max(jobs.weights):
         holders = round_shares(jobs, relaxed.shares)
-    return searched(jobs, holders, bound), bound
+    found = [searched(jobs, start, bound) for start in (holders, best.holders) if start]
+    return min(found, key=lambda holders: max(Placing(jobs, holders).loads)), bound
 
 
 def improved(jobs: Jobs, fresh: Sequence[int], bound: int, terms: Terms) -> list[int]:
@@ -129,10 +134,10 @@ def improved(jobs: Jobs, fresh: Sequence[int], bound: int, terms: Terms) -> list
     `fresh` are the holders that are good if no owner is looked at, `bound` is a greatest load that no
     assignment can be better than.
     """
-    placing = Placing(jobs, _beginning(jobs, fresh))
+    fresh_load = max(Placing(jobs, fresh).loads)
+    placing = _least_moved(Placing(jobs, _beginning(jobs, fresh)), fresh_load, bound, terms)
     members = [member for cohort in jobs.cohorts for member in cohort]
     fair = _fair_share(jobs, len(members))
-    fresh_load = max(Placing(jobs, fresh).loads)
     for _ in range(_MOST_ROUNDS):
         before = list(placing.holders)
         fill_idle(placing, members, fair, terms.budget)
@@ -161,6 +166,22 @@ def _beginning(jobs: Jobs, fresh: Sequence[int]) -> list[int]:
             loads[owner] += jobs.weights[job]
     deal(jobs, loads, holders, free)
     return holders
+
+
+def _least_moved(beginning: Placing, fresh_load: int, bound: int, terms: Terms) -> Placing:
+    """The fewest moves to a load that is not worth a fresh assignment, and of these the least load.
+
+    It is the beginning itself if that needs no more, or where the search gives up or the budget is exceeded.
+    """
+    jobs, load = beginning.jobs, max(beginning.loads)
+    limit = terms.most_before(fresh_load)
+    if load <= fresh_load or (load <= limit and NO_OWNER not in jobs.owners):
+        return beginning
+    best = fewest_moves(jobs, limit, bound, (0, load) if load <= limit else None)
+    if not best.proved or best.holders is None:
+        return beginning
+    found = Placing(jobs, best.holders)
+    return found if terms.budget is None or found.changed_hands <= terms.budget else beginning
 
 
 def searched(jobs: Jobs, holders: Sequence[int], bound: int) -> list[int]:

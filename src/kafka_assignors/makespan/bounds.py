@@ -37,6 +37,7 @@ from fractions import Fraction
 from itertools import accumulate
 
 from kafka_assignors.group import Assignment, Group
+from kafka_assignors.makespan.branch_and_bound import optimum
 from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, Terms, changed_hands, jobs_of, weights_of
 from kafka_assignors.solver.distribution import Distribution
 
@@ -85,6 +86,11 @@ def crowding_bound(weights: Sequence[int], members: int) -> int:
         together = last // members + 1
         best = max(best, sums[last + 1] - sums[last + 1 - together])
     return best
+
+
+def lower_bound(jobs: Jobs) -> int:
+    """A load that the greatest load of no assignment is below."""
+    return max(relax(jobs).load, crowding_bound(jobs.weights, sum(map(len, jobs.cohorts))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,24 +143,30 @@ def measure_loads(group: Group, assignment: Assignment, terms: Terms | None = No
         for name in sorted(classes.class_of_topic)
         for partition in range(group.topics[name].partitions)
     ]
+    heavy, _ = jobs.with_weight_alone()
+    bound = lower_bound(heavy)
+    best = optimum(heavy, bound)
+    fresh = Fraction(1) if best.proved else _fresh_factor(heavy, bound)
     placed = jobs.owners.count(NO_OWNER)
-    members = sum(map(len, jobs.cohorts))
     return LoadReport(
         makespan=max(loads, default=0),
-        lower_bound=max(relax(jobs).load, crowding_bound(jobs.weights, members)),
+        lower_bound=best.load if best.proved else bound,
         heaviest=max(jobs.weights, default=0),
-        factor=None if terms is None else _factor(members, len(jobs.cohorts), placed == len(holders), terms),
+        factor=None if terms is None else _factor(fresh, placed == len(holders), terms),
         moved=changed_hands(jobs, holders),
         placed=placed,
         unknown_weights=weights.unknown,
     )
 
 
-def _factor(members: int, cohorts: int, nothing_owned: bool, terms: Terms) -> Fraction | None:
+def _fresh_factor(jobs: Jobs, bound: int) -> Fraction:
+    """How many times the optimum a fresh assignment can be that the branch and bound did not prove."""
+    members = sum(map(len, jobs.cohorts))
+    always = Fraction(4, 3) - Fraction(1, 3 * members) if len(jobs.cohorts) == 1 else Fraction(2)
+    return min(always, 1 + Fraction(max(jobs.weights), bound))
+
+
+def _factor(fresh: Fraction, nothing_owned: bool, terms: Terms) -> Fraction | None:
     if nothing_owned:
-        leave = Fraction(1)
-    elif terms.budget is not None:
-        return None
-    else:
-        leave = 1 / (1 - terms.threshold)
-    return leave * (Fraction(4, 3) - Fraction(1, 3 * members) if cohorts == 1 else Fraction(2))
+        return fresh
+    return fresh / (1 - terms.threshold) if terms.budget is None else None

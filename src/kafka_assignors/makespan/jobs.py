@@ -114,6 +114,11 @@ class Terms:
         whole, gained = self.threshold.denominator, self.threshold.numerator
         return load * whole < before * (whole - gained)
 
+    def most_before(self, load: int) -> int:
+        """The greatest load from which coming down to this load is no gain above the threshold."""
+        whole, gained = self.threshold.denominator, self.threshold.numerator
+        return load * whole // (whole - gained)
+
 
 def jobs_of(group: Group, claims: Claims, weights: Weights) -> tuple[Jobs, Classes]:
     """The group's partitions as jobs. Cost: linear in the partitions."""
