@@ -64,7 +64,7 @@ from itertools import pairwise
 from kafka_assignors.claims import Claims
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.makespan.bounds import crowding_bound, relax
-from kafka_assignors.makespan.branch_and_bound import fewest_moves, optimum
+from kafka_assignors.makespan.branch_and_bound import MOST_LOOKS, Looks, fewest_moves, optimum
 from kafka_assignors.makespan.jobs import (
     NO_OWNER,
     Jobs,
@@ -78,6 +78,10 @@ from kafka_assignors.makespan.local_search import Placing, SearchStep, fill_idle
 
 _FINE = 256
 """The search is content with a load that is above a bound by one part in so many."""
+
+_MOST_JOBS_IN_PARTS = 128
+_LOOKS_AT_PARTS = 2_000
+"""In groups of so many jobs the search solves parts of the group exactly, by so many looks in a round."""
 
 _MOST_ROUNDS = 100
 """A bound: each round lowers loads, and the second mostly finds nothing."""
@@ -124,8 +128,9 @@ def fresh_holders(jobs: Jobs) -> tuple[list[int], int]:
     deal(jobs, loads, holders, range(len(holders)))
     if max(loads) > relaxed.load + max(jobs.weights):
         holders = round_shares(jobs, relaxed.shares)
-    found = [searched(jobs, start, bound) for start in (holders, best.holders) if start]
-    return min(found, key=lambda holders: max(Placing(jobs, holders).loads)), bound
+    if best.holders and best.load < max(Placing(jobs, holders).loads):
+        holders = best.holders
+    return searched(jobs, holders, bound), bound
 
 
 def improved(jobs: Jobs, fresh: Sequence[int], bound: int, terms: Terms) -> list[int]:
@@ -177,7 +182,7 @@ def _least_moved(beginning: Placing, fresh_load: int, bound: int, terms: Terms) 
     limit = terms.most_before(fresh_load)
     if load <= fresh_load or (load <= limit and NO_OWNER not in jobs.owners):
         return beginning
-    best = fewest_moves(jobs, limit, bound, (0, load) if load <= limit else None)
+    best = fewest_moves(jobs, limit, bound, (0, load) if load <= limit else None, Looks(MOST_LOOKS))
     if not best.proved or best.holders is None:
         return beginning
     found = Placing(jobs, best.holders)
@@ -198,8 +203,9 @@ def _relieve_layers(placing: Placing, members: Sequence[int], bound: int, fair: 
     loads = placing.loads
     layer = list(members)
     enough = bound + bound // _FINE
+    looks = Looks(_LOOKS_AT_PARTS if len(placing.holders) <= _MOST_JOBS_IN_PARTS else 0)
     while layer and terms.is_worth(fair, greatest := max(loads[member] for member in layer)):
-        steps = list(relieve(placing, layer, enough))
+        steps = list(relieve(placing, layer, enough, looks))
         end = max(loads[member] for member in layer)
         if terms.is_worth(end, greatest):
             while steps and not terms.is_worth(end, steps[-1].greatest_before):

@@ -19,7 +19,7 @@ if nothing below it can be better than the best leaf so far:
 
 A leaf at the lower bound ends the search, since no leaf is better.
 
-The search looks at `_MOST_LOOKS` loads and then gives up. It counts and reads no clock, so every leader gives
+The search looks at `MOST_LOOKS` loads and then gives up. It counts and reads no clock, so every leader gives
 up at the same place, after a few milliseconds. Groups above `_MOST_JOBS` or `_MOST_MEMBERS` it
 does not search at all: there the tree is too deep, and the methods of `balance` are close to the bound.
 
@@ -37,15 +37,25 @@ from itertools import accumulate
 
 from kafka_assignors.makespan.jobs import NO_OWNER, Jobs
 
-_MOST_LOOKS = 8_000
-"""Loads that a search may look at: a node of the tree looks at that of every member."""
+MOST_LOOKS = 8_000
+"""Loads that a search of a whole group may look at."""
 
-_MOST_JOBS = 48
-_MOST_MEMBERS = 16
+_MOST_JOBS = 32
+_MOST_MEMBERS = 8
 """The largest group that is searched."""
+
+_BEFOREHAND = 5
+"""What it costs to set a search up, in looks for each job."""
 
 _MOST_UNIONS = 12
 """Sets of members whose room is compared with the jobs that only they may have."""
+
+
+@dataclass(slots=True)
+class Looks:
+    """How many loads may still be looked at: a node of the tree looks at that of every member."""
+
+    left: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +78,10 @@ def optimum(jobs: Jobs, bound: int) -> Found:
     `bound` is a load that no assignment can be better than.
     """
     free = replace(jobs, owners=[NO_OWNER] * len(jobs.weights))
-    return fewest_moves(free, sum(jobs.weights) + max(jobs.base, default=0), bound, None)
+    return fewest_moves(free, sum(jobs.weights) + max(jobs.base, default=0), bound, None, Looks(MOST_LOOKS))
 
 
-def fewest_moves(jobs: Jobs, limit: int, bound: int, known: tuple[int, int] | None) -> Found:
+def fewest_moves(jobs: Jobs, limit: int, bound: int, known: tuple[int, int] | None, looks: Looks) -> Found:
     """Holders with the fewest moves and no load above `limit`, and of these with the least greatest load.
 
     `known` are the moves and the greatest load of an assignment that is to be improved upon. `bound` is a
@@ -79,7 +89,8 @@ def fewest_moves(jobs: Jobs, limit: int, bound: int, known: tuple[int, int] | No
     """
     if len(jobs.weights) > _MOST_JOBS or sum(map(len, jobs.cohorts)) > _MOST_MEMBERS:
         return Found(None, 0, False)
-    tree = _Tree(jobs, limit, bound, known)
+    looks.left -= _BEFOREHAND * len(jobs.weights)
+    tree = _Tree(jobs, limit, bound, known, looks)
     proved = True
     try:
         tree.place(0, 0)
@@ -101,7 +112,9 @@ class _AtTheBound(Exception):
 class _Tree:
     """The levels of the tree, the loads on the way down to the current node, and the best leaf so far."""
 
-    def __init__(self, jobs: Jobs, limit: int, bound: int, known: tuple[int, int] | None) -> None:
+    def __init__(
+        self, jobs: Jobs, limit: int, bound: int, known: tuple[int, int] | None, looks: Looks
+    ) -> None:
         self._order = sorted(range(len(jobs.weights)), key=lambda job: (-jobs.weights[job], job))
         self._weights = [jobs.weights[job] for job in self._order]
         self._owners = [jobs.owners[job] for job in self._order]
@@ -112,7 +125,7 @@ class _Tree:
         self._members = [member for cohort in jobs.cohorts for member in cohort]
         self._loads = list(jobs.base)
         self._holders = [NO_OWNER] * len(self._order)
-        self._left = _MOST_LOOKS // max(1, len(self._members))
+        self._looks = looks
         self._seen: list[dict[tuple[int, ...], int]] = [{} for _ in self._order]
         self._owned = self._owned_by_level()
         self._kinds = self._kinds_by_level(jobs.cohort_of)
@@ -135,7 +148,7 @@ class _Tree:
         return by_level[::-1]
 
     def _kinds_by_level(self, cohort_of: Sequence[int]) -> list[list[int]]:
-        """By level, a number for each member that is the same for members that are alike but for their load."""
+        """By level, a number for each member: the same for members that are alike but for their load."""
         cohorts = len(self._loads)
         kinds = []
         for owned in self._owned:
@@ -170,9 +183,9 @@ class _Tree:
         most = self._most_load(level, moves)
         if most is None or self._has_seen(level, moves):
             return
-        if not self._left:
+        self._looks.left -= len(self._members)
+        if self._looks.left < 0:
             raise _OutOfBudget
-        self._left -= 1
         loads, kinds, factor = self._loads, self._kinds[level], 2 * len(self._loads)
         weight, owner = self._weights[level], self._owners[level]
         # The first of all that are alike stands for them.
