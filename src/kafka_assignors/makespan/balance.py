@@ -15,8 +15,12 @@ group. Then members above their fair share are looked at in layers, the fullest 
 3. Members whose load is nearly the greatest now are done. The others are the next layer. So a member with
    one partition that is heavier than its share does not keep the second fullest from being relieved.
 
-For the first layer there is another way: a **fresh** assignment that looks at no owner, and is within a
-proved factor of the optimum. It is taken if it is better than the result of the search by more than the
+`branch_and_bound` solves small groups before all that. If their greatest load is above the optimum by more
+than the threshold, they begin from the assignment with the fewest moves among those with a load within it.
+Partitions without an owner are placed so that the greatest load is the least possible without moves.
+
+For the first layer there is another way: a **fresh** assignment that looks at no owner, and is the optimum or
+within a proved factor of it. It is taken if it is better than the result of the search by more than the
 threshold, with its bundles given to the members that have most of them already. So the greatest load is never
 above that of the fresh assignment by more than the threshold.
 
@@ -27,6 +31,9 @@ With a **budget** only the first steps are taken, which relieve the fullest most
 
 The fresh assignment
 ====================
+
+Where branch and bound comes to its end, its result is the fresh assignment. Else the fresh assignment is the
+better one of what branch and bound found on its way and of what follows, after the local search.
 
 **Longest processing time first** (`deal`): the heaviest job to the member with the least load, then the next.
 With one subscription for all, and no job placed before, the greatest load is at most 4/3 - 1/(3m) of the

@@ -23,10 +23,13 @@ The report
 It is computed after the assignment, from the group and the assignment alone. So it costs nothing unless
 requested, and it measures any strategy in the same way.
 
-The factor that is promised beforehand: a fresh assignment is within 4/3 - 1/(3m) of the optimum where all
-members subscribe to the same topics (`balance.deal`), else within 2 (`balance.round_shares`); and a threshold
-t for moves may leave the greatest load above that by 1 / (1 - t) (`balance`). If no partition had an owner,
-the threshold costs nothing.
+The factor that is promised beforehand is that of a fresh assignment. It is 1 where `branch_and_bound` comes
+to its end, which every leader's does for the same weights and subscriptions; the lower bound is the optimum
+then. Else it is 4/3 - 1/(3m) where all members subscribe to the same topics (`balance.deal`), and 2 for any
+others (`balance.round_shares`). In both cases no load is above the fractional bound by more than the heaviest
+job, so 1 and the heaviest job by the bound is a factor as well, and the lesser counts. A threshold t for
+moves may leave the greatest load above that by 1 / (1 - t) (`balance`). If no partition had an owner, the
+threshold costs nothing.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ if nothing below it can be better than the best leaf so far:
 
 A leaf at the lower bound ends the search, since no leaf is better.
 
-The search looks at `MOST_LOOKS` loads and then gives up. It counts and reads no clock, so every leader gives
-up at the same place, after a few milliseconds. Groups above `_MOST_JOBS` or `_MOST_MEMBERS` it
-does not search at all: there the tree is too deep, and the methods of `balance` are close to the bound.
+The search looks at so many loads (`Looks`) and then gives up. It counts and reads no clock, so every leader
+gives up at the same place. Groups above `MOST_JOBS` or `_MOST_MEMBERS` are not searched as a whole, since the
+tree is too deep: there `local_search` solves parts of the group.
 
 Source: E. L. Lawler, D. E. Wood, "Branch-and-bound methods: a survey", Operations Research 14 (1966), and for
 the order of jobs and the cut by load M. Dell'Amico, S. Martello, "Optimal scheduling of tasks on identical
@@ -40,7 +40,7 @@ from kafka_assignors.makespan.jobs import NO_OWNER, Jobs
 MOST_LOOKS = 8_000
 """Loads that a search of a whole group may look at."""
 
-_MOST_JOBS = 32
+MOST_JOBS = 32
 _MOST_MEMBERS = 8
 """The largest group that is searched."""
 
@@ -87,7 +87,7 @@ def fewest_moves(jobs: Jobs, limit: int, bound: int, known: tuple[int, int] | No
     `known` are the moves and the greatest load of an assignment that is to be improved upon. `bound` is a
     load that no assignment can be better than.
     """
-    if len(jobs.weights) > _MOST_JOBS or sum(map(len, jobs.cohorts)) > _MOST_MEMBERS:
+    if len(jobs.weights) > MOST_JOBS or sum(map(len, jobs.cohorts)) > _MOST_MEMBERS:
         return Found(None, 0, False)
     looks.left -= _BEFOREHAND * len(jobs.weights)
     tree = _Tree(jobs, limit, bound, known, looks)

@@ -7,8 +7,12 @@ weight only, and at the `_LOOKED_AT` emptiest members that may have any. A step 
 less and no load as great as that was: the loads, greatest first, fall in lexicographic order, so the search
 ends, and it depends on the assignment alone.
 
-It ends when the fullest member can neither give nor exchange. That need not be the optimum: no step passes a
-job on through a third member.
+If the fullest member can neither give nor exchange, a step solves a **part** of the group by branch and
+bound: the fullest and another member, or these and a third that can relieve the other. So a heavy job can go
+where several lighter ones leave at once, and a job can be passed on. The step is the one with the fewest
+moves that gains half of what is possible. A number of looks limits these steps; without looks there are none.
+
+The search ends when no step helps. That need not be the optimum.
 """
 
 from __future__ import annotations
@@ -207,9 +211,8 @@ def _solve_part(placing: Placing, by_load: Sequence[Job], enough: int, looks: Lo
     for part in _parts(placing, by_load):
         if sum(placing.loads[member] for member in part) > limit * len(part):
             continue
-        numbers = [
-            job for member in part for of_class in placing.held[member].values() for _, job in of_class
-        ]
+        held = [of_class for member in part for of_class in placing.held[member].values()]
+        numbers = sorted(job for of_class in held for _, job in of_class)
         if len(numbers) > _MOST_IN_PART:
             continue
         found = fewest_moves(placing.jobs.part_of(part, numbers, placing.holders), limit, 0, None, looks)
