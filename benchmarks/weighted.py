@@ -40,9 +40,7 @@ def main() -> None:
     )
     parser.add_argument("--small", action="store_true", help="a tenth of the members and partitions")
     by = 10 if parser.parse_args().small else 1
-    print(
-        "| group | event | time, of sticky's | ms | load, of the bound | at threshold 0 | moved | sticky: load, moved |"
-    )
+    print("| group | event | time, of sticky's | ms | load, of the bound | at threshold 0 | moved | sticky |")
     print("|---|---|---|---|---|---|---|---|")
     for members, partitions, mixed in [
         (100, 10_000, False),

@@ -37,7 +37,7 @@ from itertools import accumulate
 
 from kafka_assignors.makespan.jobs import NO_OWNER, Jobs
 
-MOST_LOOKS = 8_000
+MOST_LOOKS = 6_000
 """Loads that a search of a whole group may look at."""
 
 MOST_JOBS = 32
