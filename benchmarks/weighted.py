@@ -1,12 +1,14 @@
 """`weighted` beside `sticky` on partitions of unequal weight: how long it takes, how level, how much moves.
 
-    python -m benchmarks.weighted            # a minute or two of CPU
+    python -m benchmarks.weighted            # some minutes of CPU
     python -m benchmarks.weighted --small    # a few seconds: does it run?
 
 Weights are drawn from a Pareto distribution (shape 2): most partitions are light, a few are many times as
 heavy. Each row is one assignment in one process: the time of the thread in `assign`, as a multiple of that of
-`sticky` on the same group; the greatest load by the lower bound; how many partitions changed hands. The
-second table is a group that lives: in each of so many rebalances every weight changes by up to a quarter.
+`sticky` on the same group; the greatest load by the lower bound, and the same with a threshold of 0, which is
+what the search leaves; how many partitions changed hands. The second table is a group that lives: in each of
+so many rebalances every weight changes by up to a quarter. The third table has small groups, by the optimum
+that trying every assignment finds, with branch and bound and without.
 
 Times are ratios within a process. On a machine that does other work they are about as good as on an idle one,
 and the milliseconds are not.
@@ -19,24 +21,27 @@ import random
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from unittest.mock import patch
 
 from kafka_assignors.group import Assignment, Group, Member, Topic
-from kafka_assignors.makespan import measure_loads
+from kafka_assignors.makespan import branch_and_bound, measure_loads
 from kafka_assignors.strategies import Sticky, Strategy, Weighted
+from tests.weighed_groups import least_makespan, random_weighed_group
 
 TOPICS = 20
 REBALANCES = 20
+SMALL_GROUPS = 3000
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print the three tables."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--small", action="store_true", help="a tenth of the members and partitions")
     by = 10 if parser.parse_args().small else 1
-    print("| group | event | time, of sticky's | ms | load, of the bound | moved | sticky: load, moved |")
-    print("|---|---|---|---|---|---|---|")
+    print("| group | event | time, of sticky's | ms | load, of the bound | at threshold 0 | moved | sticky |")
+    print("|---|---|---|---|---|---|---|---|")
     for members, partitions, mixed in [
         (100, 10_000, False),
         (1000, 10_000, False),
@@ -54,6 +59,10 @@ def main() -> None:
         moved, ratios = life(a_group(100 // by, 10_000 // by, False), Weighted(threshold))
         mean = sum(ratios) / len(ratios)
         print(f"| {threshold} | {moved / REBALANCES:.1f} | {mean:.3f}, {max(ratios):.3f} |", flush=True)
+    print()
+    print("| threshold | load, of the optimum: mean, worst | moved | without branch and bound: load, moved |")
+    print("|---|---|---|---|")
+    small(SMALL_GROUPS // by)
 
 
 def a_group(members: int, partitions: int, mixed: bool) -> Group:
@@ -100,10 +109,28 @@ def row(group: Group) -> str:
     ours_s, ours = timed(weighted, group)
     theirs_s, theirs = timed(stuck, group)
     report, other = measure_loads(group, ours), measure_loads(group, theirs)
+    searched = measure_loads(group, Weighted(0).assign(group))
     return (
-        f"{ours_s / theirs_s:.1f} | {1000 * ours_s:.0f} | {report.ratio:.3f} | {report.moved} | "
-        f"{other.ratio:.3f}, {other.moved}"
+        f"{ours_s / theirs_s:.1f} | {1000 * ours_s:.0f} | {report.ratio:.3f} | {searched.ratio:.3f} | "
+        f"{report.moved} | {other.ratio:.3f}, {other.moved}"
     )
+
+
+def small(number: int) -> None:
+    """The third table: each row is the same groups of up to 4 members and 8 partitions."""
+    rng = random.Random(26)
+    groups = [random_weighed_group(rng, most_partitions=8) for _ in range(number)]
+    least = [least_makespan(group) for group in groups]
+    for threshold in (0.0, 0.1, 0.2):
+        cells = []
+        for most_jobs in (branch_and_bound.MOST_JOBS, 0):
+            with patch.object(branch_and_bound, "MOST_JOBS", most_jobs):
+                reports = [measure_loads(group, Weighted(threshold).assign(group)) for group in groups]
+            ratios = [one.makespan / best for one, best in zip(reports, least, strict=True) if best]
+            moved = sum(one.moved for one in reports)
+            cells.append((f"{sum(ratios) / len(ratios):.4f}, {max(ratios):.3f}", moved))
+        (ours, moved), (without, others) = cells
+        print(f"| {threshold} | {ours} | {moved} | {without}, {others} |", flush=True)
 
 
 def timed(strategy: Strategy, group: Group) -> tuple[float, Assignment]:

@@ -38,15 +38,18 @@ class TestBounds:
         assert report.factor is not None
         assert report.makespan <= report.factor * least
 
-    @pytest.mark.parametrize("members", [2, 3, 5])
+    @pytest.mark.parametrize("members", [2, 3, 5, 25])
     def test_graham_s_worst_case_of_the_heaviest_first(self, members: int) -> None:
         # Two each of 2m-1, 2m-2 … m, and a third of m: heaviest first leads to 4m-1, and 3m is possible.
         weights = [w for w in range(2 * members - 1, members - 1, -1) for _ in range(2)] + [members]
         group = weighed({"orders": weights}, {f"m{n}": ["orders"] for n in range(members)})
         report = measure_loads(group, assigned(Weighted(), group), Weighted().terms)
         assert report.lower_bound == 3 * members
-        assert report.factor == pytest.approx(4 / 3 - 1 / (3 * members))
-        assert 3 * members <= report.makespan <= 4 * members - 1
+        if members == 25:  # Too many for branch and bound.
+            assert report.factor == pytest.approx(4 / 3 - 1 / (3 * members))
+            assert 3 * members <= report.makespan <= 4 * members - 1
+        else:
+            assert (report.makespan, report.factor) == (3 * members, 1)
 
     def test_where_dealing_is_bad_rounding_is_not(self) -> None:
         # A tournament: in each round pairs of those who have most so far share one topic. Dealing, which

@@ -1,10 +1,12 @@
 """Makespan: partitions have weights, and the greatest load of any member should be as low as possible.
 
-That is scheduling on machines, for which no exact method is fast in general. So this package is a heuristic
-with bounds: one is proved beforehand, and one is reported for each assignment.
+That is scheduling on machines, for which no exact method is fast in general. So this package is exact for
+small groups, and a heuristic with bounds for others: one is proved beforehand, and one is reported for each
+assignment.
 
 - `jobs`: the group in numbers, unknown weights included;
 - `bounds`: a load that no assignment can stay below, and how good an assignment is;
+- `branch_and_bound`: the optimum of small groups, and of parts of others;
 - `local_search`: an assignment that is improved step by step;
 - `balance`: all of it in turn, and which improvements are worth their moves.
 """

@@ -15,8 +15,12 @@ group. Then members above their fair share are looked at in layers, the fullest 
 3. Members whose load is nearly the greatest now are done. The others are the next layer. So a member with
    one partition that is heavier than its share does not keep the second fullest from being relieved.
 
-For the first layer there is another way: a **fresh** assignment that looks at no owner, and is within a
-proved factor of the optimum. It is taken if it is better than the result of the search by more than the
+`branch_and_bound` solves small groups before all that. If their greatest load is above the optimum by more
+than the threshold, they begin from the assignment with the fewest moves among those with a load within it.
+Partitions without an owner are placed so that the greatest load is the least possible without moves.
+
+For the first layer there is another way: a **fresh** assignment that looks at no owner, and is the optimum or
+within a proved factor of it. It is taken if it is better than the result of the search by more than the
 threshold, with its bundles given to the members that have most of them already. So the greatest load is never
 above that of the fresh assignment by more than the threshold.
 
@@ -27,6 +31,9 @@ With a **budget** only the first steps are taken, which relieve the fullest most
 
 The fresh assignment
 ====================
+
+Where branch and bound comes to its end, its result is the fresh assignment. Else the fresh assignment is the
+better one of what branch and bound found on its way and of what follows, after the local search.
 
 **Longest processing time first** (`deal`): the heaviest job to the member with the least load, then the next.
 With one subscription for all, and no job placed before, the greatest load is at most 4/3 - 1/(3m) of the
@@ -64,6 +71,7 @@ from itertools import pairwise
 from kafka_assignors.claims import Claims
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.makespan.bounds import crowding_bound, relax
+from kafka_assignors.makespan.branch_and_bound import MOST_LOOKS, Looks, fewest_moves, optimum
 from kafka_assignors.makespan.jobs import (
     NO_OWNER,
     Jobs,
@@ -77,6 +85,10 @@ from kafka_assignors.makespan.local_search import Placing, SearchStep, fill_idle
 
 _FINE = 256
 """The search is content with a load that is above a bound by one part in so many."""
+
+_MOST_JOBS_IN_PARTS = 128
+_LOOKS_AT_PARTS = 2_000
+"""In groups of so many jobs the search solves parts of the group exactly, by so many looks in a round."""
 
 _MOST_ROUNDS = 100
 """A bound: each round lowers loads, and the second mostly finds nothing."""
@@ -114,12 +126,17 @@ def balance_loads(group: Group, claims: Claims, terms: Terms) -> Assignment:
 
 def fresh_holders(jobs: Jobs) -> tuple[list[int], int]:
     """An assignment that looks at no owner, and a lower bound of the greatest load."""
-    loads, holders = list(jobs.base), [NO_OWNER] * len(jobs.weights)
-    deal(jobs, loads, holders, range(len(holders)))
     relaxed = relax(jobs)
     bound = max(relaxed.load, crowding_bound(jobs.weights, sum(map(len, jobs.cohorts))))
+    best = optimum(jobs, bound)
+    if best.proved and best.holders:
+        return best.holders, best.load
+    loads, holders = list(jobs.base), [NO_OWNER] * len(jobs.weights)
+    deal(jobs, loads, holders, range(len(holders)))
     if max(loads) > relaxed.load + max(jobs.weights):
         holders = round_shares(jobs, relaxed.shares)
+    if best.holders and best.load < max(Placing(jobs, holders).loads):
+        holders = best.holders
     return searched(jobs, holders, bound), bound
 
 
@@ -129,10 +146,10 @@ def improved(jobs: Jobs, fresh: Sequence[int], bound: int, terms: Terms) -> list
     `fresh` are the holders that are good if no owner is looked at, `bound` is a greatest load that no
     assignment can be better than.
     """
-    placing = Placing(jobs, _beginning(jobs, fresh))
+    fresh_load = max(Placing(jobs, fresh).loads)
+    placing = _least_moved(Placing(jobs, _beginning(jobs, fresh)), fresh_load, bound, terms)
     members = [member for cohort in jobs.cohorts for member in cohort]
     fair = _fair_share(jobs, len(members))
-    fresh_load = max(Placing(jobs, fresh).loads)
     for _ in range(_MOST_ROUNDS):
         before = list(placing.holders)
         fill_idle(placing, members, fair, terms.budget)
@@ -163,6 +180,22 @@ def _beginning(jobs: Jobs, fresh: Sequence[int]) -> list[int]:
     return holders
 
 
+def _least_moved(beginning: Placing, fresh_load: int, bound: int, terms: Terms) -> Placing:
+    """The fewest moves to a load that is not worth a fresh assignment, and of these the least load.
+
+    It is the beginning itself if that needs no more, or where the search gives up or the budget is exceeded.
+    """
+    jobs, load = beginning.jobs, max(beginning.loads)
+    limit = terms.most_before(fresh_load)
+    if load <= fresh_load or (load <= limit and NO_OWNER not in jobs.owners):
+        return beginning
+    best = fewest_moves(jobs, limit, bound, (0, load) if load <= limit else None, Looks(MOST_LOOKS))
+    if not best.proved or best.holders is None:
+        return beginning
+    found = Placing(jobs, best.holders)
+    return found if terms.budget is None or found.changed_hands <= terms.budget else beginning
+
+
 def searched(jobs: Jobs, holders: Sequence[int], bound: int) -> list[int]:
     """Holders improved by the search alone, regardless of owners."""
     placing = Placing(jobs, holders)
@@ -177,8 +210,9 @@ def _relieve_layers(placing: Placing, members: Sequence[int], bound: int, fair: 
     loads = placing.loads
     layer = list(members)
     enough = bound + bound // _FINE
+    looks = Looks(_LOOKS_AT_PARTS if len(placing.holders) <= _MOST_JOBS_IN_PARTS else 0)
     while layer and terms.is_worth(fair, greatest := max(loads[member] for member in layer)):
-        steps = list(relieve(placing, layer, enough))
+        steps = list(relieve(placing, layer, enough, looks))
         end = max(loads[member] for member in layer)
         if terms.is_worth(end, greatest):
             while steps and not terms.is_worth(end, steps[-1].greatest_before):

@@ -23,10 +23,13 @@ The report
 It is computed after the assignment, from the group and the assignment alone. So it costs nothing unless
 requested, and it measures any strategy in the same way.
 
-The factor that is promised beforehand: a fresh assignment is within 4/3 - 1/(3m) of the optimum where all
-members subscribe to the same topics (`balance.deal`), else within 2 (`balance.round_shares`); and a threshold
-t for moves may leave the greatest load above that by 1 / (1 - t) (`balance`). If no partition had an owner,
-the threshold costs nothing.
+The factor that is promised beforehand is that of a fresh assignment. It is 1 where `branch_and_bound` comes
+to its end, which every leader's does for the same weights and subscriptions; the lower bound is the optimum
+then. Else it is 4/3 - 1/(3m) where all members subscribe to the same topics (`balance.deal`), and 2 for any
+others (`balance.round_shares`). In both cases no load is above the fractional bound by more than the heaviest
+job, so 1 and the heaviest job by the bound is a factor as well, and the lesser counts. A threshold t for
+moves may leave the greatest load above that by 1 / (1 - t) (`balance`). If no partition had an owner, the
+threshold costs nothing.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ from fractions import Fraction
 from itertools import accumulate
 
 from kafka_assignors.group import Assignment, Group
+from kafka_assignors.makespan.branch_and_bound import optimum
 from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, Terms, changed_hands, jobs_of, weights_of
 from kafka_assignors.solver.distribution import Distribution
 
@@ -85,6 +89,11 @@ def crowding_bound(weights: Sequence[int], members: int) -> int:
         together = last // members + 1
         best = max(best, sums[last + 1] - sums[last + 1 - together])
     return best
+
+
+def lower_bound(jobs: Jobs) -> int:
+    """A load that the greatest load of no assignment is below."""
+    return max(relax(jobs).load, crowding_bound(jobs.weights, sum(map(len, jobs.cohorts))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,24 +146,30 @@ def measure_loads(group: Group, assignment: Assignment, terms: Terms | None = No
         for name in sorted(classes.class_of_topic)
         for partition in range(group.topics[name].partitions)
     ]
+    heavy, _ = jobs.with_weight_alone()
+    bound = lower_bound(heavy)
+    best = optimum(heavy, bound)
+    fresh = Fraction(1) if best.proved else _fresh_factor(heavy, bound)
     placed = jobs.owners.count(NO_OWNER)
-    members = sum(map(len, jobs.cohorts))
     return LoadReport(
         makespan=max(loads, default=0),
-        lower_bound=max(relax(jobs).load, crowding_bound(jobs.weights, members)),
+        lower_bound=best.load if best.proved else bound,
         heaviest=max(jobs.weights, default=0),
-        factor=None if terms is None else _factor(members, len(jobs.cohorts), placed == len(holders), terms),
+        factor=None if terms is None else _factor(fresh, placed == len(holders), terms),
         moved=changed_hands(jobs, holders),
         placed=placed,
         unknown_weights=weights.unknown,
     )
 
 
-def _factor(members: int, cohorts: int, nothing_owned: bool, terms: Terms) -> Fraction | None:
+def _fresh_factor(jobs: Jobs, bound: int) -> Fraction:
+    """How many times the optimum a fresh assignment can be that the branch and bound did not prove."""
+    members = sum(map(len, jobs.cohorts))
+    always = Fraction(4, 3) - Fraction(1, 3 * members) if len(jobs.cohorts) == 1 else Fraction(2)
+    return min(always, 1 + Fraction(max(jobs.weights), bound))
+
+
+def _factor(fresh: Fraction, nothing_owned: bool, terms: Terms) -> Fraction | None:
     if nothing_owned:
-        leave = Fraction(1)
-    elif terms.budget is not None:
-        return None
-    else:
-        leave = 1 / (1 - terms.threshold)
-    return leave * (Fraction(4, 3) - Fraction(1, 3 * members) if cohorts == 1 else Fraction(2))
+        return fresh
+    return fresh / (1 - terms.threshold) if terms.budget is None else None

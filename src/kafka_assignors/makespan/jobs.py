@@ -86,6 +86,23 @@ class Jobs:
         part, numbers = self._part([job for job, weight in enumerate(self.weights) if not weight])
         return replace(part, weights=[1] * len(numbers), base=base), numbers
 
+    def part_of(self, members: Sequence[int], numbers: Sequence[int], holders: Sequence[int]) -> Jobs:
+        """The jobs of these numbers for these members alone, which are renumbered; `holders` own them."""
+        number_of = {member: number for number, member in enumerate(members)}
+        cohorts: dict[int, list[int]] = {}
+        for member in members:
+            cohorts.setdefault(self.cohort_of[member], []).append(number_of[member])
+        places = {cohort: place for place, cohort in enumerate(cohorts)}
+        return Jobs(
+            weights=[self.weights[job] for job in numbers],
+            class_of=[self.class_of[job] for job in numbers],
+            owners=[number_of[holders[job]] for job in numbers],
+            cohorts=list(cohorts.values()),
+            cohort_of=[places[self.cohort_of[member]] for member in members],
+            takers=[[places[cohort] for cohort in cohorts if cohort in places] for cohorts in self.takers],
+            base=[self.base[member] for member in members],
+        )
+
     def _part(self, numbers: list[int]) -> tuple[Jobs, list[int]]:
         part = replace(
             self,
@@ -113,6 +130,11 @@ class Terms:
         """Whether coming down to this load is a gain above the threshold."""
         whole, gained = self.threshold.denominator, self.threshold.numerator
         return load * whole < before * (whole - gained)
+
+    def most_before(self, load: int) -> int:
+        """The greatest load from which coming down to this load is no gain above the threshold."""
+        whole, gained = self.threshold.denominator, self.threshold.numerator
+        return load * whole // (whole - gained)
 
 
 def jobs_of(group: Group, claims: Claims, weights: Weights) -> tuple[Jobs, Classes]:

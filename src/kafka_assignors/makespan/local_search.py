@@ -7,8 +7,12 @@ weight only, and at the `_LOOKED_AT` emptiest members that may have any. A step 
 less and no load as great as that was: the loads, greatest first, fall in lexicographic order, so the search
 ends, and it depends on the assignment alone.
 
-It ends when the fullest member can neither give nor exchange. That need not be the optimum: no step passes a
-job on through a third member.
+If the fullest member can neither give nor exchange, a step solves a **part** of the group by branch and
+bound: the fullest and another member, or these and a third that can relieve the other. So a heavy job can go
+where several lighter ones leave at once, and a job can be passed on. The step is the one with the fewest
+moves that gains half of what is possible. A number of looks limits these steps; without looks there are none.
+
+The search ends when no step helps. That need not be the optimum.
 """
 
 from __future__ import annotations
@@ -17,12 +21,17 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from itertools import islice
 from typing import TypeAlias
 
+from kafka_assignors.makespan.branch_and_bound import Looks, fewest_moves
 from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, changed_hands
 
 _LOOKED_AT = 16
 """Emptier members that a step chooses from."""
+
+_MOST_IN_PART = 24
+"""Jobs of a part of the group that a step solves."""
 
 _STEPS_PER_JOB = 3
 """After so many steps the search ends, wherever it is. It mostly takes far less than one."""
@@ -89,10 +98,13 @@ class SearchStep:
     greatest_before: int
 
 
-def relieve(placing: Placing, members: Sequence[int], enough: int) -> Iterator[SearchStep]:
+def relieve(
+    placing: Placing, members: Sequence[int], enough: int, looks: Looks | None = None
+) -> Iterator[SearchStep]:
     """Carry out the steps among these members, one at a time, until no member has more than `enough`.
 
-    `placing` must not be changed between two of them.
+    `looks` is what the steps that solve a part of the group may cost. `placing` must not be changed between
+    two steps.
     """
     loads = placing.loads
     by_load = sorted((loads[member], member) for member in members)
@@ -100,7 +112,11 @@ def relieve(placing: Placing, members: Sequence[int], enough: int) -> Iterator[S
         greatest, fullest = by_load[-1]
         if greatest <= enough:
             return
-        moves = _best_move(placing, by_load, fullest) or _best_exchange(placing, by_load, fullest)
+        moves = (
+            _best_move(placing, by_load, fullest)
+            or _best_exchange(placing, by_load, fullest)
+            or (_solve_part(placing, by_load, enough, looks) if looks and looks.left > 0 else None)
+        )
         if moves is None:
             return
         for member in {giver for _, giver, _ in moves} | {taker for _, _, taker in moves}:
@@ -186,6 +202,51 @@ def _best_exchange(placing: Placing, by_load: Sequence[Job], fullest: int) -> Mo
                         if left < best:
                             best, found = left, ((job, fullest, taker), (other, taker, fullest))
     return found
+
+
+def _solve_part(placing: Placing, by_load: Sequence[Job], enough: int, looks: Looks) -> Moves | None:
+    """The fewest moves among the fullest member and one or two others that gain half of what is possible."""
+    greatest, _ = by_load[-1]
+    limit = greatest - max(1, (greatest - enough) // 2)
+    for part in _parts(placing, by_load):
+        if sum(placing.loads[member] for member in part) > limit * len(part):
+            continue
+        held = [of_class for member in part for of_class in placing.held[member].values()]
+        numbers = sorted(job for of_class in held for _, job in of_class)
+        if len(numbers) > _MOST_IN_PART:
+            continue
+        found = fewest_moves(placing.jobs.part_of(part, numbers, placing.holders), limit, 0, None, looks)
+        if found.holders is not None:
+            return tuple(
+                (job, giver, part[taker])
+                for job, taker in zip(numbers, found.holders, strict=True)
+                if (giver := placing.holders[job]) != part[taker]
+            )
+        if looks.left <= 0:
+            return None
+    return None
+
+
+def _parts(placing: Placing, by_load: Sequence[Job]) -> Iterator[tuple[int, ...]]:
+    """The fullest member with each other that it can give something, and with those and who relieves them."""
+    _, fullest = by_load[-1]
+    near = _can_relieve(placing, by_load, fullest)
+    yield from ((fullest, one) for one in near)
+    for one in near:
+        for other in _can_relieve(placing, by_load, one):
+            if other != fullest:
+                yield fullest, one, other
+
+
+def _can_relieve(placing: Placing, by_load: Sequence[Job], giver: int) -> list[int]:
+    """The emptiest members that may have something the giver has."""
+    numbers = placing.held[giver]
+    takers = (
+        member
+        for _, member in by_load
+        if member != giver and any(placing.may_have(member, number) for number in numbers)
+    )
+    return list(islice(takers, _LOOKED_AT))
 
 
 def _emptier(
