@@ -12,8 +12,8 @@ through a rebalance.
 
 import logging
 
-from kafka_assignors.assignor import (
-    AssignorOptions,
+from kafka_assignors.assignor import AssignorOptions
+from kafka_assignors.assignor_classes import (
     RunsCapacity,
     RunsCooperativeSticky,
     RunsPriority,
@@ -26,6 +26,7 @@ from kafka_assignors.assignor import (
     RunsWeighted,
 )
 from kafka_assignors.client_versions import installed_release, require_release
+from kafka_assignors.load_trigger import LoadTrigger
 from kafka_assignors.rebalance.observer import RebalanceObserver
 from kafka_assignors.weights import WeightsFile
 
@@ -50,6 +51,7 @@ __all__ = [
     "CooperativeStickyAssignor",
     "FencedInstanceIdError",
     "LagWeights",
+    "LoadTrigger",
     "PriorityAssignor",
     "RackAwareStickyAssignor",
     "RangeAssignor",
@@ -117,6 +119,8 @@ class WeightedAssignor(RunsWeighted, StrategyAssignor):
 
     `weights` gives them to the leader: `LagWeights`, `WeightsFile`, or a function
     (topics: partition counts by name) -> weights by name; in aiokafka's consumer also a coroutine function.
+    `rebalance`: a cooperative consumer that leads the group looks at the weights between rebalances too, and
+    asks for one when the loads have become unequal; see `LoadTrigger`.
     """
 
 

@@ -7,15 +7,15 @@ that a broker holds back, and in version 2 a user of them must hold the consumer
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from concurrent.futures import wait
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, wait
 from contextlib import closing
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer
 from kafka.structs import TopicPartition
 
-from kafka_assignors.assignor import Assignor
+from kafka_assignors.assignor import Assignor, NoWeightsError, Weighed
 from kafka_assignors.group import Topic
 from kafka_assignors.weights import GivenWeights, lag_weights, require_base
 
@@ -64,9 +64,22 @@ def _committed(admin: Any, group_id: str) -> dict[tuple[str, int], int]:
 
 
 def weighed_topics(coordinator: Any, assignor: Assignor, topics: list[Topic]) -> list[Topic]:
-    """The topics with the weights that the assignor's source gives in time. Fails for nothing it does."""
+    """The topics with the weights that count in a join. Fails for nothing that the source does."""
+    found: Weighed | NoWeightsError
+    try:
+        found = ask_for_weights(coordinator, assignor, topics)
+    except NoWeightsError as error:
+        found = error
+    return assignor.weighed_for_join(coordinator, topics, found)
+
+
+def ask_for_weights(coordinator: Any, assignor: Assignor, topics: Sequence[Topic]) -> Weighed:
+    """The topics with the weights that the assignor's source gives in time; raises `NoWeightsError`.
+
+    It waits for the source, which has a thread of its own.
+    """
     patience_s = assignor.weights_patience_s(coordinator.config["session_timeout_ms"])
     asked = assignor.ask_for_weights(coordinator, topics)
-    if asked is not None:
+    if isinstance(asked, Future):
         wait([asked], timeout=patience_s)
     return assignor.weigh_by(coordinator, topics, asked, patience_s)
