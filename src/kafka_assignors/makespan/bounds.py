@@ -37,7 +37,7 @@ from fractions import Fraction
 from itertools import accumulate
 
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, Terms, changed_hands, jobs_of, weights_of
+from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, Terms, Weights, changed_hands, jobs_of, weights_of
 from kafka_assignors.solver.distribution import Distribution
 
 
@@ -112,6 +112,16 @@ class LoadReport:
         return self.makespan / self.lower_bound if self.lower_bound else 1.0
 
 
+def member_loads(assignment: Assignment, weights: Weights) -> dict[str, int]:
+    """By member id, what its partitions weigh together."""
+    return {
+        member_id: sum(
+            sum(map(weights.by_topic[name].__getitem__, partitions)) for name, partitions in assigned.items()
+        )
+        for member_id, assigned in assignment.members.items()
+    }
+
+
 def measure_loads(group: Group, assignment: Assignment, terms: Terms | None = None) -> LoadReport:
     """Measure a valid assignment of the group; `terms` are those of the strategy that made it, if it has any.
 
@@ -119,13 +129,7 @@ def measure_loads(group: Group, assignment: Assignment, terms: Terms | None = No
     """
     weights = weights_of(group)
     jobs, classes = jobs_of(group, group.claims, weights)
-    loads = [
-        sum(
-            sum(map(weights.by_topic[name].__getitem__, partitions))
-            for name, partitions in assignment.members.get(member.id, {}).items()
-        )
-        for member in classes.members
-    ]
+    loads = member_loads(assignment, weights)
     holder_of = {
         (name, partition): number
         for number, member in enumerate(classes.members)
@@ -140,7 +144,7 @@ def measure_loads(group: Group, assignment: Assignment, terms: Terms | None = No
     placed = jobs.owners.count(NO_OWNER)
     members = sum(map(len, jobs.cohorts))
     return LoadReport(
-        makespan=max(loads, default=0),
+        makespan=max(loads.values(), default=0),
         lower_bound=max(relax(jobs).load, crowding_bound(jobs.weights, members)),
         heaviest=max(jobs.weights, default=0),
         factor=None if terms is None else _factor(members, len(jobs.cohorts), placed == len(holders), terms),

@@ -1,0 +1,390 @@
+"""When the leader asks for a rebalance because loads are uneven: the decision, without clock and I/O.
+
+Between rebalances the leader asks its source of weights every `check_every_s`, and calls `judge` with the
+group as it is: what each member owns, and what each partition weighs now. `judge` says whether to ask for a
+rebalance, and why. The caller keeps the `TriggerState` and gives it back with the next call. `leads` says
+that a generation has begun which this member leads.
+
+A look acts only if all of these hold, and the first that does not is the reason for not acting:
+
+1. The consumer is cooperative, or the trigger is `eager` too.
+2. Weights are known of nine partitions in ten, and some weight is above 0.
+3. **Gap.** The greatest load is above its lower bound by more than `gap`.
+4. **Hold.** One and the same member has been above the bound by `rest_below` at every look of the last
+   `held_s`. The hold begins with a look that is above `gap`.
+5. **Cool-down.** The last rebalance of the group, for any reason, was `cool_down_s` ago.
+6. **Budget.** 3600 / `rebalances_an_hour` seconds have passed since the last action. A member that begins to
+   lead counts from then on, for it does not know what the last leader did: two leaders together act no more
+   often than one.
+7. **Plan.** The strategy, asked for its assignment, moves something, and promises a lower greatest load.
+8. **Gain.** What the greatest load comes down by, times `horizon_s`, is more than what the partitions that
+   pause would have consumed in their pause (`kafka_assignors.pause_model`).
+9. **Moves.** The plan fits into `moves_an_hour`: one half can be spent at once, the other comes back in an
+   hour, so no hour has more. A member that begins to lead begins with none.
+
+The strategy is asked only after 1 to 6. If 7 to 9 refuse its plan, it is asked again after `cool_down_s`,
+then after twice that, up to 16 times that; or as soon as the gap has doubled, or after the hold has ended. So
+a gap that no assignment closes costs next to nothing. In the same way the wait after an action doubles as
+long as no look after it finds the gap below the middle between what it was and what was promised.
+
+**Time** is what passes between two calls that are at most three checks apart. If a clock goes back, or far
+ahead as on a machine that was suspended, nothing has passed, and the hold begins anew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from kafka_assignors.group import Assignment, Group
+from kafka_assignors.leader import check_assignment
+from kafka_assignors.makespan.bounds import LoadReport, measure_loads, member_loads
+from kafka_assignors.makespan.jobs import Weights, weights_of
+from kafka_assignors.pause_model import Consumption, PauseModel
+from kafka_assignors.strategy import Strategy
+
+MOST_UNKNOWN = 0.1
+"""The share of partitions with unknown weights up to which a look counts."""
+
+_CHECKS_APART = 3
+"""Time counts between two calls that are at most so many checks apart."""
+
+_MOST_DOUBLINGS = 4
+"""How often a back-off doubles at most."""
+
+_HOUR_S = 3600.0
+
+_DURATIONS_S = ("held_s", "cool_down_s")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTrigger:
+    """When the leader asks for a rebalance by itself: `WeightedAssignor(weights, rebalance=LoadTrigger())`.
+
+    `TypeError` or `ValueError` names a wrong argument. Durations are in seconds.
+
+    Attributes:
+        check_every_s: how often the leader asks its source for weights between rebalances; above 0.
+        gap: what the greatest load must be above its lower bound by, as a share of the bound: 0.2 is a fifth.
+        rest_below: the hold ends when no member is above the bound by this share any more; at most `gap`.
+        held_s: for how long a member must have been too full.
+        cool_down_s: how long no action follows a rebalance of the group, whatever its reason.
+        rebalances_an_hour: from 1 to 3600. Actions are at least an hour divided by this apart.
+        moves_an_hour: how many partitions all actions of an hour may move, at least 2; None for any number.
+            One action may move half of them.
+        horizon_s: the time in which the gain of an action must exceed what its pause costs; above 0.
+        pause: the parameters of the pause.
+        eager: whether to act in a group that follows the eager protocol too, where all partitions pause.
+    """
+
+    check_every_s: float = 30.0
+    gap: float = 0.2
+    rest_below: float = 0.1
+    held_s: float = 120.0
+    cool_down_s: float = 300.0
+    rebalances_an_hour: int = 4
+    moves_an_hour: int | None = None
+    horizon_s: float = 600.0
+    pause: PauseModel = field(default_factory=PauseModel)
+    eager: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("check_every_s", "horizon_s", "gap", "rest_below", *_DURATIONS_S):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise TypeError(f"{name} must be a number, not {value!r}")
+            if not math.isfinite(value) or value < 0:
+                raise ValueError(f"{name} must be a finite number of at least 0, not {value!r}")
+        for name in ("check_every_s", "horizon_s"):
+            if getattr(self, name) == 0:
+                raise ValueError(f"{name} must be above 0")
+        if self.rest_below > self.gap:
+            raise ValueError(f"rest_below must be at most gap, which is {self.gap}, not {self.rest_below}")
+        _require_count("rebalances_an_hour", self.rebalances_an_hour, 1, int(_HOUR_S))
+        if self.moves_an_hour is not None:
+            _require_count("moves_an_hour", self.moves_an_hour, 2, None)  # One half is at hand.
+        if not isinstance(self.pause, PauseModel):
+            raise TypeError(f"pause must be a PauseModel, not {self.pause!r}")
+        if not isinstance(self.eager, bool):
+            raise TypeError(f"eager must be True or False, not {self.eager!r}")
+
+
+def _require_count(name: str, value: object, least: int, most: int | None) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be an integer, not {value!r}")
+    if value < 1 or (most is not None and value > most):
+        raise ValueError(
+            f"{name} must be {'at least 1' if most is None else f'from 1 to {most}'}, not {value}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerState:
+    """What a leader remembers from one look to the next. Its size is bounded by the members of the group.
+
+    Attributes:
+        looked_s: the clock at the last call.
+        cool_down_s: what is left of the cool-down.
+        budget_s: how long until the hourly budget has another rebalance.
+        moves: how many moves are left of the hourly budget; may be a fraction.
+        held_s: how long the hold has lasted; None without one.
+        too_full: the members that were too full at every look of the hold.
+        back_off_s: how long the strategy is not asked, because its last plan was refused.
+        refusals: how many plans were refused in this hold.
+        refused_gap: the gap at the last of them.
+        fruitless: how many actions in a row have not been seen to help.
+        helps_below: the gap below which the last action counts as one that helped; None before any.
+    """
+
+    looked_s: float
+    cool_down_s: float
+    budget_s: float
+    moves: float = 0.0
+    held_s: float | None = None
+    too_full: frozenset[str] = frozenset()
+    back_off_s: float = 0.0
+    refusals: int = 0
+    refused_gap: float = 0.0
+    fruitless: int = 0
+    helps_below: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a look at the weights came to.
+
+    Attributes:
+        act: whether the leader is to ask for a rebalance.
+        reason: one sentence with the figures, for the log and as the reason of the rebalance.
+        greatest: the greatest load of a member, in the unit of the weights.
+        bound: what the greatest load of no assignment is below.
+        reachable: the greatest load under the strategy's plan; None if the strategy was not asked.
+        moves: how many partitions change their owner under the plan.
+        gain: what the greatest load comes down by, times `horizon_s`.
+        cost: what the partitions that pause weigh, times their pause.
+    """
+
+    act: bool
+    reason: str
+    greatest: int
+    bound: int
+    reachable: int | None = None
+    moves: int = 0
+    gain: float = 0.0
+    cost: float = 0.0
+
+    @property
+    def gap(self) -> float:
+        """The greatest load by its bound, minus 1; 0 where all weights are 0."""
+        return _gap(self.greatest, self.bound)
+
+
+def leads(trigger: LoadTrigger, state: TriggerState | None, now_s: float) -> TriggerState:
+    """The state as a generation begins that this member leads.
+
+    `state` is None if this member did not lead the generation before. `now_s` is a monotonic clock.
+    """
+    if state is None:
+        return TriggerState(now_s, trigger.cool_down_s, _HOUR_S / trigger.rebalances_an_hour)
+    state, _ = _at(trigger, state, now_s)
+    cool_down_s = max(state.cool_down_s, trigger.cool_down_s)
+    return replace(_without_hold(state), cool_down_s=cool_down_s)
+
+
+def judge(
+    trigger: LoadTrigger,
+    state: TriggerState,
+    now_s: float,
+    group: Group,
+    strategy: Strategy,
+    consumption: Consumption,
+) -> tuple[TriggerState, Judgement]:
+    """The state after a look at the weights, and whether the leader is to ask for a rebalance.
+
+    `group` has the members with what the leader assigned to them in this generation, and the topics with the
+    weights that the source gave just now: a source that gave none is not looked at. The state counts the
+    action as taken. Raises nothing for a strategy that fails: that is a reason not to act.
+    """
+    state, passed_s = _at(trigger, state, now_s)
+    weights = weights_of(group)
+    now = Assignment({member_id: group.claims.prior.get(member_id, {}) for member_id in group.members})
+    report = measure_loads(group, now)
+    if blocked := _unusable(trigger, weights, report, consumption):
+        return _without_hold(state), _no(report, blocked)
+    state = _hold(trigger, state, passed_s, member_loads(now, weights), report)
+    if waiting := _waiting(trigger, state, report):
+        return state, _no(report, waiting)
+    plan, refusal = _plan(trigger, state, group, strategy, consumption, weights, report)
+    if refusal is None:
+        return _after_action(trigger, state, plan), plan
+    return _after_refusal(trigger, state, plan), replace(plan, act=False, reason=refusal)
+
+
+def _at(trigger: LoadTrigger, state: TriggerState, now_s: float) -> tuple[TriggerState, float | None]:
+    """The state at this time, and how long ago the last call was; None if that is no time that counts."""
+    passed_s = now_s - state.looked_s
+    if not 0 <= passed_s <= _CHECKS_APART * trigger.check_every_s:
+        return replace(state, looked_s=now_s), None
+    most = (trigger.moves_an_hour or 0) / 2
+    return (
+        replace(
+            state,
+            looked_s=now_s,
+            cool_down_s=max(0.0, state.cool_down_s - passed_s),
+            budget_s=max(0.0, state.budget_s - passed_s),
+            back_off_s=max(0.0, state.back_off_s - passed_s),
+            moves=min(most, state.moves + most * passed_s / _HOUR_S),
+        ),
+        passed_s,
+    )
+
+
+def _without_hold(state: TriggerState) -> TriggerState:
+    return replace(state, held_s=None, too_full=frozenset[str](), back_off_s=0.0, refusals=0, refused_gap=0.0)
+
+
+def _unusable(
+    trigger: LoadTrigger, weights: Weights, report: LoadReport, consumption: Consumption
+) -> str | None:
+    """Why these weights say nothing, if so."""
+    if consumption is Consumption.EAGER and not trigger.eager:
+        return "the group is eager, where all partitions pause in a rebalance, and the trigger is not"
+    partitions = sum(map(len, weights.by_topic.values()))
+    if weights.unknown > MOST_UNKNOWN * partitions:
+        return f"{weights.unknown} of {partitions} weights are unknown"
+    if not report.lower_bound:
+        return "all weights are 0"
+    return None
+
+
+def _hold(
+    trigger: LoadTrigger,
+    state: TriggerState,
+    passed_s: float | None,
+    loads: Mapping[str, int],
+    report: LoadReport,
+) -> TriggerState:
+    """The state with the hold and the last action judged by these loads."""
+    gap = _gap(report.makespan, report.lower_bound)
+    if state.helps_below is not None and gap < state.helps_below:
+        state = replace(state, fruitless=0, helps_below=None)
+    too_full = frozenset(
+        member_id for member_id, load in loads.items() if _gap(load, report.lower_bound) >= trigger.rest_below
+    )
+    if state.held_s is not None and passed_s is not None and (still := state.too_full & too_full):
+        return replace(state, held_s=state.held_s + passed_s, too_full=still)
+    state = _without_hold(state)
+    return replace(state, held_s=0.0, too_full=too_full) if gap > trigger.gap else state
+
+
+def _waiting(trigger: LoadTrigger, state: TriggerState, report: LoadReport) -> str | None:
+    """Why it is too early to ask the strategy, if it is."""
+    gap = _gap(report.makespan, report.lower_bound)
+    if gap <= trigger.gap:
+        return f"the greatest load is {gap:.0%} above the bound, and {trigger.gap:.0%} is allowed"
+    above = f"the greatest load is {gap:.0%} above the bound"
+    if state.held_s is None or state.held_s < trigger.held_s:
+        return f"{above}, for {state.held_s or 0:.0f} of {trigger.held_s:g} s"
+    if state.cool_down_s > 0:
+        return f"{above}, and the cool-down after the last rebalance ends in {state.cool_down_s:.0f} s"
+    if state.budget_s > 0:
+        return (
+            f"{above}, and the budget of {trigger.rebalances_an_hour} rebalances an hour has the next one in "
+            f"{state.budget_s:.0f} s"
+        )
+    if state.back_off_s > 0 and gap < 2 * state.refused_gap:
+        return f"{above}, and the strategy, which had no plan that pays, is asked in {state.back_off_s:.0f} s"
+    return None
+
+
+def _plan(
+    trigger: LoadTrigger,
+    state: TriggerState,
+    group: Group,
+    strategy: Strategy,
+    consumption: Consumption,
+    weights: Weights,
+    report: LoadReport,
+) -> tuple[Judgement, str | None]:
+    """What the strategy would do, and why that is refused, if it is."""
+    try:
+        target = strategy.assign(group)
+        check_assignment(group, target)
+    except Exception as error:  # A strategy may be third-party code.
+        return _no(report, ""), f"strategy {strategy.name!r} has no plan: {type(error).__name__}: {error}"
+    reached = measure_loads(group, target)
+    moved = _moved_weight(group, target, weights)
+    members = len(group.members)
+    paused = moved
+    if consumption is Consumption.EAGER:
+        paused = sum(map(sum, weights.by_topic.values()))
+    cost = paused * trigger.pause.pause_s(consumption, members)
+    gain = (report.makespan - reached.makespan) * trigger.horizon_s
+    gap = _gap(report.makespan, report.lower_bound)
+    reason = (
+        f"the greatest load {report.makespan} has been above its bound {report.lower_bound} for "
+        f"{state.held_s or 0:.0f} s, by {gap:.0%} now; {reached.moved} moves bring it to {reached.makespan}: "
+        f"a gain of {gain:.0f} in {trigger.horizon_s:g} s for {cost:.0f} that pauses"
+    )
+    plan = Judgement(
+        True, reason, report.makespan, report.lower_bound, reached.makespan, reached.moved, gain, cost
+    )
+    above = f"the greatest load is {gap:.0%} above the bound"
+    if not reached.moved or reached.makespan >= report.makespan:
+        return plan, f"{above}, and strategy {strategy.name!r} has no assignment that lowers it"
+    if gain <= cost:
+        return plan, (
+            f"{above}, and lowering it from {report.makespan} to {reached.makespan} gains {gain:.0f} in "
+            f"{trigger.horizon_s:g} s, which does not pay for the pause of {reached.moved} moves, {cost:.0f}"
+        )
+    if trigger.moves_an_hour is not None and reached.moved > state.moves:
+        return plan, (
+            f"{above}, and the plan has {reached.moved} moves, for which the budget of "
+            f"{trigger.moves_an_hour} an hour has {int(state.moves)} left, and never more than half of it"
+        )
+    return plan, None
+
+
+def _moved_weight(group: Group, target: Assignment, weights: Weights) -> int:
+    """What the partitions weigh together that their owner has to give up."""
+    moved = 0
+    for member_id, owned in group.claims.prior.items():
+        kept = target.members[member_id]
+        for topic, partitions in owned.items():
+            by_partition = weights.by_topic[topic]
+            moved += sum(by_partition[each] for each in set(partitions).difference(kept.get(topic, ())))
+    return moved
+
+
+def _after_action(trigger: LoadTrigger, state: TriggerState, plan: Judgement) -> TriggerState:
+    assert plan.reachable is not None
+    return replace(
+        _without_hold(state),
+        cool_down_s=_doubled(trigger.cool_down_s, state.fruitless),
+        budget_s=_HOUR_S / trigger.rebalances_an_hour,
+        moves=max(0.0, state.moves - plan.moves),
+        fruitless=state.fruitless + 1,
+        helps_below=(plan.gap + _gap(plan.reachable, plan.bound)) / 2,
+    )
+
+
+def _after_refusal(trigger: LoadTrigger, state: TriggerState, plan: Judgement) -> TriggerState:
+    return replace(
+        state,
+        back_off_s=_doubled(trigger.cool_down_s, state.refusals),
+        refusals=state.refusals + 1,
+        refused_gap=plan.gap,
+    )
+
+
+def _doubled(wait_s: float, times: int) -> float:
+    return wait_s * float(2 ** min(times, _MOST_DOUBLINGS))
+
+
+def _gap(load: int, bound: int) -> float:
+    return load / bound - 1 if bound else 0.0
+
+
+def _no(report: LoadReport, reason: str) -> Judgement:
+    return Judgement(False, reason, report.makespan, report.lower_bound)
