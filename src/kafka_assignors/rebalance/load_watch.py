@@ -165,7 +165,9 @@ class LoadWatch:
         self._state, judgement = judged
         if self._observers is not None:
             self._observers.load_judged(watched.assignor.strategy, judgement)
-        if judgement.act:
+        if not judgement.act:
+            self._log.debug("group %r: asks for no rebalance: %s", self._group_id, judgement.reason)
+        else:
             self._log.info("group %r: asks for a rebalance: %s", self._group_id, judgement.reason)
             self._consumer.handle(RejoinRequested(judgement.reason))
 
