@@ -24,7 +24,7 @@ from kafka_assignors.assignor import (
 from kafka_assignors.rebalance.observer import RebalanceObserver
 from kafka_assignors.weights import WeightsFile
 from kafka_assignors_kafka_python._assignor import StrategyAssignor, assignor
-from kafka_assignors_kafka_python._weights import LagWeights
+from kafka_assignors_kafka_python._weights import LagWeights, RateWeights
 from kafka_assignors_kafka_python.cooperative import ConsumerSettings, CooperativeKafkaConsumer
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "PriorityAssignor",
     "RackAwareStickyAssignor",
     "RangeAssignor",
+    "RateWeights",
     "RebalanceObserver",
     "RolloutAssignor",
     "RoundRobinAssignor",
@@ -99,7 +100,7 @@ class PriorityAssignor(RunsPriority, StrategyAssignor):
 class WeightedAssignor(RunsWeighted, StrategyAssignor):
     """`weighted`: the greatest load of any member as little as possible, by the weights of the partitions.
 
-    `weights` gives them to the leader: `LagWeights`, `WeightsFile`, or a function
+    `weights` gives them to the leader: `LagWeights`, `RateWeights`, `WeightsFile`, or a function
     (topics: partition counts by name) -> weights by name; in aiokafka's consumer also a coroutine function.
     """
 
