@@ -12,6 +12,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
+from compat_tests.support.acting import AT_ONCE
 from compat_tests.support.member_reports import LONG_ENOUGH_S, MemberSpec, Orders, Reporter
 from kafka_assignors.strategies import load_strategy
 from kafka_assignors_aiokafka import (
@@ -24,6 +25,7 @@ from kafka_assignors_aiokafka import (
     RoundRobinAssignor,
     StickyAssignor,
     WeightedAssignor,
+    WeightsFile,
     assignor,
 )
 
@@ -73,6 +75,8 @@ def assignor_of(spec: MemberSpec, name: str) -> Any:
     if kind == "weighted":
         weights = LagWeights(spec.group, base=int(rest), bootstrap_servers=spec.bootstrap)
         return WeightedAssignor(weights, weights_timeout_s=LONG_ENOUGH_S, rack=spec.rack)
+    if kind == "acting":
+        return WeightedAssignor(WeightsFile(rest), rebalance=AT_ONCE, rack=spec.rack)
     if kind == "rack-aware-sticky" and rest:
         return RackAwareStickyAssignor(moves_per_miss=float(rest), rack=spec.rack)
     if rest or name.endswith(".toml"):

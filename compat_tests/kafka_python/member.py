@@ -13,6 +13,7 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 from compat_tests.kafka_python.stock import learn_of
+from compat_tests.support.acting import AT_ONCE
 from compat_tests.support.member_reports import LONG_ENOUGH_S, MemberSpec, Orders, Reporter, sigterms
 from kafka_assignors.strategies import load_strategy
 from kafka_assignors_kafka_python import (
@@ -25,6 +26,7 @@ from kafka_assignors_kafka_python import (
     RoundRobinAssignor,
     StickyAssignor,
     WeightedAssignor,
+    WeightsFile,
     assignor,
 )
 
@@ -95,6 +97,8 @@ def assignor_of(spec: MemberSpec, name: str) -> Any:
     if kind == "weighted":
         weights = LagWeights(spec.group, base=int(rest), bootstrap_servers=spec.bootstrap)
         return WeightedAssignor(weights, weights_timeout_s=LONG_ENOUGH_S, rack=rack, instance_id=instance_id)
+    if kind == "acting":
+        return WeightedAssignor(WeightsFile(rest), rebalance=AT_ONCE, rack=rack, instance_id=instance_id)
     if kind == "rack-aware-sticky" and rest:
         return RackAwareStickyAssignor(moves_per_miss=float(rest), rack=rack, instance_id=instance_id)
     if rest or name.endswith(".toml"):

@@ -50,6 +50,7 @@ class MemberSpec:
     - `stock:sticky`: the client's own;
     - `rollout:2`: our `rollout` of a member that runs release 2;
     - `weighted:10`: our `weighted` by the lag of the group, and 10 records for each partition besides;
+    - `acting:/weights.json`: the same by a file (`WeightsFile`), and a leader acts on it at once;
     - `rack-aware-sticky:1.5`: ours to which a rack miss is worth so many moves;
     - `module:attribute`: our assignor of a third-party strategy;
     - `/path/to/rules.toml`: our assignor of a strategy put together from rules;
@@ -82,6 +83,9 @@ class MemberSpec:
 
     user: str | None = None
     """Who logs in with a password (see `compat_tests.chaos.rights`), where brokers want one."""
+
+    dies_when_it_acts: bool = False
+    """A leader kills its own process when it has judged that the load needs a rebalance, and asks for none."""
 
     copies_to: str | None = None
     """The topic to which a member copies what it consumes, in transactions."""

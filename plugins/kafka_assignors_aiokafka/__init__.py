@@ -36,7 +36,7 @@ CHECKED = ((0, 10), (0, 14))
 require_release("aiokafka", installed_release("aiokafka", "aiokafka"), *CHECKED, logging.getLogger(__name__))
 
 from kafka_assignors_aiokafka._assignor import StrategyAssignor, assignor  # noqa: E402  # not before the check
-from kafka_assignors_aiokafka._weights import LagWeights  # noqa: E402
+from kafka_assignors_aiokafka._weights import LagWeights, RateWeights  # noqa: E402
 from kafka_assignors_aiokafka.cooperative import (  # noqa: E402
     ConsumerSettings,
     CooperativeAIOKafkaConsumer,
@@ -55,6 +55,7 @@ __all__ = [
     "PriorityAssignor",
     "RackAwareStickyAssignor",
     "RangeAssignor",
+    "RateWeights",
     "RebalanceObserver",
     "RolloutAssignor",
     "RoundRobinAssignor",
@@ -117,7 +118,7 @@ class PriorityAssignor(RunsPriority, StrategyAssignor):
 class WeightedAssignor(RunsWeighted, StrategyAssignor):
     """`weighted`: the greatest load of any member as little as possible, by the weights of the partitions.
 
-    `weights` gives them to the leader: `LagWeights`, `WeightsFile`, or a function
+    `weights` gives them to the leader: `LagWeights`, `RateWeights`, `WeightsFile`, or a function
     (topics: partition counts by name) -> weights by name; in aiokafka's consumer also a coroutine function.
     `rebalance`: a cooperative consumer that leads the group looks at the weights between rebalances too, and
     asks for one when the loads have become unequal; see `LoadTrigger`.

@@ -1,0 +1,28 @@
+"""What a member process of the tests needs to act on weights, and to say so."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+from compat_tests.support.member_reports import MemberSpec, Reporter
+from kafka_assignors.load_trigger import LoadTrigger
+from kafka_assignors.rebalance.observer import RebalanceObserver
+
+__all__ = ["AT_ONCE", "JudgementReporter"]
+
+AT_ONCE = LoadTrigger(check_every_s=1.0, held_s=1.0, cool_down_s=1.0, rebalances_an_hour=1800)
+"""Acts when two checks in a row have found the same, and two seconds have passed since the last action."""
+
+
+class JudgementReporter(RebalanceObserver):
+    """Reports each look of a leader at the load, as `judged`."""
+
+    def __init__(self, spec: MemberSpec, reporter: Reporter) -> None:
+        self._spec, self._reporter = spec, reporter
+
+    def load_judged(self, *, greatest: int, bound: int, acts: bool, reason: str, **_: Any) -> None:
+        self._reporter.report("judged", greatest=greatest, bound=bound, acts=acts, reason=reason)
+        if acts and self._spec.dies_when_it_acts:
+            os.kill(os.getpid(), signal.SIGKILL)
