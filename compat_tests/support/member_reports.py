@@ -85,7 +85,7 @@ class MemberSpec:
     """Who logs in with a password (see `compat_tests.chaos.rights`), where brokers want one."""
 
     dies_when_it_acts: bool = False
-    """A leader kills its own process when it has judged that the load needs a rebalance, and asks for none."""
+    """A leader that has judged that the load needs a rebalance kills its process before it asks for one."""
 
     copies_to: str | None = None
     """The topic to which a member copies what it consumes, in transactions."""

@@ -104,6 +104,18 @@ class OpenTelemetryObserver(RebalanceObserver):
             )
         }
 
+        self._load = meter.create_gauge(
+            "kafka.consumer.leader.load", "1", "The greatest load of a member, in the unit of the weights."
+        )
+        self._load_bound = meter.create_gauge(
+            "kafka.consumer.leader.load_bound", "1", "What the greatest load of no assignment is below."
+        )
+        self._acted = meter.create_counter(
+            "kafka.consumer.leader.load_rebalances",
+            "{rebalance}",
+            "Rebalances that the load has caused.",
+        )
+
     def rebalance_begun(self, *, reason: str, **_: Any) -> None:
         """Count it by its reason: of the first 32 reasons each, and then all others together."""
         if len(self._reasons) < MOST_REASONS:
@@ -151,6 +163,12 @@ class OpenTelemetryObserver(RebalanceObserver):
         for name, count in (("moved", moved), ("least_moved", least_moved), ("withheld", withheld)):
             if count is not None:
                 self._of_leader[name].add(count, attributes)
+
+    def load_judged(self, *, strategy: str, greatest: int, bound: int, acts: bool, **_: Any) -> None:
+        attributes = {**self._attributes, "kafka.consumer.strategy": strategy}
+        self._load.set(greatest, attributes)
+        self._load_bound.set(bound, attributes)
+        self._acted.add(int(acts), attributes)
 
     def _partitions(self, change: str, count: int, seconds: float | None) -> None:
         attributes = {**self._attributes, "kafka.consumer.partition.change": change}
