@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Mapping
 from typing import Any
 
 from compat_tests.support.member_reports import MemberSpec, Reporter
 from kafka_assignors.load_trigger import LoadTrigger
 from kafka_assignors.rebalance.observer import RebalanceObserver
 
-__all__ = ["AT_ONCE", "JudgementReporter"]
+__all__ = ["AT_ONCE", "RATES", "SOON", "JudgementReporter"]
 
 AT_ONCE = LoadTrigger(check_every_s=1.0, held_s=1.0, cool_down_s=1.0, rebalances_an_hour=1800)
 """Acts when two checks in a row have found the same, and two seconds have passed since the last action."""
+
+SOON = LoadTrigger(check_every_s=2.0, held_s=6.0, cool_down_s=10.0, rebalances_an_hour=360)
+"""The same for weights that are measured, and so differ from look to look."""
+
+RATES: Mapping[str, Any] = {"half_life_s": 4.0, "drain_s": 60.0, "base": 1.0}
+"""What `RateWeights` is given: rates that follow a change within seconds."""
 
 
 class JudgementReporter(RebalanceObserver):

@@ -51,6 +51,7 @@ class MemberSpec:
     - `rollout:2`: our `rollout` of a member that runs release 2;
     - `weighted:10`: our `weighted` by the lag of the group, and 10 records for each partition besides;
     - `acting:/weights.json`: the same by a file (`WeightsFile`), and a leader acts on it at once;
+    - `rates`: our `weighted` by rates (`RateWeights`), and with `rates:act` a leader acts on them;
     - `rack-aware-sticky:1.5`: ours to which a rack miss is worth so many moves;
     - `module:attribute`: our assignor of a third-party strategy;
     - `/path/to/rules.toml`: our assignor of a strategy put together from rules;
@@ -83,6 +84,12 @@ class MemberSpec:
 
     user: str | None = None
     """Who logs in with a password (see `compat_tests.chaos.rights`), where brokers want one."""
+
+    record_ms: float = 0.0
+    """How long the application takes for a record."""
+
+    at_once: int | None = None
+    """The most records that it takes from the client in one call; what the client does by default if None."""
 
     dies_when_it_acts: bool = False
     """A leader that has judged that the load needs a rebalance kills its process before it asks for one."""
