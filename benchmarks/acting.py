@@ -189,8 +189,8 @@ def _until_even(group: CooperativeGroup) -> Settled:
 
 def _lags(group: CooperativeGroup, topic: str, writer: Writer) -> list[int]:
     """What each member has not been delivered yet of the partitions that it has now."""
-    written = dict(writer.written)
     delivered = Counter((topic, number) for topic, number, _ in group.consumed())
+    written = dict(writer.written)  # Not before: what is delivered was written.
     lags = []
     for name in MEMBERS:
         partitions = flat(group.members[name].reports("assigned")[-1]["partitions"])
@@ -206,7 +206,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with KafkaCluster() as kafka:
         print(
             f"| strategy | lag of the members after {SHORT_S:g} s | after {LONG_S:g} s "
-            "| rebalances asked for | moved | longest pause | records | twice | skipped |\n|---|---|---|--:|--:|--:|--:|--:|--:|"
+            "| rebalances asked for | moved | longest pause | records | twice | skipped |\n"
+            "|---|---|---|--:|--:|--:|--:|--:|--:|"
         )
         for name, assignor in _ASSIGNORS.items():
             with CooperativeGroup(kafka, PROGRAMS[options.client], {"orders": PARTITIONS}) as group:

@@ -1,7 +1,8 @@
-"""What a leader with weights says in the assignments, and what a look at the group from outside makes of it."""
+"""What a leader with weights says in its assignments, and what a look from outside makes of it."""
 
 from __future__ import annotations
 
+import logging
 import random
 
 import pytest
@@ -25,12 +26,18 @@ from kafka_assignors.wire import (
 from kafka_assignors_cli.group_tables import describe_json
 
 MOST = 2**63 - 1
+
+
+class Leading(Assignor):
+    log = logging.getLogger("leading")
+
+
 WEIGHTS = (100, 10, 10, 10)
 
 
 def assignments(*weights: int | None, stay_classic: bool | None = None) -> dict[str, bytes]:
     """What the leader of two members sends, given a topic whose partitions weigh so much."""
-    assignor = Assignor(Weighted(), weights=lambda topics: {}, stay_classic=stay_classic)
+    assignor = Leading(Weighted(), weights=lambda topics: {}, stay_classic=stay_classic)
     metadata = subscription_bytes(Weighted(), ["orders"], NEVER_ASSIGNED)
     members = assignor.read_members(JoinedMember(name, None, metadata) for name in "ab")
     topic = Topic("orders", 4, weights=weights or None)

@@ -36,7 +36,7 @@ def test_a_trigger_without_weights_is_refused() -> None:
 
 
 def test_a_stock_consumer_is_refused_with_the_class_that_can() -> None:
-    with pytest.raises(ValueError, match="rebalance=.*: use OurConsumer, or leave rebalance out"):
+    with pytest.raises(ValueError, match=r"rebalance=.*: use OurConsumer, or leave rebalance out"):
         require_eager([acting(eager=True)], "OurConsumer")
 
 
