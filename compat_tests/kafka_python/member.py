@@ -13,7 +13,7 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 from compat_tests.kafka_python.stock import learn_of
-from compat_tests.support.acting import AT_ONCE, RATES, SOON
+from compat_tests.support.acting import AT_ONCE, RATES, SOON, weigh_alike
 from compat_tests.support.member_reports import LONG_ENOUGH_S, MemberSpec, Orders, Reporter, sigterms
 from kafka_assignors.strategies import load_strategy
 from kafka_assignors_kafka_python import (
@@ -85,6 +85,8 @@ def assignor_of(spec: MemberSpec, name: str) -> Any:
         return OURS[rest]
     if kind == "guarded":
         return OURS[rest](rack=spec.rack, stay_classic=True)
+    if kind == "weighed":
+        return assignor(load_strategy(rest), weights=weigh_alike, rack=spec.rack, stay_classic=True)
     if kind == "capacity":
         return CapacityAssignor(capacity=int(rest), rack=spec.rack)
     if kind == "garbage":

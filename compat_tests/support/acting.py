@@ -11,7 +11,7 @@ from compat_tests.support.member_reports import MemberSpec, Reporter
 from kafka_assignors.load_trigger import LoadTrigger
 from kafka_assignors.rebalance.observer import RebalanceObserver
 
-__all__ = ["AT_ONCE", "RATES", "SOON", "JudgementReporter"]
+__all__ = ["AT_ONCE", "PARTITION_WEIGHT", "RATES", "SOON", "JudgementReporter", "weigh_alike"]
 
 AT_ONCE = LoadTrigger(check_every_s=1.0, held_s=1.0, cool_down_s=1.0, rebalances_an_hour=1800)
 """Acts when two checks in a row have found the same, and two seconds have passed since the last action."""
@@ -21,6 +21,13 @@ SOON = LoadTrigger(check_every_s=2.0, held_s=6.0, cool_down_s=10.0, rebalances_a
 
 RATES: Mapping[str, Any] = {"half_life_s": 4.0, "drain_s": 60.0, "base": 1.0}
 """What `RateWeights` is given: rates that follow a change within seconds."""
+
+PARTITION_WEIGHT = 5
+
+
+def weigh_alike(topics: Mapping[str, int]) -> Mapping[str, list[int]]:
+    """A source of weights to which all partitions are the same."""
+    return {topic: [PARTITION_WEIGHT] * partitions for topic, partitions in topics.items()}
 
 
 class JudgementReporter(RebalanceObserver):

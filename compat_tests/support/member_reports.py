@@ -56,6 +56,7 @@ class MemberSpec:
     - `module:attribute`: our assignor of a third-party strategy;
     - `/path/to/rules.toml`: our assignor of a strategy put together from rules;
     - `guarded:sticky`: ours with `stay_classic`;
+    - `weighed:sticky`: the same, and a leader has weights that are all the same;
     - `class:sticky`: our class where an instance belongs;
     - `garbage:sticky:ff00`: votes for `sticky`, and joins with these bytes.
     """
