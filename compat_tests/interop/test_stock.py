@@ -72,7 +72,8 @@ def test_members_of_other_clients_take_the_assignments_that_keep_their_group_cla
         before = group.settle()
         loads = [before.count(member) for member in before.names]
         assert max(loads) - min(loads) <= 1
-        (live,) = Cluster(kafka.bootstrap).describe([group.id])
+        with Cluster(kafka.bootstrap) as cluster:
+            (live,) = cluster.read_groups([group.id])
         told = {member.id: member.weighed and member.weighed.load for member in live.members}
         weight = PARTITION_WEIGHT if prefix == "weighed:" else 0
         assert told == {member.id: weight * (member.load or 0) or None for member in live.members}

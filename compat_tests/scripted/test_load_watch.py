@@ -112,7 +112,10 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(client: str, trigger: LoadTrigger = QUICK, **of_user: Any) -> AsyncIterator[Scene]:
+async def scene(
+    client: str, trigger: LoadTrigger = QUICK, *, eager: bool = False, **of_user: Any
+) -> AsyncIterator[Scene]:
+    """A consumer of the client; `eager`: it follows the eager protocol, since one of its assignors is so."""
     async with ScriptedBroker() as broker:
         peer = encode_subscription(Subscription(0, (TOPIC,)))
         group = broker.group("watched", {TOPIC: PARTITIONS}, others={"peer-1": peer})
@@ -133,7 +136,7 @@ async def scene(client: str, trigger: LoadTrigger = QUICK, **of_user: Any) -> As
             broker,
             group,
             client,
-            partition_assignment_strategy=[assignor],
+            partition_assignment_strategy=[assignor, *([PACKAGES[client].RangeAssignor()] if eager else [])],
             observer=observing(tell),
             **of_user,
         )
@@ -180,6 +183,26 @@ def test_a_leader_acts_once_when_the_weights_have_shifted(
             await made.judged(20)
             assert made.joins == settled
             assert await made.user.consumes()
+
+    asyncio.run(run())
+    assert len(asked_for(caplog)) == 1
+
+
+@each_client
+def test_an_eager_consumer_acts_if_its_trigger_is_eager(
+    client: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def run() -> None:
+        async with scene(client, replace(QUICK, eager=True), eager=True) as made:
+            await made.judged()
+            own, joins = made.own(), made.joins
+            made.burden()
+            await made.until(lambda: made.joins > joins)
+            await made.until(lambda: len(made.own()) == PARTITIONS // 2 and made.own() != own)
+            await made.judged(20)
+            assert made.joins == joins + 1
 
     asyncio.run(run())
     assert len(asked_for(caplog)) == 1

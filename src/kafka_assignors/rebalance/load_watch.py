@@ -123,6 +123,8 @@ class LoadWatch:
             await self._due(None if watched is None else max(0.0, self._next_check_at - now()))
             if watched is None or now() < self._next_check_at:
                 continue
+            if watched is self._generation and watched.membership != self._consumer.member.membership:
+                self._generation = None  # The member is out of the group, and leads no more.
             if self._is_settled(watched):
                 try:
                     await self._check(watched)
