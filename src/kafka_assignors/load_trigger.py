@@ -19,10 +19,11 @@ A look acts only if all of these hold, and the first that does not is the reason
 7. **Plan.** The strategy, asked for its assignment, moves something, and promises a lower greatest load.
 8. **Gain.** What the greatest load comes down by, times `horizon_s`, is more than what the partitions that
    pause would have consumed in their pause (`kafka_assignors.pause_model`).
-9. **Moves.** The plan fits into `moves_an_hour`: one half can be spent at once, the other comes back in an
+9. **No way back.** The plan returns no partition to a member from which an action of the last hour took it.
+10. **Moves.** The plan fits into `moves_an_hour`: one half can be spent at once, the other comes back in an
    hour, so no hour has more. A member that begins to lead begins with none.
 
-The strategy is asked only after 1 to 6. If 7 to 9 refuse its plan, it is asked again after `cool_down_s`,
+The strategy is asked only after 1 to 6. If 7 to 10 refuse its plan, it is asked again after `cool_down_s`,
 then after twice that, up to 16 times that; or as soon as the gap has doubled, or after the hold has ended. So
 a gap that no assignment closes costs next to nothing. In the same way the wait after an action doubles as
 long as no look after it finds the gap below the middle between what it was and what was promised.
@@ -54,6 +55,9 @@ _MOST_DOUBLINGS = 4
 """How often a back-off doubles at most."""
 
 _HOUR_S = 3600.0
+
+EarlierOwners = Mapping[tuple[str, int], str]
+"""By topic and partition, the member from which an action took it."""
 
 _DURATIONS_S = ("held_s", "cool_down_s")
 
@@ -121,7 +125,9 @@ def _require_count(name: str, value: object, least: int, most: int | None) -> No
 
 @dataclass(frozen=True, slots=True)
 class TriggerState:
-    """What a leader remembers from one look to the next. Its size is bounded by the members of the group.
+    """What a leader remembers from one look to the next.
+
+    Its size is bounded by the members of the group, and by what the actions of one hour moved.
 
     Attributes:
         looked_s: the clock at the last call.
@@ -135,6 +141,7 @@ class TriggerState:
         refused_gap: the gap at the last of them.
         fruitless: how many actions in a row have not been seen to help.
         helps_below: the gap below which the last action counts as one that helped; None before any.
+        taken: of each action of the last hour, what is left of the hour, and who owned before what it moved.
     """
 
     looked_s: float
@@ -148,6 +155,7 @@ class TriggerState:
     refused_gap: float = 0.0
     fruitless: int = 0
     helps_below: float | None = None
+    taken: tuple[tuple[float, EarlierOwners], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,9 +223,17 @@ def judge(
     state = _hold(trigger, state, passed_s, member_loads(now, weights), report)
     if waiting := _waiting(trigger, state, report):
         return state, _no(report, waiting)
-    plan, refusal = _plan(trigger, state, group, strategy, consumption, weights, report)
+    try:
+        target = strategy.assign(group)
+        check_assignment(group, target)
+    except Exception as error:  # A strategy may be third-party code.
+        plan = _no(report, f"strategy {strategy.name!r} has no plan: {type(error).__name__}: {error}")
+        return _after_refusal(trigger, state, plan), plan
+    taken = _taken(group, target)
+    plan = _plan(trigger, state, group, target, taken, consumption, weights, report)
+    refusal = _refusal(trigger, state, strategy, target, taken, plan)
     if refusal is None:
-        return _after_action(trigger, state, plan), plan
+        return _after_action(trigger, state, plan, taken), plan
     return _after_refusal(trigger, state, plan), replace(plan, act=False, reason=refusal)
 
 
@@ -235,6 +251,7 @@ def _at(trigger: LoadTrigger, state: TriggerState, now_s: float) -> tuple[Trigge
             budget_s=max(0.0, state.budget_s - passed_s),
             back_off_s=max(0.0, state.back_off_s - passed_s),
             moves=min(most, state.moves + most * passed_s / _HOUR_S),
+            taken=tuple((left - passed_s, owners) for left, owners in state.taken if left > passed_s),
         ),
         passed_s,
     )
@@ -302,62 +319,80 @@ def _plan(
     trigger: LoadTrigger,
     state: TriggerState,
     group: Group,
-    strategy: Strategy,
+    target: Assignment,
+    taken: EarlierOwners,
     consumption: Consumption,
     weights: Weights,
     report: LoadReport,
-) -> tuple[Judgement, str | None]:
-    """What the strategy would do, and why that is refused, if it is."""
-    try:
-        target = strategy.assign(group)
-        check_assignment(group, target)
-    except Exception as error:  # A strategy may be third-party code.
-        return _no(report, ""), f"strategy {strategy.name!r} has no plan: {type(error).__name__}: {error}"
-    reached = measure_loads(group, target)
-    moved = _moved_weight(group, target, weights)
-    members = len(group.members)
-    paused = moved
+) -> Judgement:
+    """The action that would lead to this target."""
+    reachable = measure_loads(group, target).makespan
     if consumption is Consumption.EAGER:
         paused = sum(map(sum, weights.by_topic.values()))
-    cost = paused * trigger.pause.pause_s(consumption, members)
-    gain = (report.makespan - reached.makespan) * trigger.horizon_s
+    else:
+        paused = sum(weights.by_topic[topic][partition] for topic, partition in taken)
+    cost = paused * trigger.pause.pause_s(consumption, len(group.members))
+    gain = (report.makespan - reachable) * trigger.horizon_s
     gap = _gap(report.makespan, report.lower_bound)
     reason = (
         f"the greatest load {report.makespan} has been above its bound {report.lower_bound} for "
-        f"{state.held_s or 0:.0f} s, by {gap:.0%} now; {reached.moved} moves bring it to {reached.makespan}: "
+        f"{state.held_s or 0:.0f} s, by {gap:.0%} now; {len(taken)} moves bring it to {reachable}: "
         f"a gain of {gain:.0f} in {trigger.horizon_s:g} s for {cost:.0f} that pauses"
     )
-    plan = Judgement(
-        True, reason, report.makespan, report.lower_bound, reached.makespan, reached.moved, gain, cost
+    return Judgement(True, reason, report.makespan, report.lower_bound, reachable, len(taken), gain, cost)
+
+
+def _refusal(
+    trigger: LoadTrigger,
+    state: TriggerState,
+    strategy: Strategy,
+    target: Assignment,
+    taken: EarlierOwners,
+    plan: Judgement,
+) -> str | None:
+    """Why this plan is not worth an action, if so."""
+    above = f"the greatest load is {plan.gap:.0%} above the bound"
+    if not taken or plan.reachable is None or plan.reachable >= plan.greatest:
+        return f"{above}, and strategy {strategy.name!r} has no assignment that lowers it"
+    if plan.gain <= plan.cost:
+        return (
+            f"{above}, and lowering it from {plan.greatest} to {plan.reachable} gains {plan.gain:.0f} in "
+            f"{trigger.horizon_s:g} s, which does not pay for a pause of {plan.moves} moves, {plan.cost:.0f}"
+        )
+    if back := _back_again(state, target, taken):
+        return f"{above}, and {back} of {plan.moves} moves would undo one of the last hour"
+    if trigger.moves_an_hour is not None and plan.moves > state.moves:
+        return (
+            f"{above}, and the plan has {plan.moves} moves, for which the budget of {trigger.moves_an_hour} "
+            f"an hour has {int(state.moves)} left, and never more than half of it"
+        )
+    return None
+
+
+def _taken(group: Group, target: Assignment) -> EarlierOwners:
+    """The owners of what the target gives to other members."""
+    return {
+        (topic, partition): member_id
+        for member_id, owned in group.claims.prior.items()
+        for topic, partitions in owned.items()
+        for partition in set(partitions).difference(target.members[member_id].get(topic, ()))
+    }
+
+
+def _back_again(state: TriggerState, target: Assignment, taken: EarlierOwners) -> int:
+    """How many partitions return to a member from which an action of the last hour took them."""
+    return sum(
+        any(owners.get((topic, partition)) == member_id for _, owners in state.taken)
+        for member_id, assigned in target.members.items()
+        for topic, partitions in assigned.items()
+        for partition in partitions
+        if (topic, partition) in taken
     )
-    above = f"the greatest load is {gap:.0%} above the bound"
-    if not reached.moved or reached.makespan >= report.makespan:
-        return plan, f"{above}, and strategy {strategy.name!r} has no assignment that lowers it"
-    if gain <= cost:
-        return plan, (
-            f"{above}, and lowering it from {report.makespan} to {reached.makespan} gains {gain:.0f} in "
-            f"{trigger.horizon_s:g} s, which does not pay for the pause of {reached.moved} moves, {cost:.0f}"
-        )
-    if trigger.moves_an_hour is not None and reached.moved > state.moves:
-        return plan, (
-            f"{above}, and the plan has {reached.moved} moves, for which the budget of "
-            f"{trigger.moves_an_hour} an hour has {int(state.moves)} left, and never more than half of it"
-        )
-    return plan, None
 
 
-def _moved_weight(group: Group, target: Assignment, weights: Weights) -> int:
-    """What the partitions weigh together that their owner has to give up."""
-    moved = 0
-    for member_id, owned in group.claims.prior.items():
-        kept = target.members[member_id]
-        for topic, partitions in owned.items():
-            by_partition = weights.by_topic[topic]
-            moved += sum(by_partition[each] for each in set(partitions).difference(kept.get(topic, ())))
-    return moved
-
-
-def _after_action(trigger: LoadTrigger, state: TriggerState, plan: Judgement) -> TriggerState:
+def _after_action(
+    trigger: LoadTrigger, state: TriggerState, plan: Judgement, taken: EarlierOwners
+) -> TriggerState:
     assert plan.reachable is not None
     return replace(
         _without_hold(state),
@@ -366,6 +401,7 @@ def _after_action(trigger: LoadTrigger, state: TriggerState, plan: Judgement) ->
         moves=max(0.0, state.moves - plan.moves),
         fruitless=state.fruitless + 1,
         helps_below=(plan.gap + _gap(plan.reachable, plan.bound)) / 2,
+        taken=(*state.taken, (_HOUR_S, taken)),
     )
 
 
