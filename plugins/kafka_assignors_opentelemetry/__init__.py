@@ -104,17 +104,10 @@ class OpenTelemetryObserver(RebalanceObserver):
             )
         }
 
-        self._load = meter.create_gauge(
-            "kafka.consumer.leader.load", "1", "The greatest load of a member, in the unit of the weights."
-        )
-        self._load_bound = meter.create_gauge(
-            "kafka.consumer.leader.load_bound", "1", "What the greatest load of no assignment is below."
-        )
-        self._acted = meter.create_counter(
-            "kafka.consumer.leader.load_rebalances",
-            "{rebalance}",
-            "Rebalances that the load has caused.",
-        )
+        load = "kafka.consumer.leader.load"
+        self._load = meter.create_gauge(load, "1", "The greatest load, in the unit of the weights.")
+        self._bound = meter.create_gauge(f"{load}_bound", "1", "What no greatest load is below.")
+        self._acted = meter.create_counter(f"{load}_rebalances", "{rebalance}", "Those that it has caused.")
 
     def rebalance_begun(self, *, reason: str, **_: Any) -> None:
         """Count it by its reason: of the first 32 reasons each, and then all others together."""
@@ -167,7 +160,7 @@ class OpenTelemetryObserver(RebalanceObserver):
     def load_judged(self, *, strategy: str, greatest: int, bound: int, acts: bool, **_: Any) -> None:
         attributes = {**self._attributes, "kafka.consumer.strategy": strategy}
         self._load.set(greatest, attributes)
-        self._load_bound.set(bound, attributes)
+        self._bound.set(bound, attributes)
         self._acted.add(int(acts), attributes)
 
     def _partitions(self, change: str, count: int, seconds: float | None) -> None:
