@@ -336,7 +336,6 @@ ROWS = {
     "defaults, but no cool-down and no budget": Row(LoadTrigger(cool_down_s=0, rebalances_an_hour=3600)),
     "naive: none of these": Row(NAIVE, may_undo=True),
     "naive, rates not smoothed": Row(NAIVE, lambda: Smoothed(1.0), may_undo=True),
-    "defaults, rates not smoothed": Row(DEFAULT, lambda: Smoothed(1.0)),
     "defaults, linear trend": Row(DEFAULT, Trend),
     "defaults, `LagWeights`": Row(DEFAULT, lambda: lag),
 }

@@ -14,12 +14,13 @@ A look acts only if all of these hold, and the first that does not is the reason
    `held_s`. The hold begins with a look that is above `gap`.
 5. **Cool-down.** The last rebalance of the group, for any reason, was `cool_down_s` ago.
 6. **Budget.** 3600 / `rebalances_an_hour` seconds have passed since the last action. A member that begins to
-   lead counts from then on, for it does not know what the last leader did: two leaders together act no more
-   often than one.
+   lead does not act for that time and for `undo_after_s`, for it does not know what the last leader did: so
+   two leaders together act no more often than one, and do not undo each other's work.
 7. **Plan.** The strategy, asked for its assignment, moves something, and promises a lower greatest load.
 8. **Gain.** What the greatest load comes down by, times `horizon_s`, is more than what the partitions that
    pause would have consumed in their pause (`kafka_assignors.pause_model`).
-9. **No way back.** The plan returns no partition to a member from which an action of the last hour took it.
+9. **No way back.** The plan returns no partition to a member from which an action took it in the last
+   `undo_after_s`.
 10. **Moves.** The plan fits into `moves_an_hour`: one half can be spent at once, the other comes back in an
    hour, so no hour has more. A member that begins to lead begins with none.
 
@@ -56,10 +57,11 @@ _MOST_DOUBLINGS = 4
 
 _HOUR_S = 3600.0
 
+_MEMORY = 4
+"""In which time no action undoes another, by default, in spacings of the hourly budget."""
+
 EarlierOwners = Mapping[tuple[str, int], str]
 """By topic and partition, the member from which an action took it."""
-
-_DURATIONS_S = ("held_s", "cool_down_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,9 @@ class LoadTrigger:
         rebalances_an_hour: from 1 to 3600. Actions are at least an hour divided by this apart.
         moves_an_hour: how many partitions all actions of an hour may move, at least 2; None for any number.
             One action may move half of them.
+        undo_after_s: for how long no action returns a partition to a member from which another one took it,
+            and how long a member that begins to lead waits; None for the time in which the budget has four
+            rebalances, which by default is an hour.
         horizon_s: the time in which the gain of an action must exceed what its pause costs; above 0.
         pause: the parameters of the pause.
         eager: whether to act in a group that follows the eager protocol too, where all partitions pause.
@@ -89,17 +94,16 @@ class LoadTrigger:
     cool_down_s: float = 300.0
     rebalances_an_hour: int = 4
     moves_an_hour: int | None = None
+    undo_after_s: float | None = None
     horizon_s: float = 600.0
     pause: PauseModel = field(default_factory=PauseModel)
     eager: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("check_every_s", "horizon_s", "gap", "rest_below", *_DURATIONS_S):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise TypeError(f"{name} must be a number, not {value!r}")
-            if not math.isfinite(value) or value < 0:
-                raise ValueError(f"{name} must be a finite number of at least 0, not {value!r}")
+        for name in ("check_every_s", "horizon_s", "gap", "rest_below", "held_s", "cool_down_s"):
+            _require_number(name, getattr(self, name))
+        if self.undo_after_s is not None:
+            _require_number("undo_after_s", self.undo_after_s)
         for name in ("check_every_s", "horizon_s"):
             if getattr(self, name) == 0:
                 raise ValueError(f"{name} must be above 0")
@@ -112,6 +116,23 @@ class LoadTrigger:
             raise TypeError(f"pause must be a PauseModel, not {self.pause!r}")
         if not isinstance(self.eager, bool):
             raise TypeError(f"eager must be True or False, not {self.eager!r}")
+
+    @property
+    def stands_s(self) -> float:
+        """How long what an action moved stands at least: `undo_after_s`, or what it is by default."""
+        return _MEMORY * self.spacing_s if self.undo_after_s is None else self.undo_after_s
+
+    @property
+    def spacing_s(self) -> float:
+        """How long the hourly budget keeps two actions apart at least."""
+        return _HOUR_S / self.rebalances_an_hour
+
+
+def _require_number(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} must be a number, not {value!r}")
+    if not math.isfinite(value) or value < 0:
+        raise ValueError(f"{name} must be a finite number of at least 0, not {value!r}")
 
 
 def _require_count(name: str, value: object, least: int, most: int | None) -> None:
@@ -127,11 +148,12 @@ def _require_count(name: str, value: object, least: int, most: int | None) -> No
 class TriggerState:
     """What a leader remembers from one look to the next.
 
-    Its size is bounded by the members of the group, and by what the actions of one hour moved.
+    Its size is bounded by the members of the group, and by what the actions that still stand moved.
 
     Attributes:
         looked_s: the clock at the last call.
         cool_down_s: what is left of the cool-down.
+        new_s: for how long this member does not act yet, because it has just begun to lead.
         budget_s: how long until the hourly budget has another rebalance.
         moves: how many moves are left of the hourly budget; may be a fraction.
         held_s: how long the hold has lasted; None without one.
@@ -141,12 +163,13 @@ class TriggerState:
         refused_gap: the gap at the last of them.
         fruitless: how many actions in a row have not been seen to help.
         helps_below: the gap below which the last action counts as one that helped; None before any.
-        taken: of each action of the last hour, what is left of the hour, and who owned before what it moved.
+        taken: of each action for how long it stands yet, and who owned before what it moved.
     """
 
     looked_s: float
     cool_down_s: float
-    budget_s: float
+    new_s: float = 0.0
+    budget_s: float = 0.0
     moves: float = 0.0
     held_s: float | None = None
     too_full: frozenset[str] = frozenset()
@@ -194,7 +217,7 @@ def leads(trigger: LoadTrigger, state: TriggerState | None, now_s: float) -> Tri
     `state` is None if this member did not lead the generation before. `now_s` is a monotonic clock.
     """
     if state is None:
-        return TriggerState(now_s, trigger.cool_down_s, _HOUR_S / trigger.rebalances_an_hour)
+        return TriggerState(now_s, trigger.cool_down_s, max(trigger.spacing_s, trigger.stands_s))
     state, _ = _at(trigger, state, now_s)
     cool_down_s = max(state.cool_down_s, trigger.cool_down_s)
     return replace(_without_hold(state), cool_down_s=cool_down_s)
@@ -248,6 +271,7 @@ def _at(trigger: LoadTrigger, state: TriggerState, now_s: float) -> tuple[Trigge
             state,
             looked_s=now_s,
             cool_down_s=max(0.0, state.cool_down_s - passed_s),
+            new_s=max(0.0, state.new_s - passed_s),
             budget_s=max(0.0, state.budget_s - passed_s),
             back_off_s=max(0.0, state.back_off_s - passed_s),
             moves=min(most, state.moves + most * passed_s / _HOUR_S),
@@ -305,6 +329,8 @@ def _waiting(trigger: LoadTrigger, state: TriggerState, report: LoadReport) -> s
         return f"{above}, for {state.held_s or 0:.0f} of {trigger.held_s:g} s"
     if state.cool_down_s > 0:
         return f"{above}, and the cool-down after the last rebalance ends in {state.cool_down_s:.0f} s"
+    if state.new_s > 0:
+        return f"{above}, and this member, which has just begun to lead, waits {state.new_s:.0f} s"
     if state.budget_s > 0:
         return (
             f"{above}, and the budget of {trigger.rebalances_an_hour} rebalances an hour has the next one in "
@@ -360,7 +386,7 @@ def _refusal(
             f"{trigger.horizon_s:g} s, which does not pay for a pause of {plan.moves} moves, {plan.cost:.0f}"
         )
     if back := _back_again(state, target, taken):
-        return f"{above}, and {back} of {plan.moves} moves would undo one of the last hour"
+        return f"{above}, and {back} of {plan.moves} moves would undo one of the last {trigger.stands_s:g} s"
     if trigger.moves_an_hour is not None and plan.moves > state.moves:
         return (
             f"{above}, and the plan has {plan.moves} moves, for which the budget of {trigger.moves_an_hour} "
@@ -380,7 +406,7 @@ def _taken(group: Group, target: Assignment) -> EarlierOwners:
 
 
 def _back_again(state: TriggerState, target: Assignment, taken: EarlierOwners) -> int:
-    """How many partitions return to a member from which an action of the last hour took them."""
+    """How many partitions return to a member from which an action that stands took them."""
     return sum(
         any(owners.get((topic, partition)) == member_id for _, owners in state.taken)
         for member_id, assigned in target.members.items()
@@ -397,11 +423,11 @@ def _after_action(
     return replace(
         _without_hold(state),
         cool_down_s=_doubled(trigger.cool_down_s, state.fruitless),
-        budget_s=_HOUR_S / trigger.rebalances_an_hour,
+        budget_s=trigger.spacing_s,
         moves=max(0.0, state.moves - plan.moves),
         fruitless=state.fruitless + 1,
         helps_below=(plan.gap + _gap(plan.reachable, plan.bound)) / 2,
-        taken=(*state.taken, (_HOUR_S, taken)),
+        taken=(*state.taken, (trigger.stands_s, taken)),
     )
 
 
