@@ -33,7 +33,7 @@ PACKAGES: Mapping[str, Any] = {
     "aiokafka": kafka_assignors_aiokafka,
     "kafka-python": kafka_assignors_kafka_python,
 }
-QUICK = LoadTrigger(check_every_s=0.1, held_s=0.1, cool_down_s=0.0, rebalances_an_hour=3600)
+QUICK = LoadTrigger(check_every_s=0.1, held_s=0.1, cool_down_s=0.0, rebalances_an_hour=3600, undo_after_s=0.0)
 """Acts when two checks in a row have found the same, and a second has passed since the last action."""
 
 

@@ -13,10 +13,12 @@ from kafka_assignors.rebalance.observer import RebalanceObserver
 
 __all__ = ["AT_ONCE", "PARTITION_WEIGHT", "RATES", "SOON", "JudgementReporter", "weigh_alike"]
 
-AT_ONCE = LoadTrigger(check_every_s=1.0, held_s=1.0, cool_down_s=1.0, rebalances_an_hour=1800)
+AT_ONCE = LoadTrigger(
+    check_every_s=1.0, held_s=1.0, cool_down_s=1.0, rebalances_an_hour=1800, undo_after_s=0.0
+)
 """Acts when two checks in a row have found the same, and two seconds have passed since the last action."""
 
-SOON = LoadTrigger(check_every_s=2.0, held_s=6.0, cool_down_s=10.0, rebalances_an_hour=360)
+SOON = LoadTrigger(check_every_s=2.0, held_s=6.0, cool_down_s=10.0, rebalances_an_hour=360, undo_after_s=10.0)
 """The same for weights that are measured, and so differ from look to look."""
 
 RATES: Mapping[str, Any] = {"half_life_s": 4.0, "drain_s": 60.0, "base": 1.0}
