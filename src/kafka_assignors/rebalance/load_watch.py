@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from kafka_assignors.assignor import Assignor, NoWeightsError, Weighed
-from kafka_assignors.group import NO_GENERATION, Assignment, Group, Topic
+from kafka_assignors.group import NO_GENERATION, Assignment, Group, Topic, some_of
 from kafka_assignors.leader_bytes import EncodedAssignments
 from kafka_assignors.load_trigger import Judgement, LoadTrigger, TriggerState, judge, leads
 from kafka_assignors.pause_model import Consumption
@@ -155,7 +155,7 @@ class LoadWatch:
         if not self._is_settled(watched):
             return
         if weighed.findings:
-            self._failed("weights", "; ".join(weighed.findings))
+            self._failed("weights", some_of(weighed.findings, 1))
             return
         assert self._state is not None
         judged: tuple[TriggerState, Judgement] = await transport.in_thread(
