@@ -307,7 +307,8 @@ def test_a_join_that_comes_during_a_question_waits_for_it_and_asks_afresh(
     client: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def run() -> None:
-        async with scene(client) as made:
+        # A source may take a third of the session.
+        async with scene(client, session_timeout_ms=300_000, request_timeout_ms=305_000) as made:
             await made.judged()
             own, joins = made.own(), made.joins
             made.source.weigh = made.source.hang
@@ -315,6 +316,9 @@ def test_a_join_that_comes_during_a_question_waits_for_it_and_asks_afresh(
             made.source.weigh = made.source.give
             made.group.begin_rebalance()
             await made.until(lambda: made.joins > joins)
+            since = len(made.group.requests)
+            await made.until(lambda: len(made.group.sent("Heartbeat", since=since)) >= 5)
+            assert made.group.syncing
             # The answer that is under way is that the weights are even; the join must not go by it.
             made.burden()
             made.source.released.set()
