@@ -55,7 +55,7 @@ _CHECKS_APART = 3
 _MOST_DOUBLINGS = 4
 """How often a back-off doubles at most."""
 
-_HOUR_S = 3600.0
+_HOUR_S, _DAY_S = 3600.0, 86_400.0
 
 _MEMORY = 4
 """In which time no action undoes another, by default, in spacings of the hourly budget."""
@@ -81,7 +81,7 @@ class LoadTrigger:
             One action may move half of them.
         undo_after_s: for how long no action returns a partition to a member from which another one took it,
             and how long a member that begins to lead waits; None for the time in which the budget has four
-            rebalances, which by default is an hour.
+            rebalances, which by default is an hour. At most a day.
         horizon_s: the time in which the gain of an action must exceed what its pause costs; above 0.
         pause: the parameters of the pause.
         eager: whether to act in a group that follows the eager protocol too, where all partitions pause.
@@ -104,6 +104,8 @@ class LoadTrigger:
             _require_number(name, getattr(self, name))
         if self.undo_after_s is not None:
             _require_number("undo_after_s", self.undo_after_s)
+            if self.undo_after_s > _DAY_S:
+                raise ValueError(f"undo_after_s must be at most a day, {_DAY_S:g}, not {self.undo_after_s}")
         for name in ("check_every_s", "horizon_s"):
             if getattr(self, name) == 0:
                 raise ValueError(f"{name} must be above 0")
@@ -138,10 +140,9 @@ def _require_number(name: str, value: object) -> None:
 def _require_count(name: str, value: object, least: int, most: int | None) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} must be an integer, not {value!r}")
-    if value < 1 or (most is not None and value > most):
-        raise ValueError(
-            f"{name} must be {'at least 1' if most is None else f'from 1 to {most}'}, not {value}"
-        )
+    if value < least or (most is not None and value > most):
+        allowed = f"at least {least}" if most is None else f"from {least} to {most}"
+        raise ValueError(f"{name} must be {allowed}, not {value}")
 
 
 @dataclass(frozen=True, slots=True)
