@@ -2,6 +2,7 @@
 
     python -m benchmarks.week            # some minutes on one core
     python -m benchmarks.week --days 1   # does it run?
+    python -m benchmarks.week --cost     # the CPU time of one look at 10,000 partitions
 
 Twelve members read 120 partitions for seven days, in steps of 30 seconds. What producers append to each
 follows its popularity (Pareto, shape 2), the curve of its day (one of three time zones), noise, bursts of one
@@ -24,14 +25,16 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 
+from benchmarks.weighted import a_group, owning
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.load_trigger import LoadTrigger, TriggerState, judge, leads
 from kafka_assignors.makespan.bounds import crowding_bound
 from kafka_assignors.partition_costs import PartitionCosts
 from kafka_assignors.pause_model import Consumption
-from kafka_assignors.strategies import Weighted
-from kafka_assignors.weights import lag_weights
+from kafka_assignors.strategies import Sticky, Weighted
+from kafka_assignors.weights import lag_weights, weigh
 
 TOPIC = "orders"
 STEP_S = 30
@@ -341,6 +344,32 @@ ROWS = {
 }
 
 
+def cost_of_a_look(members: int, partitions: int, looks: int = 20) -> dict[str, float]:
+    """The median CPU time of each part of a look, in milliseconds; the trigger waits for its hold."""
+    rng = random.Random(1)
+    group = owning(a_group(members, partitions, False), Sticky().assign(a_group(members, partitions, False)))
+    counts = {name: topic.partitions for name, topic in group.topics.items()}
+    keys = [(name, partition) for name, count in counts.items() for partition in range(count)]
+    rates = {key: 100 * rng.paretovariate(2) for key in keys}
+    trigger, costs, took = LoadTrigger(held_s=1e6), PartitionCosts(), list[tuple[float, float, float]]()
+    state = leads(trigger, None, 0)
+    for look in range(looks):
+        now_s = look * trigger.check_every_s
+        ends = {key: int(rate * now_s) for key, rate in rates.items()}
+        times = [time.thread_time()]
+        given = costs.weigh(now_s, counts, ends, ends)
+        times.append(time.thread_time())
+        topics, _ = weigh(group.topics.values(), given)
+        times.append(time.thread_time())
+        group = Group.of(topics, group.members.values())
+        state, judged = judge(trigger, state, now_s, group, Weighted(), Consumption.COOPERATIVE)
+        times.append(time.thread_time())
+        assert not judged.act
+        took.append((times[1] - times[0], times[2] - times[1], times[3] - times[2]))
+    parts = zip(("offsets to weights", "weights to topics", "judge"), zip(*took, strict=True), strict=True)
+    return {name: 1000 * median(seconds) for name, seconds in parts}
+
+
 def most_in_an_hour(actions: Sequence[int]) -> int:
     """The most actions within any hour."""
     hour = 3600 // STEP_S
@@ -358,7 +387,18 @@ def main() -> None:
     )
     parser.add_argument("--days", type=float, default=7)
     parser.add_argument("--seeds", type=int, default=1, help="how many weeks each row lives through")
+    parser.add_argument("--cost", action="store_true", help="measure the time of a look instead")
     options = parser.parse_args()
+    if options.cost:
+        for members in (100, 1000):
+            parts = cost_of_a_look(members, 10_000)
+            cells = [
+                f"{members} x 10,000",
+                *(f"{ms:.0f}" for ms in parts.values()),
+                f"{sum(parts.values()):.0f}",
+            ]
+            print(f"| {' | '.join(cells)} |")
+        return
     weeks = [a_week(seed, options.days) for seed in range(1, options.seeds + 1)]
     print(
         "| trigger | actions | most in an hour | moves | oscillations | paused, partition-s "

@@ -41,8 +41,8 @@ from dataclasses import dataclass, field, replace
 
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.leader import check_assignment
-from kafka_assignors.makespan.bounds import LoadReport, measure_loads, member_loads
-from kafka_assignors.makespan.jobs import Weights, weights_of
+from kafka_assignors.makespan.bounds import lower_bound, member_loads
+from kafka_assignors.makespan.jobs import Weights, jobs_of, weights_of
 from kafka_assignors.pause_model import Consumption, PauseModel
 from kafka_assignors.strategy import Strategy
 
@@ -55,7 +55,7 @@ _CHECKS_APART = 3
 _MOST_DOUBLINGS = 4
 """How often a back-off doubles at most."""
 
-_HOUR_S = 3600.0
+_HOUR_S, _DAY_S = 3600.0, 86_400.0
 
 _MEMORY = 4
 """In which time no action undoes another, by default, in spacings of the hourly budget."""
@@ -81,7 +81,7 @@ class LoadTrigger:
             One action may move half of them.
         undo_after_s: for how long no action returns a partition to a member from which another one took it,
             and how long a member that begins to lead waits; None for the time in which the budget has four
-            rebalances, which by default is an hour.
+            rebalances, which by default is an hour. At most a day.
         horizon_s: the time in which the gain of an action must exceed what its pause costs; above 0.
         pause: the parameters of the pause.
         eager: whether to act in a group that follows the eager protocol too, where all partitions pause.
@@ -104,6 +104,8 @@ class LoadTrigger:
             _require_number(name, getattr(self, name))
         if self.undo_after_s is not None:
             _require_number("undo_after_s", self.undo_after_s)
+            if self.undo_after_s > _DAY_S:
+                raise ValueError(f"undo_after_s must be at most a day, {_DAY_S:g}, not {self.undo_after_s}")
         for name in ("check_every_s", "horizon_s"):
             if getattr(self, name) == 0:
                 raise ValueError(f"{name} must be above 0")
@@ -138,10 +140,9 @@ def _require_number(name: str, value: object) -> None:
 def _require_count(name: str, value: object, least: int, most: int | None) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} must be an integer, not {value!r}")
-    if value < 1 or (most is not None and value > most):
-        raise ValueError(
-            f"{name} must be {'at least 1' if most is None else f'from 1 to {most}'}, not {value}"
-        )
+    if value < least or (most is not None and value > most):
+        allowed = f"at least {least}" if most is None else f"from {least} to {most}"
+        raise ValueError(f"{name} must be {allowed}, not {value}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,22 +239,20 @@ def judge(
     action as taken. Raises nothing for a strategy that fails: that is a reason not to act.
     """
     state, passed_s = _at(trigger, state, now_s)
-    weights = weights_of(group)
-    now = Assignment({member_id: group.claims.prior.get(member_id, {}) for member_id in group.members})
-    report = measure_loads(group, now)
-    if blocked := _unusable(trigger, weights, report, consumption):
-        return _without_hold(state), _no(report, blocked)
-    state = _hold(trigger, state, passed_s, member_loads(now, weights), report)
-    if waiting := _waiting(trigger, state, report):
-        return state, _no(report, waiting)
+    loads = _loads(group)
+    if blocked := _unusable(trigger, loads, consumption):
+        return _without_hold(state), _no(loads, blocked)
+    state = _hold(trigger, state, passed_s, loads)
+    if waiting := _waiting(trigger, state, loads.gap):
+        return state, _no(loads, waiting)
     try:
         target = strategy.assign(group)
         check_assignment(group, target)
     except Exception as error:  # A strategy may be third-party code.
-        plan = _no(report, f"strategy {strategy.name!r} has no plan: {type(error).__name__}: {error}")
+        plan = _no(loads, f"strategy {strategy.name!r} has no plan: {type(error).__name__}: {error}")
         return _after_refusal(trigger, state, plan), plan
     taken = _taken(group, target)
-    plan = _plan(trigger, state, group, target, taken, consumption, weights, report)
+    plan = _plan(trigger, state, group, target, taken, consumption, loads)
     refusal = _refusal(trigger, state, strategy, target, taken, plan)
     if refusal is None:
         return _after_action(trigger, state, plan, taken), plan
@@ -285,43 +284,56 @@ def _without_hold(state: TriggerState) -> TriggerState:
     return replace(state, held_s=None, too_full=frozenset[str](), back_off_s=0.0, refusals=0, refused_gap=0.0)
 
 
-def _unusable(
-    trigger: LoadTrigger, weights: Weights, report: LoadReport, consumption: Consumption
-) -> str | None:
+@dataclass(frozen=True, slots=True)
+class _Loads:
+    """The weights of a group, the load of each member, the greatest of them, and its lower bound."""
+
+    weights: Weights
+    of_members: Mapping[str, int]
+    greatest: int
+    bound: int
+
+    @property
+    def gap(self) -> float:
+        return _gap(self.greatest, self.bound)
+
+
+def _loads(group: Group) -> _Loads:
+    weights = weights_of(group)
+    jobs, _ = jobs_of(group, group.claims, weights)
+    of_members = member_loads(Assignment(group.claims.prior), weights)
+    return _Loads(weights, of_members, max(of_members.values(), default=0), lower_bound(jobs))
+
+
+def _unusable(trigger: LoadTrigger, loads: _Loads, consumption: Consumption) -> str | None:
     """Why these weights say nothing, if so."""
     if consumption is Consumption.EAGER and not trigger.eager:
         return "the group is eager, where all partitions pause in a rebalance, and the trigger is not"
-    partitions = sum(map(len, weights.by_topic.values()))
-    if weights.unknown > MOST_UNKNOWN * partitions:
-        return f"{weights.unknown} of {partitions} weights are unknown"
-    if not report.lower_bound:
+    partitions = sum(map(len, loads.weights.by_topic.values()))
+    if loads.weights.unknown > MOST_UNKNOWN * partitions:
+        return f"{loads.weights.unknown} of {partitions} weights are unknown"
+    if not loads.bound:
         return "all weights are 0"
     return None
 
 
-def _hold(
-    trigger: LoadTrigger,
-    state: TriggerState,
-    passed_s: float | None,
-    loads: Mapping[str, int],
-    report: LoadReport,
-) -> TriggerState:
+def _hold(trigger: LoadTrigger, state: TriggerState, passed_s: float | None, loads: _Loads) -> TriggerState:
     """The state with the hold and the last action judged by these loads."""
-    gap = _gap(report.makespan, report.lower_bound)
-    if state.helps_below is not None and gap < state.helps_below:
+    if state.helps_below is not None and loads.gap < state.helps_below:
         state = replace(state, fruitless=0, helps_below=None)
     too_full = frozenset(
-        member_id for member_id, load in loads.items() if _gap(load, report.lower_bound) >= trigger.rest_below
+        member_id
+        for member_id, load in loads.of_members.items()
+        if _gap(load, loads.bound) >= trigger.rest_below
     )
     if state.held_s is not None and passed_s is not None and (still := state.too_full & too_full):
         return replace(state, held_s=state.held_s + passed_s, too_full=still)
     state = _without_hold(state)
-    return replace(state, held_s=0.0, too_full=too_full) if gap > trigger.gap else state
+    return replace(state, held_s=0.0, too_full=too_full) if loads.gap > trigger.gap else state
 
 
-def _waiting(trigger: LoadTrigger, state: TriggerState, report: LoadReport) -> str | None:
+def _waiting(trigger: LoadTrigger, state: TriggerState, gap: float) -> str | None:
     """Why it is too early to ask the strategy, if it is."""
-    gap = _gap(report.makespan, report.lower_bound)
     if gap <= trigger.gap:
         return f"the greatest load is {gap:.0%} above the bound, and {trigger.gap:.0%} is allowed"
     above = f"the greatest load is {gap:.0%} above the bound"
@@ -348,24 +360,23 @@ def _plan(
     target: Assignment,
     taken: EarlierOwners,
     consumption: Consumption,
-    weights: Weights,
-    report: LoadReport,
+    loads: _Loads,
 ) -> Judgement:
     """The action that would lead to this target."""
-    reachable = measure_loads(group, target).makespan
+    by_topic = loads.weights.by_topic
+    reachable = max(member_loads(target, loads.weights).values())
     if consumption is Consumption.EAGER:
-        paused = sum(map(sum, weights.by_topic.values()))
+        paused = sum(map(sum, by_topic.values()))
     else:
-        paused = sum(weights.by_topic[topic][partition] for topic, partition in taken)
+        paused = sum(by_topic[topic][partition] for topic, partition in taken)
     cost = paused * trigger.pause.pause_s(consumption, len(group.members))
-    gain = (report.makespan - reachable) * trigger.horizon_s
-    gap = _gap(report.makespan, report.lower_bound)
+    gain = (loads.greatest - reachable) * trigger.horizon_s
     reason = (
-        f"the greatest load {report.makespan} has been above its bound {report.lower_bound} for "
-        f"{state.held_s or 0:.0f} s, by {gap:.0%} now; {len(taken)} moves bring it to {reachable}: "
+        f"the greatest load {loads.greatest} has been above its bound {loads.bound} for "
+        f"{state.held_s or 0:.0f} s, by {loads.gap:.0%} now; {len(taken)} moves bring it to {reachable}: "
         f"a gain of {gain:.0f} in {trigger.horizon_s:g} s for {cost:.0f} that pauses"
     )
-    return Judgement(True, reason, report.makespan, report.lower_bound, reachable, len(taken), gain, cost)
+    return Judgement(True, reason, loads.greatest, loads.bound, reachable, len(taken), gain, cost)
 
 
 def _refusal(
@@ -448,5 +459,5 @@ def _gap(load: int, bound: int) -> float:
     return load / bound - 1 if bound else 0.0
 
 
-def _no(report: LoadReport, reason: str) -> Judgement:
-    return Judgement(False, reason, report.makespan, report.lower_bound)
+def _no(loads: _Loads, reason: str) -> Judgement:
+    return Judgement(False, reason, loads.greatest, loads.bound)

@@ -74,6 +74,11 @@ def relax(jobs: Jobs) -> Relaxation:
         load = -(-weight // sum(sizes[cohort] for cohort in crowded))
 
 
+def lower_bound(jobs: Jobs) -> int:
+    """What the greatest load of no assignment is below. The jobs' own weights count, and not the base."""
+    return max(relax(jobs).load, crowding_bound(jobs.weights, sum(map(len, jobs.cohorts))))
+
+
 def crowding_bound(weights: Sequence[int], members: int) -> int:
     """The heaviest job and the crowding bound, for all k at once."""
     heaviest_first = sorted(weights, reverse=True)
@@ -145,7 +150,7 @@ def measure_loads(group: Group, assignment: Assignment, terms: Terms | None = No
     members = sum(map(len, jobs.cohorts))
     return LoadReport(
         makespan=max(loads.values(), default=0),
-        lower_bound=max(relax(jobs).load, crowding_bound(jobs.weights, members)),
+        lower_bound=lower_bound(jobs),
         heaviest=max(jobs.weights, default=0),
         factor=None if terms is None else _factor(members, len(jobs.cohorts), placed == len(holders), terms),
         moved=changed_hands(jobs, holders),
