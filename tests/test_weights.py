@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import threading
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
-from kafka_assignors.assignor import Assignor
+from kafka_assignors.assignor import Assignor, NoWeightsError
 from kafka_assignors.group import Topic
 from kafka_assignors.strategies import Weighted
 from kafka_assignors.weights import lag_weights, parse_weights, patience_s, weigh
@@ -109,13 +110,14 @@ class TestAsking:
     ) -> None:
         assignor = PlainAssignor(Weighted(), weights=lambda topics: {})
         consumer, other = Coordinator(), Coordinator()
-        assert assignor.weigh_without_answer(consumer, [ORDERS], "it raised OSError: x") == [ORDERS]
+        raised = NoWeightsError("it raised OSError: x")
+        assert assignor.weighed_for_join(consumer, [ORDERS], raised) == [ORDERS]
         assert "it raised OSError: x; all weights count as unknown" in caplog.messages[-1]
         assignor.weigh(consumer, [ORDERS], {"orders": [1, 2, 3]})
-        (topic,) = assignor.weigh_without_answer(consumer, [ORDERS], "late")
+        (topic,) = assignor.weighed_for_join(consumer, [ORDERS], NoWeightsError("late"))
         assert topic.weights == (1, 2, 3)
         assert "late; those it gave last are used" in caplog.messages[-1]
-        assert assignor.weigh_without_answer(other, [ORDERS], "late") == [ORDERS]
+        assert assignor.weighed_for_join(other, [ORDERS], NoWeightsError("late")) == [ORDERS]
 
     def test_a_source_that_has_not_answered_yet_is_not_asked_again(self) -> None:
         answered = threading.Event()
@@ -129,9 +131,10 @@ class TestAsking:
         assert first is not None
         assert assignor.ask_for_weights(consumer, [ORDERS]) is None
         answered.set()
+        assert isinstance(first, Future)
         assert first.result(30) == {"orders": [1, 1, 1]}
         second = assignor.ask_for_weights(consumer, [ORDERS])
-        assert second is not None
+        assert isinstance(second, Future)
         assert second.result(30) == {"orders": [1, 1, 1]}
 
     def test_every_exception_of_the_source_is_in_the_result(self) -> None:
@@ -139,7 +142,7 @@ class TestAsking:
             raise SystemExit(3)
 
         asking = PlainAssignor(Weighted(), weights=failing).ask_for_weights(Coordinator(), [ORDERS])
-        assert asking is not None
+        assert isinstance(asking, Future)
         assert isinstance(asking.exception(30), SystemExit)
 
     @pytest.mark.parametrize("source", ["lag", 7, dict])

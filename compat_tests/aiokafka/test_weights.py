@@ -18,9 +18,9 @@ from compat_tests.aiokafka.cooperative_consumers import consuming
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
-from compat_tests.support.weights import lag, member_ids, silent_server
+from compat_tests.support.weights import lag, member_ids, silent_server, write
 from kafka_assignors.group import Topic
-from kafka_assignors_aiokafka import LagWeights, WeightedAssignor, WeightsFile
+from kafka_assignors_aiokafka import LagWeights, RateWeights, WeightedAssignor, WeightsFile
 from kafka_assignors_aiokafka._leading import weighed_topics
 
 PROGRAM = "compat_tests.aiokafka.member"
@@ -55,6 +55,35 @@ def test_eager_members_share_the_lag_and_not_the_number(kafka: Kafka) -> None:
 
     with GroupOfMembers(kafka, PROGRAM, {"orders": 6}) as group:
         lag(group, {2: 500, 4: 20})
+        asyncio.run(run())
+
+
+def test_members_share_what_comes_in_and_not_what_is_there(kafka: Kafka) -> None:
+    async def run() -> None:
+        # Every partition lags, partition 4 most; what came in between two looks is what counts.
+        weights = RateWeights(group.id, base=0, drain_s=1e9, bootstrap_servers=kafka.bootstrap)
+        assert await weights(group.topics) == dict.fromkeys(group.topics, [0] * 6)
+        await asyncio.to_thread(write, group, {2: 1000, **dict.fromkeys((0, 1, 3, 4, 5), 20)})
+        await asyncio.sleep(1.1)
+        ((first, usual, hot, *others),) = (await weights(group.topics)).values()
+        assert usual is not None
+        assert hot == pytest.approx(50 * usual, rel=0.01)
+        assert {first, *others} == {usual}
+        consumers = [
+            consumer_of(
+                group,
+                WeightedAssignor(weights, weights_timeout_s=HANG_S),
+                enable_auto_commit=False,
+                session_timeout_ms=45_000,
+            )
+            for _ in range(2)
+        ]
+        async with stopping(*consumers):
+            await asyncio.gather(*(consumer.start() for consumer in consumers))
+            await until_shares([{2}, {0, 1, 3, 4, 5}], *consumers)
+
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 6}) as group:
+        lag(group, {4: 500, 2: 20})
         asyncio.run(run())
 
 

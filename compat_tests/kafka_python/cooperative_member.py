@@ -6,11 +6,13 @@ was `added`. Without automatic commits, the listener commits what goes.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 
 from compat_tests.kafka_python.member import consume
+from compat_tests.support.acting import JudgementReporter
 from compat_tests.support.member_reports import MemberSpec, Reporter, by_topic
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
@@ -37,4 +39,6 @@ class Listener(ConsumerRebalanceListener):
 
 
 if __name__ == "__main__":
-    consume(MemberSpec.from_arguments(), Reporter(), CooperativeKafkaConsumer, Listener)
+    spec, reporter = MemberSpec.from_arguments(), Reporter()
+    consumer_class = partial(CooperativeKafkaConsumer, observer=JudgementReporter(spec, reporter))
+    consume(spec, reporter, consumer_class, Listener)

@@ -15,8 +15,8 @@ from kafka import KafkaConsumer
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
-from compat_tests.support.weights import lag, member_ids, silent_server
-from kafka_assignors_kafka_python import CooperativeKafkaConsumer, LagWeights, WeightedAssignor
+from compat_tests.support.weights import lag, member_ids, silent_server, write
+from kafka_assignors_kafka_python import CooperativeKafkaConsumer, LagWeights, RateWeights, WeightedAssignor
 
 PROGRAM = "compat_tests.kafka_python.member"
 
@@ -75,6 +75,23 @@ def test_members_share_the_lag_and_not_the_number(kafka: Kafka, kind: Callable[.
     with GroupOfMembers(kafka, PROGRAM, {"orders": 6}) as group:
         lag(group, {2: 500, 4: 20})
         weights = LagWeights(group.id, base=10, bootstrap_servers=kafka.bootstrap)
+        with polling(group, kind, weights, 2, session_timeout_ms=45_000) as consumers:
+            until_shares([{2}, {0, 1, 3, 4, 5}], consumers)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_members_share_what_comes_in_and_not_what_is_there(kafka: Kafka, kind: Callable[..., Any]) -> None:
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 6}) as group:
+        lag(group, {4: 500, 2: 20})
+        # Every partition lags, partition 4 most; what came in between two looks is what counts.
+        weights = RateWeights(group.id, base=0, drain_s=1e9, bootstrap_servers=kafka.bootstrap)
+        assert weights(group.topics) == dict.fromkeys(group.topics, [0] * 6)
+        write(group, {2: 1000, **dict.fromkeys((0, 1, 3, 4, 5), 20)})
+        time.sleep(1.1)
+        ((first, usual, hot, *others),) = weights(group.topics).values()
+        assert usual is not None
+        assert hot == pytest.approx(50 * usual, rel=0.01)
+        assert {first, *others} == {usual}
         with polling(group, kind, weights, 2, session_timeout_ms=45_000) as consumers:
             until_shares([{2}, {0, 1, 3, 4, 5}], consumers)
 

@@ -50,10 +50,13 @@ class MemberSpec:
     - `stock:sticky`: the client's own;
     - `rollout:2`: our `rollout` of a member that runs release 2;
     - `weighted:10`: our `weighted` by the lag of the group, and 10 records for each partition besides;
+    - `acting:/weights.json`: the same by a file (`WeightsFile`), and a leader acts on it at once;
+    - `rates`: our `weighted` by rates (`RateWeights`), and with `rates:act` a leader acts on them;
     - `rack-aware-sticky:1.5`: ours to which a rack miss is worth so many moves;
     - `module:attribute`: our assignor of a third-party strategy;
     - `/path/to/rules.toml`: our assignor of a strategy put together from rules;
     - `guarded:sticky`: ours with `stay_classic`;
+    - `weighed:sticky`: the same, and a leader has weights that are all the same;
     - `class:sticky`: our class where an instance belongs;
     - `garbage:sticky:ff00`: votes for `sticky`, and joins with these bytes.
     """
@@ -82,6 +85,15 @@ class MemberSpec:
 
     user: str | None = None
     """Who logs in with a password (see `compat_tests.chaos.rights`), where brokers want one."""
+
+    record_ms: float = 0.0
+    """How long the application takes for a record."""
+
+    at_once: int | None = None
+    """The most records that it takes from the client in one call; what the client does by default if None."""
+
+    dies_when_it_acts: bool = False
+    """A leader that has judged that the load needs a rebalance kills its process before it asks for one."""
 
     copies_to: str | None = None
     """The topic to which a member copies what it consumes, in transactions."""

@@ -12,8 +12,8 @@ through a rebalance.
 
 import logging
 
-from kafka_assignors.assignor import (
-    AssignorOptions,
+from kafka_assignors.assignor import AssignorOptions
+from kafka_assignors.assignor_classes import (
     RunsCapacity,
     RunsCooperativeSticky,
     RunsPriority,
@@ -26,6 +26,7 @@ from kafka_assignors.assignor import (
     RunsWeighted,
 )
 from kafka_assignors.client_versions import installed_release, require_release
+from kafka_assignors.load_trigger import LoadTrigger
 from kafka_assignors.rebalance.observer import RebalanceObserver
 from kafka_assignors.weights import WeightsFile
 
@@ -35,7 +36,7 @@ CHECKED = ((0, 10), (0, 14))
 require_release("aiokafka", installed_release("aiokafka", "aiokafka"), *CHECKED, logging.getLogger(__name__))
 
 from kafka_assignors_aiokafka._assignor import StrategyAssignor, assignor  # noqa: E402  # not before the check
-from kafka_assignors_aiokafka._weights import LagWeights  # noqa: E402
+from kafka_assignors_aiokafka._weights import LagWeights, RateWeights  # noqa: E402
 from kafka_assignors_aiokafka.cooperative import (  # noqa: E402
     ConsumerSettings,
     CooperativeAIOKafkaConsumer,
@@ -50,9 +51,11 @@ __all__ = [
     "CooperativeStickyAssignor",
     "FencedInstanceIdError",
     "LagWeights",
+    "LoadTrigger",
     "PriorityAssignor",
     "RackAwareStickyAssignor",
     "RangeAssignor",
+    "RateWeights",
     "RebalanceObserver",
     "RolloutAssignor",
     "RoundRobinAssignor",
@@ -115,8 +118,10 @@ class PriorityAssignor(RunsPriority, StrategyAssignor):
 class WeightedAssignor(RunsWeighted, StrategyAssignor):
     """`weighted`: the greatest load of any member as little as possible, by the weights of the partitions.
 
-    `weights` gives them to the leader: `LagWeights`, `WeightsFile`, or a function
+    `weights` gives them to the leader: `LagWeights`, `RateWeights`, `WeightsFile`, or a function
     (topics: partition counts by name) -> weights by name; in aiokafka's consumer also a coroutine function.
+    `rebalance`: a cooperative consumer that leads the group looks at the weights between rebalances too, and
+    asks for one when the loads have become unequal; see `LoadTrigger`.
     """
 
 

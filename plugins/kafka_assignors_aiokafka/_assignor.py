@@ -15,6 +15,7 @@ from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, Cons
 
 from kafka_assignors.assignor import Assignor, AssignorOptions
 from kafka_assignors.leader_bytes import JoinedMember
+from kafka_assignors.load_trigger import LoadTrigger
 from kafka_assignors.strategy import Strategy
 from kafka_assignors_aiokafka._client import adopt, calling_coordinator, rack_of_consumer
 from kafka_assignors_aiokafka._topics import rejoin_if_topics_changed, topics_of, watch_topics_if_static
@@ -95,6 +96,7 @@ def assignor(
     *,
     weights: Callable[[Mapping[str, int]], Any] | None = None,
     weights_timeout_s: float = 2.0,
+    rebalance: LoadTrigger | None = None,
     **options: Unpack[AssignorOptions],
 ) -> StrategyAssignor:
     """Any strategy as an assignor for AIOKafkaConsumer:
@@ -102,7 +104,10 @@ def assignor(
         AIOKafkaConsumer("orders", group_id="g", partition_assignment_strategy=[assignor(MyStrategy())])
 
     `weights` gives a leader the weights of partitions, for strategies that look at them: see
-    `WeightedAssignor`. The group waits for it for `weights_timeout_s`, at most a third of a session.
+    `WeightedAssignor`. The group waits for it for `weights_timeout_s`, at most a third of a session. With
+    `rebalance` a cooperative consumer that leads the group asks for a rebalance when the load needs one.
     `AssignorOptions` says what the others mean.
     """
-    return StrategyAssignor(strategy, weights=weights, weights_timeout_s=weights_timeout_s, **options)
+    return StrategyAssignor(
+        strategy, weights=weights, weights_timeout_s=weights_timeout_s, rebalance=rebalance, **options
+    )

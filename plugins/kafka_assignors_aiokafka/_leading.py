@@ -34,14 +34,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 
 from aiokafka.errors import KafkaError
 
-from kafka_assignors.assignor import Assignor, ask_in_thread
+from kafka_assignors.assignor import Assignor, NoWeightsError, Weighed, ask_in_thread
 from kafka_assignors.group import Topic
 from kafka_assignors.leader import InvalidAssignmentError
 from kafka_assignors.leader_bytes import EncodedAssignments, JoinedMember
@@ -143,10 +143,24 @@ def _heartbeat_pause_s(coordinator: Any) -> float:
 
 
 async def weighed_topics(coordinator: Any, assignor: Assignor, topics: list[Topic]) -> list[Topic]:
-    """The topics with the weights that the assignor's source gives in time. Fails for nothing it does."""
+    """The topics with the weights that count in a join. Fails for nothing that the source does."""
+    found: Weighed | NoWeightsError
+    try:
+        found = await ask_for_weights(coordinator, assignor, topics)
+    except NoWeightsError as error:
+        found = error
+    return await in_thread(coordinator, assignor.weighed_for_join, coordinator, topics, found)
+
+
+async def ask_for_weights(coordinator: Any, assignor: Assignor, topics: Sequence[Topic]) -> Weighed:
+    """The topics with the weights that the assignor's source gives in time; raises `NoWeightsError`."""
     patience_s = assignor.weights_patience_s(coordinator._session_timeout_ms)
-    asked = _ask(coordinator, assignor, topics)
-    if asked is not None:
+    source: Any = assignor.weights
+    is_coroutine = inspect.iscoroutinefunction(source) or inspect.iscoroutinefunction(type(source).__call__)
+    asked = assignor.ask_for_weights(coordinator, topics, _start if is_coroutine else ask_in_thread)
+    if isinstance(asked, Future):
+        asked = asyncio.wrap_future(asked)
+    if isinstance(asked, asyncio.Future):
         asked.add_done_callback(lambda one: one.cancelled() or one.exception())  # Looked at, however late.
         try:
             # Not `wait_for`: it waits for what it has cancelled, and that may take its time to end.
@@ -154,20 +168,13 @@ async def weighed_topics(coordinator: Any, assignor: Assignor, topics: list[Topi
         finally:
             asked.cancel()
         if late:
-            why = f"it did not answer within {patience_s:g} s"
-            return assignor.weigh_without_answer(coordinator, topics, why)
+            raise NoWeightsError(f"it did not answer within {patience_s:g} s")
     return await in_thread(coordinator, assignor.weigh_by, coordinator, topics, asked, patience_s)
 
 
-def _ask(coordinator: Any, assignor: Assignor, topics: list[Topic]) -> asyncio.Future[Any] | None:
-    source: Any = assignor.weights
-    if inspect.iscoroutinefunction(source) or inspect.iscoroutinefunction(type(source).__call__):
-        asked: asyncio.Future[Any] = asyncio.ensure_future(
-            source({topic.name: topic.partitions for topic in topics})
-        )
-        return asked
-    asking = assignor.ask_for_weights(coordinator, topics)
-    return None if asking is None else asyncio.wrap_future(asking)
+def _start(source: Any, topics: Mapping[str, int]) -> asyncio.Future[Any]:
+    asked: asyncio.Future[Any] = asyncio.ensure_future(source(topics))
+    return asked
 
 
 # ---- threads

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_assignors.group import Topic, TopicPartitions, is_topic_name
 from kafka_assignors.live_group import CLASSIC, CONSUMER, Coordinator, LiveGroup, LiveMember
-from kafka_assignors.wire import ProtocolError, decode_assignment
 from kafka_assignors_confluent._connection import Connection, reason
 
 _STATES = {
@@ -138,13 +137,7 @@ def _member(described: Any, raw: Any, settled: bool) -> LiveMember:
     if not settled or raw is None or not raw.metadata:
         return member
     member = member.with_metadata(bytes(raw.metadata))
-    if raw.assignment:
-        try:
-            partitions = decode_assignment(bytes(raw.assignment)).partitions
-        except ProtocolError as error:
-            return replace(member, assigned={}, problem=str(error))
-        return replace(member, assigned={t: sorted(numbers) for t, numbers in partitions.items() if numbers})
-    return member
+    return member.with_assignment(bytes(raw.assignment)) if raw.assignment else member
 
 
 def _by_topic(partitions: Iterable[Any]) -> TopicPartitions:

@@ -8,8 +8,8 @@
 Instances are passed, not classes. `assignor(strategy)` does the same with a strategy of your own.
 """
 
-from kafka_assignors.assignor import (
-    AssignorOptions,
+from kafka_assignors.assignor import AssignorOptions
+from kafka_assignors.assignor_classes import (
     RunsCapacity,
     RunsCooperativeSticky,
     RunsPriority,
@@ -21,10 +21,11 @@ from kafka_assignors.assignor import (
     RunsSticky,
     RunsWeighted,
 )
+from kafka_assignors.load_trigger import LoadTrigger
 from kafka_assignors.rebalance.observer import RebalanceObserver
 from kafka_assignors.weights import WeightsFile
 from kafka_assignors_kafka_python._assignor import StrategyAssignor, assignor
-from kafka_assignors_kafka_python._weights import LagWeights
+from kafka_assignors_kafka_python._weights import LagWeights, RateWeights
 from kafka_assignors_kafka_python.cooperative import ConsumerSettings, CooperativeKafkaConsumer
 
 __all__ = [
@@ -34,9 +35,11 @@ __all__ = [
     "CooperativeKafkaConsumer",
     "CooperativeStickyAssignor",
     "LagWeights",
+    "LoadTrigger",
     "PriorityAssignor",
     "RackAwareStickyAssignor",
     "RangeAssignor",
+    "RateWeights",
     "RebalanceObserver",
     "RolloutAssignor",
     "RoundRobinAssignor",
@@ -99,8 +102,10 @@ class PriorityAssignor(RunsPriority, StrategyAssignor):
 class WeightedAssignor(RunsWeighted, StrategyAssignor):
     """`weighted`: the greatest load of any member as little as possible, by the weights of the partitions.
 
-    `weights` gives them to the leader: `LagWeights`, `WeightsFile`, or a function
+    `weights` gives them to the leader: `LagWeights`, `RateWeights`, `WeightsFile`, or a function
     (topics: partition counts by name) -> weights by name; in aiokafka's consumer also a coroutine function.
+    `rebalance`: a cooperative consumer that leads the group looks at the weights between rebalances too, and
+    asks for one when the loads have become unequal; see `LoadTrigger`.
     """
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_assignors.assignor import Assignor, AssignorOptions, caller_of, optional_name, require_eager
 from kafka_assignors.leader_bytes import RackWatch
+from kafka_assignors.load_trigger import LoadTrigger
 from kafka_assignors.strategy import Strategy
 from kafka_assignors_kafka_python._client import interface
 from kafka_assignors_kafka_python._client.coordinator import (
@@ -111,6 +112,7 @@ def assignor(
     *,
     weights: Callable[[Mapping[str, int]], Any] | None = None,
     weights_timeout_s: float = 2.0,
+    rebalance: LoadTrigger | None = None,
     **options: Unpack[AssignorOptions],
 ) -> StrategyAssignor:
     """Any strategy as an assignor for KafkaConsumer:
@@ -118,7 +120,10 @@ def assignor(
         KafkaConsumer("orders", group_id="g", partition_assignment_strategy=[assignor(MyStrategy())])
 
     `weights` gives a leader the weights of partitions, for strategies that look at them: see
-    `WeightedAssignor`. The group waits for it for `weights_timeout_s`, at most a third of a session.
+    `WeightedAssignor`. The group waits for it for `weights_timeout_s`, at most a third of a session. With
+    `rebalance` a cooperative consumer that leads the group asks for a rebalance when the load needs one.
     `AssignorOptions` says what the others mean.
     """
-    return StrategyAssignor(strategy, weights=weights, weights_timeout_s=weights_timeout_s, **options)
+    return StrategyAssignor(
+        strategy, weights=weights, weights_timeout_s=weights_timeout_s, rebalance=rebalance, **options
+    )

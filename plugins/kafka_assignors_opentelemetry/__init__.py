@@ -104,6 +104,11 @@ class OpenTelemetryObserver(RebalanceObserver):
             )
         }
 
+        load = "kafka.consumer.leader.load"
+        self._load = meter.create_gauge(load, "1", "The greatest load, in the unit of the weights.")
+        self._bound = meter.create_gauge(f"{load}_bound", "1", "What no greatest load is below.")
+        self._acted = meter.create_counter(f"{load}_rebalances", "{rebalance}", "Those that it has caused.")
+
     def rebalance_begun(self, *, reason: str, **_: Any) -> None:
         """Count it by its reason: of the first 32 reasons each, and then all others together."""
         if len(self._reasons) < MOST_REASONS:
@@ -151,6 +156,12 @@ class OpenTelemetryObserver(RebalanceObserver):
         for name, count in (("moved", moved), ("least_moved", least_moved), ("withheld", withheld)):
             if count is not None:
                 self._of_leader[name].add(count, attributes)
+
+    def load_judged(self, *, strategy: str, greatest: int, bound: int, acts: bool, **_: Any) -> None:
+        attributes = {**self._attributes, "kafka.consumer.strategy": strategy}
+        self._load.set(greatest, attributes)
+        self._bound.set(bound, attributes)
+        self._acted.add(int(acts), attributes)
 
     def _partitions(self, change: str, count: int, seconds: float | None) -> None:
         attributes = {**self._attributes, "kafka.consumer.partition.change": change}

@@ -6,8 +6,6 @@ and in `leader_bytes` and `member_bytes`. There is no I/O; findings go to the lo
 The protocols of a strategy decide which consumers it runs in: a stock consumer is eager and needs
 `RebalanceProtocol.EAGER` (`require_eager`); a cooperative consumer follows the protocol that all of its
 strategies have (`require_cooperative`).
-
-`RunsRange` and so on are what the assignor classes of all adapters have in common: one for each strategy.
 """
 
 from __future__ import annotations
@@ -17,10 +15,9 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from fractions import Fraction
 from logging import Logger
 from types import FrameType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypedDict, TypeVar, cast
+from typing import Any, ClassVar, NamedTuple, Protocol, TypedDict, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from kafka_assignors.group import Topic, TopicPartitions
@@ -31,12 +28,9 @@ from kafka_assignors.leader_bytes import (
     encode_assignments,
     read_members,
 )
+from kafka_assignors.load_trigger import LoadTrigger
 from kafka_assignors.member_bytes import NEVER_ASSIGNED, LastAssignment, subscription_bytes
-from kafka_assignors.strategies.composed import Priority, Rollout, Standby
-from kafka_assignors.strategies.range_roundrobin import Range, RoundRobin
 from kafka_assignors.strategies.registry import assignor_class, strategy_of_class
-from kafka_assignors.strategies.sticky import Capacity, CooperativeSticky, RackAwareSticky, Sticky
-from kafka_assignors.strategies.weighted import Weighted
 from kafka_assignors.strategy import (
     LONGEST_NAME,
     SHARED_NAMES,
@@ -46,9 +40,6 @@ from kafka_assignors.strategy import (
     fits_kafka_string,
 )
 from kafka_assignors.weights import patience_s, require_source, weigh
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 Caller = TypeVar("Caller")
 
@@ -81,6 +72,17 @@ class AskedWeights(Protocol):
     def exception(self) -> BaseException | None: ...
 
     def result(self) -> object: ...
+
+
+class NoWeightsError(Exception):
+    """The source has given no weights in time: the message says why."""
+
+
+class Weighed(NamedTuple):
+    """Topics with the weights that a source gave, and what was wrong with these."""
+
+    topics: list[Topic]
+    findings: list[str]
 
 
 def ask_in_thread(
@@ -136,11 +138,13 @@ class Assignor:
         instance_id: str | None = None,
         weights: Callable[[Mapping[str, int]], Any] | None = None,
         weights_timeout_s: float = 2.0,
+        rebalance: LoadTrigger | None = None,
         stay_classic: bool | None = None,
     ) -> None:
         """Raise TypeError or ValueError for arguments that would fail at the first rebalance.
 
-        `AssignorOptions` says what the arguments mean.
+        `AssignorOptions` says what the arguments mean. With `rebalance` a cooperative consumer that leads the
+        group asks for a rebalance when the weights have made the loads unequal (`load_trigger`).
         """
         if isinstance(strategy, Assignor):
             raise TypeError(f"{strategy!r} is an assignor already: pass it as it is")
@@ -155,12 +159,13 @@ class Assignor:
         self._instance_id = optional_name("instance_id", instance_id)
         require_source(weights, weights_timeout_s)
         self._weights, self._weights_timeout_s = weights, weights_timeout_s
+        self._rebalance = _load_trigger(rebalance, weights)
         if stay_classic is not None and not isinstance(stay_classic, bool):
             raise TypeError(f"stay_classic must be True, False or None, not {stay_classic!r}")
         self._stay_classic = strategy.name not in SHARED_NAMES if stay_classic is None else stay_classic
         self._last: WeakKeyDictionary[object, LastAssignment] = WeakKeyDictionary()
         self._last_weights: WeakKeyDictionary[object, object] = WeakKeyDictionary()
-        self._asking: WeakKeyDictionary[object, Future[object]] = WeakKeyDictionary()
+        self._asking: WeakKeyDictionary[object, AskedWeights] = WeakKeyDictionary()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._strategy!r})"
@@ -237,30 +242,37 @@ class Assignor:
         """How long a leader with this session timeout waits for weights."""
         return patience_s(self._weights_timeout_s, session_timeout_ms / 1000)
 
-    def ask_for_weights(self, coordinator: object, topics: Sequence[Topic]) -> Future[object] | None:
-        """Ask the source in a thread; None if it has not answered the last question yet."""
+    @property
+    def rebalance(self) -> LoadTrigger | None:
+        """When the load makes a leader ask for a rebalance; None for never."""
+        return self._rebalance
+
+    def ask_for_weights(
+        self,
+        coordinator: object,
+        topics: Sequence[Topic],
+        ask: Callable[..., AskedWeights] = ask_in_thread,
+    ) -> AskedWeights | None:
+        """Ask the source, by default in a thread; None if it has not answered the last question yet."""
         assert self._weights is not None
         earlier = self._asking.get(coordinator)
         if earlier is not None and not earlier.done():
             return None
         counts = {topic.name: topic.partitions for topic in topics}
-        asking = self._asking[coordinator] = ask_in_thread(self._weights, counts)
+        asking = self._asking[coordinator] = ask(self._weights, counts)
         return asking
 
-    def weigh(self, coordinator: object, topics: Sequence[Topic], given: object) -> list[Topic]:
-        """The topics with the weights that the source gave."""
-        weighed, findings = weigh(topics, given)
-        for finding in findings:
-            self.log.warning("%s: %s", self.name, finding)
+    def weigh(self, coordinator: object, topics: Sequence[Topic], given: object) -> Weighed:
+        """The topics with the weights that the source gave, which count until it gives others."""
         self._last_weights[coordinator] = given
-        return weighed
+        return Weighed(*weigh(topics, given))
 
     def weigh_by(
         self, coordinator: object, topics: Sequence[Topic], asked: AskedWeights | None, patience_s: float
-    ) -> list[Topic]:
+    ) -> Weighed:
         """The topics with the weights that the source has answered, after having been waited for so long.
 
-        This never fails: it logs every error of the source.
+        Raises `NoWeightsError`, also for every error of the source.
         """
         if asked is None:
             why = "it has not answered the last question yet"
@@ -272,13 +284,22 @@ class Assignor:
             why = f"it raised {type(error).__name__}: {error}"
         else:
             return self.weigh(coordinator, topics, asked.result())
-        return self.weigh_without_answer(coordinator, topics, why)
+        raise NoWeightsError(why)
 
-    def weigh_without_answer(self, coordinator: object, topics: Sequence[Topic], why: str) -> list[Topic]:
-        """The topics with the weights that the source gave last; with none if it never gave any."""
+    def weighed_for_join(
+        self, coordinator: object, topics: Sequence[Topic], found: Weighed | NoWeightsError
+    ) -> list[Topic]:
+        """The topics as a join weighs them: without an answer by the weights that the source gave last.
+
+        They have none if it never gave any. What is wrong is logged.
+        """
+        if isinstance(found, Weighed):
+            for finding in found.findings:
+                self.log.warning("%s: %s", self.name, finding)
+            return found.topics
         last = self._last_weights.get(coordinator)
         instead = "all weights count as unknown" if last is None else "those it gave last are used"
-        self.log.warning("%s: no weights from %r: %s; %s", self.name, self._weights, why, instead)
+        self.log.warning("%s: no weights from %r: %s; %s", self.name, self._weights, found, instead)
         return list(topics) if last is None else weigh(topics, last)[0]
 
     def encode_assignments(
@@ -309,6 +330,19 @@ def require_strategy(strategy: object) -> Strategy:
     return cast("Strategy", strategy)
 
 
+def _load_trigger(rebalance: object, weights: object) -> LoadTrigger | None:
+    """The value of `rebalance`; TypeError for no trigger, ValueError for one that has no weights."""
+    if rebalance is None:
+        return None
+    if not isinstance(rebalance, LoadTrigger):
+        raise TypeError(f"rebalance must be a LoadTrigger or None, not {rebalance!r}: pass LoadTrigger()")
+    if weights is None:
+        raise ValueError(
+            "rebalance needs weights, since it is their change that a leader acts on: pass weights= as well"
+        )
+    return rebalance
+
+
 def optional_name(argument: str, value: object) -> str | None:
     """The value of an argument that is a name or None; TypeError for anything else."""
     if value is None:
@@ -321,12 +355,20 @@ def optional_name(argument: str, value: object) -> str | None:
 
 
 def require_eager(assignors: Iterable[object], cooperative_consumer: str) -> None:
-    """Raise ValueError if a stock consumer, which is eager, has an assignor whose strategy is not.
+    """Raise ValueError if a stock consumer has an assignor that it cannot run.
 
-    `cooperative_consumer` is the class that such a strategy needs. Assignors of other packages pass.
+    It is eager, so that the strategy has to be; and it cannot ask for a rebalance because of the load.
+    `cooperative_consumer` is the class that can. Assignors of other packages pass.
     """
     for one in assignors:
-        if isinstance(one, Assignor) and RebalanceProtocol.EAGER not in one.strategy.protocols:
+        if not isinstance(one, Assignor):
+            continue
+        if one.rebalance is not None:
+            raise ValueError(
+                f"the assignor {one.name!r} has rebalance=LoadTrigger(…), and this consumer cannot ask "
+                f"for a rebalance by itself: use {cooperative_consumer}, or leave rebalance out"
+            )
+        if RebalanceProtocol.EAGER not in one.strategy.protocols:
             raise ValueError(
                 f"strategy {one.name!r} runs under the cooperative protocol alone, and this consumer is "
                 f"eager: use {cooperative_consumer}"
@@ -360,6 +402,13 @@ def require_cooperative(assignors: Sequence[object], package: str, stock_consume
             f"{eager_alone[0]!r} under the eager one alone, and a consumer follows one protocol: leave one "
             "of them out of partition_assignment_strategy"
         )
+    acting = [one.name for one in usable if one.rebalance is not None and not one.rebalance.eager]
+    if eager_alone and acting:
+        raise ValueError(
+            f"the assignor {acting[0]!r} has a LoadTrigger, and this consumer follows the eager protocol "
+            f"because of {eager_alone[0]!r}: each rebalance would stop all partitions. Leave "
+            f"{eager_alone[0]!r} out of partition_assignment_strategy, or pass LoadTrigger(eager=True)"
+        )
 
 
 def _require_ours(one: object, package: str) -> Assignor:
@@ -386,90 +435,3 @@ def _instead_of(one: object, package: str) -> str:
         return f"pass an assignor of {package}, such as CooperativeStickyAssignor()"
     first = "" if strategy == "cooperative-sticky" else ", after CooperativeStickyAssignor()"
     return f"pass {ours}() of {package}, which runs {strategy!r} as well{first}"
-
-
-# ---- one class for each strategy
-#
-# An adapter makes its own of each, and documents it; its `StrategyAssignor` adds the client's interface:
-#
-#     class StickyAssignor(RunsSticky, StrategyAssignor): ...
-
-
-class RunsRange(Assignor):
-    def __init__(self, **options: Unpack[AssignorOptions]) -> None:
-        super().__init__(Range(), **options)
-
-
-class RunsRoundRobin(Assignor):
-    def __init__(self, **options: Unpack[AssignorOptions]) -> None:
-        super().__init__(RoundRobin(), **options)
-
-
-class RunsSticky(Assignor):
-    def __init__(self, **options: Unpack[AssignorOptions]) -> None:
-        super().__init__(Sticky(), **options)
-
-
-class RunsCooperativeSticky(Assignor):
-    def __init__(self, **options: Unpack[AssignorOptions]) -> None:
-        super().__init__(CooperativeSticky(), **options)
-
-
-class RunsRackAwareSticky(Assignor):
-    def __init__(
-        self, *, moves_per_miss: Fraction | float | None = None, **options: Unpack[AssignorOptions]
-    ) -> None:
-        super().__init__(RackAwareSticky(moves_per_miss), **options)
-
-
-class RunsCapacity(Assignor):
-    def __init__(self, *, capacity: int, **options: Unpack[AssignorOptions]) -> None:
-        super().__init__(Capacity(capacity), **options)
-
-
-class RunsStandby(Assignor):
-    def __init__(
-        self, *, standby: bool = False, active_at_least: int = 1, **options: Unpack[AssignorOptions]
-    ) -> None:
-        super().__init__(Standby(standby=standby, active_at_least=active_at_least), **options)
-
-
-class RunsPriority(Assignor):
-    def __init__(
-        self,
-        *,
-        first: Iterable[Iterable[str | tuple[str, Iterable[int]]]],
-        **options: Unpack[AssignorOptions],
-    ) -> None:
-        super().__init__(Priority(first), **options)
-
-
-class RunsWeighted(Assignor):
-    def __init__(
-        self,
-        weights: Callable[[Mapping[str, int]], Any],
-        *,
-        threshold: float = 0.1,
-        budget: int | None = None,
-        weights_timeout_s: float = 2.0,
-        **options: Unpack[AssignorOptions],
-    ) -> None:
-        strategy = Weighted(threshold=threshold, budget=budget)
-        super().__init__(strategy, weights=weights, weights_timeout_s=weights_timeout_s, **options)
-
-
-class RunsRollout(Assignor):
-    def __init__(
-        self,
-        *,
-        release: str,
-        share: float | None = None,
-        draining: bool = False,
-        **options: Unpack[AssignorOptions],
-    ) -> None:
-        self._rollout = Rollout(release, share, draining=draining)
-        super().__init__(self._rollout, **options)
-
-    def announce(self, *, share: float | None = None, draining: bool | None = None) -> None:
-        """Announce something else from the next join on, for which `enforce_rebalance` asks."""
-        self._rollout.announce(share=share, draining=draining)

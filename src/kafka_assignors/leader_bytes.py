@@ -21,13 +21,17 @@ from typing import Any
 from kafka_assignors.claims import DroppedClaim
 from kafka_assignors.group import Group, Member, Topic, is_topic_name, quoted
 from kafka_assignors.leader import LeaderResult, lead
+from kafka_assignors.makespan.bounds import measure_loads, member_loads
+from kafka_assignors.makespan.jobs import weights_of
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
 from kafka_assignors.wire import (
     ConsumerAssignment,
+    LoadSummary,
     Names,
     ProtocolError,
     decode_member,
     encode_assignment,
+    encode_load_summary,
 )
 
 _MOST_TOPICS = 50_000
@@ -194,18 +198,19 @@ def encode_assignments(
 ) -> EncodedAssignments:
     """Run the strategy as the leader of `generation` (None if unknown) and encode its assignment.
 
-    `stay_classic`: each assignment has a byte of user data, so that a broker refuses the conversion of the
-    group to KIP-848 and the member that would cause it.
+    `stay_classic`: each assignment has user data, so that a broker refuses the conversion of the group to
+    KIP-848 and the member that would cause it. They say what the member's load is if the leader has weights,
+    and nothing else.
 
     Raises `InvalidAssignmentError` for an assignment that breaks the strategy's contract.
     """
     group = Group.of(topics, members.members, generation)
     result = lead(strategy, group, _protocol_of(strategy))
     names = Names()
-    user_data = _STAY_CLASSIC if stay_classic else b""
+    user_data = _user_data(group, result) if stay_classic else {}
     assignments = {
         member_id: encode_assignment(
-            ConsumerAssignment(_ASSIGNMENT_VERSION, partitions, user_data), names=names
+            ConsumerAssignment(_ASSIGNMENT_VERSION, partitions, user_data.get(member_id, b"")), names=names
         )
         for member_id, partitions in result.assignment.members.items()
     }
@@ -215,6 +220,19 @@ def encode_assignments(
         *strategy.findings(group),
     )
     return EncodedAssignments(assignments, members.findings + findings, group, result)
+
+
+def _user_data(group: Group, result: LeaderResult) -> Mapping[str, bytes]:
+    """The user data of each member's assignment, which are never empty."""
+    members = result.assignment.members
+    if all(topic.weights is None for topic in group.topics.values()):
+        return dict.fromkeys(members, _STAY_CLASSIC)
+    report = measure_loads(group, result.target)
+    loads = member_loads(result.assignment, weights_of(group))
+    return {
+        member_id: encode_load_summary(LoadSummary(load, report.lower_bound, report.unknown_weights))
+        for member_id, load in loads.items()
+    }
 
 
 def _protocol_of(strategy: Strategy) -> RebalanceProtocol:

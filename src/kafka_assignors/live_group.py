@@ -18,7 +18,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kafka_assignors.group import NO_GENERATION, Group, Member, Topic, TopicPartitions, some_of
-from kafka_assignors.wire import ProtocolError, Subscription, decode_member, decode_subscription
+from kafka_assignors.wire import (
+    LoadSummary,
+    ProtocolError,
+    Subscription,
+    decode_assignment,
+    decode_load_summary,
+    decode_member,
+    decode_subscription,
+)
 
 CLASSIC = "classic"
 """A group whose members assign: the leader runs the strategy that the members voted for."""
@@ -58,6 +66,7 @@ class LiveMember:
         metadata: the bytes with which it joined, under the assignor in use; None where the cluster does not
             show them. That is always so in a consumer group, and in a classic one while it rebalances.
         subscription: `metadata` decoded; None without them, and where they do not decode.
+        weighed: what the leader said of its load when it assigned; None where no leader with weights did.
         problem: why bytes that it sent, or was sent, do not decode; None if they do.
     """
 
@@ -69,6 +78,7 @@ class LiveMember:
     target: TopicPartitions | None = None
     metadata: bytes | None = None
     subscription: Subscription | None = None
+    weighed: LoadSummary | None = None
     problem: str | None = None
 
     @property
@@ -93,6 +103,28 @@ class LiveMember:
         except ProtocolError as error:
             return dataclasses.replace(self, metadata=metadata, subscription=None, problem=str(error))
         return dataclasses.replace(self, metadata=metadata, subscription=subscription)
+
+    def with_assignment(self, assignment: bytes) -> LiveMember:
+        """The member with what these bytes assign to it; with nothing if they do not decode."""
+        try:
+            decoded = decode_assignment(assignment)
+        except ProtocolError as error:
+            return dataclasses.replace(self, assigned={}, problem=str(error))
+        assigned = {topic: sorted(numbers) for topic, numbers in decoded.partitions.items() if numbers}
+        return dataclasses.replace(self, assigned=assigned, weighed=decode_load_summary(decoded.user_data))
+
+
+@dataclass(frozen=True, slots=True)
+class WeighedLoads:
+    """The loads of a group as its leader saw them when it assigned, in the unit of its weights.
+
+    `bound` is what the greatest load of no assignment is below; `unknown` counts the partitions whose weight
+    was unknown.
+    """
+
+    greatest: int
+    bound: int
+    unknown: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +176,18 @@ class LiveGroup:
         if not self.settled:
             return None
         return tuple(member.load or 0 for member in self.members)
+
+    @property
+    def weighed(self) -> WeighedLoads | None:
+        """The loads by the leader's weights; None unless it has said them of all members.
+
+        Each member has the bound from the leader: if they differ, the bytes are not of one leader.
+        """
+        told = [member.weighed for member in self.members]
+        known = [one for one in told if one is not None]
+        if not known or len(known) < len(told) or len({(one.bound, one.unknown) for one in known}) > 1:
+            return None
+        return WeighedLoads(max(one.load for one in known), known[0].bound, known[0].unknown)
 
     @property
     def subscribed(self) -> frozenset[str]:

@@ -28,10 +28,13 @@ from aiokafka.protocol import api, group
 from aiokafka.protocol.types import Array, Int16, Int32, Int64, Schema, String
 from aiokafka.util import wait_for
 
+from kafka_assignors.assignor import Assignor, Weighed
+from kafka_assignors.group import Topic
 from kafka_assignors.rebalance import lease
 from kafka_assignors.rebalance.error_codes import coordinator_moved
 from kafka_assignors.rebalance.events import Membership, Partition
 from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse
+from kafka_assignors_aiokafka._leading import ask_for_weights, in_thread
 
 log = logging.getLogger("kafka_assignors_aiokafka")
 
@@ -136,6 +139,12 @@ class AiokafkaTransport:
 
     def now(self) -> float:
         return lease.clock()
+
+    async def in_thread(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
+        return await in_thread(self._coordinator, function, *arguments)
+
+    async def ask_for_weights(self, assignor: Assignor, topics: Sequence[Topic]) -> Weighed:
+        return await ask_for_weights(self._coordinator, assignor, topics)
 
     def wakeup(self) -> _Wakeup:
         return _Wakeup()

@@ -489,7 +489,7 @@ class CooperativeCoordinator(RequestingCoordinator):
             except Errors.KafkaTimeoutError as error:
                 log.info("group %r: leaving was not answered: %s", self.group_id, error)
         self._join_wanted.notify()
-        self._session.stop_heartbeats()
+        self._session.stop()
         self._cluster.remove_listener(WeakMethod(self._handle_metadata_update))
         try:
             self._net.run(self.close_connections)

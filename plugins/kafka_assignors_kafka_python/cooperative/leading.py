@@ -40,7 +40,7 @@ async def assign(
     coordinator: _Coordinator, assignor: Assignor, joined: JoinGroupResponse, *, eager: bool
 ) -> EncodedAssignments:
     """The assignment of each member. Raises what the strategy raises."""
-    decoded = await _in_background(coordinator, lambda: read_members(assignor, joined.members))
+    decoded = await in_background(coordinator.start, lambda: read_members(assignor, joined.members))
     leading = Leading(coordinator, assignor, decoded, joined.generation)
     # While all members go on consuming, newer metadata of known topics need not be waited for: their request
     # comes after a fetch, which may take `fetch_max_wait_ms`. If they differ, the leader rejoins.
@@ -49,7 +49,7 @@ async def assign(
         with suppress(Errors.KafkaError):
             await coordinator.wait_for(refreshed, leading.metadata_timeout_s * 1000)
     leading.read_metadata()
-    await _in_background(coordinator, leading.think)
+    await in_background(coordinator.start, leading.think)
     return leading.finish()
 
 
@@ -60,8 +60,11 @@ async def refresh_soon(coordinator: _Coordinator) -> None:
         await coordinator.wait_for(refreshed, _REFRESH_TIMEOUT_MS)
 
 
-async def _in_background(coordinator: _Coordinator, function: Callable[[], T]) -> T:
-    """Run something of the leader's in a thread of its own, while the I/O thread goes on."""
+async def in_background(start: Callable[..., Any], function: Callable[[], T]) -> T:
+    """Run something of the leader's in a thread of its own, while the I/O thread goes on.
+
+    `start` runs a function on the I/O thread.
+    """
     done: Any = Future()
 
     def run() -> None:
@@ -72,7 +75,7 @@ async def _in_background(coordinator: _Coordinator, function: Callable[[], T]) -
         except Exception as error:
             tell, outcome = done.failure, error
         with suppress(Exception):  # The I/O thread has ended: the consumer was closed, and nothing waits.
-            coordinator.start(tell, outcome)
+            start(tell, outcome)
 
     run_in_background(run)
     outcome: T = await done

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from kafka import errors as Errors
@@ -29,11 +30,15 @@ from kafka.protocol.consumer.metadata import (  # pyright: ignore[reportMissingI
     ConsumerProtocolType,
 )
 
+from kafka_assignors.assignor import Assignor, Weighed
+from kafka_assignors.group import Topic
 from kafka_assignors.rebalance import lease
 from kafka_assignors.rebalance.error_codes import membership_error
 from kafka_assignors.rebalance.events import Membership, MembershipError, Partition
 from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse
 from kafka_assignors_kafka_python._client.v3 import ConsumerCoordinator, joining_node
+from kafka_assignors_kafka_python._weights import ask_for_weights
+from kafka_assignors_kafka_python.cooperative.leading import in_background
 from kafka_assignors_kafka_python.cooperative.metrics import CoordinatorMetrics
 
 _HEARD = (MembershipError.NONE, MembershipError.REBALANCE_IN_PROGRESS)
@@ -154,6 +159,13 @@ class KafkaPythonTransport:
 
     def now(self) -> float:
         return lease.clock()
+
+    async def in_thread(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
+        return await in_background(self._coordinator._manager.call_soon, partial(function, *arguments))
+
+    async def ask_for_weights(self, assignor: Assignor, topics: Sequence[Topic]) -> Weighed:
+        weighed: Weighed = await self.in_thread(ask_for_weights, self._coordinator, assignor, topics)
+        return weighed
 
     def wakeup(self) -> Any:
         return WakeupNotifier(self._coordinator._net)

@@ -41,7 +41,7 @@ from itertools import accumulate
 
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.makespan.branch_and_bound import optimum
-from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, Terms, changed_hands, jobs_of, weights_of
+from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, Terms, Weights, changed_hands, jobs_of, weights_of
 from kafka_assignors.solver.distribution import Distribution
 
 
@@ -78,6 +78,11 @@ def relax(jobs: Jobs) -> Relaxation:
         load = -(-weight // sum(sizes[cohort] for cohort in crowded))
 
 
+def lower_bound(jobs: Jobs) -> int:
+    """What the greatest load of no assignment is below. The jobs' own weights count, and not the base."""
+    return max(relax(jobs).load, crowding_bound(jobs.weights, sum(map(len, jobs.cohorts))))
+
+
 def crowding_bound(weights: Sequence[int], members: int) -> int:
     """The heaviest job and the crowding bound, for all k at once."""
     heaviest_first = sorted(weights, reverse=True)
@@ -89,11 +94,6 @@ def crowding_bound(weights: Sequence[int], members: int) -> int:
         together = last // members + 1
         best = max(best, sums[last + 1] - sums[last + 1 - together])
     return best
-
-
-def lower_bound(jobs: Jobs) -> int:
-    """A load that the greatest load of no assignment is below."""
-    return max(relax(jobs).load, crowding_bound(jobs.weights, sum(map(len, jobs.cohorts))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +121,16 @@ class LoadReport:
         return self.makespan / self.lower_bound if self.lower_bound else 1.0
 
 
+def member_loads(assignment: Assignment, weights: Weights) -> dict[str, int]:
+    """By member id, what its partitions weigh together."""
+    return {
+        member_id: sum(
+            sum(map(weights.by_topic[name].__getitem__, partitions)) for name, partitions in assigned.items()
+        )
+        for member_id, assigned in assignment.members.items()
+    }
+
+
 def measure_loads(group: Group, assignment: Assignment, terms: Terms | None = None) -> LoadReport:
     """Measure a valid assignment of the group; `terms` are those of the strategy that made it, if it has any.
 
@@ -128,13 +138,7 @@ def measure_loads(group: Group, assignment: Assignment, terms: Terms | None = No
     """
     weights = weights_of(group)
     jobs, classes = jobs_of(group, group.claims, weights)
-    loads = [
-        sum(
-            sum(map(weights.by_topic[name].__getitem__, partitions))
-            for name, partitions in assignment.members.get(member.id, {}).items()
-        )
-        for member in classes.members
-    ]
+    loads = member_loads(assignment, weights)
     holder_of = {
         (name, partition): number
         for number, member in enumerate(classes.members)
@@ -152,7 +156,7 @@ def measure_loads(group: Group, assignment: Assignment, terms: Terms | None = No
     fresh = Fraction(1) if best.proved else _fresh_factor(heavy, bound)
     placed = jobs.owners.count(NO_OWNER)
     return LoadReport(
-        makespan=max(loads, default=0),
+        makespan=max(loads.values(), default=0),
         lower_bound=best.load if best.proved else bound,
         heaviest=max(jobs.weights, default=0),
         factor=None if terms is None else _factor(fresh, placed == len(holders), terms),

@@ -7,11 +7,12 @@ so it needs no loop of its own.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kafka_assignors.assignor import Assignor
+from kafka_assignors.assignor import Assignor, Weighed
+from kafka_assignors.group import Topic
 from kafka_assignors.leader_bytes import EncodedAssignments
 from kafka_assignors.rebalance.error_codes import Errors
 from kafka_assignors.rebalance.events import Event, Membership, Partition, Partitions
@@ -78,6 +79,17 @@ class Transport(Protocol):
 
     def spawn(self, task: Coroutine[Any, Any, None], /) -> object:
         """Run a task. An exception of it means that the consumer cannot go on."""
+        ...
+
+    async def in_thread(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
+        """The result of `function`, called in a thread of its own, or its error.
+
+        The thread does not keep the process from ending, and the consumer does not wait for it to close.
+        """
+        ...
+
+    async def ask_for_weights(self, assignor: Assignor, topics: Sequence[Topic], /) -> Weighed:
+        """Ask the source of the assignor, as in a join. Raises `NoWeightsError` if it gives none in time."""
         ...
 
     def wakeup(self) -> Wakeup:

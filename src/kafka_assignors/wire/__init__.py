@@ -54,6 +54,7 @@ from kafka_assignors.wire.kip848_records import (
     decode_consumer_group_value,
     encode_consumer_group_value,
 )
+from kafka_assignors.wire.load_summary import LoadSummary, decode_load_summary, encode_load_summary
 from kafka_assignors.wire.reader import Names, ProtocolError
 
 __all__ = [
@@ -71,6 +72,7 @@ __all__ = [
     "GroupMember",
     "GroupMetadata",
     "GroupMetadataKey",
+    "LoadSummary",
     "MemberState",
     "Names",
     "OffsetCommitKey",
@@ -87,12 +89,14 @@ __all__ = [
     "decode_consumer_group_value",
     "decode_group_metadata",
     "decode_key",
+    "decode_load_summary",
     "decode_member",
     "decode_subscription",
     "encode_assignment",
     "encode_consumer_group_value",
     "encode_group_metadata",
     "encode_key",
+    "encode_load_summary",
     "encode_member",
     "encode_subscription",
     "encode_user_data",

@@ -1,0 +1,105 @@
+"""What the assignor classes of all adapters have in common: one class for each strategy.
+
+An adapter makes its own of each, and documents it; its `StrategyAssignor` adds the client's interface:
+
+    class StickyAssignor(RunsSticky, StrategyAssignor): ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from kafka_assignors.assignor import Assignor, AssignorOptions
+from kafka_assignors.load_trigger import LoadTrigger
+from kafka_assignors.strategies.composed import Priority, Rollout, Standby
+from kafka_assignors.strategies.range_roundrobin import Range, RoundRobin
+from kafka_assignors.strategies.sticky import Capacity, CooperativeSticky, RackAwareSticky, Sticky
+from kafka_assignors.strategies.weighted import Weighted
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class RunsRange(Assignor):
+    def __init__(self, **options: Unpack[AssignorOptions]) -> None:
+        super().__init__(Range(), **options)
+
+
+class RunsRoundRobin(Assignor):
+    def __init__(self, **options: Unpack[AssignorOptions]) -> None:
+        super().__init__(RoundRobin(), **options)
+
+
+class RunsSticky(Assignor):
+    def __init__(self, **options: Unpack[AssignorOptions]) -> None:
+        super().__init__(Sticky(), **options)
+
+
+class RunsCooperativeSticky(Assignor):
+    def __init__(self, **options: Unpack[AssignorOptions]) -> None:
+        super().__init__(CooperativeSticky(), **options)
+
+
+class RunsRackAwareSticky(Assignor):
+    def __init__(
+        self, *, moves_per_miss: Fraction | float | None = None, **options: Unpack[AssignorOptions]
+    ) -> None:
+        super().__init__(RackAwareSticky(moves_per_miss), **options)
+
+
+class RunsCapacity(Assignor):
+    def __init__(self, *, capacity: int, **options: Unpack[AssignorOptions]) -> None:
+        super().__init__(Capacity(capacity), **options)
+
+
+class RunsStandby(Assignor):
+    def __init__(
+        self, *, standby: bool = False, active_at_least: int = 1, **options: Unpack[AssignorOptions]
+    ) -> None:
+        super().__init__(Standby(standby=standby, active_at_least=active_at_least), **options)
+
+
+class RunsPriority(Assignor):
+    def __init__(
+        self,
+        *,
+        first: Iterable[Iterable[str | tuple[str, Iterable[int]]]],
+        **options: Unpack[AssignorOptions],
+    ) -> None:
+        super().__init__(Priority(first), **options)
+
+
+class RunsWeighted(Assignor):
+    def __init__(
+        self,
+        weights: Callable[[Mapping[str, int]], Any],
+        *,
+        threshold: float = 0.1,
+        budget: int | None = None,
+        weights_timeout_s: float = 2.0,
+        rebalance: LoadTrigger | None = None,
+        **options: Unpack[AssignorOptions],
+    ) -> None:
+        strategy = Weighted(threshold=threshold, budget=budget)
+        super().__init__(
+            strategy, weights=weights, weights_timeout_s=weights_timeout_s, rebalance=rebalance, **options
+        )
+
+
+class RunsRollout(Assignor):
+    def __init__(
+        self,
+        *,
+        release: str,
+        share: float | None = None,
+        draining: bool = False,
+        **options: Unpack[AssignorOptions],
+    ) -> None:
+        self._rollout = Rollout(release, share, draining=draining)
+        super().__init__(self._rollout, **options)
+
+    def announce(self, *, share: float | None = None, draining: bool | None = None) -> None:
+        """Announce something else from the next join on, for which `enforce_rebalance` asks."""
+        self._rollout.announce(share=share, draining=draining)

@@ -1,0 +1,463 @@
+"""When the leader asks for a rebalance because loads are uneven: the decision, without clock and I/O.
+
+Between rebalances the leader asks its source of weights every `check_every_s`, and calls `judge` with the
+group as it is: what each member owns, and what each partition weighs now. `judge` says whether to ask for a
+rebalance, and why. The caller keeps the `TriggerState` and gives it back with the next call. `leads` says
+that a generation has begun which this member leads.
+
+A look acts only if all of these hold, and the first that does not is the reason for not acting:
+
+1. The consumer is cooperative, or the trigger is `eager` too.
+2. Weights are known of nine partitions in ten, and some weight is above 0.
+3. **Gap.** The greatest load is above its lower bound by more than `gap`.
+4. **Hold.** One and the same member has been above the bound by `rest_below` at every look of the last
+   `held_s`. The hold begins with a look that is above `gap`.
+5. **Cool-down.** The last rebalance of the group, for any reason, was `cool_down_s` ago.
+6. **Budget.** 3600 / `rebalances_an_hour` seconds have passed since the last action. A member that begins to
+   lead does not act for that time and for `undo_after_s`, for it does not know what the last leader did: so
+   two leaders together act no more often than one, and do not undo each other's work.
+7. **Plan.** The strategy, asked for its assignment, moves something, and promises a lower greatest load.
+8. **Gain.** What the greatest load comes down by, times `horizon_s`, is more than what the partitions that
+   pause would have consumed in their pause (`kafka_assignors.pause_model`).
+9. **No way back.** The plan returns no partition to a member from which an action took it in the last
+   `undo_after_s`.
+10. **Moves.** The plan fits into `moves_an_hour`: one half can be spent at once, the other comes back in an
+   hour, so no hour has more. A member that begins to lead begins with none.
+
+The strategy is asked only after 1 to 6. If 7 to 10 refuse its plan, it is asked again after `cool_down_s`,
+then after twice that, up to 16 times that; or as soon as the gap has doubled, or after the hold has ended. So
+a gap that no assignment closes costs next to nothing. In the same way the wait after an action doubles as
+long as no look after it finds the gap below the middle between what it was and what was promised.
+
+**Time** is what passes between two calls that are at most three checks apart. If a clock goes back, or far
+ahead as on a machine that was suspended, nothing has passed, and the hold begins anew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from kafka_assignors.group import Assignment, Group
+from kafka_assignors.leader import check_assignment
+from kafka_assignors.makespan.bounds import lower_bound, member_loads
+from kafka_assignors.makespan.jobs import Weights, jobs_of, weights_of
+from kafka_assignors.pause_model import Consumption, PauseModel
+from kafka_assignors.strategy import Strategy
+
+MOST_UNKNOWN = 0.1
+"""The share of partitions with unknown weights up to which a look counts."""
+
+_CHECKS_APART = 3
+"""Time counts between two calls that are at most so many checks apart."""
+
+_MOST_DOUBLINGS = 4
+"""How often a back-off doubles at most."""
+
+_HOUR_S, _DAY_S = 3600.0, 86_400.0
+
+_MEMORY = 4
+"""In which time no action undoes another, by default, in spacings of the hourly budget."""
+
+EarlierOwners = Mapping[tuple[str, int], str]
+"""By topic and partition, the member from which an action took it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTrigger:
+    """When the leader asks for a rebalance by itself: `WeightedAssignor(weights, rebalance=LoadTrigger())`.
+
+    `TypeError` or `ValueError` names a wrong argument. Durations are in seconds.
+
+    Attributes:
+        check_every_s: how often the leader asks its source for weights between rebalances; above 0.
+        gap: what the greatest load must be above its lower bound by, as a share of the bound: 0.2 is a fifth.
+        rest_below: the hold ends when no member is above the bound by this share any more; at most `gap`.
+        held_s: for how long a member must have been too full.
+        cool_down_s: how long no action follows a rebalance of the group, whatever its reason.
+        rebalances_an_hour: from 1 to 3600. Actions are at least an hour divided by this apart.
+        moves_an_hour: how many partitions all actions of an hour may move, at least 2; None for any number.
+            One action may move half of them.
+        undo_after_s: for how long no action returns a partition to a member from which another one took it,
+            and how long a member that begins to lead waits; None for the time in which the budget has four
+            rebalances, which by default is an hour. At most a day.
+        horizon_s: the time in which the gain of an action must exceed what its pause costs; above 0.
+        pause: the parameters of the pause.
+        eager: whether to act in a group that follows the eager protocol too, where all partitions pause.
+    """
+
+    check_every_s: float = 30.0
+    gap: float = 0.2
+    rest_below: float = 0.1
+    held_s: float = 120.0
+    cool_down_s: float = 300.0
+    rebalances_an_hour: int = 4
+    moves_an_hour: int | None = None
+    undo_after_s: float | None = None
+    horizon_s: float = 600.0
+    pause: PauseModel = field(default_factory=PauseModel)
+    eager: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("check_every_s", "horizon_s", "gap", "rest_below", "held_s", "cool_down_s"):
+            _require_number(name, getattr(self, name))
+        if self.undo_after_s is not None:
+            _require_number("undo_after_s", self.undo_after_s)
+            if self.undo_after_s > _DAY_S:
+                raise ValueError(f"undo_after_s must be at most a day, {_DAY_S:g}, not {self.undo_after_s}")
+        for name in ("check_every_s", "horizon_s"):
+            if getattr(self, name) == 0:
+                raise ValueError(f"{name} must be above 0")
+        if self.rest_below > self.gap:
+            raise ValueError(f"rest_below must be at most gap, which is {self.gap}, not {self.rest_below}")
+        _require_count("rebalances_an_hour", self.rebalances_an_hour, 1, int(_HOUR_S))
+        if self.moves_an_hour is not None:
+            _require_count("moves_an_hour", self.moves_an_hour, 2, None)  # One half is at hand.
+        if not isinstance(self.pause, PauseModel):
+            raise TypeError(f"pause must be a PauseModel, not {self.pause!r}")
+        if not isinstance(self.eager, bool):
+            raise TypeError(f"eager must be True or False, not {self.eager!r}")
+
+    @property
+    def stands_s(self) -> float:
+        """How long what an action moved stands at least: `undo_after_s`, or what it is by default."""
+        return _MEMORY * self.spacing_s if self.undo_after_s is None else self.undo_after_s
+
+    @property
+    def spacing_s(self) -> float:
+        """How long the hourly budget keeps two actions apart at least."""
+        return _HOUR_S / self.rebalances_an_hour
+
+
+def _require_number(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} must be a number, not {value!r}")
+    if not math.isfinite(value) or value < 0:
+        raise ValueError(f"{name} must be a finite number of at least 0, not {value!r}")
+
+
+def _require_count(name: str, value: object, least: int, most: int | None) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be an integer, not {value!r}")
+    if value < least or (most is not None and value > most):
+        allowed = f"at least {least}" if most is None else f"from {least} to {most}"
+        raise ValueError(f"{name} must be {allowed}, not {value}")
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerState:
+    """What a leader remembers from one look to the next.
+
+    Its size is bounded by the members of the group, and by what the actions that still stand moved.
+
+    Attributes:
+        looked_s: the clock at the last call.
+        cool_down_s: what is left of the cool-down.
+        new_s: for how long this member does not act yet, because it has just begun to lead.
+        budget_s: how long until the hourly budget has another rebalance.
+        moves: how many moves are left of the hourly budget; may be a fraction.
+        held_s: how long the hold has lasted; None without one.
+        too_full: the members that were too full at every look of the hold.
+        back_off_s: how long the strategy is not asked, because its last plan was refused.
+        refusals: how many plans were refused in this hold.
+        refused_gap: the gap at the last of them.
+        fruitless: how many actions in a row have not been seen to help.
+        helps_below: the gap below which the last action counts as one that helped; None before any.
+        taken: of each action for how long it stands yet, and who owned before what it moved.
+    """
+
+    looked_s: float
+    cool_down_s: float
+    new_s: float = 0.0
+    budget_s: float = 0.0
+    moves: float = 0.0
+    held_s: float | None = None
+    too_full: frozenset[str] = frozenset()
+    back_off_s: float = 0.0
+    refusals: int = 0
+    refused_gap: float = 0.0
+    fruitless: int = 0
+    helps_below: float | None = None
+    taken: tuple[tuple[float, EarlierOwners], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a look at the weights came to.
+
+    Attributes:
+        act: whether the leader is to ask for a rebalance.
+        reason: one sentence with the figures, for the log and as the reason of the rebalance.
+        greatest: the greatest load of a member, in the unit of the weights.
+        bound: what the greatest load of no assignment is below.
+        reachable: the greatest load under the strategy's plan; None if the strategy was not asked.
+        moves: how many partitions change their owner under the plan.
+        gain: what the greatest load comes down by, times `horizon_s`.
+        cost: what the partitions that pause weigh, times their pause.
+    """
+
+    act: bool
+    reason: str
+    greatest: int
+    bound: int
+    reachable: int | None = None
+    moves: int = 0
+    gain: float = 0.0
+    cost: float = 0.0
+
+    @property
+    def gap(self) -> float:
+        """The greatest load by its bound, minus 1; 0 where all weights are 0."""
+        return _gap(self.greatest, self.bound)
+
+
+def leads(trigger: LoadTrigger, state: TriggerState | None, now_s: float) -> TriggerState:
+    """The state as a generation begins that this member leads.
+
+    `state` is None if this member did not lead the generation before. `now_s` is a monotonic clock.
+    """
+    if state is None:
+        return TriggerState(now_s, trigger.cool_down_s, max(trigger.spacing_s, trigger.stands_s))
+    state, _ = _at(trigger, state, now_s)
+    cool_down_s = max(state.cool_down_s, trigger.cool_down_s)
+    return replace(_without_hold(state), cool_down_s=cool_down_s)
+
+
+def judge(
+    trigger: LoadTrigger,
+    state: TriggerState,
+    now_s: float,
+    group: Group,
+    strategy: Strategy,
+    consumption: Consumption,
+) -> tuple[TriggerState, Judgement]:
+    """The state after a look at the weights, and whether the leader is to ask for a rebalance.
+
+    `group` has the members with what the leader assigned to them in this generation, and the topics with the
+    weights that the source gave just now: a source that gave none is not looked at. The state counts the
+    action as taken. Raises nothing for a strategy that fails: that is a reason not to act.
+    """
+    state, passed_s = _at(trigger, state, now_s)
+    loads = _loads(group)
+    if blocked := _unusable(trigger, loads, consumption):
+        return _without_hold(state), _no(loads, blocked)
+    state = _hold(trigger, state, passed_s, loads)
+    if waiting := _waiting(trigger, state, loads.gap):
+        return state, _no(loads, waiting)
+    try:
+        target = strategy.assign(group)
+        check_assignment(group, target)
+    except Exception as error:  # A strategy may be third-party code.
+        plan = _no(loads, f"strategy {strategy.name!r} has no plan: {type(error).__name__}: {error}")
+        return _after_refusal(trigger, state, plan), plan
+    taken = _taken(group, target)
+    plan = _plan(trigger, state, group, target, taken, consumption, loads)
+    refusal = _refusal(trigger, state, strategy, target, taken, plan)
+    if refusal is None:
+        return _after_action(trigger, state, plan, taken), plan
+    return _after_refusal(trigger, state, plan), replace(plan, act=False, reason=refusal)
+
+
+def _at(trigger: LoadTrigger, state: TriggerState, now_s: float) -> tuple[TriggerState, float | None]:
+    """The state at this time, and how long ago the last call was; None if that is no time that counts."""
+    passed_s = now_s - state.looked_s
+    if not 0 <= passed_s <= _CHECKS_APART * trigger.check_every_s:
+        return replace(state, looked_s=now_s), None
+    most = (trigger.moves_an_hour or 0) / 2
+    return (
+        replace(
+            state,
+            looked_s=now_s,
+            cool_down_s=max(0.0, state.cool_down_s - passed_s),
+            new_s=max(0.0, state.new_s - passed_s),
+            budget_s=max(0.0, state.budget_s - passed_s),
+            back_off_s=max(0.0, state.back_off_s - passed_s),
+            moves=min(most, state.moves + most * passed_s / _HOUR_S),
+            taken=tuple((left - passed_s, owners) for left, owners in state.taken if left > passed_s),
+        ),
+        passed_s,
+    )
+
+
+def _without_hold(state: TriggerState) -> TriggerState:
+    return replace(state, held_s=None, too_full=frozenset[str](), back_off_s=0.0, refusals=0, refused_gap=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Loads:
+    """The weights of a group, the load of each member, the greatest of them, and its lower bound."""
+
+    weights: Weights
+    of_members: Mapping[str, int]
+    greatest: int
+    bound: int
+
+    @property
+    def gap(self) -> float:
+        return _gap(self.greatest, self.bound)
+
+
+def _loads(group: Group) -> _Loads:
+    weights = weights_of(group)
+    jobs, _ = jobs_of(group, group.claims, weights)
+    of_members = member_loads(Assignment(group.claims.prior), weights)
+    return _Loads(weights, of_members, max(of_members.values(), default=0), lower_bound(jobs))
+
+
+def _unusable(trigger: LoadTrigger, loads: _Loads, consumption: Consumption) -> str | None:
+    """Why these weights say nothing, if so."""
+    if consumption is Consumption.EAGER and not trigger.eager:
+        return "the group is eager, where all partitions pause in a rebalance, and the trigger is not"
+    partitions = sum(map(len, loads.weights.by_topic.values()))
+    if loads.weights.unknown > MOST_UNKNOWN * partitions:
+        return f"{loads.weights.unknown} of {partitions} weights are unknown"
+    if not loads.bound:
+        return "all weights are 0"
+    return None
+
+
+def _hold(trigger: LoadTrigger, state: TriggerState, passed_s: float | None, loads: _Loads) -> TriggerState:
+    """The state with the hold and the last action judged by these loads."""
+    if state.helps_below is not None and loads.gap < state.helps_below:
+        state = replace(state, fruitless=0, helps_below=None)
+    too_full = frozenset(
+        member_id
+        for member_id, load in loads.of_members.items()
+        if _gap(load, loads.bound) >= trigger.rest_below
+    )
+    if state.held_s is not None and passed_s is not None and (still := state.too_full & too_full):
+        return replace(state, held_s=state.held_s + passed_s, too_full=still)
+    state = _without_hold(state)
+    return replace(state, held_s=0.0, too_full=too_full) if loads.gap > trigger.gap else state
+
+
+def _waiting(trigger: LoadTrigger, state: TriggerState, gap: float) -> str | None:
+    """Why it is too early to ask the strategy, if it is."""
+    if gap <= trigger.gap:
+        return f"the greatest load is {gap:.0%} above the bound, and {trigger.gap:.0%} is allowed"
+    above = f"the greatest load is {gap:.0%} above the bound"
+    if state.held_s is None or state.held_s < trigger.held_s:
+        return f"{above}, for {state.held_s or 0:.0f} of {trigger.held_s:g} s"
+    if state.cool_down_s > 0:
+        return f"{above}, and the cool-down after the last rebalance ends in {state.cool_down_s:.0f} s"
+    if state.new_s > 0:
+        return f"{above}, and this member, which has just begun to lead, waits {state.new_s:.0f} s"
+    if state.budget_s > 0:
+        return (
+            f"{above}, and the budget of {trigger.rebalances_an_hour} rebalances an hour has the next one in "
+            f"{state.budget_s:.0f} s"
+        )
+    if state.back_off_s > 0 and gap < 2 * state.refused_gap:
+        return f"{above}, and the strategy, which had no plan that pays, is asked in {state.back_off_s:.0f} s"
+    return None
+
+
+def _plan(
+    trigger: LoadTrigger,
+    state: TriggerState,
+    group: Group,
+    target: Assignment,
+    taken: EarlierOwners,
+    consumption: Consumption,
+    loads: _Loads,
+) -> Judgement:
+    """The action that would lead to this target."""
+    by_topic = loads.weights.by_topic
+    reachable = max(member_loads(target, loads.weights).values())
+    if consumption is Consumption.EAGER:
+        paused = sum(map(sum, by_topic.values()))
+    else:
+        paused = sum(by_topic[topic][partition] for topic, partition in taken)
+    cost = paused * trigger.pause.pause_s(consumption, len(group.members))
+    gain = (loads.greatest - reachable) * trigger.horizon_s
+    reason = (
+        f"the greatest load {loads.greatest} has been above its bound {loads.bound} for "
+        f"{state.held_s or 0:.0f} s, by {loads.gap:.0%} now; {len(taken)} moves bring it to {reachable}: "
+        f"a gain of {gain:.0f} in {trigger.horizon_s:g} s for {cost:.0f} that pauses"
+    )
+    return Judgement(True, reason, loads.greatest, loads.bound, reachable, len(taken), gain, cost)
+
+
+def _refusal(
+    trigger: LoadTrigger,
+    state: TriggerState,
+    strategy: Strategy,
+    target: Assignment,
+    taken: EarlierOwners,
+    plan: Judgement,
+) -> str | None:
+    """Why this plan is not worth an action, if so."""
+    above = f"the greatest load is {plan.gap:.0%} above the bound"
+    if not taken or plan.reachable is None or plan.reachable >= plan.greatest:
+        return f"{above}, and strategy {strategy.name!r} has no assignment that lowers it"
+    if plan.gain <= plan.cost:
+        return (
+            f"{above}, and lowering it from {plan.greatest} to {plan.reachable} gains {plan.gain:.0f} in "
+            f"{trigger.horizon_s:g} s, which does not pay for a pause of {plan.moves} moves, {plan.cost:.0f}"
+        )
+    if back := _back_again(state, target, taken):
+        return f"{above}, and {back} of {plan.moves} moves would undo one of the last {trigger.stands_s:g} s"
+    if trigger.moves_an_hour is not None and plan.moves > state.moves:
+        return (
+            f"{above}, and the plan has {plan.moves} moves, for which the budget of {trigger.moves_an_hour} "
+            f"an hour has {int(state.moves)} left, and never more than half of it"
+        )
+    return None
+
+
+def _taken(group: Group, target: Assignment) -> EarlierOwners:
+    """The owners of what the target gives to other members."""
+    return {
+        (topic, partition): member_id
+        for member_id, owned in group.claims.prior.items()
+        for topic, partitions in owned.items()
+        for partition in set(partitions).difference(target.members[member_id].get(topic, ()))
+    }
+
+
+def _back_again(state: TriggerState, target: Assignment, taken: EarlierOwners) -> int:
+    """How many partitions return to a member from which an action that stands took them."""
+    return sum(
+        any(owners.get((topic, partition)) == member_id for _, owners in state.taken)
+        for member_id, assigned in target.members.items()
+        for topic, partitions in assigned.items()
+        for partition in partitions
+        if (topic, partition) in taken
+    )
+
+
+def _after_action(
+    trigger: LoadTrigger, state: TriggerState, plan: Judgement, taken: EarlierOwners
+) -> TriggerState:
+    assert plan.reachable is not None
+    return replace(
+        _without_hold(state),
+        cool_down_s=_doubled(trigger.cool_down_s, state.fruitless),
+        budget_s=trigger.spacing_s,
+        moves=max(0.0, state.moves - plan.moves),
+        fruitless=state.fruitless + 1,
+        helps_below=(plan.gap + _gap(plan.reachable, plan.bound)) / 2,
+        taken=(*state.taken, (trigger.stands_s, taken)),
+    )
+
+
+def _after_refusal(trigger: LoadTrigger, state: TriggerState, plan: Judgement) -> TriggerState:
+    return replace(
+        state,
+        back_off_s=_doubled(trigger.cool_down_s, state.refusals),
+        refusals=state.refusals + 1,
+        refused_gap=plan.gap,
+    )
+
+
+def _doubled(wait_s: float, times: int) -> float:
+    return wait_s * float(2 ** min(times, _MOST_DOUBLINGS))
+
+
+def _gap(load: int, bound: int) -> float:
+    return load / bound - 1 if bound else 0.0
+
+
+def _no(loads: _Loads, reason: str) -> Judgement:
+    return Judgement(False, reason, loads.greatest, loads.bound)
