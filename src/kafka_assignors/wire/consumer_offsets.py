@@ -14,8 +14,8 @@ A version above 4 may have any layout, so it is refused. Subscription and assign
 whose format they have depends on `protocol_type`, and they may be broken without the record being broken.
 
 **OffsetCommitValue** is the committed offset of one partition. Schema: `OffsetCommitValue.json` in the same
-place. Version 1 has an expiry time, which version 2 dropped, version 3 added the leader epoch, and version 4 is
-the first flexible one, with the topic's id as a tagged field.
+place. Version 1 has an expiry time, which version 2 dropped, version 3 added the leader epoch, and version 4
+is the first flexible one, with the topic's id as a tagged field.
 """
 
 from __future__ import annotations
