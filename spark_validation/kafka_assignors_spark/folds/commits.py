@@ -4,7 +4,7 @@ An interval is a span of the records' own timestamps: with 60 seconds, a minute 
 interval is the one at the greatest offset of the offsets topic, so what is kept does not depend on where one
 reading ends and the next begins: the last of the last ones of several readings is the last of all. A reading
 that ends in the middle of an interval keeps a commit of it that a later reading replaces, and
-`consumption.Consumption` takes the later one.
+`rates.RecentRates` takes the later one.
 
 A commit whose bytes do not follow their schema is counted, and hides no other.
 """
