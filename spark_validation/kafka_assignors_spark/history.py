@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafka_assignors_spark.options import COMMITTED_NAMES, MANIFEST, RAW_NAMES, TOPICS_NAMES, ReplayError
@@ -30,6 +31,8 @@ __all__ = [
     "RawRow",
     "all_damaged",
     "catalogue_rows",
+    "commit_rows",
+    "commits_of",
     "committed_files",
     "damaged_files",
     "missing_columns",
@@ -266,11 +269,24 @@ def committed_files(path: str, damaged: Container[Path]) -> list[Path]:
 
 def read_commits(files: Sequence[Path]) -> Iterator[list[CommitRow]]:
     """The kept commits of the files, some at a time."""
+    return (commit_rows(batch) for batch in _commit_batches(files))
+
+
+def commits_of(files: Sequence[Path], group: str) -> pa.Table:
+    """The kept commits of a group, each partition's in the order of their offsets in the offsets topic."""
+    batches = [
+        batch.filter(pc.equal(batch.column("group"), group))  # type: ignore[attr-defined]
+        for batch in _commit_batches(files)
+    ]
+    by = ("topic", "topic_partition", "partition", "offset")
+    return pa.Table.from_batches(batches).sort_by([(name, "ascending") for name in by])
+
+
+def _commit_batches(files: Sequence[Path]) -> Iterator[pa.RecordBatch]:
     for file in files:
         with open_parquet(file) as opened:
             _require(opened.schema_arrow, COMMITS, str(file))
-            for batch in opened.iter_batches(BATCH_ROWS, columns=COMMITS.names):
-                yield _commits(batch)
+            yield from opened.iter_batches(BATCH_ROWS, columns=COMMITS.names)
 
 
 def catalogue_rows(path: str, damaged: Container[Path]) -> tuple[str, list[dict[str, Any]]] | None:
@@ -346,7 +362,8 @@ def _rows(batch: pa.RecordBatch) -> list[RawRow]:
     return list(zip(*columns, strict=True))
 
 
-def _commits(batch: pa.RecordBatch) -> list[CommitRow]:
+def commit_rows(batch: pa.RecordBatch) -> list[CommitRow]:
+    """The rows of a batch, with null for a number that is too large."""
     bits = {"partition": 32, "topic_partition": 32, "interval_s": 32, "offset": 64, "committed": 64}
     columns = (
         _micros(batch.column(name))
