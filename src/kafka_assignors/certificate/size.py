@@ -3,18 +3,19 @@
 Every partition has a cost, and no member may carry more than a limit. That fewer members do not suffice is
 proved in one of two ways:
 
-- by a **bound**: a function that takes a cost to a value, such that costs that fit one member have values that
-  fit one member too (a dual feasible function). If the values of all partitions exceed what n - 1 members can
-  have, then n members are needed. A `Bound` names one function of a family, and the check computes it anew.
-- by a **search** that has tried all ways to use one member less. The check searches again, in another way than
-  the solver does: partition by partition, where the solver goes member by member.
+- by a **bound**: a function that takes a cost to a value, such that costs that fit one member have values
+  that fit one member too (a dual feasible function). If the values of all partitions exceed what n - 1
+  members can have, then n members are needed. A `Bound` names one function of a family, and the check
+  computes it anew.
+- by a **search** that has tried all ways to use one member less. The check searches again, in another way
+  than the solver does: partition by partition, where the solver goes member by member.
 
 The family, for a limit L and a cost c, after both are divided by a divisor of all costs (a member uses
 multiples of it alone, so L is rounded down):
 
 - `threshold` t, at most L / 2: c counts L if it is above L - t, and 0 if it is below t. Source: S. Martello,
-  P. Toth, "Lower bounds and reduction procedures for the bin packing problem", Discrete Applied Mathematics 28
-  (1990), bound L2.
+  P. Toth, "Lower bounds and reduction procedures for the bin packing problem", Discrete Applied Mathematics
+  28 (1990), bound L2.
 - `parts` k, if it is not 0: c counts as it is if (k + 1) c is a multiple of L, and otherwise as many k-th
   parts of L as there are whole (k + 1)-th parts in c. Source: S. P. Fekete, J. Schepers, "New classes of fast
   lower bounds for bin packing problems", Mathematical Programming 91 (2001), function u(k) and theorem 1.

@@ -1,20 +1,23 @@
-"""The fewest members that can carry all partitions: bin packing, exact where a search within a budget decides.
+"""The fewest members that can carry all partitions: bin packing, with a search that decides small cases.
 
-`pack` takes the lower bound (`bounds`) and asks, for that number of members and the next ones, until it finds
-an assignment:
+`pack` begins with a lower bound (`bounds`) and the best of three assignments:
 
-1. **Best fit decreasing**: the costliest partition to the fullest member that has room for it.
-2. **Filling**: one member after the other gets the costliest partition that is left, and of the others those
-   that leave it the least room. A member need not be fuller than on average for all to fit, so the search for
-   one member ends there, or after `_FILL_STEPS` steps. (J. N. D. Gupta, J. C. Ho, "A new heuristic algorithm
-   for the one-dimensional bin-packing problem", Production Planning & Control 10 (1999): minimum bin slack.)
-3. **Levelling**: the assignment with the least greatest load that `kafka_assignors.makespan` finds.
+- **best fit decreasing**: the costliest partition to the fullest member that has room for it;
+- **filling**: one member after the other gets the costliest partition that is left, and of the others those
+  that leave it the least room. A member need not be fuller than on average for the bound to be reached, so it
+  is done then, or after `_FILL_STEPS` steps. (J. N. D. Gupta, J. C. Ho, "A new heuristic algorithm for the
+  one-dimensional bin-packing problem", Production Planning & Control 10 (1999): minimum bin slack.)
+- **filling alike**: the same, but a member begins with its share of costly and of cheap partitions, so that
+  members filled later find a choice, too.
 
-Where these need more than the bound, `Search` looks for an assignment to one member less, or shows that
-there is none. It goes member by member as filling does, and tries for each all sets of partitions but those
-that another set replaces without loss: sets that leave room for one more partition, and sets in which a
-costlier partition can take the place of one. (R. E. Korf, "A new algorithm for optimal bin packing", AAAI
-2002: bin completion.) It counts its steps, and gives up after a number of them; it reads no clock.
+Where these need more members than the bound, the emptiest members and some others, in turn, are **packed
+again** together, into one member less if possible, else so that the room is with few members.
+
+Where that still needs more, `Search` looks for an assignment to one member less, or shows that there is none.
+It goes member by member as filling does, and tries for each all sets of partitions but those that another set
+replaces without loss: sets that leave room for one more partition, and sets in which a costlier partition can
+take the place of one. (R. E. Korf, "A new algorithm for optimal bin packing", AAAI 2002: bin completion.) It
+counts its steps, and gives up after a number of them; it reads no clock.
 """
 
 from __future__ import annotations
@@ -23,10 +26,9 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import TypeVar
 
 from kafka_assignors.certificate.size import Bound
-from kafka_assignors.makespan.balance import fresh_holders
-from kafka_assignors.makespan.jobs import NO_OWNER, Jobs
 from kafka_assignors.sizing.bounds import least_by_thresholds, least_members
 
 NODES = 1_000_000
@@ -41,6 +43,11 @@ _SEARCHED_PARTITIONS = 1_000
 
 _REMEMBERED = 40
 """States with so many partitions left, or fewer, are remembered as hopeless."""
+
+_EMPTIEST, _BESIDES, _ROUNDS, _GROUP_STEPS = 3, 6, 300, 3_000
+"""So many members are packed again with so many others, in so many rounds of so many steps each."""
+
+_Item = TypeVar("_Item")
 
 Bins = list[list[int]]
 """For each member, the numbers of its partitions."""
@@ -85,14 +92,12 @@ def pack(costs: Sequence[int], limit: int, nodes: int = NODES) -> Packing:
 
 
 def _fast(costs: Sequence[int], limit: int, least: int) -> Bins:
-    """An assignment without a search."""
+    """An assignment without a search through all."""
     bins = best_fit(costs, limit, [])
-    for members in range(least, len(bins)):
-        for attempt in (_filled, _filled_alike, _levelled):
-            found = attempt(costs, limit, members)
-            if found is not None:
-                return found
-    return bins
+    for begin in (_costliest, _sample):
+        if len(bins) > least:
+            bins = min(bins, _filled(costs, limit, least, begin), key=len)
+    return _packed_again(costs, limit, least, bins)
 
 
 def best_fit(costs: Sequence[int], limit: int, rooms: Sequence[int]) -> Bins:
@@ -111,29 +116,15 @@ def best_fit(costs: Sequence[int], limit: int, rooms: Sequence[int]) -> Bins:
     return bins
 
 
-def _levelled(costs: Sequence[int], limit: int, members: int) -> Bins | None:
-    count = len(costs)
-    jobs = Jobs(costs, [0] * count, [NO_OWNER] * count, [range(members)], [0] * members, [[0]], [0] * members)
-    holders, _ = fresh_holders(jobs)
-    bins: Bins = [[] for _ in range(members)]
-    for place, member in enumerate(holders):
-        bins[member].append(place)
-    return bins if max(sum(costs[place] for place in each) for each in bins) <= limit else None
+def _costliest(costs: Sequence[int], limit: int, members: int) -> list[int]:
+    return [0]
 
 
-def _filled(costs: Sequence[int], limit: int, members: int) -> Bins | None:
-    return _member_by_member(costs, limit, members, lambda left, members_left: [0])
-
-
-def _filled_alike(costs: Sequence[int], limit: int, members: int) -> Bins | None:
-    return _member_by_member(costs, limit, members, lambda left, members_left: _sample(left, limit, members_left))
-
-
-def _sample(costs: Sequence[int], limit: int, members_left: int) -> list[int]:
-    """One member's share of the costliest, of the next costliest and so on, but for a last few that complete it."""
+def _sample(costs: Sequence[int], limit: int, members: int) -> list[int]:
+    """One member's share of costly and of cheap ones, but for a few that complete it."""
     sample: list[int] = []
     load = 0
-    for at in range(0, len(costs), members_left):
+    for at in range(0, len(costs), members):
         if load + costs[at] > limit:
             break
         sample.append(at)
@@ -141,24 +132,49 @@ def _sample(costs: Sequence[int], limit: int, members_left: int) -> list[int]:
     return sample[: max(1, len(sample) - _COMPLETING)]
 
 
-def _member_by_member(
-    costs: Sequence[int], limit: int, members: int, begin: Callable[[Sequence[int], int], list[int]]
-) -> Bins | None:
+def _filled(
+    costs: Sequence[int],
+    limit: int,
+    least: int,
+    begin: Callable[[Sequence[int], int, int], list[int]] = _costliest,
+) -> Bins:
     """Fill members in turn; `begin` says which of the costs that are left a member gets first."""
     rest = list(range(len(costs)))
-    spare = members * limit - sum(costs)
+    spare = least * limit - sum(costs)
     bins: Bins = []
     while rest:
-        if spare < 0 or len(bins) == members:
-            return None
         left = [costs[place] for place in rest]
-        members_left = members - len(bins)
-        chosen = _fill(left, limit, begin(left, members_left), spare // members_left)
+        members = max(1, least - len(bins))
+        chosen = _fill(left, limit, begin(left, limit, members), max(0, spare // members))
         spare -= limit - sum(left[at] for at in chosen)
         bins.append([rest[at] for at in chosen])
-        taken = set(chosen)
-        rest = [place for at, place in enumerate(rest) if at not in taken]
-    return bins + [[] for _ in range(members - len(bins))]
+        rest = _without(rest, chosen)
+    return bins
+
+
+def _packed_again(costs: Sequence[int], limit: int, least: int, bins: Bins) -> Bins:
+    """Pack some members again, until there are as few as `least` or the rounds are used up."""
+    search_in = _EMPTIEST + _BESIDES
+    for turn in range(_ROUNDS):
+        if len(bins) <= max(least, search_in):
+            break
+        bins.sort(key=lambda each: (sum(costs[place] for place in each), each))
+        first = _EMPTIEST + turn * _BESIDES % (len(bins) - search_in)
+        group = [*bins[:_EMPTIEST], *bins[first : first + _BESIDES]]
+        places = sorted(place for each in group for place in each)
+        of_group = [costs[place] for place in places]
+        again = Search(limit, _GROUP_STEPS).run(of_group, search_in - 1)
+        if again is None:  # Fill all but the last as far as they can be, so that the room is with that one.
+            again = _filled(of_group, limit, 1)
+        if len(again) <= search_in:
+            kept = [*bins[_EMPTIEST:first], *bins[first + _BESIDES :]]
+            bins = [*kept, *([places[at] for at in each] for each in again)]
+    return bins
+
+
+def _without(items: Sequence[_Item], places: Sequence[int]) -> list[_Item]:
+    taken = set(places)
+    return [item for at, item in enumerate(items) if at not in taken]
 
 
 def _fill(costs: Sequence[int], limit: int, begin: list[int], enough: int) -> list[int]:
@@ -220,17 +236,17 @@ class Search:
             return None
         costs = [cost for _, cost in rest]
         if members == 1:
-            return [[place for place, _ in rest]]  # What is left fits, for the room that is spare is not negative.
+            return [
+                [place for place, _ in rest]
+            ]  # What is left fits, for the room that is spare is not negative.
         state = (members, *costs) if len(costs) <= _REMEMBERED else None
         if state is not None and state in self._hopeless:
             return None
         if least_by_thresholds(costs[::-1], self._limit) > members:
             return None
         for chosen in self._completions(costs, spare):
-            taken = set(chosen)
             room = self._limit - sum(costs[at] for at in chosen)
-            left = [each for at, each in enumerate(rest) if at not in taken]
-            found = self._pack(left, members - 1, spare - room)
+            found = self._pack(_without(rest, chosen), members - 1, spare - room)
             if found is not None:
                 return [[rest[at][0] for at in chosen], *found]
         if state is not None:
