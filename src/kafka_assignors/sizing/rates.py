@@ -40,7 +40,8 @@ class Rates:
     Attributes:
         seconds: the time between the two looks.
         costs: by topic, the cost of each partition from 0 on; None where it is unknown.
-        consumed: by topic and partition, what the group has committed in the same unit, where both looks know.
+        consumed: by topic and partition, what the group has committed in the same unit, where it is
+            known.
         lag: the records between committed offsets and ends, at the second look.
         without_commit: partitions of which the group has committed nothing, so that their lag is unknown.
     """

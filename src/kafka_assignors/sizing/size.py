@@ -47,6 +47,7 @@ class Change:
         assignment: of all members after it; new members are called `new-1` and so on.
         added, removed: the ids of members that come and go.
         moved: partitions that change their member; `least` of them at least.
+        greatest: the greatest load after it.
     """
 
     assignment: Assignment
@@ -54,6 +55,7 @@ class Change:
     removed: tuple[str, ...]
     moved: int
     least: int
+    greatest: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,7 @@ class Size:
         limit: what no member may have more of.
         members: how many suffice; `least` are needed at least. They are equal if the size is exact.
         certificate: the assignment and the proof of `least`, without the partitions in `too_heavy`.
+        costs: of each partition by topic, those included that stand in for unknown ones.
         partitions, unknown: how many partitions there are, and how many have no known cost.
         total: the cost of all.
         heaviest: the partition that costs most; None if there is no partition.
@@ -99,6 +102,7 @@ class Size:
     members: int
     least: int
     certificate: SizeCertificate
+    costs: Mapping[str, Sequence[int]]
     partitions: int
     unknown: int
     total: int
@@ -181,6 +185,7 @@ def size_group(group: Group, limit: int, *, nodes: int = NODES) -> Size:
         members=len(bins) + len(too_heavy),
         least=least + len(too_heavy),
         certificate=SizeCertificate(limit, [_by_topic(fitting, each) for each in bins], packing.bound),
+        costs=costs,
         partitions=len(ordered),
         unknown=unknown,
         total=sum(one.cost for one in ordered),
@@ -248,14 +253,17 @@ def _change(
         name: [] for number, name in enumerate([*ids, *added]) if number not in moves.leaving
     }
     names = [*ids, *added]
+    loads = dict.fromkeys(places, 0)
     for place, holder in enumerate(moves.holders):
         places[names[holder]].append(place)
+        loads[names[holder]] += partitions[place].cost
     return Change(
         Assignment({name: _by_topic(partitions, each) for name, each in places.items()}),
         tuple(added),
         tuple(ids[number] for number in moves.leaving),
         moves.moved,
         moves.least,
+        max(loads.values()),
     )
 
 
