@@ -65,6 +65,7 @@ class Report:
                 "limit": size.certificate.limit,
                 "members": [dict(each) for each in size.certificate.members],
                 "costs": {name: list(each) for name, each in sorted(size.costs.items())},
+                "least": size.certificate.least,
                 "bound": None if size.certificate.bound is None else asdict(size.certificate.bound),
             },
             "notes": list(self.notes),

@@ -1,4 +1,4 @@
-"""The certificate that a group needs so many members, and its check.
+"""The certificate that a group needs at least so many members, and so many suffice; and its check.
 
 Every partition has a cost, and no member may carry more than a limit. That fewer members do not suffice is
 proved in one of two ways:
@@ -46,23 +46,27 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class SizeCertificate:
-    """That so many members are needed, as `members` has entries, and suffice.
+    """That `least` members are needed, and as many suffice as `members` has entries.
+
+    Where the two are equal, it is the fewest.
 
     Attributes:
         limit: what no member may have more of, in the unit of the costs.
         members: the partitions of each member.
-        bound: a bound that fewer members do not suffice; None if a search has shown it.
+        least: fewer do not suffice.
+        bound: a bound that shows it; None if a search has.
     """
 
     limit: int
     members: Sequence[TopicPartitions]
+    least: int
     bound: Bound | None
 
 
 def check_size(
     costs: Mapping[str, Sequence[int]], certificate: SizeCertificate, *, nodes: int = CHECKED_NODES
 ) -> None:
-    """Verify that the partitions with these costs need as many members as the certificate says, and no more.
+    """Verify what the certificate says of partitions with these costs.
 
     Args:
         costs: by topic, the cost of each partition from 0 on; whole numbers from 0 on.
@@ -72,20 +76,17 @@ def check_size(
     """
     _require_assignment(costs, certificate)
     everything = [cost for of_topic in costs.values() for cost in of_topic]
-    fewer = len(certificate.members) - 1
-    if fewer < 0 or (fewer == 0 and everything):
+    least = certificate.least
+    if least <= (1 if everything else 0):
         return
-    if not everything:
-        raise CertificateError("there is no partition, so no member is needed")
     if certificate.bound is not None:
         found = members_by(everything, certificate.limit, certificate.bound)
-        if found <= fewer:
+        if found < least:
             raise CertificateError(
-                f"the bound {certificate.bound} shows that {found} members are needed, and the certificate "
-                f"is about {fewer + 1}"
+                f"the bound {certificate.bound} shows that {found} members are needed, and not {least}"
             )
-    elif _Search(certificate.limit, fewer, nodes).fits(everything):
-        raise CertificateError(f"{fewer} members suffice")
+    elif _Search(certificate.limit, least - 1, nodes).fits(everything):
+        raise CertificateError(f"{least - 1} members suffice")
 
 
 def members_by(costs: Sequence[int], limit: int, bound: Bound) -> int:
