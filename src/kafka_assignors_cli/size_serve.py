@@ -20,7 +20,7 @@ from kafka_assignors_cli.json_output import is_stdout, json_lines
 from kafka_assignors_cli.options import require_watch_extra
 from kafka_assignors_cli.size_report import Report
 
-__all__ = ["METRICS", "Recommender", "ServeOptions", "serve"]
+__all__ = ["METRICS", "Recommender", "ServeOptions", "app_of", "serve"]
 
 METRICS = {
     "kafka_assignors_size_members": "Recommended members; absent while there is no recommendation.",
@@ -94,7 +94,7 @@ def serve(measure: Callable[[ProgressReport], Report], options: ServeOptions) ->
         from kafka_assignors_spark.watch.state import WatchError
     recommender = Recommender(options.group, options.policy)
     try:
-        with sigterm_interrupts(), serving(options.host, options.port, _app(recommender)) as port:
+        with sigterm_interrupts(), serving(options.host, options.port, app_of(recommender)) as port:
             shown = f"[{options.host}]" if ":" in options.host else options.host
             note(f"the recommendation is on http://{shown}:{port}/size and /metrics")
             _look_for_ever(measure, options, recommender)
@@ -132,7 +132,7 @@ def _write(file: Path | None, status: dict[str, Any]) -> None:
         write_file(file, f"{json.dumps(status)}\n")
 
 
-def _app(recommender: Recommender) -> Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]:
+def app_of(recommender: Recommender) -> Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]:
     """The WSGI application."""
     from prometheus_client import CollectorRegistry, make_wsgi_app
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
