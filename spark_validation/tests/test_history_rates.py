@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kafka_assignors_cli.app import run
 from kafka_assignors_spark.history_rates import rates_of_history
 from kafka_assignors_spark.options import ReplayError
 from spark_validation.tests.groups import Log, write_commits, write_history
@@ -69,3 +71,31 @@ def test_what_cannot_be_told_is_said(tmp_path: Path) -> None:
     (tmp_path / "committed.parquet").unlink()
     with pytest.raises(ReplayError, match=r"no committed offsets are kept here; archive --committed-offsets"):
         rates_of_history(path, "g")
+
+
+def test_a_group_is_sized_by_the_rates_of_its_history(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = kept(tmp_path, {"orders": 2, "audit": 2})
+    asked = ["size", "--history", path, "--group", "g", "--topic", "orders", "--headroom", "0", "--json", "-"]
+    assert run([*asked, "--percentile", "50", "--capacity", "100"]) == 0
+    assert json.loads(capsys.readouterr().out)["members"] == 1
+    assert run([*asked, "--percentile", "100", "--capacity", "299"]) == 0
+    assert json.loads(capsys.readouterr().out)["members"] == 2
+    assert run([*asked, "--percentile", "100", "--capacity", "249"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "--history FOLDER needs --group ID, and no other costs beside it"),
+        (["--group", "g", "--weights", "w.json"], "no other costs beside it"),
+        (["--group", "absent"], "there are no committed offsets of group 'absent'"),
+    ],
+)
+def test_a_history_that_cannot_be_sized_is_said_to_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    path = kept(tmp_path)
+    assert run(["size", "--history", path, "--capacity", "9", *options]) == 2
+    assert message in capsys.readouterr().err

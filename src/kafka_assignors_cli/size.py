@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -25,6 +26,7 @@ from kafka_assignors_cli.options import (
     CommandConfig,
     JsonFile,
     Timeout,
+    require_spark_extra,
     split_names,
 )
 from kafka_assignors_cli.size_cluster import GroupLooks, Measured
@@ -41,11 +43,15 @@ kafka-assignors size group.json --capacity 5000 --headroom 0   (a group as `assi
 
 kafka-assignors size --group orders --bootstrap-server broker:9092 --over 60 --capacity 5000 --drain 900
 
+kafka-assignors size --group orders --history archive/ --percentile 99 --capacity 5000
+
 kafka-assignors size --group orders --bootstrap-server broker:9092 --capacity 5000 --serve 0.0.0.0:9309
 
 rates.json:  {{"format": 1, "topics": {{"orders": [1200, null, 0]}}}}  has what each partition costs, null \
 where it is unknown, in any unit; --capacity is in the same one. Of a running group the costs are records a \
-second: what is written to each partition, and with --drain its lag divided by so many seconds.
+second: what is written to each partition, and with --drain its lag divided by so many seconds. Of an \
+archive that was kept with --committed-offsets they are the records a second that the group consumed of each \
+partition, or fewer, in --percentile per cent of the time.
 
 Find out what one consumer carries with a load test: its records a second while its lag grows. \
 --capacity measured takes the most that a member consumed between the two looks. A member that keeps up \
@@ -116,6 +122,24 @@ WeightsPath = Annotated[
 GroupId = Annotated[
     str | None,
     typer.Option("--group", "-g", metavar="ID", help="Measure this running group.", rich_help_panel=_RATES),
+]
+History = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Take the rates of --group from the committed offsets in this archive.",
+        rich_help_panel=_RATES,
+    ),
+]
+Percentile = Annotated[
+    float,
+    typer.Option(
+        metavar="P",
+        min=0.0,
+        max=100.0,
+        help="Of --history: the rate that a partition did not exceed in P per cent of the time.",
+        rich_help_panel=_RATES,
+    ),
 ]
 Over = Annotated[
     float,
@@ -197,6 +221,8 @@ def size(
     nodes: Nodes = NODES,
     weights: WeightsPath = None,
     group: GroupId = None,
+    history: History = None,
+    percentile: Percentile = 95.0,
     over: Over = _OVER_S,
     drain: Drain = None,
     bootstrap_server: BootstrapServer = None,
@@ -224,14 +250,19 @@ def size(
 
         endpoint = parse_endpoint("--serve", serve_on, "127.0.0.1")
     require_json_file(json_file)
-    if group is None:
+    if group is None or history is not None:
         if limits.capacity is None or endpoint is not None:
             raise CannotRun(
                 f"{'--serve' if endpoint else '--capacity measured'} needs a running group: give --group and "
                 "--bootstrap-server"
             )
-        report = _sized(_from_files(file, weights), limits)
-        return _show(report, json_file)
+        given = (file, weights, bootstrap_server, command_config)
+        source = (
+            _from_files(file, weights)
+            if history is None
+            else _from_history(history, group, percentile, given)
+        )
+        return _show(_sized(source, limits), json_file)
     if file is not None or weights is not None:
         raise CannotRun("--group measures the costs: give either it, or files")
     with ClusterOptions(bootstrap_server, command_config, timeout).address().connected() as cluster:
@@ -285,10 +316,29 @@ def _from_files(file: str | None, weights: Path | None) -> Measured | _FromFiles
     return _FromFiles(group, tuple(notes))
 
 
+def _from_history(folder: str, group: str | None, percentile: float, others: Sequence[object]) -> _FromFiles:
+    if group is None or any(each is not None for each in others):
+        raise CannotRun("--history FOLDER needs --group ID, and no other costs beside it")
+    with require_spark_extra("size"):
+        from kafka_assignors_spark.history_rates import rates_of_history
+        from kafka_assignors_spark.options import ReplayError
+
+    try:
+        rates = rates_of_history(folder, group, percentile)
+    except ReplayError as error:
+        raise CannotRun(str(error)) from None
+    topics = {name: Topic(name, len(each), weights=tuple(each)) for name, each in rates.items()}
+    note = f"rates are those that each partition did not exceed in {percentile:g} % of the time in {folder}"
+    return _FromFiles(Group(topics, {}), (note,), PER_RECORD)
+
+
 @dataclass(frozen=True, slots=True)
 class _FromFiles:
+    """`unit` is what a unit of the capacity is in the costs."""
+
     group: Group
     notes: tuple[str, ...]
+    unit: int = 1
 
 
 def _read_group(file: str) -> Group:
@@ -310,21 +360,20 @@ def _read_weights(file: Path) -> dict[str, list[int | None]]:
 
 def _sized(source: Measured | _FromFiles, limits: _Limits) -> Report:
     """The size; `CannotRun` if there is none."""
-    unit, capacity, notes = 1, limits.capacity, list(source.notes)
-    if isinstance(source, Measured):
-        unit = PER_RECORD
-        if capacity is None:
-            capacity = Fraction(source.most_consumed, PER_RECORD)
-            if not capacity:
-                raise CannotRun(
-                    "--capacity measured: no member committed anything between the two looks: look for "
-                    "longer (--over), or give the capacity"
-                )
-            notes.append(
-                "the capacity is the most that a member consumed between the looks "
-                f"({float(capacity):,.1f} a second): a lower bound of what a consumer carries, so fewer "
-                "members may do"
+    unit = PER_RECORD if isinstance(source, Measured) else source.unit
+    capacity, notes = limits.capacity, list(source.notes)
+    if isinstance(source, Measured) and capacity is None:
+        capacity = Fraction(source.most_consumed, PER_RECORD)
+        if not capacity:
+            raise CannotRun(
+                "--capacity measured: no member committed anything between the two looks: look for "
+                "longer (--over), or give the capacity"
             )
+        notes.append(
+            "the capacity is the most that a member consumed between the looks "
+            f"({float(capacity):,.1f} a second): a lower bound of what a consumer carries, so fewer "
+            "members may do"
+        )
     assert capacity is not None
     full = math.floor(capacity * unit)
     limit = math.floor(capacity * unit * (1 - Fraction(limits.headroom).limit_denominator(10_000)))
