@@ -29,6 +29,7 @@ from kafka_assignors.wire import (
     GroupMetadata,
     GroupMetadataKey,
     MemberState,
+    OffsetCommit,
     OffsetCommitKey,
     PartitionMetadata,
     ProtocolError,
@@ -42,12 +43,14 @@ from kafka_assignors.wire import (
     decode_group_metadata,
     decode_key,
     decode_member,
+    decode_offset_commit,
     decode_subscription,
     encode_assignment,
     encode_consumer_group_value,
     encode_group_metadata,
     encode_key,
     encode_member,
+    encode_offset_commit,
     encode_subscription,
     encode_user_data,
 )
@@ -121,6 +124,7 @@ generations = st.builds(
 topic_ids = st.binary(min_size=16, max_size=16).map(
     lambda data: base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 )
+commits = st.builds(OffsetCommit, st.just(4), int64s, names, int64s, int32s, topic_id=st.none() | topic_ids)
 numbers_of_a_topic = st.lists(int32s, max_size=8).map(tuple)
 assigned = st.lists(
     st.builds(AssignedPartitions, topic_ids, numbers_of_a_topic, st.none() | numbers_of_a_topic), max_size=4
@@ -186,6 +190,12 @@ def test_every_generation_reads_back(value: GroupMetadata) -> None:
     assert decode_group_metadata(encode_group_metadata(value)) == value
 
 
+@unhurried
+@given(commits)
+def test_every_offset_commit_reads_back(value: OffsetCommit) -> None:
+    assert decode_offset_commit(encode_offset_commit(value)) == value
+
+
 @pytest.mark.parametrize("record", ConsumerGroupRecord)
 def test_every_value_of_a_consumer_group_reads_back(record: ConsumerGroupRecord) -> None:
     @unhurried
@@ -235,6 +245,7 @@ DECODERS: dict[str, Callable[[bytes], object]] = {
     "assignment": decode_assignment,
     "key": decode_key,
     "group metadata": decode_group_metadata,
+    "offset commit": decode_offset_commit,
     **{record.name: partial(decode_consumer_group_value, record) for record in ConsumerGroupRecord},
     **{f"member, {name}": partial(decode_member, name, "m") for name in NAMES},
     **{f"user data, {name}": partial(decode_user_data, name) for name in NAMES},
@@ -259,6 +270,7 @@ def damaged(draw: st.DrawFn) -> bytes:
             assignments.map(encode_assignment),
             keys.map(encode_key),
             generations.map(encode_group_metadata),
+            commits.map(encode_offset_commit),
             st.one_of(*of_consumer_groups.values()).map(encode_consumer_group_value),
             st.builds(
                 lambda name, context: encode_member(Talkative(name, b"data"), context, held=False),

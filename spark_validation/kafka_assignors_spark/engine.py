@@ -58,6 +58,10 @@ class Engine(Protocol):
         """Look at all records once."""
         ...
 
+    def has_rates(self) -> bool:
+        """Whether committed offsets were kept beside the records, from which rates are known."""
+        ...
+
     def named_topics(self) -> Iterable[str]:
         """The topics that members subscribe to."""
         ...

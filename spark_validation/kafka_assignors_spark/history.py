@@ -12,22 +12,28 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kafka_assignors_spark.options import MANIFEST, RAW_NAMES, TOPICS_NAMES, ReplayError
+from kafka_assignors_spark.options import COMMITTED_NAMES, MANIFEST, RAW_NAMES, TOPICS_NAMES, ReplayError
 from kafka_assignors_spark.result import DamagedFile
-from kafka_assignors_spark.schemas import RAW, TOPICS
+from kafka_assignors_spark.schemas import COMMIT, RAW, TOPICS
 from kafka_assignors_spark.timestamps import FIRST_MICROS, LAST_MICROS
 
 __all__ = [
     "BATCH_ROWS",
+    "COMMITS",
+    "CommitRow",
     "DamagedError",
     "RawRow",
     "all_damaged",
     "catalogue_rows",
+    "commit_rows",
+    "commits_of",
+    "committed_files",
     "damaged_files",
     "missing_columns",
     "no_parquet",
@@ -35,6 +41,7 @@ __all__ = [
     "not_parquet",
     "open_parquet",
     "parquet_files",
+    "read_commits",
     "read_records",
     "record_files",
     "table_format",
@@ -122,7 +129,7 @@ def _names_in(place: Path, folder: str) -> list[str]:
 
 def table_on_disk(path: str) -> tuple[str, str] | None:
     """The first place of a history on a disk that is a table with a log, and its format."""
-    for name in (*RAW_NAMES, *TOPICS_NAMES, ""):
+    for name in (*RAW_NAMES, *TOPICS_NAMES, *COMMITTED_NAMES, ""):
         place = Path(path, name)
         if (found := table_format(partial(_names_in, place))) is not None:
             return str(place), found
@@ -139,7 +146,11 @@ def damaged_files(path: str) -> tuple[DamagedFile, ...]:
     damaged = _damaged(records, [*RAW.names, "cluster_id"])
     if records and len(damaged) == len(records):
         raise all_damaged(path, str(damaged[0].file), damaged[0].reason)
-    return (*damaged, *_damaged(_first(path, TOPICS_NAMES), TOPICS.names))
+    return (
+        *damaged,
+        *_damaged(_first(path, TOPICS_NAMES), TOPICS.names),
+        *_damaged(_first(path, COMMITTED_NAMES), COMMITS.names),
+    )
 
 
 def _first(path: str, names: Sequence[str]) -> list[Path]:
@@ -234,6 +245,47 @@ def read_records(files: Sequence[Path], place: str) -> Iterator[list[RawRow]]:
                 yield _rows(batch)
 
 
+COMMITS = pa.schema([*(field for field in RAW if field.name not in ("key", "value")), *COMMIT])
+"""The columns of kept commits that a replay reads."""
+
+
+class CommitRow(NamedTuple):
+    """A row of `COMMITS`, the time in microseconds."""
+
+    partition: int | None
+    offset: int | None
+    micros: int | None
+    group: str | None
+    topic: str | None
+    topic_partition: int | None
+    committed: int | None
+    interval_s: int | None
+
+
+def committed_files(path: str, damaged: Container[Path]) -> list[Path]:
+    """The files of kept commits beside the records, without the `damaged` ones; none if none were kept."""
+    return [file for file in _first(path, COMMITTED_NAMES) if file not in damaged]
+
+
+def read_commits(files: Sequence[Path]) -> Iterator[list[CommitRow]]:
+    """The kept commits of the files, some at a time."""
+    return (commit_rows(batch) for batch in _commit_batches(files))
+
+
+def commits_of(files: Sequence[Path], group: str) -> pa.Table:
+    """The kept commits of a group, each partition's in the order of their offsets in the offsets topic."""
+    batches = [batch.filter(pc.equal(batch.column("group"), group)) for batch in _commit_batches(files)]
+    by = ("topic", "topic_partition", "partition", "offset")
+    return pa.Table.from_batches(batches).sort_by([(name, "ascending") for name in by])
+
+
+def _commit_batches(files: Sequence[Path]) -> Iterator[pa.RecordBatch]:
+    for file in files:
+        with open_parquet(file) as opened:
+            _require(opened.schema_arrow, COMMITS, str(file))
+            yield from opened.iter_batches(BATCH_ROWS, columns=COMMITS.names)
+
+
 def catalogue_rows(path: str, damaged: Container[Path]) -> tuple[str, list[dict[str, Any]]] | None:
     """The rows of the catalogue beside the records, times in microseconds."""
     for name in TOPICS_NAMES:
@@ -305,6 +357,20 @@ def _rows(batch: pa.RecordBatch) -> list[RawRow]:
         batch.column("value").to_pylist(),
     )
     return list(zip(*columns, strict=True))
+
+
+def commit_rows(batch: pa.RecordBatch) -> list[CommitRow]:
+    """The rows of a batch, with null for a number that is too large."""
+    bits = {"partition": 32, "topic_partition": 32, "interval_s": 32, "offset": 64, "committed": 64}
+    columns = (
+        _micros(batch.column(name))
+        if name == "timestamp"
+        else _integers(batch.column(name), bits[name])
+        if name in bits
+        else batch.column(name).to_pylist()
+        for name in COMMITS.names
+    )
+    return list(map(CommitRow._make, zip(*columns, strict=True)))
 
 
 def _topics(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 import kafka_assignors
 from kafka_assignors.group import InvalidGroupError
+from kafka_assignors.strategies import Weighted
 from kafka_assignors.strategies.registry import StrategyError, load_strategy
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.engine import Engine, Limits, Survey
@@ -102,6 +103,7 @@ def run_replay(
         survey = opened.survey(limits)
         _require_places(survey, options)
         catalogue, warnings = _catalogue(opened, options)
+        warnings += _without_rates(opened, options)
         work = _work(options, survey, catalogue, notes)
         phases.begin()
         opened.begin(work, _description(options, survey, catalogue, limits))
@@ -246,6 +248,17 @@ def _catalogue(engine: Engine, options: ReplayOptions) -> tuple[Catalogue, tuple
         return Catalogue.from_rows(rows), ()
     except InvalidGroupError as error:
         raise ReplayError(f"{place}: {error}") from None
+
+
+def _without_rates(engine: Engine, options: ReplayOptions) -> tuple[str, ...]:
+    """A warning where strategies weigh partitions and no committed offsets were kept."""
+    weighing = [name for name in options.strategies if isinstance(load_strategy(name), Weighted)]
+    if not weighing or engine.has_rates():
+        return ()
+    return (
+        f"{', '.join(weighing)} counts partitions here, for no rates of consumption are known: "
+        "archive --committed-offsets keeps the committed offsets that they come from",
+    )
 
 
 def _description(

@@ -10,6 +10,7 @@ from kafka_assignors.pause_model import PauseModel
 from kafka_assignors_spark.folds.faults import FaultRules
 
 __all__ = [
+    "COMMITTED_NAMES",
     "MANIFEST",
     "RAW_NAMES",
     "RECORDED",
@@ -29,6 +30,9 @@ MANIFEST = "archive.json"
 
 RAW_NAMES, TOPICS_NAMES = ("raw", "raw.parquet"), ("topics", "topics.parquet")
 """The names that the records, and the catalogue, may have in the directory of a history."""
+
+COMMITTED_NAMES = ("committed", "committed.parquet")
+"""The names that the committed offsets beside the records may have there."""
 
 WHOLE_GROUPS = ("generations", "causes", "replayed", "faults")
 """The tables of which a group has all its rows in one file or a few."""

@@ -117,6 +117,9 @@ class Verdict:
     The paused partition-seconds come from a model (`kafka_assignors.pause_model`), not a measurement:
     `paused_s` for the protocol of the replay, the others for that protocol, None where the strategy cannot
     run under it.
+    `rated` counts the rebalances before which rates of consumption are known. Over these, `rate_over_bound`
+    is the mean of the greatest rate that a member has to consume over what that is at least under any
+    assignment, `worst_rate_over_bound` the largest; both are None where there are none.
     `failed` counts rebalances where the strategy raised or returned an invalid assignment, `failures` gives
     the first few reasons.
     """
@@ -142,6 +145,9 @@ class Verdict:
     paused_s: float
     paused_eager_s: float | None
     paused_cooperative_s: float | None
+    rated: int
+    rate_over_bound: float | None
+    worst_rate_over_bound: float | None
     failed: int
     failures: tuple[str, ...]
 

@@ -30,6 +30,8 @@ from kafka_assignors.wire import (
     GroupMetadata,
     GroupMetadataKey,
     MemberState,
+    OffsetCommit,
+    OffsetCommitKey,
     Subscription,
     TargetAssignment,
     TargetAssignmentEpoch,
@@ -37,8 +39,13 @@ from kafka_assignors.wire import (
     encode_consumer_group_value,
     encode_group_metadata,
     encode_key,
+    encode_offset_commit,
     encode_subscription,
 )
+from kafka_assignors_spark.folds.commits import CommitThinner
+from kafka_assignors_spark.folds.records import is_commit
+from kafka_assignors_spark.schemas import COMMITTED
+from kafka_assignors_spark.timestamps import to_micros
 
 START = datetime(2026, 3, 1, tzinfo=timezone.utc)
 
@@ -146,6 +153,11 @@ class Log:
     def tombstone(self, group: str) -> None:
         self.append(encode_key(GroupMetadataKey(group)), None)
 
+    def commit(self, group: str, topic: str, partition: int, committed: int | None) -> None:
+        """A committed offset; without one a tombstone."""
+        value = None if committed is None else encode_offset_commit(OffsetCommit(3, committed, "", 0))
+        self.append(encode_key(OffsetCommitKey(group, topic, partition)), value)
+
     # Records of KIP-848 groups, each as the broker writes it.
 
     def part(
@@ -226,3 +238,23 @@ def write_history(folder: Path, log: Log, topics: Mapping[str, int] | None = Non
         ]
         pq.write_table(pa.Table.from_pylist(rows, TOPICS_SCHEMA), folder / "topics.parquet")
     return str(folder)
+
+
+def write_commits(folder: Path, log: Log, interval_s: int) -> None:
+    """Beside a history the commits of the log, thinned, as an archive keeps them."""
+    thinner = CommitThinner(interval_s)
+    for record in log.records:
+        offset, timestamp, key, value = (record[name] for name in ("offset", "timestamp", "key", "value"))
+        if isinstance(key, bytes) and is_commit(key):
+            thinner.add(offset, to_micros(timestamp), key, value)  # type: ignore[arg-type]
+    rows = [
+        {
+            **each._asdict(),
+            "partition": log.partition,
+            "timestamp": each.micros,
+            "interval_s": interval_s,
+            "cluster_id": "c",
+        }
+        for each in thinner.take()
+    ]
+    pq.write_table(pa.Table.from_pylist(rows, COMMITTED), folder / "committed.parquet")

@@ -59,6 +59,7 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(archive, "_run", archived)
     monkeypatch.chdir(tmp_path)
     Path("group.json").write_text(GROUP)
+    Path("weights.json").write_text('{"topics": {"orders": [3, 2, 1]}}')
     Path("assignment.json").write_text('{"m1": {"orders": [0, 1, 2]}}\n')
     Path("consumer.toml").write_text('client = "aiokafka"\npartition_assignment_strategy = ["range"]\n')
     Path("policy.toml").write_text(POLICY)
@@ -79,6 +80,7 @@ ARGUMENTS: dict[str, Sequence[str]] = {
     "groups delete": ("old", "--yes", *CLUSTER),
     "lint": ("consumer.toml",),
     "replay": ("history", "--engine", "local", "--strategy", "range"),
+    "size": ("group.json", "--weights", "weights.json", "--capacity", "10"),
     "strategies": (),
     "validate": ("report.json", "--policy", "policy.toml"),
 }

@@ -40,7 +40,8 @@ kafka-assignors replay archive/
 
 Brokers compact __consumer_offsets, so that they remember little more than the last generation of a group. \
 The archive keeps every record of a group that it sees, and none of the offset commits, as Parquet by date, \
-with the topics beside them. A run continues where the last one ended, also after a kill: no record is \
+with the topics beside them. --committed-offsets 60 adds a committed offset a minute for each partition \
+that a group reads. A run continues where the last one ended, also after a kill: no record is \
 missing or duplicated. One archive is of one cluster.
 
 {CONFIG_EPILOG} s3.properties is in Spark's own form: spark.jars.packages, spark.hadoop.fs.s3a.… and so on.
@@ -76,6 +77,18 @@ MaxOffsets = Annotated[
     ),
 ]
 
+CommittedOffsets = Annotated[
+    int | None,
+    typer.Option(
+        metavar="SECONDS",
+        min=1,
+        max=2**31 - 1,
+        help="Also keep the committed offsets of groups: of each partition the last one in each interval of "
+        "SECONDS. The replay gets consumption rates from them.",
+        show_default="none are kept",
+    ),
+]
+
 
 def archive(
     *,
@@ -86,6 +99,7 @@ def archive(
     once: Once = False,
     interval: Interval = 300.0,
     max_offsets: MaxOffsets = 1_000_000,
+    committed_offsets: CommittedOffsets = None,
     json_file: JsonFile = None,
     master: Master = None,
     spark_config: SparkConfig = None,
@@ -107,6 +121,7 @@ def archive(
         timeout_seconds=address.timeout_s,
         master=master,
         spark_config=properties,
+        committed_offsets_s=committed_offsets,
     )
     result = _run(options)
     if not is_stdout(json_file):
@@ -178,6 +193,11 @@ def _summary(result: ArchiveResult) -> Iterator[str]:
         f"left out: {counts.offset_commits} offset commits, {counts.without_key} records without a key; "
         f"{counts.missing} offsets had no record"
     )
+    if counts.commits_kept or counts.commits_undecodable:
+        yield (
+            f"of these: {counts.commits_kept} committed offsets kept, "
+            f"{counts.commits_undecodable} offset commits that do not decode"
+        )
     yield f"in all:   {total.records} group records out of {total.offsets} offsets"
     if result.last_timestamp is not None:
         yield f"up to:    {result.last_timestamp.isoformat(timespec='seconds')}"

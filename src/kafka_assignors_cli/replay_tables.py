@@ -125,6 +125,7 @@ class _Strategies:
         self._leading = leading_mode(result)
         self._modes = [mode for mode in Mode if mode in result.options.modes]
         self._failures = any(verdict.failed for verdict in result.verdicts)
+        self._rates = any(verdict.rated for verdict in result.verdicts)
         columns = [Column(name, ColumnKind.NAME) for name in names]
         for mode in self._modes:
             # The leading mode shows the effect of a change of strategy.
@@ -138,6 +139,8 @@ class _Strategies:
             Column("second rounds", leave_out=6),
             Column("paused, s (model)", leave_out=1),
         ]
+        if self._rates:
+            columns.append(Column("greatest rate/bound (worst)"))
         if self._failures:
             columns.append(Column("failed"))
         self.table = FittedTable(columns, title)
@@ -160,10 +163,19 @@ class _Strategies:
             ]
         else:
             cells += ["–"] * 4
+        if self._rates:
+            cells.append(_over_bound(leading))
         if self._failures and leading is not None:
             cells.append(Text(f"{leading.failed}", style="bold red" if leading.failed else ""))
         style = "bold" if best else "dim" if names[-1] == RECORDED else ""
         self.table.add(cells, style=style, end_section=last)
+
+
+def _over_bound(figures: Figures | None) -> str:
+    """The greatest rate of a member over its lower bound, and the worst."""
+    if figures is None or figures.rate_over_bound is None:
+        return "–"
+    return f"{figures.rate_over_bound:.2f} ({figures.worst_rate_over_bound:.2f})"
 
 
 def _truth(truth: TruthCheck) -> list[RenderableType]:

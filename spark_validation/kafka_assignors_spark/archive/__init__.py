@@ -2,6 +2,7 @@
 
     archive.json            whose records these are (`topic`)
     raw/date=2026-03-01/    the records, as `schemas.ARCHIVED`: a file for each batch (`writer`)
+    committed/date=…/       committed offsets, thinned, as `schemas.COMMITTED`, if they are asked for
     topics/                 the catalogue, as `schemas.TOPICS` (`store`)
     _archive/ledger/        up to where the archive goes, and what was left out (`store`)
     _archive/checkpoint/    Spark's own note of the batch under way

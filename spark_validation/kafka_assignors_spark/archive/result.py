@@ -25,7 +25,8 @@ class ArchiveOptions:
     `path` is a folder of any file system that Hadoop knows. With `once` the archiver ends when it has what
     was in the topic at its start; otherwise it goes on until it is told to stop, and once it has caught up
     waits `interval_seconds` from batch to batch. `max_offsets_per_batch` bounds a batch in offsets, over all
-    partitions of the topic.
+    partitions of the topic. With `committed_offsets_s` the last committed offset of each partition of a group
+    in each interval of so many seconds is kept, too.
 
     `client_config` are librdkafka's properties (security and the like), `timeout_seconds` the longest wait
     for a broker. `master` is Spark's; `spark_config` a file of properties for a session that is started.
@@ -41,6 +42,7 @@ class ArchiveOptions:
     timeout_seconds: float = 10.0
     master: str | None = None
     spark_config: str | None = None
+    committed_offsets_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +50,16 @@ class Counts:
     """What became of the offsets that were read.
 
     Attributes:
-        offsets: how many; all the other counts but the gap add up to them.
+        offsets: how many; the counts up to `missing` add up to them.
         group_records: archived, by the version of their key: 2 is a generation of a classic group, 3 and up
             groups of KIP-848 and other kinds, -1 a key that is too short to have one.
-        offset_commits: left out.
+        offset_commits: left out, but for those in `commits_kept`.
         without_key: left out.
         missing: without a record: compacted away or deleted, or the marker of a transaction.
         longest_gap: the most of these in a row.
+        commits_kept: offset commits of which the archive keeps the committed offset.
+        commits_undecodable: offset commits whose bytes do not follow their schema; counted only where
+            committed offsets are kept.
     """
 
     offsets: int = 0
@@ -63,6 +68,8 @@ class Counts:
     without_key: int = 0
     missing: int = 0
     longest_gap: int = 0
+    commits_kept: int = 0
+    commits_undecodable: int = 0
 
     @property
     def records(self) -> int:
@@ -78,6 +85,8 @@ class Counts:
             without_key=self.without_key + other.without_key,
             missing=self.missing + other.missing,
             longest_gap=max(self.longest_gap, other.longest_gap),
+            commits_kept=self.commits_kept + other.commits_kept,
+            commits_undecodable=self.commits_undecodable + other.commits_undecodable,
         )
 
     def since(self, earlier: Counts) -> Counts:
@@ -89,6 +98,8 @@ class Counts:
             without_key=self.without_key - earlier.without_key,
             missing=self.missing - earlier.missing,
             longest_gap=self.longest_gap,
+            commits_kept=self.commits_kept - earlier.commits_kept,
+            commits_undecodable=self.commits_undecodable - earlier.commits_undecodable,
         )
 
 

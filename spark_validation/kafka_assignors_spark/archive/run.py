@@ -162,6 +162,8 @@ class Run:
             "batchIntervalSeconds": str(0 if options.once else options.interval_seconds),
             "reports": "true",
         }
+        if options.committed_offsets_s is not None:
+            given["committedOffsetsSeconds"] = str(options.committed_offsets_s)
         if options.once:
             given["endingOffsets"] = json.dumps(self._target)
         spark.dataSource.register(GroupRecordsSource)
@@ -312,6 +314,10 @@ def _check(options: ArchiveOptions) -> None:
         raise ArchiveError(f"a batch has at least one offset, not {options.max_offsets_per_batch}")
     if options.interval_seconds < 0:
         raise ArchiveError(f"the interval is a number of seconds from 0 up, not {options.interval_seconds:g}")
+    if options.committed_offsets_s is not None and options.committed_offsets_s < 1:
+        raise ArchiveError(
+            f"the interval of committed offsets has at least one second, not {options.committed_offsets_s}"
+        )
 
 
 @contextlib.contextmanager

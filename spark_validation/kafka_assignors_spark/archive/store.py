@@ -33,6 +33,7 @@ from kafka_assignors_spark.source import LastRead, Planner, RangeReport, SourceO
 
 __all__ = [
     "CHECKPOINT",
+    "COMMITTED_FOLDER",
     "RAW_FOLDER",
     "TOPICS_FOLDER",
     "Archive",
@@ -44,6 +45,7 @@ __all__ = [
 ]
 
 RAW_FOLDER = "raw"
+COMMITTED_FOLDER = "committed"
 _LEDGER = "_archive/ledger"
 _KEPT = 5
 
@@ -215,7 +217,7 @@ class Archive:
         ledger = Ledger(folder)
         has_checkpoint = bool(folder.names(CHECKPOINT))
         if ledger.latest is None:
-            if has_checkpoint or folder.names(RAW_FOLDER):
+            if has_checkpoint or folder.names(RAW_FOLDER) or folder.names(COMMITTED_FOLDER):
                 raise ArchiveError(
                     f"{folder.path}: _archive/ledger is gone, so the archived offsets are not known; "
                     "restore it, or begin another archive"
@@ -242,7 +244,8 @@ def source_options(options: ArchiveOptions) -> dict[str, str]:
 
 def remove_files_of(folder: Directory, number: int) -> None:
     """Remove the files that a killed run left of a batch that no run writes again under the same names."""
-    for date in folder.names(RAW_FOLDER):
-        for name in folder.names(f"{RAW_FOLDER}/{date}"):
-            if name.startswith(f"{number:010d}-"):
-                folder.delete(f"{RAW_FOLDER}/{date}/{name}")
+    for kind in (RAW_FOLDER, COMMITTED_FOLDER):
+        for date in folder.names(kind):
+            for name in folder.names(f"{kind}/{date}"):
+                if name.startswith(f"{number:010d}-"):
+                    folder.delete(f"{kind}/{date}/{name}")

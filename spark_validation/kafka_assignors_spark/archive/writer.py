@@ -1,7 +1,8 @@
 """One batch of the stream into the archive, exactly once however often it is tried.
 
-A batch becomes one file in the folder of each date that it has records of. The file's name is made from the
-number of the batch and from the offsets that it covers. Spark runs a batch that did not end again between the
+A batch becomes one file in the folder of each date that it has records of, and one in another folder of each
+date that it has kept commits of. The name of these files is made from the number of the batch and from the
+offsets that it covers. Spark runs a batch that did not end again between the
 same offsets, so the second attempt makes the same names, and leaves alone what is there: a file is moved to
 its name when it is complete. The entry in the ledger comes last, and a batch that has one is not written
 again.
@@ -14,14 +15,15 @@ import hashlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kafka_assignors_spark.archive.result import ArchiveError
-from kafka_assignors_spark.archive.store import RAW_FOLDER, Ledger, LedgerEntry
+from kafka_assignors_spark.archive.store import COMMITTED_FOLDER, RAW_FOLDER, Ledger, LedgerEntry
 from kafka_assignors_spark.jobs.directory import STAGING, Directory
 from kafka_assignors_spark.jobs.session import SPARK_ERRORS, is_late_worker, one_line
-from kafka_assignors_spark.schemas import ARCHIVED
+from kafka_assignors_spark.schemas import ARCHIVED, COMMITTED
 from kafka_assignors_spark.source import RangeReport
 
 __all__ = ["BatchWriter"]
@@ -63,7 +65,7 @@ class BatchWriter:
             self.idle.set()
 
     def write(self, rows: DataFrame) -> None:
-        """`rows` are those of `schemas.REPORTED`."""
+        """`rows` are those of `schemas.REPORTED`, or of `schemas.REPORTED_WITH_COMMITS`."""
         rows.persist()
         try:
             reported = rows.where(F.col("report").isNotNull()).select("report").collect()
@@ -72,36 +74,48 @@ class BatchWriter:
             assert entry is not None  # an archive begins with one
             if _is_new(entry, reports):
                 with _batch_errors(self._folder.path):
+                    name = batch_name(entry.batches, reports)
                     if any(report.group_records for report in reports):
-                        self._write_files(rows, batch_name(entry.batches, reports))
+                        self._write_files(self._records(rows), RAW_FOLDER, name)
+                    if any(report.commits_kept for report in reports):
+                        self._write_files(self._commits(rows), COMMITTED_FOLDER, name)
                     self._ledger.append(entry.after(reports))
                 self._on_written(reports)
         finally:
             rows.unpersist()
 
-    def _write_files(self, rows: DataFrame, name: str) -> None:
+    def _write_files(self, rows: DataFrame, folder: str, name: str) -> None:
         staging = f"{STAGING}/{name}"
-        self._folder.write_parquet(self._records(rows), name, "date")
+        self._folder.write_parquet(rows, name, "date")
         for date in self._folder.names(staging):
             if not date.startswith("date="):
                 continue
             files = self._folder.names(f"{staging}/{date}")
             (staged,) = (file for file in files if file[0] not in "._")
-            target = f"{RAW_FOLDER}/{date}/{name}.parquet"
+            target = f"{folder}/{date}/{name}.parquet"
             if not self._folder.exists(target):
                 self._folder.move(f"{staging}/{date}/{staged}", target)
         self._folder.delete(staging)
 
     def _records(self, rows: DataFrame) -> DataFrame:
+        records = rows.where(F.col("report").isNull())
+        if "topic" in rows.columns:
+            records = records.where(F.col("topic").isNull())
+        return self._dated(records, ARCHIVED).sortWithinPartitions("date", "partition", "offset")
+
+    def _commits(self, rows: DataFrame) -> DataFrame:
+        # The commits of a partition one after the other take the least space.
+        commits = self._dated(rows.where(F.col("topic").isNotNull()), COMMITTED)
+        return commits.sortWithinPartitions("date", "group", "topic", "topic_partition", "offset")
+
+    def _dated(self, rows: DataFrame, columns: pa.Schema) -> DataFrame:
         # In UTC, regardless of the session's time zone, and before 1970 too: a record without a timestamp has
         # -1 ms.
         return (
-            rows.where(F.col("report").isNull())
-            .withColumn("cluster_id", F.lit(self._cluster_id))
+            rows.withColumn("cluster_id", F.lit(self._cluster_id))
             .withColumn("date", _day())
-            .select(*ARCHIVED.names)
+            .select(*columns.names)
             .repartition(1)
-            .sortWithinPartitions("date", "partition", "offset")
         )
 
 

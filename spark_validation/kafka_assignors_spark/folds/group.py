@@ -29,6 +29,7 @@ from kafka_assignors_spark.folds.faults import FaultFinder, FaultRules
 from kafka_assignors_spark.folds.kip848 import EpochFold
 from kafka_assignors_spark.folds.lives import CONFLICT, LifeFold, Record, RecordedGeneration
 from kafka_assignors_spark.folds.ownership import OwnershipFold
+from kafka_assignors_spark.folds.rates import RecentRates
 from kafka_assignors_spark.folds.rebalances import CLASSIC
 from kafka_assignors_spark.folds.records import RecordKind, decode_record
 from kafka_assignors_spark.folds.replay import GroupReplay, Replayed, ReplayState
@@ -110,7 +111,8 @@ class FoldWork:
 
 class SortedRecord(NamedTuple):
     """A record on its way to a fold, in the order of these columns up to `micros`. `file` is where a state,
-    which is the value at `STATE_PLACE`, was read from."""
+    which is the value at `STATE_PLACE`, was read from. With a `topic` it is a kept commit, and has no key:
+    `schemas.COMMIT` has what it says."""
 
     group: bytes | None
     part: int
@@ -120,6 +122,10 @@ class SortedRecord(NamedTuple):
     micros: int
     value: bytes | None
     file: str | None = None
+    topic: str | None = None
+    topic_partition: int | None = None
+    committed: int | None = None
+    interval_s: int | None = None
 
 
 def in_order(records: Iterable[SortedRecord]) -> list[SortedRecord]:
@@ -154,14 +160,16 @@ def fold_groups(records: Iterable[SortedRecord], work: FoldWork, chunk: int = 0)
     for record in records:
         if fold is None or fold.key != record[:2]:
             if fold is not None:
-                yield fold.output(chunk)
+                yield from fold.output(chunk)
             fold = _GroupFold(work, record.group, record.part, record.file)
-        if record.offset == STATE_PLACE:
+        if record.topic is not None:
+            fold.feed_commit(record)
+        elif record.offset == STATE_PLACE:
             fold.restore(record.value or b"")
         else:
             yield from fold.feed(record)
     if fold is not None:
-        yield fold.output(chunk)
+        yield from fold.output(chunk)
 
 
 @dataclass(slots=True)
@@ -175,6 +183,7 @@ class _GroupState:
     ownership: OwnershipFold = field(default_factory=OwnershipFold)
     sums: GroupSums = field(default_factory=GroupSums)
     daily: table_rows.Daily = field(default_factory=table_rows.Daily)
+    rates: RecentRates = field(default_factory=RecentRates)
 
 
 _MOST_TABLE_ROWS = 2_000
@@ -211,6 +220,7 @@ class _GroupFold:
             work.guard,
             recorded=part.facts,
             state=state.replay,
+            rates=state.rates,
         )
 
     def restore(self, text: bytes) -> None:
@@ -224,7 +234,7 @@ class _GroupFold:
 
     def feed(self, record: SortedRecord) -> Iterator[Output]:
         """Rows of tables, where there are many."""
-        _, _, partition, offset, key, micros, value, _ = record
+        _, _, partition, offset, key, micros, value, *_ = record
         waiting = self._waiting
         if waiting is not None:
             if waiting[:2] == (partition, offset) and waiting.key == key:
@@ -235,13 +245,24 @@ class _GroupFold:
         if self._table_rows > _MOST_TABLE_ROWS:
             yield Output(*self.key, None, None, None, self._take_tables())
 
-    def output(self, chunk: int) -> Output:
-        """The state if there are more chunks to come, and otherwise the sums."""
-        if self._waiting is not None:
-            self._fold(self._waiting)
+    def feed_commit(self, commit: SortedRecord) -> None:
+        """A commit, between the records that lie before and behind it in the topic."""
+        self._fold_waiting()
+        assert commit.topic is not None
+        self._state.rates.add(
+            commit.topic, commit.topic_partition, commit.micros, commit.committed, commit.interval_s
+        )
+
+    def output(self, chunk: int) -> Iterator[Output]:
+        """The state if there are more chunks to come, and otherwise the sums; nothing of commits alone."""
+        self._fold_waiting()
+        sums = self._state.sums
         if self._work.giants.get(self.key[0], 1) > chunk + 1:
             state = write_state(self._state, self._work.given)
-            return Output(*self.key, state, None, self._detail(()), self._take_tables())
+            yield Output(*self.key, state, None, self._detail(()), self._take_tables())
+            return
+        if sums.group is None and not sums.records.records:
+            return
         for row in self._replay.finish():
             self._add_row(row)
         spans: Sequence[OwnershipSpan] = ()
@@ -249,11 +270,14 @@ class _GroupFold:
             for fault in self._state.faults.finish():
                 self._add_fault(fault)
             spans = self._state.ownership.finish()
-        for name, rows in self._state.daily.tables(self._state.sums.group).items():
+        for name, rows in self._state.daily.tables(sums.group).items():
             self._table(name, rows)
-        return Output(
-            *self.key, None, write_state(self._state.sums), self._detail(spans), self._take_tables()
-        )
+        yield Output(*self.key, None, write_state(sums), self._detail(spans), self._take_tables())
+
+    def _fold_waiting(self) -> None:
+        if self._waiting is not None:
+            self._fold(self._waiting)
+            self._waiting = None
 
     def _fold(self, record: Record) -> None:
         event = decode_record(record.key, record.value)

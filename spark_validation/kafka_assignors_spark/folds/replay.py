@@ -22,11 +22,13 @@ from typing import Any, NamedTuple
 
 from kafka_assignors.group import NO_GENERATION, Assignment, Group, Member, Topic, TopicPartitions
 from kafka_assignors.leader import lead
+from kafka_assignors.makespan import measure_loads
 from kafka_assignors.pause_model import Consumption, PauseModel
 from kafka_assignors.quality import Quality, measure
 from kafka_assignors.solver import least_moved, least_rack_misses
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 from kafka_assignors_spark.catalogue import Catalogue, leader_view
+from kafka_assignors_spark.folds.rates import RecentRates
 from kafka_assignors_spark.folds.rebalances import (
     CLASSIC,
     EAGER_STRATEGIES,
@@ -72,7 +74,7 @@ def partitions_of(had: Iterable[TopicPartitions], topics: Container[str]) -> int
 _DEFAULT_PAUSES = PauseModel()
 _UNGUARDED = StrategyGuard()
 
-_NOT_MEASURED = (None,) * 15
+_NOT_MEASURED = (None,) * 18
 
 MOST_ROUNDS = 4
 """KIP-429 needs two. A strategy that has not settled after four rounds changes its assignment every time."""
@@ -84,8 +86,11 @@ class Replayed(NamedTuple):
     `problem` says why it could not be replayed, or in what the strategy failed; the measures are then None.
     Rack misses are None where no racks are known. `vacated` counts partitions whose owner had left. The
     paused partition-seconds are those of `kafka_assignors.pause_model`: as the strategy was replayed, had it
-    run eagerly, and had it run cooperatively, None for one that cannot. `inferred_topics` are those whose
-    partition count was taken from the recorded assignment itself.
+    run eagerly, and had it run cooperatively, None for one that cannot. `greatest_rate` is what the member
+    with most has to consume, in records a second as the group consumed before the rebalance, and `rate_bound`
+    what that is at least under any assignment; `unknown_rates` counts the partitions whose rate had to be
+    stood in for. All three are None where no rate is known. `inferred_topics` are those whose partition count
+    was taken from the recorded assignment itself.
     """
 
     group: str
@@ -111,6 +116,9 @@ class Replayed(NamedTuple):
     paused_s: float | None = None
     paused_eager_s: float | None = None
     paused_cooperative_s: float | None = None
+    greatest_rate: float | None = None
+    rate_bound: float | None = None
+    unknown_rates: int | None = None
     inferred_topics: Sequence[str] = ()
     problem: str | None = None
 
@@ -152,7 +160,7 @@ class ReplayState:
 @dataclass(frozen=True, slots=True)
 class _Led:
     """What came of one rebalance under one strategy: the measures in the order of `Replayed`, from
-    `partitions` to `paused_cooperative_s`, or why there are none."""
+    `partitions` to `unknown_rates`, or why there are none."""
 
     measures: tuple[Any, ...] = _NOT_MEASURED
     settled: Assignment | None = None
@@ -163,7 +171,8 @@ class GroupReplay:
     """The replay of one group: `feed` each record in order, then `finish`.
 
     It may pause after any record: one with the same `state` goes on where that was taken. What production did
-    is left out unless `recorded`.
+    is left out unless `recorded`. `rates` has the commits before the record that is fed next; the topics of a
+    rebalance are weighed by it.
     """
 
     def __init__(
@@ -176,6 +185,7 @@ class GroupReplay:
         *,
         recorded: bool = True,
         state: ReplayState | None = None,
+        rates: RecentRates | None = None,
     ) -> None:
         self._catalogue = catalogue
         self._strategies = strategies
@@ -183,6 +193,7 @@ class GroupReplay:
         self._pauses = pauses
         self._guard = guard
         self._recorded = recorded
+        self._rates = rates or RecentRates()
         self.state = state or ReplayState()
 
     def feed(self, record: Generation) -> Iterator[Replayed]:
@@ -220,7 +231,8 @@ class GroupReplay:
                 yield from (row(RECORDED, mode, _Led(problem=problem)) for mode in self._modes)
             self.state.own = dict.fromkeys(self._strategies, _Prior(rebalance.recorded, rebalance.generation))
             return
-        one_step = _OneStep(self, rebalance, view.topics)
+        topics = self._rates.weigh(view.topics, rebalance.timestamp)
+        one_step = _OneStep(self, rebalance, topics)
         for mode in self._modes:
             if self._recorded:
                 yield row(RECORDED, mode, one_step.recorded())
@@ -228,7 +240,7 @@ class GroupReplay:
                 if mode is Mode.ONE_STEP:
                     yield row(name, mode, one_step.led(name))
                 else:
-                    yield row(name, mode, self._steady(name, rebalance, view.topics, one_step))
+                    yield row(name, mode, self._steady(name, rebalance, topics, one_step))
 
     def _steady(self, name: str, rebalance: Rebalance, topics: Iterable[Topic], one_step: _OneStep) -> _Led:
         """The rebalance from the strategy's own last assignment."""
@@ -312,6 +324,7 @@ class GroupReplay:
             paused[ways[0]],
             paused.get(Consumption.EAGER),
             paused.get(Consumption.COOPERATIVE),
+            *_rates(group, settled),
         )
         return _Led(measures, settled)
 
@@ -358,6 +371,32 @@ class _OneStep:
         if self._least is None:
             self._least = least_moved(self._group)
         return self._least
+
+
+_RATES_A_SECOND = 1_000
+"""A weight is in milli-records a second."""
+
+
+def _rates(group: Group, settled: Assignment) -> tuple[float | None, float | None, int | None]:
+    """`Replayed.greatest_rate` and what follows it."""
+    if all(topic.weights is None for topic in group.topics.values()):
+        return None, None, None
+    loads = measure_loads(group, _known_to(group, settled))
+    return loads.makespan / _RATES_A_SECOND, loads.lower_bound / _RATES_A_SECOND, loads.unknown_weights
+
+
+def _known_to(group: Group, settled: Assignment) -> Assignment:
+    """The assignment without partitions that the group does not have: a recorded one may give those, too."""
+    return Assignment(
+        {
+            member_id: {
+                name: [number for number in numbers if 0 <= number < group.topics[name].partitions]
+                for name, numbers in by_topic.items()
+                if name in group.topics
+            }
+            for member_id, by_topic in settled.members.items()
+        }
+    )
 
 
 def _same(one: _Prior, other: _Prior) -> bool:

@@ -175,6 +175,9 @@ class Figures:
     paused_s: float = 0.0
     paused_eager_s: float | None = 0.0
     paused_cooperative_s: float | None = 0.0
+    rated: int = 0
+    rate_over_bound: float = 0.0
+    worst_rate_over_bound: float = 0.0
     failed: int = 0
     failures: dict[str, tuple[str, int]] = field(default_factory=dict)
 
@@ -205,6 +208,11 @@ class Figures:
                 setattr(self, name, (getattr(self, name) or 0) + misses)
         self.paused_eager_s = _added(self.paused_eager_s, row.paused_eager_s)
         self.paused_cooperative_s = _added(self.paused_cooperative_s, row.paused_cooperative_s)
+        if row.rate_bound is not None:
+            over_bound = row.greatest_rate / row.rate_bound if row.rate_bound else 1.0
+            self.rated += 1
+            self.rate_over_bound += over_bound
+            self.worst_rate_over_bound = max(self.worst_rate_over_bound, over_bound)
 
     def _fail(self, problem: str) -> None:
         self.failed += 1

@@ -50,6 +50,8 @@ def verdict_of(group: str, strategy: str, mode: str, sums: Figures) -> Verdict:
         load_stddev=sums.load_stddev / judged,
         paused_eager_s=sums.paused_eager_s if sums.rebalances else None,
         paused_cooperative_s=sums.paused_cooperative_s if sums.rebalances else None,
+        rate_over_bound=sums.rate_over_bound / sums.rated if sums.rated else None,
+        worst_rate_over_bound=sums.worst_rate_over_bound if sums.rated else None,
         failures=tuple(
             text if count == 1 else f"{text} (and {count - 1} more of this kind)"
             for text, count in sums.failures.values()

@@ -31,7 +31,7 @@ from kafka_assignors_spark.history import DamagedError
 from kafka_assignors_spark.jobs.arrow_frames import apply_to_batches
 from kafka_assignors_spark.jobs.checkpoint import FILE, Checkpoint, InMemorySlices, SliceStore
 from kafka_assignors_spark.jobs.directory import timestamps_in_microseconds
-from kafka_assignors_spark.jobs.read import live_records, recorded_catalogue, recorded_records
+from kafka_assignors_spark.jobs.read import kept_commits, live_records, recorded_catalogue, recorded_records
 from kafka_assignors_spark.jobs.session import SPARK_ERRORS, is_damage, one_line, spark_session, task_progress
 from kafka_assignors_spark.options import WHOLE_GROUPS, ReplayError, ReplayOptions
 from kafka_assignors_spark.result import TableFile
@@ -65,11 +65,14 @@ class SparkEngine:
         self._cached = cached
         if options.path is None:
             # Read once: the log keeps growing, and every read would find other records.
-            raw = self._keep(live_records(spark, options))
+            raw, commits = self._keep(live_records(spark, options)), None
         else:
             raw = recorded_records(spark, options.path, damaged)
+            commits = kept_commits(spark, options.path, damaged)
         self._raw = raw
-        self._records = _group_records(raw, options.groups)
+        self._has_rates = commits is not None
+        self._records = _group_records(raw, commits, options.groups)
+        self._columns = self._records.columns[1:]
         self._bytes = 0
         self._slices = 1
         self._bounds: dict[bytes | None, list[tuple[int, int]]] = {}
@@ -116,10 +119,11 @@ class SparkEngine:
         """One row about all groups."""
         no_number = {name: F.col(name).isNull() | (F.col(name) < 0) for name in ("partition", "offset")}
         no_place = {**no_number, "timestamp": F.col("micros").isNull()}
-        of_record = F.xxhash64("partition", "offset", "micros", "key", "value")
+        of_record = F.xxhash64(*self._columns)
+        place = F.when(self._is_record(), F.col("partition"))
         groups = self._records.groupBy("g").agg(
             F.sum(F.coalesce(F.length("value"), F.lit(0)) + RECORD_BYTES).alias("bytes"),
-            (F.min("partition") != F.max("partition")).alias("several"),
+            F.coalesce(F.min(place) != F.max(place), F.lit(False)).alias("several"),
             F.bit_xor(of_record).alias("digest"),
             F.count("*").alias("records"),
             *(F.count(F.when(wrong, 1)).alias(name) for name, wrong in no_place.items()),
@@ -133,10 +137,19 @@ class SparkEngine:
             F.collect_list(F.when(named & (F.col("bytes") > limits.chunk_bytes), F.col("g"))).alias("giants"),
         )
 
+    def _is_record(self) -> Column:
+        """Whether a row is a record of a group, and no kept commit."""
+        return F.col("topic").isNull() if self._has_rates else F.lit(True)
+
+    def has_rates(self) -> bool:
+        return self._has_rates
+
     def _collisions(self) -> DataFrame:
         """The places where different records lie."""
         contents = F.xxhash64("micros", "key", "value")
-        of_place = self._records.select("partition", "offset", contents.alias("content"))
+        of_place = self._records.where(self._is_record()).select(
+            "partition", "offset", contents.alias("content")
+        )
         found = of_place.groupBy("partition", "offset").agg(
             (F.min("content") != F.max("content")).alias("differ")
         )
@@ -197,8 +210,12 @@ class SparkEngine:
     def _slice(self, number: int) -> DataFrame:
         """The records of a slice: a giant's for each part of it, and its states."""
         nothing = F.lit(None).cast("string").alias(FILE)
-        columns = ("partition", "offset", "key", "micros", "value", nothing)
-        whole = ("g", F.lit(0).alias("part"), *columns)
+        columns: tuple[Column | str, ...] = (
+            *self._columns[:_OF_RECORD],
+            nothing,
+            *self._columns[_OF_RECORD:],
+        )
+        whole: tuple[Column | str, ...] = ("g", F.lit(0).alias("part"), *columns)
         small = self._records
         if self._slices > 1:
             small = small.where(F.pmod(F.xxhash64("g"), F.lit(self._slices)) == number)
@@ -225,6 +242,7 @@ class SparkEngine:
                 F.lit(0).cast("long").alias("micros"),
                 F.col("state").alias("value"),
                 FILE,
+                *(F.lit(None).cast(rows.schema[name].dataType) for name in self._columns[_OF_RECORD:]),
             )
         )
 
@@ -245,11 +263,10 @@ class SparkEngine:
 
     def records_of(self, groups: Iterable[str]) -> list[SortedRecord]:
         names = map(group_bytes, groups)
-        columns = ("g", "partition", "offset", "key", "micros", "value")
-        rows = self._records.where(_is_one_of(names)).select(*columns).collect()
+        rows = self._records.where(_is_one_of(names)).collect()
         return in_order(
-            SortedRecord(_bytes(g), 0, partition, offset, _bytes(key), micros, _bytes(value))
-            for g, partition, offset, key, micros, value in rows
+            SortedRecord(_bytes(g), 0, partition, offset, _bytes(key), micros, _bytes(value), None, *commit)
+            for g, partition, offset, key, micros, value, *commit in rows
         )
 
     def write_tables(self, folder: str) -> tuple[TableFile, ...]:
@@ -295,14 +312,25 @@ def _is_commit() -> Column:
     return F.coalesce(F.substring("key", 1, 2).isin(*map(bytearray, OFFSET_COMMITS)), F.lit(False))
 
 
-def _group_records(raw: DataFrame, groups: Sequence[str] | None) -> DataFrame:
+_OF_RECORD = 5
+"""The columns of a record beside its group; behind them are those of a kept commit, where there are any."""
+
+
+def _group_records(raw: DataFrame, commits: DataFrame | None, groups: Sequence[str] | None) -> DataFrame:
     """The records of groups with the bytes of the group's id as `g` (see `folds.records`) and the time in
-    `micros`; offset commits are left out before any row reaches Python."""
+    `micros`, and the kept commits; all other offset commits are left out before any row reaches Python."""
     length = F.conv(F.hex(F.substring("key", 3, 2)), 16, 10).cast("int")
     group = F.when(F.length("key") >= 4, F.substring(F.col("key"), F.lit(5), length))
-    records = raw.where(~_is_commit()).select(
-        group.alias("g"), "partition", "offset", "key", F.unix_micros("timestamp").alias("micros"), "value"
-    )
+    micros = F.unix_micros("timestamp").alias("micros")
+    records = raw.where(~_is_commit()).select(group.alias("g"), "partition", "offset", "key", micros, "value")
+    if commits is not None:
+        nothing = F.lit(None).cast("binary")
+        kept = commits.select(
+            F.encode(F.coalesce("group", F.lit("")), "UTF-8").alias("g"),
+            *("partition", "offset", nothing.alias("key"), micros, nothing.alias("value")),
+            *(F.coalesce("topic", F.lit("")).alias("topic"), "topic_partition", "committed", "interval_s"),
+        )
+        records = records.unionByName(kept, allowMissingColumns=True)
     if groups is None:
         return records
     return records.where(_is_one_of(map(group_bytes, groups)))
@@ -343,8 +371,8 @@ def _fold_batches(work: FoldWork, chunk: int) -> Any:
 
 
 def _sorted_records(batch: pa.RecordBatch) -> Iterator[SortedRecord]:
-    names = ("g", "part", "partition", "offset", "key", "micros", "value", FILE)
-    return map(SortedRecord, *(batch.column(name).to_pylist() for name in names))
+    # They are in the order of a `SortedRecord`, without a commit's columns where there are no commits.
+    return map(SortedRecord, *(column.to_pylist() for column in batch.columns))
 
 
 def _batches_of(outputs: Iterable[Output], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -34,6 +34,7 @@ from pyspark.sql.types import (
 )
 
 from kafka_assignors_spark.history import (
+    COMMITS,
     missing_columns,
     no_parquet,
     no_records_yet,
@@ -47,12 +48,19 @@ from kafka_assignors_spark.jobs.arrow_frames import spark_schema, with_micros
 from kafka_assignors_spark.jobs.directory import Directory
 from kafka_assignors_spark.jobs.session import SPARK_ERRORS, one_line
 from kafka_assignors_spark.live_cluster import SourceError
-from kafka_assignors_spark.options import MANIFEST, RAW_NAMES, TOPICS_NAMES, ReplayError, ReplayOptions
+from kafka_assignors_spark.options import (
+    COMMITTED_NAMES,
+    MANIFEST,
+    RAW_NAMES,
+    TOPICS_NAMES,
+    ReplayError,
+    ReplayOptions,
+)
 from kafka_assignors_spark.schemas import RAW, TOPICS
 from kafka_assignors_spark.source import FORMAT, GroupRecordsReader, GroupRecordsSource, SourceOptions
 from kafka_assignors_spark.timestamps import FIRST_MICROS, LAST_MICROS
 
-__all__ = ["CLUSTER", "live_records", "read_rows", "recorded_catalogue", "recorded_records"]
+__all__ = ["CLUSTER", "kept_commits", "live_records", "read_rows", "recorded_catalogue", "recorded_records"]
 
 CLUSTER = "cluster_id"
 """The column of an archive that is read beside the wanted ones, if it is there."""
@@ -233,6 +241,15 @@ def recorded_records(spark: SparkSession, path: str, damaged: Collection[Path] =
             "--spark-config configures a catalog (spark.sql.catalog.NAME)"
         )
     raise no_parquet(path)
+
+
+def kept_commits(spark: SparkSession, path: str, damaged: Collection[Path]) -> DataFrame | None:
+    """The kept commits beside the records, as `history.COMMITS`; None if none were kept."""
+    for name in COMMITTED_NAMES:
+        place = f"{path.rstrip('/')}/{name}"
+        if (rows := read_rows(spark, place, COMMITS, damaged)) is not None:
+            return _conforming(rows, COMMITS, place)
+    return None
 
 
 def _require_one_cluster(raw: DataFrame, path: str) -> None:

@@ -18,7 +18,13 @@ import pyarrow.parquet as pq
 from kafka_assignors_spark.engine import RECORD_BYTES, Limits, OnTasks, Survey, only_spark
 from kafka_assignors_spark.folds.group import STATE_PLACE, FoldWork, Output, SortedRecord, in_order
 from kafka_assignors_spark.folds.records import group_bytes, group_of, is_commit
-from kafka_assignors_spark.history import catalogue_rows, read_records, record_files
+from kafka_assignors_spark.history import (
+    catalogue_rows,
+    committed_files,
+    read_commits,
+    read_records,
+    record_files,
+)
 from kafka_assignors_spark.local.workers import Task, fold_tasks
 from kafka_assignors_spark.options import WHOLE_GROUPS, ReplayError, ReplayOptions
 from kafka_assignors_spark.result import TableFile
@@ -85,6 +91,7 @@ class LocalEngine:
         self._options = options
         self._damaged = damaged
         self._place, self._files = record_files(options.path, damaged)
+        self._committed = committed_files(options.path, damaged)
         self._wanted = None if options.groups is None else set(map(group_bytes, options.groups))
         self._commits = 0
         self._slices = 1
@@ -117,18 +124,19 @@ class LocalEngine:
         total = 0
         self._commits = 0
         for record in self._records(count=True):
-            group, _, partition, offset, key, micros, value, _ = record
+            group, _, partition, offset, key, micros, value, *_ = record
             for name, each in (("partition", partition), ("offset", offset)):
                 misplaced[name] += each is None or each < 0
             misplaced["timestamp"] += micros is None
             size = len(value or b"") + RECORD_BYTES
             sizes[group] += size
             total += size
-            if partitions.setdefault(group, partition) != partition:
-                torn.add(group)
-            content = hash((micros, key, value))
-            if contents.setdefault((partition, offset), content) != content:
-                collided.add((partition, offset))
+            if record.topic is None:
+                if partitions.setdefault(group, partition) != partition:
+                    torn.add(group)
+                content = hash((micros, key, value))
+                if contents.setdefault((partition, offset), content) != content:
+                    collided.add((partition, offset))
             if self._kept is not None:
                 self._kept.append(record)
                 if total > limits.slice_bytes:
@@ -159,6 +167,9 @@ class LocalEngine:
                 before += size
             if bounds:
                 self._bounds[group] = bounds
+
+    def has_rates(self) -> bool:
+        return bool(self._committed)
 
     def named_topics(self) -> Iterable[str]:
         return ()
@@ -214,6 +225,8 @@ class LocalEngine:
         return self._commits
 
     def _records(self, *, count: bool = False) -> Iterator[SortedRecord]:
+        """The records of groups, and the kept commits."""
+        yield from self._commit_rows()
         for rows in read_records(self._files, self._place):
             for partition, offset, micros, key, value in rows:
                 if is_commit(key):
@@ -223,6 +236,14 @@ class LocalEngine:
                 if self._wanted is None or group in self._wanted:
                     # A null in place of a number is refused by the survey.
                     yield SortedRecord(group, 0, partition, offset, key, micros, value)  # type: ignore[arg-type]
+
+    def _commit_rows(self) -> Iterator[SortedRecord]:
+        for rows in read_commits(self._committed):
+            for partition, offset, micros, group, topic, *commit in rows:
+                key = group_bytes(group or "")
+                if self._wanted is None or key in self._wanted:
+                    place = (partition, offset, None, micros, None, None)
+                    yield SortedRecord(key, 0, *place, topic or "", *commit)  # type: ignore[arg-type]
 
     def _slice(self, number: int) -> list[SortedRecord]:
         """The sorted records of a slice: a giant's for each part of it, after its states."""

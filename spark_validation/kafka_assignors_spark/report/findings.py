@@ -160,7 +160,8 @@ class StrategyTotal:
     """One strategy over all groups in one mode: sums, and means weighted by the rebalances of each group.
 
     `least_moved` sums the fewest moves of each group from this strategy's own assignments. `groups` counts
-    its groups. Rack misses are those of the groups whose racks are known.
+    its groups. Rack misses are those of the groups whose racks are known, and the greatest rates over their
+    bounds those of the rebalances before which rates are known.
     """
 
     strategy: str
@@ -176,6 +177,9 @@ class StrategyTotal:
     rack_misses: int | None
     least_rack_misses: int | None
     paused_s: float
+    rated: int
+    rate_over_bound: float | None
+    worst_rate_over_bound: float | None
     failed: int
 
 
@@ -417,6 +421,8 @@ def _rank(finding: GroupFinding) -> tuple[bool, bool, bool, float, int, int, flo
 
 
 def _total(strategy: str, mode: Mode, verdicts: list[Verdict]) -> StrategyTotal:
+    rated = sum(verdict.rated for verdict in verdicts)
+    over_bounds = [verdict.worst_rate_over_bound or 0.0 for verdict in verdicts if verdict.rated]
     rebalances = sum(verdict.rebalances for verdict in verdicts)
     could_stay = sum(verdict.could_stay for verdict in verdicts)
     stayed = sum(verdict.stickiness * verdict.could_stay for verdict in verdicts)
@@ -436,6 +442,11 @@ def _total(strategy: str, mode: Mode, verdicts: list[Verdict]) -> StrategyTotal:
         rack_misses=_sum_of_known(verdict.rack_misses for verdict in verdicts),
         least_rack_misses=_sum_of_known(verdict.least_rack_misses for verdict in verdicts),
         paused_s=sum(verdict.paused_s for verdict in verdicts),
+        rated=rated,
+        rate_over_bound=sum((v.rate_over_bound or 0.0) * v.rated for v in verdicts) / rated
+        if rated
+        else None,
+        worst_rate_over_bound=max(over_bounds, default=None),
         failed=sum(verdict.failed for verdict in verdicts),
     )
 

@@ -30,6 +30,8 @@ by partition; the query fails if the log has it no longer (KIP-320) | |
 | `endingOffsets` | the same | `latest` |
 | `maxOffsetsPerTask` | cut longer ranges, so that one partition keeps several cores busy | 1000000 |
 | `timeoutSeconds` | longest wait for the brokers when planning, and for the next record in a task | 10 |
+| `committedOffsetsSeconds` | a row, too, for the last offset commit of each partition of a \
+group in each interval of so many seconds, and `reports` (`schemas.REPORTED_WITH_COMMITS`) | none |
 | `reports` | `true` adds a column, and after each range a row where it is a `RangeReport` as JSON | `false` |
 | `maxOffsetsPerBatch` | in a stream, the longest batch, over all partitions | 1000000 |
 | `batchIntervalSeconds` | in a stream, from one batch that reaches the end of the log to the next | 0 |
@@ -50,7 +52,6 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from kafka_assignors_spark.jobs.arrow_frames import spark_schema
-from kafka_assignors_spark.schemas import RAW, REPORTED
 from kafka_assignors_spark.source.messages import RangeReport, key_prefixes
 from kafka_assignors_spark.source.planning import LastRead, OffsetRange, Planner, SourceOptions
 from kafka_assignors_spark.source.readers import GroupRecordsReader, GroupRecordsStreamReader
@@ -79,7 +80,7 @@ class GroupRecordsSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        return spark_schema(REPORTED if SourceOptions.parse(self.options).reports else RAW)
+        return spark_schema(SourceOptions.parse(self.options).columns)
 
     def reader(self, schema: StructType) -> GroupRecordsReader:
         return GroupRecordsReader(SourceOptions.parse(self.options))

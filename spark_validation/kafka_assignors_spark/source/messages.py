@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from kafka_assignors_spark.folds.commits import CommitThinner
 from kafka_assignors_spark.folds.records import group_bytes, is_commit
 from kafka_assignors_spark.live_cluster import SourceError, reader_config
-from kafka_assignors_spark.schemas import RAW, REPORTED
 from kafka_assignors_spark.source.planning import LastRead, OffsetRange, SourceOptions
 from kafka_assignors_spark.timestamps import millis_to_micros
 
@@ -41,7 +41,7 @@ class RangeReport:
     """What was found in a range of offsets, whether it became a row or not.
 
     Attributes:
-        offset_commits: records left out because they are offset commits.
+        offset_commits: records left out because they are offset commits, but for the kept ones.
         without_key: records left out because they have no key.
         group_records: the others, by the version of their key; -1 where a key is too short to have one.
         missing: offsets without a record: compacted away or deleted, or the marker of a transaction.
@@ -49,6 +49,8 @@ class RangeReport:
         last_timestamp_ms: of the last record, offset commits among them; None without any.
         log_start: the offset that the log began with when the range was planned.
         last_read: of the last record, the offset behind it and its leader epoch; None without any.
+        commits_kept: rows of offset commits, if these are asked for.
+        commits_undecodable: offset commits whose bytes do not follow their schema, if commits are asked for.
     """
 
     partition: int
@@ -62,6 +64,8 @@ class RangeReport:
     last_timestamp_ms: int | None
     log_start: int = 0
     last_read: LastRead | None = None
+    commits_kept: int = 0
+    commits_undecodable: int = 0
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -75,28 +79,44 @@ class RangeReport:
 
 
 def read_range(options: SourceOptions, work: OffsetRange) -> Iterator[pa.RecordBatch]:
-    """The rows of a range, in the order of offsets, and in the end its report if one is asked for."""
+    """The rows of a range: records in the order of offsets, then kept commits, and in the end the report, as
+    far as the options ask for them."""
     prefixes = None if options.groups is None else key_prefixes(options.groups)
     rows: list[Message] = []
     size = 0
     count = _Counts(work)
+    interval_s = options.committed_offsets_s
+    thinner = None if interval_s is None else CommitThinner(interval_s)
     with contextlib.closing(_messages(options, work)) as messages:
         for message in messages:
             key = message.key()
             count.message(message, key)
-            if key is None or is_commit(key):
+            if key is None or (thinner is None and is_commit(key)):
                 continue
             if prefixes is not None and not key.startswith(prefixes, 2):
+                continue
+            if thinner is not None and is_commit(key):
+                _thin(thinner, message, key)
+                if thinner.full:
+                    yield _commit_batch(options, work.partition, thinner)
                 continue
             rows.append(message)
             size += len(message)
             if len(rows) == _BATCH_ROWS or size >= _BATCH_BYTES:
-                yield _batch(work.partition, rows, options.reports)
+                yield _batch(options, work.partition, rows)
                 rows, size = [], 0
     if rows:
-        yield _batch(work.partition, rows, options.reports)
+        yield _batch(options, work.partition, rows)
+    if thinner is not None:
+        yield _commit_batch(options, work.partition, thinner)
     if options.reports:
-        yield _report_batch(count.report())
+        yield _report_batch(options, count.report(thinner))
+
+
+def _thin(thinner: CommitThinner, message: Message, key: bytes) -> None:
+    offset = message.offset()
+    assert offset is not None  # what `_messages` yields has one
+    thinner.add(offset, millis_to_micros(message.timestamp()[1]), key, message.value())
 
 
 class _Counts:
@@ -130,7 +150,7 @@ class _Counts:
         self._missing += offset - self._next
         self._longest_gap = max(self._longest_gap, offset - self._next)
 
-    def report(self) -> RangeReport:
+    def report(self, thinner: CommitThinner | None) -> RangeReport:
         self._gap(self._work.end)
         return RangeReport(
             partition=self._work.partition,
@@ -144,29 +164,55 @@ class _Counts:
             last_timestamp_ms=self._last_timestamp_ms,
             log_start=self._work.log_start,
             last_read=self._last_read,
+            commits_kept=0 if thinner is None else thinner.kept,
+            commits_undecodable=0 if thinner is None else thinner.undecodable,
         )
 
 
-def _batch(partition: int, rows: Sequence[Message], reported: bool) -> pa.RecordBatch:
+def _batch(options: SourceOptions, partition: int, rows: Sequence[Message]) -> pa.RecordBatch:
     # Kafka's timestamps are milliseconds since 1970 in UTC, Spark's are microseconds.
-    stamps = pa.array([millis_to_micros(row.timestamp()[1]) for row in rows], pa.int64())
-    columns = [
-        pa.array([partition] * len(rows), pa.int32()),
-        pa.array([row.offset() for row in rows], pa.int64()),
-        stamps.cast(pa.timestamp("us", "UTC")),
-        pa.array([row.key() for row in rows], pa.binary()),
-        pa.array([row.value() for row in rows], pa.binary()),
+    return _in_columns(
+        options,
+        partition=[partition] * len(rows),
+        offset=[row.offset() for row in rows],
+        timestamp=[millis_to_micros(row.timestamp()[1]) for row in rows],
+        key=[row.key() for row in rows],
+        value=[row.value() for row in rows],
+    )
+
+
+def _commit_batch(options: SourceOptions, partition: int, thinner: CommitThinner) -> pa.RecordBatch:
+    kept = thinner.take()
+    return _in_columns(
+        options,
+        partition=[partition] * len(kept),
+        offset=[each.offset for each in kept],
+        timestamp=[each.micros for each in kept],
+        group=[each.group for each in kept],
+        topic=[each.topic for each in kept],
+        topic_partition=[each.topic_partition for each in kept],
+        committed=[each.committed for each in kept],
+        interval_s=[options.committed_offsets_s] * len(kept),
+    )
+
+
+def _report_batch(options: SourceOptions, report: RangeReport) -> pa.RecordBatch:
+    return _in_columns(options, partition=[report.partition], report=[report.to_json()])
+
+
+def _in_columns(
+    options: SourceOptions, *, partition: Sequence[int], **given: Sequence[Any]
+) -> pa.RecordBatch:
+    """The rows in the columns of the source, null where a column is not given; times are microseconds."""
+    columns: dict[str, Sequence[Any]] = {"partition": partition, **given}
+    nothing = [None] * len(partition)
+    arrays = [
+        pa.array(columns.get(each.name, nothing), pa.int64()).cast(each.type)
+        if pa.types.is_timestamp(each.type)
+        else pa.array(columns.get(each.name, nothing), each.type)
+        for each in options.columns
     ]
-    if not reported:
-        return pa.RecordBatch.from_arrays(columns, schema=RAW)
-    return pa.RecordBatch.from_arrays([*columns, pa.nulls(len(rows), pa.string())], schema=REPORTED)
-
-
-def _report_batch(report: RangeReport) -> pa.RecordBatch:
-    columns = [pa.array([report.partition], pa.int32())]
-    columns += [pa.nulls(1, kind) for kind in REPORTED.types[1:-1]]
-    columns.append(pa.array([report.to_json()], pa.string()))
-    return pa.RecordBatch.from_arrays(columns, schema=REPORTED)
+    return pa.RecordBatch.from_arrays(arrays, schema=options.columns)
 
 
 def _messages(options: SourceOptions, work: OffsetRange) -> Generator[Message, None, None]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from kafka_assignors.wire import group_partition
@@ -19,6 +20,7 @@ from kafka_assignors_spark.live_cluster import (
     list_offsets,
     source_errors,
 )
+from kafka_assignors_spark.schemas import RAW, REPORTED, REPORTED_WITH_COMMITS
 
 __all__ = ["Bound", "LastRead", "OffsetRange", "Planner", "SourceOptions", "bounded", "cut"]
 
@@ -65,6 +67,14 @@ class SourceOptions:
     batch_interval_seconds: float
     timeout_seconds: float
     reports: bool
+    committed_offsets_s: int | None
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The columns of the rows."""
+        if self.committed_offsets_s is not None:
+            return REPORTED_WITH_COMMITS
+        return REPORTED if self.reports else RAW
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -76,6 +86,7 @@ class SourceOptions:
         servers = given.get("bootstrap.servers") or client_config.get("bootstrap.servers")
         if not servers:
             raise SourceError("option 'bootstrap.servers' is missing: give host:port of at least one broker")
+        committed_offsets_s = _whole_seconds(given, "committedOffsetsSeconds")
         return cls(
             bootstrap_servers=servers,
             client_config=client_config,
@@ -89,7 +100,8 @@ class SourceOptions:
             max_offsets_per_batch=int(_number(given, "maxOffsetsPerBatch", 1_000_000)),
             batch_interval_seconds=_number(given, "batchIntervalSeconds", 0, zero=True),
             timeout_seconds=_number(given, "timeoutSeconds", 10),
-            reports=_flag(given, "reports"),
+            reports=_flag(given, "reports") or committed_offsets_s is not None,
+            committed_offsets_s=committed_offsets_s,
         )
 
 
@@ -141,6 +153,14 @@ def _number(given: Mapping[str, str], name: str, default: float, *, zero: bool =
             f"option {name!r} must be a number {'not below' if zero else 'above'} 0, not {text!r}"
         )
     return value
+
+
+def _whole_seconds(given: Mapping[str, str], name: str) -> int | None:
+    if (text := given.get(name.lower())) is None:
+        return None
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:11]) < 1 << 31):
+        raise SourceError(f"option {name!r} must be a whole number of seconds above 0, not {text!r}")
+    return int(text)
 
 
 def _flag(given: Mapping[str, str], name: str) -> bool:

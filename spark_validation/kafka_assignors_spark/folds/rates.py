@@ -1,0 +1,174 @@
+"""How fast a group consumes each partition, from the committed offsets that an archive keeps.
+
+The rate of a partition at a moment is that between the first and the last commit in the window before it: the
+records between the two committed offsets, by the time between the two commits. The window ends where the
+interval of the series begins in which the moment lies: what is kept of that one depends on what the archive
+has read so far, and of all before it does not. A rate is a whole number of **milli-records a second** (1500
+are one and a half records a second), rounded down, so that it is a weight (`Topic.weights`). It is unknown
+
+- with fewer than two commits in the window, or less than half an interval between the first and the last;
+- where an offset goes back from one commit to the next: the group was reset, or reads something again;
+- for a partition whose commits were deleted, until there are two again.
+
+The offsets of a compacted topic and of transactions have holes, so that a rate may be above that of the
+records.
+
+Pure Python without Spark. Commits come one at a time, in the order of the offsets topic.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import pairwise
+
+from kafka_assignors.group import MOST_WEIGHT, Topic
+from kafka_assignors_spark.timestamps import to_micros
+
+__all__ = ["WINDOW_S", "RateHistory", "RecentRates", "window_of"]
+
+WINDOW_S = 600
+"""The window of a rate, in seconds: the ten minutes before a rebalance."""
+
+_INTERVALS_IN_WINDOW = 3
+"""The window has so many intervals of the series at least."""
+
+_POINTS = 8
+"""A window is cut into so many spans, and of each span the last commit is remembered."""
+
+_MOST_PARTITIONS = 100_000
+"""The partitions of a group whose commits are remembered, which take about 1 KiB each."""
+
+_MICROS = 1_000_000
+_MILLI_A_SECOND = 1_000 * _MICROS
+"""Milli-records a second in one record a microsecond."""
+
+Point = tuple[int, int]
+"""The time of a commit in microseconds since 1970, and the committed offset."""
+
+
+def window_of(interval_s: int) -> int:
+    """The window in seconds, for a series with such an interval."""
+    return max(WINDOW_S, _INTERVALS_IN_WINDOW * interval_s)
+
+
+def rate_of(points: Sequence[Point], interval_s: int) -> int | None:
+    """The rate over all these points in milli-records a second; None where it is unknown."""
+    if len(points) < 2 or any(after[1] < before[1] for before, after in pairwise(points)):
+        return None
+    span = points[-1][0] - points[0][0]
+    if 2 * span < interval_s * _MICROS:
+        return None
+    return min((points[-1][1] - points[0][1]) * _MILLI_A_SECOND // span, MOST_WEIGHT)
+
+
+@dataclass(slots=True)
+class RecentRates:
+    """The commits of one group in the latest window: `add` each in order, then ask for the rates.
+
+    `points` are by topic and partition, at most `2 * _POINTS + 2` of each; partitions beyond
+    `_MOST_PARTITIONS` have no rate. `interval_s` is the longest interval of the series.
+    """
+
+    points: dict[str, dict[int, list[Point]]] = field(default_factory=dict)
+    partitions: int = 0
+    interval_s: int = 1
+
+    def add(
+        self, topic: str, partition: int | None, micros: int, committed: int | None, interval_s: int | None
+    ) -> None:
+        """One commit; `committed` is None where it was deleted. What is no commit of a partition is
+        ignored."""
+        if partition is None or partition < 0:
+            return
+        self.interval_s = max(self.interval_s, interval_s or 1)
+        of_topic = self.points.setdefault(topic, {})
+        if committed is None or committed < 0:
+            self.partitions -= of_topic.pop(partition, None) is not None
+            return
+        points = of_topic.get(partition)
+        if points is None:
+            if self.partitions >= _MOST_PARTITIONS:
+                return
+            self.partitions += 1
+            points = of_topic[partition] = []
+        self._add(points, micros, committed)
+
+    def _add(self, points: list[Point], micros: int, committed: int) -> None:
+        interval, window = self.interval_s * _MICROS, window_of(self.interval_s) * _MICROS
+        if points and micros < points[-1][0]:
+            points.clear()  # a clock was set back, so that no time between commits is known
+        if points and points[-1][0] // interval == micros // interval:
+            points[-1] = (micros, committed)
+            return
+        span = interval * max(1, window // interval // _POINTS)
+        if len(points) > 1 and points[-2][0] // span == points[-1][0] // span:
+            del points[-2]
+        points.append((micros, committed))
+        begin = micros - micros % interval - window
+        while points[0][0] < begin:
+            del points[0]
+
+    def rate(self, topic: str, partition: int, when: datetime) -> int | None:
+        """The rate of a partition in the window before `when`, in milli-records a second."""
+        micros = to_micros(when)
+        end = micros - micros % (self.interval_s * _MICROS)
+        begin = end - window_of(self.interval_s) * _MICROS
+        points = self.points.get(topic, {}).get(partition, ())
+        return rate_of([point for point in points if begin <= point[0] < end], self.interval_s)
+
+    def weigh(self, topics: Iterable[Topic], when: datetime) -> tuple[Topic, ...]:
+        """The topics with the rates of their partitions as weights, where a rate is known."""
+        return tuple(self._weighed(topic, when) if topic.name in self.points else topic for topic in topics)
+
+    def _weighed(self, topic: Topic, when: datetime) -> Topic:
+        rates = tuple(self.rate(topic.name, partition, when) for partition in range(topic.partitions))
+        return topic if all(rate is None for rate in rates) else replace(topic, weights=rates)
+
+
+class RateHistory:
+    """The rates of one partition from each commit to the next, over any time: `add` the commits in order.
+
+    A pair of commits counts for the time between them, unless the offset goes back, the commits of the
+    partition were deleted in between, or less than half an interval lies between them. A pair needs 16 bytes.
+    """
+
+    def __init__(self) -> None:
+        self._pairs: list[array[int]] = [array("q"), array("q")]  # rates, and microseconds
+        self._closed: Point | None = None
+        self._open: Point | None = None
+
+    def add(self, micros: int, committed: int | None, interval_s: int) -> None:
+        """One commit; `committed` is None where it was deleted."""
+        if committed is None or committed < 0:
+            self._open = self._closed = None
+            return
+        interval = max(1, interval_s) * _MICROS
+        if self._open is not None and self._open[0] // interval != micros // interval:
+            self._close(interval_s)
+        self._open = (micros, committed)
+
+    def rate_at(self, percentile: float, interval_s: int) -> int | None:
+        """The rate that the partition had, or less, for `percentile` per cent of the time that is known, in
+        milli-records a second: 100 for the greatest. None where no time is known."""
+        if self._open is not None:
+            self._close(interval_s)
+            self._open = None
+        pairs: list[tuple[int, int]] = sorted(zip(*self._pairs, strict=True))
+        wanted = sum(span for _, span in pairs) * percentile / 100
+        passed = 0
+        for rate, span in pairs:
+            passed += span
+            if passed >= wanted:
+                return rate
+        return None
+
+    def _close(self, interval_s: int) -> None:
+        """The open commit is the last of its interval."""
+        assert self._open is not None
+        if self._closed is not None and (rate := rate_of((self._closed, self._open), interval_s)) is not None:
+            self._pairs[0].append(rate)
+            self._pairs[1].append(self._open[0] - self._closed[0])
+        self._closed = self._open

@@ -1,0 +1,101 @@
+"""The rates of a group over a whole history."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kafka_assignors_cli.app import run
+from kafka_assignors_spark.history_rates import rates_of_history
+from kafka_assignors_spark.options import ReplayError
+from spark_validation.tests.groups import Log, write_commits, write_history
+
+
+def kept(folder: Path, topics: dict[str, int] | None = None) -> str:
+    """Two partitions of a group, with a commit every two seconds: 100 records each time, and 500 once."""
+    log = Log()
+    for number in range(20):
+        log.commit("g", "orders", 0, 100 * number)
+        log.commit("g", "orders", 1, 100 * number + (400 if number >= 15 else 0))
+    log.commit("other", "orders", 2, 5)
+    log.commit("g", "audit", 1, 5)
+    path = write_history(folder, log, topics)
+    write_commits(folder, log, 2)
+    return path
+
+
+def test_partitions_have_the_rate_at_a_percentile_of_their_time(tmp_path: Path) -> None:
+    path = kept(tmp_path)
+    assert rates_of_history(path, "g", 50) == {"audit": [None, None], "orders": [50_000, 50_000]}
+    assert rates_of_history(path, "g", 95) == {"audit": [None, None], "orders": [50_000, 250_000]}
+    assert rates_of_history(path, "g", 100) == rates_of_history(path, "g", 95)
+
+
+def test_the_catalogue_says_how_many_partitions_there_are(tmp_path: Path) -> None:
+    path = kept(tmp_path, {"orders": 4, "audit": 1})
+    assert rates_of_history(path, "g", 50)["orders"] == [50_000, 50_000, None, None]
+    assert rates_of_history(path, "g", 50)["audit"] == [None, None]
+
+
+def test_the_order_of_rows_and_files_changes_nothing(tmp_path: Path) -> None:
+    path = kept(tmp_path)
+    expected = rates_of_history(path, "g", 90)
+    table = pq.read_table(tmp_path / "committed.parquet")
+    (tmp_path / "committed.parquet").unlink()
+    for name, rows in (("b", range(0, table.num_rows, 2)), ("a", range(1, table.num_rows, 2))):
+        (tmp_path / "committed" / f"date={name}").mkdir(parents=True)
+        some = table.take(pa.array(list(rows)[::-1]))
+        pq.write_table(some, tmp_path / "committed" / f"date={name}" / "1.parquet")
+    assert rates_of_history(path, "g", 90) == expected
+
+
+def test_rows_that_are_no_commits_of_a_partition_are_left_out(tmp_path: Path) -> None:
+    path = kept(tmp_path)
+    table = pq.read_table(tmp_path / "committed.parquet")
+    strange = {"topic_partition": 2**31 - 1, "group": "g", "topic": "orders", "interval_s": 2}
+    more = pa.Table.from_pylist([strange, {"group": "g"}], table.schema)
+    pq.write_table(pa.concat_tables([table, more]), tmp_path / "committed.parquet")
+    assert rates_of_history(path, "g", 50)["orders"] == [50_000, 50_000]
+
+
+def test_what_cannot_be_told_is_said(tmp_path: Path) -> None:
+    path = kept(tmp_path)
+    with pytest.raises(ReplayError, match="there are no committed offsets of group 'absent'"):
+        rates_of_history(path, "absent")
+    with pytest.raises(ValueError, match="percentile must be from 0 to 100, not 101"):
+        rates_of_history(path, "g", 101)
+    (tmp_path / "committed.parquet").unlink()
+    with pytest.raises(ReplayError, match=r"no committed offsets are kept here; archive --committed-offsets"):
+        rates_of_history(path, "g")
+
+
+def test_a_group_is_sized_by_the_rates_of_its_history(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = kept(tmp_path, {"orders": 2, "audit": 2})
+    asked = ["size", "--history", path, "--group", "g", "--topic", "orders", "--headroom", "0", "--json", "-"]
+    assert run([*asked, "--percentile", "50", "--capacity", "100"]) == 0
+    assert json.loads(capsys.readouterr().out)["members"] == 1
+    assert run([*asked, "--percentile", "100", "--capacity", "299"]) == 0
+    assert json.loads(capsys.readouterr().out)["members"] == 2
+    assert run([*asked, "--percentile", "100", "--capacity", "249"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "--history FOLDER needs --group ID, and no other costs beside it"),
+        (["--group", "g", "--weights", "w.json"], "no other costs beside it"),
+        (["--group", "absent"], "there are no committed offsets of group 'absent'"),
+    ],
+)
+def test_a_history_that_cannot_be_sized_is_said_to_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    path = kept(tmp_path)
+    assert run(["size", "--history", path, "--capacity", "9", *options]) == 2
+    assert message in capsys.readouterr().err
