@@ -451,10 +451,11 @@ class RunsWeighted(Assignor):
         *,
         threshold: float = 0.1,
         budget: int | None = None,
+        capacity: int | None = None,
         weights_timeout_s: float = 2.0,
         **options: Unpack[AssignorOptions],
     ) -> None:
-        strategy = Weighted(threshold=threshold, budget=budget)
+        strategy = Weighted(threshold=threshold, budget=budget, capacity=capacity)
         super().__init__(strategy, weights=weights, weights_timeout_s=weights_timeout_s, **options)
 
 

@@ -6,6 +6,7 @@ with bounds: one is proved beforehand, and one is reported for each assignment.
 - `jobs`: the group in numbers, unknown weights included;
 - `bounds`: a load that no assignment can stay below, and how good an assignment is;
 - `local_search`: an assignment that is improved step by step;
+- `within_capacity`: an assignment with no load above what a member can carry, and little weight moved;
 - `balance`: all of it in turn, and which improvements are worth their moves.
 """
 

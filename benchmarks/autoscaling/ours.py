@@ -1,0 +1,103 @@
+"""Our strategies as contestants: how many consumers, and `weighted` or `cooperative-sticky` for them.
+
+A step is what an autoscaler and a group do with one measurement. The number of consumers comes first (`Count`).
+If it has grown consumers come with nothing; if it has fallen those with the least load go. Then a strategy of
+the library assigns, on a group of so many members that own what they have, with the speeds as weights.
+
+That the least loaded consumers go is assumed; with Kubernetes it takes `pod-deletion-cost`. The published
+heuristics choose who goes too.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
+
+from benchmarks.autoscaling.heuristics import HEURISTICS, UNASSIGNED, Heuristic, Owners
+from benchmarks.autoscaling.simulation import Decision, Step, draws
+from kafka_assignors.group import Group, Member, Topic
+from kafka_assignors.strategies import Strategy
+
+__all__ = ["Count", "as_published", "fewest", "fixed", "following", "held", "scaled"]
+
+Count: TypeAlias = Callable[[Sequence[int]], int]
+"""Called with each measurement in turn: how many consumers there should be."""
+
+_TOPIC = "t"
+
+
+def as_published(heuristic: Heuristic) -> Step:
+    """A heuristic, which says itself who is needed: a consumer without a partition is not there."""
+    rng = draws()
+
+    def step(speeds: Sequence[int], before: Decision) -> Decision:
+        owners = heuristic(speeds, before.owners, rng)
+        return Decision(owners, frozenset(owners))
+
+    return step
+
+
+def scaled(count: Count, strategy: Strategy) -> Step:
+    """A group of as many members as `count` says, under a strategy of ours."""
+
+    def step(speeds: Sequence[int], before: Decision) -> Decision:
+        consumers = _changed(speeds, before, count(speeds))
+        return Decision(_assigned(strategy, speeds, before.owners, consumers), frozenset(consumers))
+
+    return step
+
+
+def fewest(speeds: Sequence[int]) -> int:
+    """As few consumers as `size` recommends, which keep every load within C."""
+    owners = HEURISTICS["BFD"](speeds, [UNASSIGNED] * len(speeds), draws())
+    return len(set(owners))
+
+
+def held(measurements: int) -> Count:
+    """The most that were needed in so many measurements, as Kubernetes' HPA scales down."""
+    recent: collections.deque[int] = collections.deque(maxlen=measurements)
+
+    def count(speeds: Sequence[int]) -> int:
+        recent.append(fewest(speeds))
+        return max(recent)
+
+    return count
+
+
+def fixed(consumers: int) -> Count:
+    """Always so many."""
+    return lambda _: consumers
+
+
+def following(counts: Sequence[int]) -> Count:
+    """As many as another contestant had at the same measurement."""
+    turns: Iterator[int] = iter(counts)
+    return lambda _: next(turns)
+
+
+def _changed(speeds: Sequence[int], before: Decision, count: int) -> list[int]:
+    """The consumers of before, without the least loaded or with new ones."""
+    loads = dict.fromkeys(before.consumers, 0)
+    for speed, owner in zip(speeds, before.owners, strict=True):
+        if owner in loads:
+            loads[owner] += speed
+    staying = sorted(loads, key=lambda consumer: (-loads[consumer], consumer))[:count]
+    free = (number for number in range(count) if number not in loads)
+    return sorted([*staying, *(next(free) for _ in range(count - len(staying)))])
+
+
+def _assigned(strategy: Strategy, speeds: Sequence[int], owners: Owners, consumers: Sequence[int]) -> list[int]:
+    owned: dict[int, list[int]] = {}
+    for partition, owner in enumerate(owners):
+        owned.setdefault(owner, []).append(partition)
+    members = [
+        Member(f"{consumer:05}", frozenset({_TOPIC}), owned={_TOPIC: owned.get(consumer, [])}, generation=1)
+        for consumer in consumers
+    ]
+    group = Group.of([Topic(_TOPIC, len(speeds), weights=tuple(speeds))], members)
+    found = [UNASSIGNED] * len(speeds)
+    for member_id, by_topic in strategy.assign(group).members.items():
+        for partition in by_topic.get(_TOPIC, ()):
+            found[partition] = int(member_id)
+    return found

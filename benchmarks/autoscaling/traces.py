@@ -1,0 +1,69 @@
+"""Streams of measurements: how fast each partition is written to, interval by interval.
+
+From the papers: the speed of a partition is the one before, and a uniform random step of at most `delta`
+hundredths of the capacity C that a heuristic fills consumers up to. Streams have 500 measurements. The first
+speeds are uniform from 0 to C, or 0, or C/2, or C for all partitions.
+
+From the authors' program, which the papers do not say: speeds and steps are whole hundredths of C, a speed
+stays from 0 to C, there are 200 partitions, an interval lasts 30 seconds, and a consumer carries 133 hundredths
+of C before it falls behind. Their comparison of latencies has 32 partitions, 100 measurements, and a `delta`
+of 5.
+
+Assumed: the seeds. The streams of the papers are not published, so figures agree as those of another draw do.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["CAPACITY", "CONSUMER_CAPACITY", "INTERVAL_S", "Trace", "random_walk", "traces"]
+
+CAPACITY = 100
+"""C: a heuristic gives a consumer no more than this. The unit of all speeds is a hundredth of C."""
+
+CONSUMER_CAPACITY = 133
+"""What a consumer processes at most."""
+
+INTERVAL_S = 30.0
+"""From one measurement to the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """`speeds` has for each measurement the speed of each partition, in hundredths of C."""
+
+    name: str
+    speeds: Sequence[Sequence[int]]
+
+
+def random_walk(
+    name: str, *, partitions: int, measurements: int, delta: int, start: int | None, seed: int
+) -> Trace:
+    """A stream of the papers. `start` is the first speed of all partitions; None draws each."""
+    rng = random.Random(seed)
+    now = [rng.randint(0, CAPACITY) if start is None else start for _ in range(partitions)]
+    speeds = [now]
+    for _ in range(measurements - 1):
+        now = [min(max(speed + rng.randint(-delta, delta), 0), CAPACITY) for speed in now]
+        speeds.append(now)
+    return Trace(name, speeds)
+
+
+def traces(*, small: bool = False) -> list[Trace]:
+    """The streams of the tables. `small` cuts partitions and measurements to a tenth."""
+    by = 10 if small else 1
+    wide = {"partitions": 200 // by, "measurements": 500 // by}
+    found = [
+        random_walk("latency", partitions=32, measurements=100 // by, delta=5, start=None, seed=100),
+    ]
+    found += [
+        random_walk(f"uniform, {delta} %", **wide, delta=delta, start=None, seed=delta)
+        for delta in (0, 5, 10, 15, 20, 25)
+    ]
+    found += [
+        random_walk(f"from {start} %, 5 %", **wide, delta=5, start=start, seed=start + 1000)
+        for start in (0, 50, 100)
+    ]
+    return found
