@@ -10,16 +10,17 @@ heuristics choose who goes too.
 
 from __future__ import annotations
 
-import collections
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from benchmarks.autoscaling.heuristics import HEURISTICS, UNASSIGNED, Heuristic, Owners
 from benchmarks.autoscaling.simulation import Decision, Step, draws
+from benchmarks.autoscaling.traces import CONSUMER_CAPACITY
 from kafka_assignors.group import Group, Member, Topic
 from kafka_assignors.strategies import Strategy
 
-__all__ = ["Count", "as_published", "fewest", "fixed", "following", "held", "scaled"]
+__all__ = ["Count", "as_published", "fewest", "fixed", "following", "held", "scaled", "when_exceeded"]
 
 Count: TypeAlias = Callable[[Sequence[int]], int]
 """Called with each measurement in turn: how many consumers there should be."""
@@ -36,6 +37,19 @@ def as_published(heuristic: Heuristic) -> Step:
         return Decision(owners, frozenset(owners))
 
     return step
+
+
+def when_exceeded(step: Step) -> Step:
+    """The same, but only where a consumer has more than it carries: the trigger of the authors' controller."""
+
+    def guarded(speeds: Sequence[int], before: Decision) -> Decision:
+        loads = Counter[int]()
+        for speed, owner in zip(speeds, before.owners, strict=True):
+            loads[owner] += speed
+        exceeded = UNASSIGNED in loads or max(loads.values()) > CONSUMER_CAPACITY
+        return step(speeds, before) if exceeded else before
+
+    return guarded
 
 
 def scaled(count: Count, strategy: Strategy) -> Step:
@@ -56,7 +70,7 @@ def fewest(speeds: Sequence[int]) -> int:
 
 def held(measurements: int) -> Count:
     """The most that were needed in so many measurements, as Kubernetes' HPA scales down."""
-    recent: collections.deque[int] = collections.deque(maxlen=measurements)
+    recent: deque[int] = deque(maxlen=measurements)
 
     def count(speeds: Sequence[int]) -> int:
         recent.append(fewest(speeds))

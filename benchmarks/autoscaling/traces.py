@@ -18,13 +18,16 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["CAPACITY", "CONSUMER_CAPACITY", "INTERVAL_S", "Trace", "random_walk", "traces"]
+__all__ = ["CAPACITY", "CONSUMER_CAPACITY", "INTERVAL_S", "LATE", "Trace", "random_walk", "traces"]
 
 CAPACITY = 100
 """C: a heuristic gives a consumer no more than this. The unit of all speeds is a hundredth of C."""
 
 CONSUMER_CAPACITY = 133
 """What a consumer processes at most."""
+
+LATE = frozenset({"latency", "uniform, 5 %", "uniform, 25 %"})
+"""The traces on which contestants also decide on the measurement before."""
 
 INTERVAL_S = 30.0
 """From one measurement to the next."""

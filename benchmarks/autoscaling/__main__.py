@@ -1,0 +1,59 @@
+"""See the package's docstring."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from benchmarks.autoscaling.contestants import late_runs, runs
+from benchmarks.autoscaling.report import table, verdict
+from benchmarks.autoscaling.results import RESULTS, Row, read, row, write
+from benchmarks.autoscaling.traces import LATE, Trace, traces
+
+
+def measured(trace: Trace) -> list[Row]:
+    return [row(run) for run in runs(trace)]
+
+
+def measured_late(trace: Trace) -> list[Row]:
+    return [row(run) for run in late_runs(trace)]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Autoscalers of consumer groups, published and ours.")
+    parser.add_argument("--small", action="store_true", help="a tenth of the partitions and measurements")
+    parser.add_argument("--read", action="store_true", help=f"the figures of {RESULTS.name}, run nothing")
+    parser.add_argument("--write", type=Path, help="write the figures into this file")
+    parser.add_argument("--picture", type=Path, help="draw them into this SVG; needs the group `picture`")
+    parser.add_argument("--processes", type=int, default=1, help="traces run side by side in so many (1)")
+    options = parser.parse_args(arguments)
+    if options.read:
+        found = read(RESULTS)
+    else:
+        every = traces(small=options.small)
+        late = [trace for trace in every if trace.name in LATE]
+        with ProcessPoolExecutor(options.processes) as pool:
+            prompt_rows, late_rows = pool.map(measured, every), pool.map(measured_late, late)
+            found = {
+                "prompt": dict(zip((trace.name for trace in every), prompt_rows, strict=True)),
+                "late": dict(zip((trace.name for trace in late), late_rows, strict=True)),
+            }
+    for name, by_trace in found.items():
+        for trace, rows in by_trace.items():
+            print(f"\n{trace}{', decided on the measurement before' * (name == 'late')}:\n\n{table(rows)}")
+    print(f"\n{verdict(found['prompt'])}")
+    if options.write:
+        write(options.write, found)
+    if options.picture:
+        # Not at the top: only this needs matplotlib.
+        from benchmarks.autoscaling.picture import draw
+
+        draw(found["prompt"], options.picture)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
