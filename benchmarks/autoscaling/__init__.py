@@ -7,12 +7,12 @@
 
 What is reproduced:
 
-- D. Landau, X. Andrade, J. G. Barbosa, "Kafka Consumer Group Autoscaler", arXiv 2206.11170 (2022): the R-score,
-  the Modified Any Fit heuristics, the random streams of measurements;
-- D. Landau, N. Saurabh, X. Andrade, J. G. Barbosa, "Multi-Objective Optimization of Consumer Group Autoscaling
-  in Message Broker Systems", arXiv 2402.06085 (2024), and "Latency and cost-aware consumer group autoscaling in
-  message broker systems", Journal of Parallel and Distributed Computing 201:105071 (2025): latency beside a
-  group whose assignment does not follow the load.
+- D. Landau, X. Andrade, J. G. Barbosa, "Kafka Consumer Group Autoscaler", arXiv 2206.11170 (2022): the
+  R-score, the Modified Any Fit heuristics, the random streams of measurements;
+- D. Landau, N. Saurabh, X. Andrade, J. G. Barbosa, "Multi-Objective Optimization of Consumer Group
+  Autoscaling in Message Broker Systems", arXiv 2402.06085 (2024), and "Latency and cost-aware consumer
+  group autoscaling in message broker systems", Journal of Parallel and Distributed Computing 201:105071
+  (2025): latency beside a group whose assignment does not follow the load.
 
 Modules: `traces` (measurements), `heuristics` (the published ones), `ours`, `equal` (a group that does not
 look at the load), `queues` (latency), `simulation` (one contestant on one trace), `report` and `picture`.

@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.autoscaling.contestants import late_runs, runs
 from benchmarks.autoscaling.report import table, verdict
 from benchmarks.autoscaling.results import RESULTS, Row, read, row, write
-from benchmarks.autoscaling.traces import LATE, Trace, traces
+from benchmarks.autoscaling.traces import LATE, Trace, read_stream, traces
 
 
 def measured(trace: Trace) -> list[Row]:
@@ -25,6 +25,7 @@ def measured_late(trace: Trace) -> list[Row]:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Autoscalers of consumer groups, published and ours.")
     parser.add_argument("--small", action="store_true", help="a tenth of the partitions and measurements")
+    parser.add_argument("--stream", type=Path, help="a stream of the authors in a file, instead")
     parser.add_argument("--read", action="store_true", help=f"the figures of {RESULTS.name}, run nothing")
     parser.add_argument("--write", type=Path, help="write the figures into this file")
     parser.add_argument("--picture", type=Path, help="draw them into this SVG; needs the group `picture`")
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.read:
         found = read(RESULTS)
     else:
-        every = traces(small=options.small)
+        every = [read_stream(options.stream)] if options.stream else traces(small=options.small)
         late = [trace for trace in every if trace.name in LATE]
         with ProcessPoolExecutor(options.processes) as pool:
             prompt_rows, late_rows = pool.map(measured, every), pool.map(measured_late, late)

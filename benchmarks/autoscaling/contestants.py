@@ -1,4 +1,4 @@
-"""Who takes part: the published heuristics, each beside `weighted` with as many consumers, ours, and equal shares."""
+"""Who takes part: published heuristics, `weighted` with as many consumers as each, ours, and equal shares."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafka_assignors.strategies import CooperativeSticky, Range, Weighted
 __all__ = ["PUBLISHED", "Kind", "Run", "late_runs", "runs"]
 
 PUBLISHED = ("NF", "BFD", "MWF", "MBF", "MWFP", "MBFP")
-"""The heuristics of the tables; next fit decreasing and the other online ones are dominated by some of these."""
+"""The heuristics of the tables. The others of the papers are in `heuristics`."""
 
 HELD = 10
 """Measurements, which are five minutes: the default of `stabilizationWindowSeconds` of Kubernetes' HPA."""

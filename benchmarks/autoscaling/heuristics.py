@@ -3,17 +3,17 @@
 Bins are consumers, items partitions, sizes the measured speeds, and the size of a bin is C. A bin without a
 partition takes any one.
 
-**Any Fit**: each partition goes to a consumer that was opened already and has room for it: the last one opened
-(next fit), the one with the least number (first fit), the fullest (best fit), the emptiest (worst fit). If none
-has room a consumer is opened: the partition's present owner if it is not open yet, else the free one with the
-least number. That first choice costs no consumer and saves moves; the papers make it for all heuristics.
-Partitions come in random order, or, in the *decreasing* form, the fastest first.
+**Any Fit**: each partition goes to a consumer that was opened already and has room for it: the last one
+opened (next fit), the one with the least number (first fit), the fullest (best fit), the emptiest (worst
+fit). If none has room a consumer is opened: the partition's present owner if it is not open yet, else the
+free one with the least number. That first choice costs no consumer and saves moves; the papers make it for
+all heuristics. Partitions come in random order, or, in the *decreasing* form, the fastest first.
 
-**Modified Any Fit**: consumers are taken in turn, those with the greatest total speed first (MWF, MBF) or those
-with the fastest partition first (MWFP, MBFP). Of each its partitions are offered to the consumers that are open
-already, the slowest partition first, until one fits nowhere. Then the consumer itself is opened, and takes what
-it has left, the fastest first, until one does not fit. What is left over in the end is placed by worst fit
-(MWF, MWFP) or best fit (MBF, MBFP), the fastest first.
+**Modified Any Fit**: consumers are taken in turn, those with the greatest total speed first (MWF, MBF) or
+those with the fastest partition first (MWFP, MBFP). Of each its partitions are offered to the consumers
+that are open already, the slowest partition first, until one fits nowhere. Then the consumer itself is
+opened, and takes what it has left, the fastest first, until one does not fit. What is left over in the end
+is placed by worst fit (MWF, MWFP) or best fit (MBF, MBFP), the fastest first.
 
 Assumed: of equal speeds the partition with the lower number comes first, of equal consumers the one with the
 lower number. The papers do not say.

@@ -1,8 +1,9 @@
 """Our strategies as contestants: how many consumers, and `weighted` or `cooperative-sticky` for them.
 
-A step is what an autoscaler and a group do with one measurement. The number of consumers comes first (`Count`).
-If it has grown consumers come with nothing; if it has fallen those with the least load go. Then a strategy of
-the library assigns, on a group of so many members that own what they have, with the speeds as weights.
+A step is what an autoscaler and a group do with one measurement. The number of consumers comes first
+(`Count`). If it has grown consumers come with nothing; if it has fallen those with the least load go. Then
+a strategy of the library assigns, on a group of so many members that own what they have, with the speeds as
+weights.
 
 That the least loaded consumers go is assumed; with Kubernetes it takes `pod-deletion-cost`. The published
 heuristics choose who goes too.
@@ -40,7 +41,8 @@ def as_published(heuristic: Heuristic) -> Step:
 
 
 def when_exceeded(step: Step) -> Step:
-    """The same, but only where a consumer has more than it carries: the trigger of the authors' controller."""
+    """The same, but only where a consumer has more than it carries: the trigger of the authors'
+    controller."""
 
     def guarded(speeds: Sequence[int], before: Decision) -> Decision:
         loads = Counter[int]()
@@ -101,7 +103,9 @@ def _changed(speeds: Sequence[int], before: Decision, count: int) -> list[int]:
     return sorted([*staying, *(next(free) for _ in range(count - len(staying)))])
 
 
-def _assigned(strategy: Strategy, speeds: Sequence[int], owners: Owners, consumers: Sequence[int]) -> list[int]:
+def _assigned(
+    strategy: Strategy, speeds: Sequence[int], owners: Owners, consumers: Sequence[int]
+) -> list[int]:
     owned: dict[int, list[int]] = {}
     for partition, owner in enumerate(owners):
         owned.setdefault(owner, []).append(partition)

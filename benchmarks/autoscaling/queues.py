@@ -8,8 +8,8 @@ growing, and the next owner gets what has piled up.
 
 The lateness of a record is the time from its arrival until it is processed. What fetching and processing
 one record takes is not counted: a partition that keeps up has a lateness of 0. All of this is exact, without
-steps of time: between two events, which are the end of a pause, of a backlog and of an interval, all rates are
-constant, so lateness is linear in the amount processed.
+steps of time: between two events, which are the end of a pause, of a backlog and of an interval, all rates
+are constant, so lateness is linear in the amount processed.
 """
 
 from __future__ import annotations

@@ -8,10 +8,9 @@ from benchmarks.autoscaling.results import Row
 
 __all__ = ["no_worse", "table", "verdict"]
 
-_HEAD = (
-    "| contestant | consumers | p99, s | p99.9, s | p99 of our pauses, s | R-score | moved | overloaded, % |\n"
-    "|---|--:|--:|--:|--:|--:|--:|--:|"
-)
+_HEAD = """\
+| contestant | consumers | p99, s | p99.9, s | p99 of our pauses, s | R-score | moved | overloaded, % |
+|---|--:|--:|--:|--:|--:|--:|--:|"""
 
 
 def table(rows: Sequence[Row]) -> str:

@@ -1,11 +1,11 @@
 """One contestant on one trace: who consumes what, what moves, and how late records are.
 
-For each measurement the contestant decides, and the interval that follows is written at the measured speeds, as
-in the authors' program. (`measured_late` has it decide on the measurement before, which is all that a running
-autoscaler knows.) A partition that changes hands is not consumed for a while: for 5 s, as the authors measured
-and simulated, and, in a second run of the queues, for what our model of pauses says of a group with Kafka's
-default settings: 1.39 s for a cooperative handover, longer if the owner has left. Under an eager protocol every
-partition pauses in every rebalance.
+For each measurement the contestant decides, and the interval that follows is written at the measured
+speeds, as in the authors' program. (`measured_late` has it decide on the measurement before, which is all
+that a running autoscaler knows.) A partition that changes hands is not consumed for a while: for 5 s, as
+the authors measured and simulated, and, in a second run of the queues, for what our model of pauses says of
+a group with Kafka's default settings: 1.39 s for a cooperative handover, longer if the owner has left.
+Under an eager protocol every partition pauses in every rebalance.
 
 Assumed: a consumer that is wanted is there at once, since all contestants would wait for it alike. The first
 assignment pauses nothing and is no move. After the last measurement nothing is written, and what is left is

@@ -5,20 +5,32 @@ hundredths of the capacity C that a heuristic fills consumers up to. Streams hav
 speeds are uniform from 0 to C, or 0, or C/2, or C for all partitions.
 
 From the authors' program, which the papers do not say: speeds and steps are whole hundredths of C, a speed
-stays from 0 to C, there are 200 partitions, an interval lasts 30 seconds, and a consumer carries 133 hundredths
-of C before it falls behind. Their comparison of latencies has 32 partitions, 100 measurements, and a `delta`
-of 5.
+stays from 0 to C, there are 200 partitions, an interval lasts 30 seconds, and a consumer carries 133
+hundredths of C before it falls behind. Their comparison of latencies has 32 partitions, 100 measurements,
+and a `delta` of 5.
 
-Assumed: the seeds. The streams of the papers are not published, so figures agree as those of another draw do.
+Assumed: the seeds. Of the authors' streams one is in their repository, that of the latencies, which
+`--stream FILE` runs; of the others there are only the results. Figures agree as those of another draw do.
 """
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-__all__ = ["CAPACITY", "CONSUMER_CAPACITY", "INTERVAL_S", "LATE", "Trace", "random_walk", "traces"]
+__all__ = [
+    "CAPACITY",
+    "CONSUMER_CAPACITY",
+    "INTERVAL_S",
+    "LATE",
+    "Trace",
+    "random_walk",
+    "read_stream",
+    "traces",
+]
 
 CAPACITY = 100
 """C: a heuristic gives a consumer no more than this. The unit of all speeds is a hundredth of C."""
@@ -52,6 +64,18 @@ def random_walk(
         now = [min(max(speed + rng.randint(-delta, delta), 0), CAPACITY) for speed in now]
         speeds.append(now)
     return Trace(name, speeds)
+
+
+def read_stream(file: Path) -> Trace:
+    """A stream in the authors' form: for each measurement the speeds by topic and partition."""
+    measurements = json.loads(file.read_text())
+    partitions = sorted(
+        (topic, int(number)) for topic, speeds in measurements[0].items() for number in speeds
+    )
+    return Trace(
+        file.name,
+        [[speeds[topic][str(number)] for topic, number in partitions] for speeds in measurements],
+    )
 
 
 def traces(*, small: bool = False) -> list[Trace]:

@@ -25,8 +25,9 @@ long as the weights are the same.
 
 With a **budget** only the first steps are taken, which relieve the fullest most. Then no factor is promised.
 
-With a **capacity** no layer is looked at, and no newcomer, as long as `within_capacity` finds an assignment in
-which no member has more than that, within the budget. If it finds none, the rest is as without a capacity.
+With a **capacity** no layer is looked at, and no newcomer, as long as `within_capacity` finds an assignment
+in which no member has more than that, within the budget. If it finds none, the rest is as without a
+capacity.
 
 The fresh assignment
 ====================

@@ -1,19 +1,19 @@
 """Every load within what a member can carry, and little weight moved for it.
 
-A partition that changes hands pauses, so the weight that moves is the load that waits. (D. Landau, X. Andrade,
-J. G. Barbosa, "Kafka Consumer Group Autoscaler", arXiv 2206.11170, call the sum, divided by the capacity, the
-R-score.) While every member is within the capacity nothing moves. To move the least weight is bin packing in
-general, so this is a heuristic, and the result is None if it finds no room:
+A partition that changes hands pauses, so the weight that moves is the load that waits. (D. Landau, X.
+Andrade, J. G. Barbosa, "Kafka Consumer Group Autoscaler", arXiv 2206.11170, call the sum, divided by the
+capacity, the R-score.) While every member is within the capacity nothing moves. To move the least weight is
+bin packing in general, so this is a heuristic, and the result is None if it finds no room:
 
 1. **Give.** The fullest member above the capacity gives up the lightest set of jobs that is enough. Of the
    lightest few sets it is the one that moves the least weight in all.
 2. **Place.** A job without a member goes to its owner if that has room, else to the emptiest member. If none
    has room it displaces a lighter job, that one another, and so on until one finds room. Of these chains the
    one with the least weight on it is taken (Dijkstra; weights fall along a chain, so there is no circle).
-3. **Repack.** Members that stay above the capacity are packed anew together with the emptiest member, then the
-   emptiest two, and so on, until their jobs fit: the heaviest job first, each on the fullest member with room
-   (best fit decreasing). The bundles then go to the members that own most of their weight, and jobs go back to
-   owners that have room.
+3. **Repack.** Members that stay above the capacity are packed anew together with the emptiest member, then
+   the emptiest two, and so on, until their jobs fit: the heaviest job first, each on the fullest member
+   with room (best fit decreasing). The bundles then go to the members that own most of their weight, and
+   jobs go back to owners that have room.
 
 The result depends on jobs and owners alone; applied to itself it moves nothing.
 """
@@ -165,7 +165,7 @@ class _Placing:
         for _ in range(_CHAIN_JOBS):
             if not heap:
                 return None
-            cost, weight, job = heappop(heap)
+            cost, _, job = heappop(heap)
             if cost > costs[job]:
                 continue
             steps = list(_steps_to(came, job))
@@ -303,13 +303,13 @@ def _adopt(placing: _Placing, pool: Sequence[int], packed: dict[int, int]) -> No
         placing.move(job, place_of[bundle])
     for job in _heaviest_first(jobs, packed):
         owner = jobs.owners[job]
-        if not placing.at_home(job) and owner != NO_OWNER:
-            if placing.loads[owner] + jobs.weights[job] <= placing.capacity:
-                placing.move(job, owner)
+        away = owner not in (NO_OWNER, placing.holders[job])
+        if away and placing.loads[owner] + jobs.weights[job] <= placing.capacity:
+            placing.move(job, owner)
 
 
 def _matched(jobs: Jobs, pool: Sequence[int], common: Counter[tuple[int, int]]) -> dict[int, int]:
-    """The member of the same cohort for the bundle of each member of the pool, most weight in common first."""
+    """The member of the same cohort for each bundle, the one with most weight in common first."""
     places: dict[int, int] = {}
     taken: set[int] = set()
     for (bundle, member), _ in sorted(common.items(), key=lambda item: (-item[1], item[0])):

@@ -28,10 +28,10 @@ class Weighted(Strategy):
     0 to below 1. `budget` is how many partitions may change hands in one rebalance, those included that had
     no owner and must be placed; None for any number.
 
-    `capacity` is what a member can carry, in the unit of the weights. While an assignment is found in which no
-    member has more, little weight moves to get there, and nothing moves if no member has more now; loads are
-    not made even, and a member may have nothing. If none is found, it is as without a capacity. None for no
-    capacity.
+    `capacity` is what a member can carry, in the unit of the weights. While an assignment is found in which
+    no member has more, little weight moves to get there, and nothing moves if no member has more now; loads
+    are not made even, and a member may have nothing. If none is found, it is as without a capacity. None
+    for no capacity.
     """
 
     threshold: float = 0.1
