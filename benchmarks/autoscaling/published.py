@@ -8,12 +8,12 @@ measurements. It also has the program from which the formula here is written ane
 interval of 30 s:
 
 - partitions that stay are one queue. The first record is as late as the last one that the consumer processed;
-  each further one is later by 1/c - 1/w seconds, where w is written and c consumed in a second, or earlier, but
-  never below 0. c is all that the consumer carries; if partitions come, only as much as w;
+  each further one is later by 1/c - 1/w seconds, where w is written and c consumed in a second, or earlier,
+  but never below 0. c is all that the consumer carries; if partitions come, only as much as w;
 - partitions that come are another queue, which begins 5 s late and is consumed with what the first leaves.
 
-It is not what `queues` computes: what waits is forgotten at the end of an interval but for the lateness of the
-last record, and partitions of a consumer wait for each other. Hence tables with both.
+It is not what `queues` computes: what waits is forgotten at the end of an interval but for the lateness of
+the last record, and partitions of a consumer wait for each other. Hence tables with both.
 """
 
 from __future__ import annotations
@@ -84,7 +84,9 @@ def main(arguments: Sequence[str]) -> int:
     contestants: dict[str, Step] = {
         name: as_published(HEURISTICS[name]) for name in ("BFD", "MWF", "MBF", "MWFP", "MBFP")
     }
-    contestants |= {f"round robin over {count}": scaled(fixed(count), RoundRobin()) for count in range(13, 33)}
+    contestants |= {
+        f"round robin over {count}": scaled(fixed(count), RoundRobin()) for count in range(13, 33)
+    }
     contestants |= {f"**{name}**": step_of() for name, step_of in OURS.items()}
     print("| contestant | consumers | p90, s | p99, s | R-score |\n|---|--:|--:|--:|--:|")
     for name, step in contestants.items():
