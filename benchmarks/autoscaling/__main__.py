@@ -33,27 +33,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.read:
         found = read(RESULTS)
+        for table_name, by_trace in found.items():
+            for trace, rows in by_trace.items():
+                _show(table_name, trace, rows)
     else:
         every = [read_stream(options.stream)] if options.stream else traces(small=options.small)
-        late = [trace for trace in every if trace.name in LATE]
-        with ProcessPoolExecutor(options.processes) as pool:
-            prompt_rows, late_rows = pool.map(measured, every), pool.map(measured_late, late)
-            found = {
-                "prompt": dict(zip((trace.name for trace in every), prompt_rows, strict=True)),
-                "late": dict(zip((trace.name for trace in late), late_rows, strict=True)),
-            }
-    for name, by_trace in found.items():
-        for trace, rows in by_trace.items():
-            print(f"\n{trace}{', decided on the measurement before' * (name == 'late')}:\n\n{table(rows)}")
+        found = _run(every, options.processes, options.write)
     print(f"\n{verdict(found['prompt'])}")
-    if options.write:
-        write(options.write, found)
     if options.picture:
         # Not at the top: only this needs matplotlib.
         from benchmarks.autoscaling.picture import draw
 
         draw(found["prompt"], options.picture)
     return 0
+
+
+def _run(every: Sequence[Trace], processes: int, file: Path | None) -> dict[str, dict[str, Sequence[Row]]]:
+    """All figures; what is there by now is shown and written after each trace."""
+    found: dict[str, dict[str, Sequence[Row]]] = {"prompt": {}, "late": {}}
+    late = [trace for trace in every if trace.name in LATE]
+    with ProcessPoolExecutor(processes) as pool:
+        tables = {"prompt": (every, pool.map(measured, every)), "late": (late, pool.map(measured_late, late))}
+        for table_name, (of_table, results) in tables.items():
+            for trace, rows in zip(of_table, results, strict=True):
+                found[table_name][trace.name] = rows
+                _show(table_name, trace.name, rows)
+                if file is not None:
+                    write(file, found)
+    return found
+
+
+def _show(table_name: str, trace: str, rows: Sequence[Row]) -> None:
+    late = ", decided on the measurement before" if table_name == "late" else ""
+    print(f"\n{trace}{late}:\n\n{table(rows)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,9 @@ bin packing in general, so this is a heuristic, and the result is None if it fin
    with room (best fit decreasing). The bundles then go to the members that own most of their weight, and
    jobs go back to owners that have room.
 
+4. **Search.** In a group of a dozen jobs a depth-first search looks for less weight, or for any assignment at
+   all. If it comes to its end within its steps, the result is the least.
+
 The result depends on jobs and owners alone; applied to itself it moves nothing.
 """
 
@@ -35,6 +38,10 @@ what it has too much, and so many `_SETS` are tried."""
 _GIVEN_FROM = 12
 _SETS = 4
 
+_SEARCHED_JOBS = 12
+"""Groups of so few jobs are searched, for no more than `_SEARCHED_STEPS` steps."""
+_SEARCHED_STEPS = 20_000
+
 _CHAIN_JOBS = 64
 """So many jobs are taken up in search of a chain, each with the `_CHAIN_MEMBERS` emptiest members."""
 _CHAIN_MEMBERS = 64
@@ -50,9 +57,53 @@ def keep_within(jobs: Jobs, capacity: int) -> list[int] | None:
     placing = _Placing(jobs, capacity)
     without = [job for job in _heaviest_first(jobs, placing.without_owner) if not placing.place([job])]
     stuck = placing.relieve()
-    if (without or stuck) and not _repack(placing, stuck, without):
-        return None
-    return placing.holders
+    found = placing.holders if not (without or stuck) or _repack(placing, stuck, without) else None
+    return found if len(jobs.weights) > _SEARCHED_JOBS else _Search(jobs, capacity, found).best
+
+
+def _moved(jobs: Jobs, holders: Sequence[int]) -> int:
+    """The weight of the jobs that are not with their owner, though it is in the group."""
+    return sum(
+        weight
+        for weight, owner, holder in zip(jobs.weights, jobs.owners, holders, strict=True)
+        if owner not in (NO_OWNER, holder)
+    )
+
+
+class _Search:
+    """Depth first, the heaviest job first, each with its owner before others. `best` is what was found."""
+
+    def __init__(self, jobs: Jobs, capacity: int, found: list[int] | None) -> None:
+        self.best = found
+        self._jobs = jobs
+        self._capacity = capacity
+        self._least = sum(jobs.weights) + 1 if found is None else _moved(jobs, found)
+        self._order = _heaviest_first(jobs, range(len(jobs.weights)))
+        self._takers = [
+            [member for cohort in cohorts for member in jobs.cohorts[cohort]] for cohorts in jobs.takers
+        ]
+        self._holders = [NO_OWNER] * len(jobs.weights)
+        self._loads = list(jobs.base)
+        self._steps = _SEARCHED_STEPS
+        self._descend(0, 0)
+
+    def _descend(self, depth: int, moved: int) -> None:
+        if moved >= self._least or not self._steps:
+            return
+        self._steps -= 1
+        if depth == len(self._order):
+            self.best, self._least = self._holders.copy(), moved
+            return
+        job = self._order[depth]
+        weight, owner = self._jobs.weights[job], self._jobs.owners[job]
+        for member in sorted(
+            self._takers[self._jobs.class_of[job]], key=lambda member: (member != owner, self._loads[member])
+        ):
+            if self._loads[member] + weight <= self._capacity:
+                self._loads[member] += weight
+                self._holders[job] = member
+                self._descend(depth + 1, moved + (weight if owner not in (NO_OWNER, member) else 0))
+                self._loads[member] -= weight
 
 
 def _heaviest_first(jobs: Jobs, numbers: Iterable[int]) -> list[int]:
