@@ -1,4 +1,4 @@
-"""The autoscaling benchmark: published heuristics and queues worked by hand, and the same figures in each run."""
+"""The autoscaling benchmark: published heuristics and queues worked by hand, and figures that repeat."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class TestHeuristics:
         assert assigned(name, [60, 50, 40, 10], [0, 0, 1, 1]) == [0, 1, 1, 0]
 
     def test_which_consumer_comes_first_is_decided_by_its_load_or_by_its_fastest_partition(self) -> None:
-        # By load 1 (45 + 45) is first, then 10 of consumer 0 fits on it; by the fastest partition 0 (70 + 10).
+        # By load 1 (45 + 45) is first, and 10 of 0 fits on it; by the fastest partition 0 (70 + 10) is.
         speeds, owners = [70, 10, 45, 45], [0, 0, 1, 1]
         assert assigned("MBF", speeds, owners) == [0, 1, 1, 1]
         assert assigned("MBFP", speeds, owners) == [0, 0, 1, 1]

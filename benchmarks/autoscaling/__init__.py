@@ -1,6 +1,7 @@
 """How many consumers, and which partitions move: published autoscalers of consumer groups beside ours.
 
-    python -m benchmarks.autoscaling                  # all traces, half an hour of CPU
+    python -m benchmarks.autoscaling                  # all traces, five minutes of CPU
+    python -m benchmarks.autoscaling --measurements 500   # as long as the papers' streams
     python -m benchmarks.autoscaling --small          # seconds: does it run?
     python -m benchmarks.autoscaling --picture docs/autoscaling.svg
     python -m benchmarks.autoscaling.broker           # a real group, see `broker`

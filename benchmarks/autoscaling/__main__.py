@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.autoscaling.contestants import late_runs, runs
 from benchmarks.autoscaling.report import table, verdict
 from benchmarks.autoscaling.results import RESULTS, Row, read, row, write
-from benchmarks.autoscaling.traces import LATE, Trace, read_stream, traces
+from benchmarks.autoscaling.traces import LATE, MEASUREMENTS, Trace, read_stream, traces
 
 
 def measured(trace: Trace) -> list[Row]:
@@ -24,7 +24,8 @@ def measured_late(trace: Trace) -> list[Row]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Autoscalers of consumer groups, published and ours.")
-    parser.add_argument("--small", action="store_true", help="a tenth of the partitions and measurements")
+    parser.add_argument("--small", action="store_true", help="a tenth of the partitions, ten measurements")
+    parser.add_argument("--measurements", type=int, default=MEASUREMENTS, help="of each stream (100)")
     parser.add_argument("--stream", type=Path, help="a stream of the authors in a file, instead")
     parser.add_argument("--read", action="store_true", help=f"the figures of {RESULTS.name}, run nothing")
     parser.add_argument("--write", type=Path, help="write the figures into this file")
@@ -37,7 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for trace, rows in by_trace.items():
                 _show(table_name, trace, rows)
     else:
-        every = [read_stream(options.stream)] if options.stream else traces(small=options.small)
+        every = (
+            [read_stream(options.stream)]
+            if options.stream
+            else traces(options.measurements, small=options.small)
+        )
         found = _run(every, options.processes, options.write)
     print(f"\n{verdict(found['prompt'])}")
     if options.picture:
