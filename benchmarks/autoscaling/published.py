@@ -1,11 +1,14 @@
-"""The authors' own figures, from their stream and their formula of latency.
+"""The authors' own figures: consumers and R-score, and latency by their formula on their stream.
 
+    python -m benchmarks.autoscaling.published                   # two minutes of CPU
     python -m benchmarks.autoscaling.published measurements_5
 
-Their repository (github.com/landaudiogo/kafka-consumer-group-autoscaler, January 2025) has the stream behind
-the latencies in the JPDC article, `src/controller/test/monitor_sequence/measurements_5`: 32 partitions, 100
-measurements. It also has the program from which the formula here is written anew. For each consumer and
-interval of 30 s:
+The first prints consumers and R-score of the heuristics on 500 measurements of 200 partitions, to be held
+against the results in github.com/landaudiogo/thesis_data (`Reassign Algorithm/uniform_start.csv`).
+
+The second needs their stream, which is in github.com/landaudiogo/kafka-consumer-group-autoscaler (January
+2025, `src/controller/test/monitor_sequence/measurements_5`: 32 partitions, 100 measurements), with the
+program whose formula of latency this is. For each consumer and interval of 30 s:
 
 - partitions that stay are one queue. The first record is as late as the last one that the consumer processed;
   each further one is later by 1/c - 1/w seconds, where w is written and c consumed in a second, or earlier,
@@ -27,7 +30,7 @@ from benchmarks.autoscaling.heuristics import HEURISTICS, UNASSIGNED
 from benchmarks.autoscaling.ours import as_published, fixed, scaled
 from benchmarks.autoscaling.queues import Lateness
 from benchmarks.autoscaling.simulation import PAPER_PAUSE_S, Decision, Step, moved_partitions, r_score
-from benchmarks.autoscaling.traces import CONSUMER_CAPACITY, INTERVAL_S, Trace, read_stream
+from benchmarks.autoscaling.traces import CONSUMER_CAPACITY, INTERVAL_S, Trace, random_walk, read_stream
 from kafka_assignors.strategies import RoundRobin
 
 __all__ = ["published_lateness"]
@@ -80,20 +83,44 @@ def _add(lateness: Lateness, written: int, consumed: int, begin_s: float) -> flo
 
 
 def main(arguments: Sequence[str]) -> int:
-    trace = read_stream(Path(arguments[0]))
+    if arguments:
+        _latencies(read_stream(Path(arguments[0])))
+    else:
+        _scores()
+    return 0
+
+
+def _scores() -> None:
+    print("| delta | heuristic | R-score | consumers | of BFD's |\n|--:|---|--:|--:|--:|")
+    for delta in (5, 15):
+        trace = random_walk("", partitions=200, measurements=500, delta=delta, start=None, seed=delta)
+        of_bfd = 0.0
+        for name in ("BFD", "NF", "MWF", "MBF", "MWFP", "MBFP"):
+            step = as_published(HEURISTICS[name])
+            now = Decision([UNASSIGNED] * 200, frozenset())
+            score, consumers = 0.0, 0
+            for speeds in trace.speeds:
+                after = step(speeds, now)
+                score += r_score(speeds, moved_partitions(now.owners, after.owners)) / len(trace.speeds)
+                consumers += len(after.consumers)
+                now = after
+            mean = consumers / len(trace.speeds)
+            of_bfd = of_bfd or mean
+            print(f"| {delta} | {name} | {score:.2f} | {mean:.2f} | {mean / of_bfd:.3f} |", flush=True)
+
+
+def _latencies(trace: Trace) -> None:
     contestants: dict[str, Step] = {
         name: as_published(HEURISTICS[name]) for name in ("BFD", "MWF", "MBF", "MWFP", "MBFP")
     }
-    contestants |= {
-        f"round robin over {count}": scaled(fixed(count), RoundRobin()) for count in range(13, 33)
-    }
+    for count in range(13, 33):
+        contestants[f"round robin over {count}"] = scaled(fixed(count), RoundRobin())
     contestants |= {f"**{name}**": step_of() for name, step_of in OURS.items()}
     print("| contestant | consumers | p90, s | p99, s | R-score |\n|---|--:|--:|--:|--:|")
     for name, step in contestants.items():
         consumers, score, lateness = published_lateness(trace, step)
         late = " | ".join(f"{lateness.percentile_s(percent):.2f}" for percent in (90, 99))
         print(f"| {name} | {consumers:.1f} | {late} | {score:.2f} |")
-    return 0
 
 
 if __name__ == "__main__":
