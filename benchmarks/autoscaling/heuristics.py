@@ -22,7 +22,7 @@ lower number. The papers do not say.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from benchmarks.autoscaling.traces import CAPACITY
@@ -70,9 +70,12 @@ class Bins:
         self.loads[consumer] += self._speeds[partition]
         self._counts[consumer] += 1
 
-    def with_room(self, partition: int) -> Iterator[tuple[int, int]]:
+    def with_room(self, partition: int) -> list[tuple[int, int]]:
         """Load and number of the consumers that a partition fits on."""
-        return ((self.loads[number], number) for number in self.loads if self.fits(partition, number))
+        room = CAPACITY - self._speeds[partition]
+        if room < 0:
+            return [(0, number) for number, count in self._counts.items() if not count]
+        return [(load, number) for number, load in self.loads.items() if load <= room]
 
 
 Fit: TypeAlias = Callable[[Bins, int], int]
@@ -85,17 +88,18 @@ def next_fit(bins: Bins, partition: int) -> int:
 
 
 def first_fit(bins: Bins, partition: int) -> int:
-    return min((number for _, number in bins.with_room(partition)), default=UNASSIGNED)
+    return min([number for _, number in bins.with_room(partition)], default=UNASSIGNED)
 
 
 def best_fit(bins: Bins, partition: int) -> int:
-    fullest = min(((-load, number) for load, number in bins.with_room(partition)), default=None)
-    return UNASSIGNED if fullest is None else fullest[1]
+    room = bins.with_room(partition)
+    fullest = max(room)[0] if room else 0
+    return min([number for load, number in room if load == fullest], default=UNASSIGNED)
 
 
 def worst_fit(bins: Bins, partition: int) -> int:
-    emptiest = min(bins.with_room(partition), default=None)
-    return UNASSIGNED if emptiest is None else emptiest[1]
+    room = bins.with_room(partition)
+    return min(room)[1] if room else UNASSIGNED
 
 
 def any_fit(fit: Fit, *, decreasing: bool) -> Heuristic:

@@ -11,13 +11,14 @@ heuristics choose who goes too.
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from benchmarks.autoscaling.heuristics import HEURISTICS, UNASSIGNED, Heuristic, Owners
+from benchmarks.autoscaling.heuristics import UNASSIGNED, Heuristic, Owners
 from benchmarks.autoscaling.simulation import Decision, Step, draws
-from benchmarks.autoscaling.traces import CONSUMER_CAPACITY
+from benchmarks.autoscaling.traces import CAPACITY, CONSUMER_CAPACITY
 from kafka_assignors.group import Group, Member, Topic
 from kafka_assignors.strategies import Strategy
 
@@ -65,9 +66,13 @@ def scaled(count: Count, strategy: Strategy) -> Step:
 
 
 def fewest(speeds: Sequence[int]) -> int:
-    """As few consumers as `size` recommends, which keep every load within C."""
-    owners = HEURISTICS["BFD"](speeds, [UNASSIGNED] * len(speeds), draws())
-    return len(set(owners))
+    """The consumers for loads within C by best fit decreasing: as many as BFD has."""
+    loads: list[int] = []
+    for speed in sorted(speeds, reverse=True):
+        place = bisect_right(loads, CAPACITY - speed)
+        load = loads.pop(place - 1) if place else 0
+        insort(loads, load + speed)
+    return len(loads)
 
 
 def held(measurements: int) -> Count:
