@@ -39,13 +39,13 @@ def run(*arguments: str) -> tuple[int, str]:
     ],
 )
 def test_an_address_to_serve_metrics_on(text: str, endpoint: tuple[str, int]) -> None:
-    assert parse_endpoint(text) == endpoint
+    assert parse_endpoint("--prometheus", text) == endpoint
 
 
 @pytest.mark.parametrize("text", ["9308", ":", ":x", ":65536", ":-1", ":９", ""])
 def test_what_is_no_address_is_told(text: str) -> None:
     with pytest.raises(CannotRun, match=r"expected \[HOST\]:PORT, such as :9308"):
-        parse_endpoint(text)
+        parse_endpoint("--prometheus", text)
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,13 @@ class Cluster:
             groups = self._with_offsets(groups, progress)
         return tuple(groups)
 
+    def read_ends(
+        self, partitions: Mapping[str, Iterable[int]], on_progress: Progress | None = None
+    ) -> Offsets:
+        """The end offsets of these partitions; one without a leader, or that is hidden, is missing."""
+        self._ready()
+        return self._ends(partitions, on_progress or (lambda *_: None))
+
     def delete_groups(self, ids: Iterable[str]) -> dict[str, str | None]:
         """Delete groups. For each None, or why the cluster refused: it has members, does not exist, …"""
         wanted = list(dict.fromkeys(ids))

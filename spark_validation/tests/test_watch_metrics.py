@@ -10,14 +10,14 @@ import urllib.request
 from collections.abc import Callable, Iterator
 
 import pytest
-from prometheus_client import generate_latest
+from prometheus_client import generate_latest, make_wsgi_app
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.watch.exporter import registry, serving
+from kafka_assignors_spark.watch.exporter import WsgiApp, registry, serving
 from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits
 from kafka_assignors_spark.watch.metrics import GROUP_METRICS, WATCH_METRICS, MetricKind, Scrape, WatchStatus
 from kafka_assignors_spark.watch.state import WatchError
@@ -34,6 +34,11 @@ def scrape_of(*names: str, caught_up: bool = True) -> Callable[[], Scrape]:
     feed(fleet, joined(*names))
     status = WatchStatus(up=True, caught_up=caught_up, lag=7, started_s=1.5, errors=2)
     return lambda: Scrape(fleet.snapshot(at(0)), status)
+
+
+def app_of(*names: str) -> WsgiApp:
+    app: WsgiApp = make_wsgi_app(registry(scrape_of(*names)))
+    return app
 
 
 def as_text(scrape: Callable[[], Scrape]) -> str:
@@ -109,7 +114,7 @@ def test_groups_are_shown_once_all_is_read_so_that_no_counter_goes_back() -> Non
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    with serving("127.0.0.1", 0, scrape_of(*NAMES)) as port:
+    with serving("127.0.0.1", 0, app_of(*NAMES)) as port:
         yield port
 
 
@@ -148,6 +153,6 @@ def test_clients_that_say_nothing_take_a_few_places_and_give_them_back(port: int
 def test_a_port_that_is_taken_is_told(port: int) -> None:
     with (
         pytest.raises(WatchError, match=rf"cannot serve metrics on 127.0.0.1:{port}: Address already in use"),
-        serving("127.0.0.1", port, scrape_of()),
+        serving("127.0.0.1", port, app_of()),
     ):
         pass

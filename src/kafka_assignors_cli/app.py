@@ -12,7 +12,18 @@ from typing import Annotated
 import typer
 
 import kafka_assignors
-from kafka_assignors_cli import archive, assign, check, groups, lint, replay, strategies, validate, watch
+from kafka_assignors_cli import (
+    archive,
+    assign,
+    check,
+    groups,
+    lint,
+    replay,
+    size,
+    strategies,
+    validate,
+    watch,
+)
 from kafka_assignors_cli.console import CannotRun, ExitCode, PipeClosed, emit, flush, note, stdout_failed
 
 __all__ = ["app", "run"]
@@ -44,6 +55,7 @@ app.command("check", epilog=check.EPILOG)(check.check_assignments)
 app.add_typer(groups.groups)
 app.command("lint", epilog=lint.EPILOG)(lint.lint_members)
 app.command(epilog=replay.EPILOG)(replay.replay)
+app.command(epilog=size.EPILOG)(size.size)
 app.command(epilog=strategies.EPILOG)(strategies.strategies)
 app.command(epilog=validate.EPILOG)(validate.validate)
 app.command(epilog=watch.EPILOG)(watch.watch)
@@ -74,9 +86,9 @@ def _main(
 ) -> None:
     """Partition assignment for Kafka consumer groups.
 
-    Assign the partitions of a group, inspect or watch the groups of a running cluster, check a change of
-    strategy before you roll it out, keep the history of your groups, replay it under other strategies, and
-    check the result against a policy.
+    Assign the partitions of a group, inspect or watch the groups of a running cluster, find out how many
+    consumers a group needs, check a change of strategy before you roll it out, keep the history of your
+    groups, replay it under other strategies, and check the result against a policy.
     """
     if traceback:
         _shows_traceback.set(True)

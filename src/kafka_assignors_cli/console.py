@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import enum
 import os
+import signal
 import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from types import TracebackType
+from types import FrameType, TracebackType
 
 from rich.align import Align
 from rich.box import SIMPLE_HEAD
@@ -120,6 +121,20 @@ def note(message: str) -> None:
     # GitHub's runner takes `##[` anywhere in a line for the begin of a command.
     harmless = printable(message).replace("##[", "## [")
     print(f"kafka-assignors: {harmless}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def sigterm_interrupts() -> Iterator[None]:
+    """In the block SIGTERM raises `KeyboardInterrupt`, as Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 def indented(sentences: Iterable[str]) -> list[RenderableType]:

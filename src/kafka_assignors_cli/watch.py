@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
-import signal
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafka_assignors_cli.console import CannotRun, ProgressReport, counted, note
+from kafka_assignors_cli.console import CannotRun, ProgressReport, counted, note, sigterm_interrupts
 from kafka_assignors_cli.files import require_writable
 from kafka_assignors_cli.json_output import is_stdout, require_json_file
 from kafka_assignors_cli.live_view import Looks, Snapshot, show
@@ -160,7 +158,7 @@ def watch(
 ) -> None:
     """Follow the groups of a running cluster as they rebalance: causes, moved partitions, balance."""
     address = ClusterOptions(bootstrap_server, command_config, timeout).address()
-    endpoint = None if prometheus is None else parse_endpoint(prometheus)
+    endpoint = None if prometheus is None else parse_endpoint("--prometheus", prometheus)
     _refuse_contradictions(
         once=once, from_now=from_now, count_history=count_history, served=endpoint is not None, count=count
     )
@@ -191,13 +189,13 @@ def watch(
         note(run.farewell())
 
 
-def parse_endpoint(text: str) -> tuple[str, int]:
-    """The host and the port in `[HOST]:PORT`; an IPv6 address is in brackets."""
+def parse_endpoint(option: str, text: str, default_host: str = "0.0.0.0") -> tuple[str, int]:
+    """The host and the port in `[HOST]:PORT`, the value of `option`; an IPv6 address is in brackets."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not (port.isascii() and port.isdecimal()) or int(port) > 65_535:
-        raise CannotRun(f"--prometheus {text}: expected [HOST]:PORT, such as :9308 or 127.0.0.1:9308")
-    return host or "0.0.0.0", int(port)
+        raise CannotRun(f"{option} {text}: expected [HOST]:PORT, such as :9308 or 127.0.0.1:9308")
+    return host or default_host, int(port)
 
 
 def _refuse_contradictions(
@@ -300,20 +298,15 @@ def _running(options: WatchOptions, on_note: Callable[[str], None], *, once: boo
         watcher = Watcher(options, on_note)
     except WatchError as error:
         raise CannotRun(str(error)) from None
-    before = signal.signal(signal.SIGTERM, _interrupt)
-    try:
+    with sigterm_interrupts():
         yield _Run(watcher, once=once)
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 @contextlib.contextmanager
 def _served(host: str, port: int, run: _Run) -> Iterator[None]:
-    from kafka_assignors_spark.watch.exporter import serving
+    from prometheus_client import make_wsgi_app
+
+    from kafka_assignors_spark.watch.exporter import registry, serving
     from kafka_assignors_spark.watch.metrics import Scrape
     from kafka_assignors_spark.watch.state import WatchError
 
@@ -323,7 +316,7 @@ def _served(host: str, port: int, run: _Run) -> Iterator[None]:
         return Scrape(run.watcher.snapshot(), status)
 
     try:
-        with serving(host, port, scrape) as found:
+        with serving(host, port, make_wsgi_app(registry(scrape))) as found:
             shown = f"[{host}]" if ":" in host else host
             note(f"metrics are on http://{shown}:{found}/metrics")
             yield

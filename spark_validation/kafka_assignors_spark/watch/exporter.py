@@ -14,7 +14,7 @@ from socketserver import ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, make_wsgi_app
+from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -27,7 +27,10 @@ from kafka_assignors_spark.watch.metrics import (
 )
 from kafka_assignors_spark.watch.state import WatchError
 
-__all__ = ["registry", "serving"]
+__all__ = ["WsgiApp", "registry", "serving"]
+
+WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+"""What answers a request (PEP 3333)."""
 
 _MOST_SCRAPES = 8
 """At one time; further ones are closed at once."""
@@ -115,10 +118,10 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 
 @contextlib.contextmanager
-def serving(host: str, port: int, scrape: Callable[[], Scrape]) -> Iterator[int]:
-    """Serve on a port, a free one for 0, until the block ends; the port is yielded.
+def serving(host: str, port: int, app: WsgiApp) -> Iterator[int]:
+    """Serve `app` on a port, a free one for 0, until the block ends; the port is yielded.
 
-    Every path is answered with the metrics. `WatchError` if the port cannot be had.
+    `WatchError` if the port cannot be had.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
 
@@ -129,7 +132,7 @@ def serving(host: str, port: int, scrape: Callable[[], Scrape]) -> Iterator[int]
         server = Server((host, port), _Handler)
     except OSError as error:
         raise WatchError(f"cannot serve metrics on {host}:{port}: {error.strerror or error}") from None
-    server.set_app(make_wsgi_app(registry(scrape)))
+    server.set_app(app)
     thread = threading.Thread(target=server.serve_forever, name="prometheus", daemon=True)
     thread.start()
     try:

@@ -1,0 +1,168 @@
+"""The certificate that a group needs so many members, and its check.
+
+Every partition has a cost, and no member may carry more than a limit. That fewer members do not suffice is
+proved in one of two ways:
+
+- by a **bound**: a function that takes a cost to a value, such that costs that fit one member have values
+  that fit one member too (a dual feasible function). If the values of all partitions exceed what n - 1
+  members can have, then n members are needed. A `Bound` names one function of a family, and the check
+  computes it anew.
+- by a **search** that has tried all ways to use one member less. The check searches again, in another way
+  than the solver does: partition by partition, where the solver goes member by member.
+
+The family, for a limit L and a cost c, after both are divided by a divisor of all costs (a member uses
+multiples of it alone, so L is rounded down):
+
+- `threshold` t, at most L / 2: c counts L if it is above L - t, and 0 if it is below t. Source: S. Martello,
+  P. Toth, "Lower bounds and reduction procedures for the bin packing problem", Discrete Applied Mathematics
+  28 (1990), bound L2.
+- `parts` k, if it is not 0: c counts as it is if (k + 1) c is a multiple of L, and otherwise as many k-th
+  parts of L as there are whole (k + 1)-th parts in c. Source: S. P. Fekete, J. Schepers, "New classes of fast
+  lower bounds for bin packing problems", Mathematical Programming 91 (2001), function u(k) and theorem 1.
+
+Nothing here knows how the assignment was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kafka_assignors.certificate.check import CertificateError
+from kafka_assignors.group import TopicPartitions
+
+CHECKED_NODES = 500_000
+"""The places for partitions that the check tries, before it says that it cannot confirm a search."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A function of the family; all costs are multiples of `divisor`."""
+
+    divisor: int = 1
+    threshold: int = 0
+    parts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SizeCertificate:
+    """That so many members are needed, as `members` has entries, and suffice.
+
+    Attributes:
+        limit: what no member may have more of, in the unit of the costs.
+        members: the partitions of each member.
+        bound: a bound that fewer members do not suffice; None if a search has shown it.
+    """
+
+    limit: int
+    members: Sequence[TopicPartitions]
+    bound: Bound | None
+
+
+def check_size(
+    costs: Mapping[str, Sequence[int]], certificate: SizeCertificate, *, nodes: int = CHECKED_NODES
+) -> None:
+    """Verify that the partitions with these costs need as many members as the certificate says, and no more.
+
+    Args:
+        costs: by topic, the cost of each partition from 0 on; whole numbers from 0 on.
+        nodes: what the check of a search may try.
+
+    Raises `CertificateError`, which says what is wrong. Cost: linear in the partitions without a search.
+    """
+    _require_assignment(costs, certificate)
+    everything = [cost for of_topic in costs.values() for cost in of_topic]
+    fewer = len(certificate.members) - 1
+    if fewer < 0 or (fewer == 0 and everything):
+        return
+    if not everything:
+        raise CertificateError("there is no partition, so no member is needed")
+    if certificate.bound is not None:
+        found = members_by(everything, certificate.limit, certificate.bound)
+        if found <= fewer:
+            raise CertificateError(
+                f"the bound {certificate.bound} shows that {found} members are needed, and the certificate "
+                f"is about {fewer + 1}"
+            )
+    elif _Search(certificate.limit, fewer, nodes).fits(everything):
+        raise CertificateError(f"{fewer} members suffice")
+
+
+def members_by(costs: Sequence[int], limit: int, bound: Bound) -> int:
+    """How many members are needed by this bound; `CertificateError` if it is none."""
+    divisor, threshold, parts = bound.divisor, bound.threshold, bound.parts
+    if divisor < 1 or any(cost % divisor for cost in costs):
+        raise CertificateError(f"not all costs are multiples of {divisor}")
+    whole = limit // divisor
+    if not 0 <= 2 * threshold <= whole or parts < 0 or whole < 1:
+        raise CertificateError(f"{bound} is no bound for a limit of {limit}")
+    # Values are counted in `parts`-th parts, so that they are whole numbers.
+    total, times = 0, max(1, parts)
+    for cost in costs:
+        share = cost // divisor
+        share = 0 if share < threshold else whole if share > whole - threshold else share
+        if parts and (parts + 1) * share % whole:
+            total += (parts + 1) * share // whole * whole
+        else:
+            total += times * share
+    return -(-total // (times * whole))
+
+
+def _require_assignment(costs: Mapping[str, Sequence[int]], certificate: SizeCertificate) -> None:
+    """Every partition is with one member, and no member has more than the limit."""
+    seen: set[tuple[str, int]] = set()
+    for number, member in enumerate(certificate.members):
+        load = 0
+        for topic, partitions in member.items():
+            for partition in partitions:
+                if not 0 <= partition < len(costs.get(topic, ())):
+                    raise CertificateError(f"member {number} has {topic}-{partition}, which has no cost")
+                if (topic, partition) in seen:
+                    raise CertificateError(f"{topic}-{partition} is with two members")
+                seen.add((topic, partition))
+                load += costs[topic][partition]
+        if load > certificate.limit:
+            raise CertificateError(f"member {number} has {load}, above the limit of {certificate.limit}")
+    if missing := sum(map(len, costs.values())) - len(seen):
+        raise CertificateError(f"{missing} partitions are with no member")
+
+
+class _Search:
+    """Tries the members for one partition after the other, the costliest first.
+
+    Of members with equal loads one is tried, and no state twice.
+    """
+
+    def __init__(self, limit: int, members: int, nodes: int) -> None:
+        self._limit, self._members, self._nodes = limit, members, nodes
+        self._seen: set[tuple[int, ...]] = set()
+
+    def fits(self, costs: Sequence[int]) -> bool:
+        """Whether the members can carry these costs."""
+        ordered = sorted((cost for cost in costs if cost), reverse=True)
+        left = sum(ordered)
+        waiting: list[tuple[int, tuple[int, ...]]] = [(0, (self._limit,) * self._members)]
+        after = [left]
+        for cost in ordered:
+            after.append(after[-1] - cost)
+        while waiting:
+            at, rooms = waiting.pop()
+            if at == len(ordered):
+                return True
+            # Room that is too small for the cheapest partition stays empty.
+            if sum(room for room in rooms if room >= ordered[-1]) < after[at]:
+                continue
+            if (state := (at, *rooms)) in self._seen:
+                continue
+            self._seen.add(state)
+            if len(self._seen) > self._nodes:
+                raise CertificateError(
+                    f"the check cannot confirm within {self._nodes} steps that {self._members} members do "
+                    "not suffice"
+                )
+            cost = ordered[at]
+            for place, room in enumerate(rooms):
+                if room >= cost and (place == 0 or rooms[place - 1] != room):
+                    rest = (*rooms[:place], room - cost, *rooms[place + 1 :])
+                    waiting.append((at + 1, tuple(sorted(rest))))
+        return False
