@@ -6,7 +6,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from benchmarks.autoscaling.heuristics import HEURISTICS
-from benchmarks.autoscaling.ours import as_published, fewest, fixed, following, held, scaled, when_exceeded
+from benchmarks.autoscaling.ours import (
+    as_published,
+    fewest,
+    fixed,
+    following,
+    held,
+    recommended,
+    scaled,
+    sized,
+    when_exceeded,
+)
 from benchmarks.autoscaling.simulation import Result, Step, simulate
 from benchmarks.autoscaling.traces import CAPACITY, CONSUMER_CAPACITY, Trace
 from kafka_assignors.strategies import CooperativeSticky, Range, Weighted
@@ -42,6 +52,10 @@ OURS: Mapping[str, Callable[[], Step]] = {
     "fewest, `weighted` within 1.33 C": lambda: scaled(fewest, Weighted(capacity=CONSUMER_CAPACITY)),
     "held, `weighted` within 1.33 C": lambda: scaled(held(HELD), Weighted(capacity=CONSUMER_CAPACITY)),
     "held, `weighted` level": lambda: scaled(held(HELD), Weighted()),
+    "by `size`, `weighted` within C": lambda: scaled(sized, Weighted(capacity=CAPACITY)),
+    "recommended, `weighted` within 1.33 C": lambda: scaled(
+        recommended(), Weighted(capacity=CONSUMER_CAPACITY)
+    ),
 }
 
 

@@ -11,6 +11,7 @@ heuristics choose who goes too.
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_right, insort
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
@@ -18,16 +19,31 @@ from typing import TypeAlias
 
 from benchmarks.autoscaling.heuristics import UNASSIGNED, Heuristic, Owners
 from benchmarks.autoscaling.simulation import Decision, Step, draws
-from benchmarks.autoscaling.traces import CAPACITY, CONSUMER_CAPACITY
+from benchmarks.autoscaling.traces import CAPACITY, CONSUMER_CAPACITY, INTERVAL_S
 from kafka_assignors.group import Group, Member, Topic
+from kafka_assignors.sizing import Needed, Policy, Recommendation, recommend
+from kafka_assignors.sizing.packing import pack
 from kafka_assignors.strategies import Strategy
 
-__all__ = ["Count", "as_published", "fewest", "fixed", "following", "held", "scaled", "when_exceeded"]
+__all__ = [
+    "Count",
+    "as_published",
+    "fewest",
+    "fixed",
+    "following",
+    "held",
+    "recommended",
+    "scaled",
+    "sized",
+    "when_exceeded",
+]
 
 Count: TypeAlias = Callable[[Sequence[int]], int]
 """Called with each measurement in turn: how many consumers there should be."""
 
 _TOPIC = "t"
+
+_SIZE_STEPS = 5000
 
 
 def as_published(heuristic: Heuristic) -> Step:
@@ -73,6 +89,30 @@ def fewest(speeds: Sequence[int]) -> int:
         load = loads.pop(place - 1) if place else 0
         insort(loads, load + speed)
     return len(loads)
+
+
+def sized(speeds: Sequence[int], capacity: int = CAPACITY) -> int:
+    """As many as `kafka-assignors size` finds to be the fewest, with a short search."""
+    costs = sorted((speed for speed in speeds if speed), reverse=True)
+    return max(1, len(pack(costs, capacity, _SIZE_STEPS).bins))
+
+
+def recommended() -> Count:
+    """What `kafka-assignors size` recommends by default, with a headroom that leaves C of 1.33 C.
+
+    It goes up, to loads within C, when loads within 1.33 C need more; down after ten minutes.
+    """
+    state, policy = Recommendation(), Policy()
+    times = itertools.count(0.0, INTERVAL_S)
+
+    def count(speeds: Sequence[int]) -> int:
+        nonlocal state
+        needed = Needed(full=sized(speeds, CONSUMER_CAPACITY), target=sized(speeds))
+        state = recommend(state, next(times), needed, policy)
+        assert state.members is not None
+        return state.members
+
+    return count
 
 
 def held(measurements: int) -> Count:
