@@ -81,7 +81,7 @@ def runs(trace: Trace) -> Iterator[Run]:
 
 
 def _equal(trace: Trace, beside: Result) -> Iterator[Run]:
-    """Groups that give every member as many partitions, whatever is written to them."""
+    """Groups that give every member as many partitions, regardless of what is written to them."""
     counts = beside.consumers
     yield Run(
         "`cooperative-sticky`, consumers of MWF",
