@@ -60,18 +60,18 @@ def verdict(by_trace: Mapping[str, Sequence[Row]]) -> str:
 
 
 def _verdicts(trace: str, rows: Sequence[Row]) -> Iterator[str]:
-    by_name = {row.name: row for row in rows}
-    for ours in rows:
-        if ours.kind != "as many":
+    as_many = {row.beside: row for row in rows if row.kind == "as many"}
+    of_ours = [row for row in rows if row.kind == "ours"]
+    for other in rows:
+        if other.kind != "published":
             continue
-        other = by_name[ours.beside]
-        by = [row.name for row in rows if row.kind == "ours" and dominates(row, other)]
+        ours = as_many.get(other.name)
         cells = (
             trace,
             other.name,
             f"{other.r_score:.2f}, {other.p99_s:.2f} s",
-            f"{ours.r_score:.2f}, {ours.p99_s:.2f} s",
-            "yes" if no_worse(ours, other) else "**no**",
-            f"{len(by)} of {sum(row.kind == 'ours' for row in rows)}",
+            "" if ours is None else f"{ours.r_score:.2f}, {ours.p99_s:.2f} s",
+            "" if ours is None else "yes" if no_worse(ours, other) else "**no**",
+            f"{sum(dominates(row, other) for row in of_ours)} of {len(of_ours)}",
         )
         yield f"| {' | '.join(cells)} |"
