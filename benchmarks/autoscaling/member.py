@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 
 from benchmarks.pause.journal import JournalWriter, Kind
-from benchmarks.pause.members.aiokafka_member import Listener
+from benchmarks.pause.members.aiokafka_member import Listener, settings_of
 from benchmarks.pause.members.spec import MemberSpec, stand_by
 from kafka_assignors.weights import WeightsFile
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, CooperativeStickyAssignor, WeightedAssignor
@@ -31,19 +31,7 @@ async def consume(spec: MemberSpec, journal: JournalWriter, rate: float, weighte
         if weighted
         else CooperativeStickyAssignor()
     )
-    consumer = CooperativeAIOKafkaConsumer(
-        bootstrap_servers=spec.bootstrap,
-        group_id=spec.group,
-        client_id=spec.name,
-        partition_assignment_strategy=[assignor],
-        auto_offset_reset="earliest",
-        session_timeout_ms=spec.session_timeout_ms,
-        heartbeat_interval_ms=spec.heartbeat_interval_ms,
-        max_poll_interval_ms=spec.max_poll_interval_ms,
-        rebalance_timeout_ms=spec.max_poll_interval_ms,
-        auto_commit_interval_ms=spec.commit_interval_ms,
-        fetch_max_wait_ms=spec.fetch_wait_ms,
-    )
+    consumer = CooperativeAIOKafkaConsumer(partition_assignment_strategy=[assignor], **settings_of(spec))
     consumer.subscribe([spec.topic], listener=Listener(journal))
     stopping, loop = asyncio.Event(), asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stopping.set)
