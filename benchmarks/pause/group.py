@@ -134,7 +134,11 @@ class Group:
     def ask_to_leave(self, name: str) -> None:
         """Ask it to leave, and do not wait."""
         self._live.remove(name)
-        self._members[name].send_signal(signal.SIGTERM)
+        self.signal(name, signal.SIGTERM)
+
+    def signal(self, name: str, number: signal.Signals) -> None:
+        """Send a signal to a member's process."""
+        self._members[name].send_signal(number)
 
     def kill(self, name: str) -> None:
         self._live.remove(name)

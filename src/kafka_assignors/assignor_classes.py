@@ -78,11 +78,12 @@ class RunsWeighted(Assignor):
         *,
         threshold: float = 0.1,
         budget: int | None = None,
+        capacity: int | None = None,
         weights_timeout_s: float = 2.0,
         rebalance: LoadTrigger | None = None,
         **options: Unpack[AssignorOptions],
     ) -> None:
-        strategy = Weighted(threshold=threshold, budget=budget)
+        strategy = Weighted(threshold=threshold, budget=budget, capacity=capacity)
         super().__init__(
             strategy, weights=weights, weights_timeout_s=weights_timeout_s, rebalance=rebalance, **options
         )

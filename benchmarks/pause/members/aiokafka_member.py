@@ -36,21 +36,26 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has
         self._journal.add(Kind.ASSIGNED, [tp.partition for tp in assigned])
 
 
+def settings_of(spec: MemberSpec) -> dict[str, Any]:
+    """What a consumer is constructed with, but for its assignor and how much a fetch waits for."""
+    return {
+        "bootstrap_servers": spec.bootstrap,
+        "group_id": spec.group,
+        "client_id": spec.name,
+        "auto_offset_reset": "earliest",
+        "session_timeout_ms": spec.session_timeout_ms,
+        "heartbeat_interval_ms": spec.heartbeat_interval_ms,
+        "max_poll_interval_ms": spec.max_poll_interval_ms,
+        "rebalance_timeout_ms": spec.max_poll_interval_ms,
+        "auto_commit_interval_ms": spec.commit_interval_ms,
+        "fetch_max_wait_ms": spec.fetch_wait_ms,
+    }
+
+
 async def consume(spec: MemberSpec, journal: JournalWriter) -> None:
     consumer_class, assignor = PROTOCOLS[spec.protocol]()
     consumer = consumer_class(
-        bootstrap_servers=spec.bootstrap,
-        group_id=spec.group,
-        client_id=spec.name,
-        partition_assignment_strategy=[assignor],
-        auto_offset_reset="earliest",
-        session_timeout_ms=spec.session_timeout_ms,
-        heartbeat_interval_ms=spec.heartbeat_interval_ms,
-        max_poll_interval_ms=spec.max_poll_interval_ms,
-        rebalance_timeout_ms=spec.max_poll_interval_ms,
-        auto_commit_interval_ms=spec.commit_interval_ms,
-        fetch_max_wait_ms=spec.fetch_wait_ms,
-        fetch_min_bytes=FETCH_BYTES,
+        partition_assignment_strategy=[assignor], fetch_min_bytes=FETCH_BYTES, **settings_of(spec)
     )
     consumer.subscribe([spec.topic], listener=Listener(journal))
     stopping = asyncio.Event()

@@ -8,6 +8,7 @@ assignment.
 - `bounds`: a load that no assignment can stay below, and how good an assignment is;
 - `branch_and_bound`: the optimum of small groups, and of parts of others;
 - `local_search`: an assignment that is improved step by step;
+- `within_capacity`: an assignment with no load above what a member can carry, and little weight moved;
 - `balance`: all of it in turn, and which improvements are worth their moves.
 """
 

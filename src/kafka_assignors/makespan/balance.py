@@ -29,6 +29,10 @@ long as the weights are the same.
 
 With a **budget** only the first steps are taken, which relieve the fullest most. Then no factor is promised.
 
+With a **capacity** no layer is looked at, and no newcomer, as long as `within_capacity` finds an assignment
+in which no member has more than that, within the budget. If it finds none, the rest is as without a
+capacity.
+
 The fresh assignment
 ====================
 
@@ -82,6 +86,7 @@ from kafka_assignors.makespan.jobs import (
     weights_of,
 )
 from kafka_assignors.makespan.local_search import Placing, SearchStep, fill_idle, relieve, take_back
+from kafka_assignors.makespan.within_capacity import keep_within
 
 _FINE = 256
 """The search is content with a load that is above a bound by one part in so many."""
@@ -107,8 +112,7 @@ def balance_loads(group: Group, claims: Claims, terms: Terms) -> Assignment:
     left = terms.without(jobs.owners.count(NO_OWNER))
     heavy, numbers = jobs.with_weight_alone()
     if numbers:
-        fresh, bound = fresh_holders(heavy)
-        held = improved(heavy, fresh, bound, left)
+        held = _within_capacity(heavy, left) or improved(heavy, *fresh_holders(heavy), left)
         for number, holder in zip(numbers, held, strict=True):
             holders[number] = holder
         left = left.without(changed_hands(heavy, held))
@@ -122,6 +126,14 @@ def balance_loads(group: Group, claims: Claims, terms: Terms) -> Assignment:
         for number, holder in zip(numbers, held, strict=True):
             holders[number] = holder
     return assignment_of(group, classes, holders)
+
+
+def _within_capacity(jobs: Jobs, terms: Terms) -> list[int] | None:
+    """The holders with no load above the capacity; None without one, or if it takes more than the budget."""
+    holders = None if terms.capacity is None else keep_within(jobs, terms.capacity)
+    if holders is None or terms.budget is None or changed_hands(jobs, holders) <= terms.budget:
+        return holders
+    return None
 
 
 def fresh_holders(jobs: Jobs) -> tuple[list[int], int]:

@@ -116,15 +116,17 @@ class Jobs:
 @dataclass(frozen=True, slots=True)
 class Terms:
     """`threshold`: what a load must come down by, relative to itself, for partitions to move; from 0 to
-    0.99. `budget`: how many partitions may change hands, None for any number.
+    0.99. `budget`: how many partitions may change hands, None for any number. `capacity`: a load up to this
+    is no reason to move anything, None if every load may be one.
     """
 
     threshold: Fraction
     budget: int | None
+    capacity: int | None = None
 
     def without(self, moved: int) -> Terms:
         """The same when so many have changed hands already."""
-        return self if self.budget is None else Terms(self.threshold, max(0, self.budget - moved))
+        return self if self.budget is None else replace(self, budget=max(0, self.budget - moved))
 
     def is_worth(self, load: int, before: int) -> bool:
         """Whether coming down to this load is a gain above the threshold."""

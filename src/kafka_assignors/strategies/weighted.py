@@ -27,10 +27,16 @@ class Weighted(Strategy):
     `threshold` is what the greatest load must come down by, relative to itself, for partitions to move: from
     0 to below 1. `budget` is how many partitions may change hands in one rebalance, those included that had
     no owner and must be placed; None for any number.
+
+    `capacity` is what a member can carry, in the unit of the weights. While an assignment is found in which
+    no member has more, little weight moves to get there, and nothing moves if no member has more now; loads
+    are not made even, and a member may have nothing. If none is found, it is as without a capacity. None
+    for no capacity.
     """
 
     threshold: float = 0.1
     budget: int | None = None
+    capacity: int | None = None
 
     name = "weighted"
 
@@ -44,11 +50,17 @@ class Weighted(Strategy):
             raise TypeError(f"budget must be a number of partitions or None, not {self.budget!r}")
         if self.budget is not None and self.budget < 0:
             raise ValueError(f"budget must be 0 or more, not {self.budget}")
+        if self.capacity is not None and (
+            isinstance(self.capacity, bool) or not isinstance(self.capacity, int)
+        ):
+            raise TypeError(f"capacity must be a weight or None, not {self.capacity!r}")
+        if self.capacity is not None and self.capacity < 1:
+            raise ValueError(f"capacity must be 1 or more, not {self.capacity}")
 
     @property
     def terms(self) -> Terms:
-        """The gain for which partitions may move, and how many may."""
-        return Terms(Fraction(self.threshold).limit_denominator(1_000_000), self.budget)
+        """The gain for which partitions may move, how many may, and the load for which none has to."""
+        return Terms(Fraction(self.threshold).limit_denominator(1_000_000), self.budget, self.capacity)
 
     def findings(self, group: Group) -> Sequence[str]:
         """How many weights are unknown, if any."""

@@ -1,0 +1,77 @@
+"""The figures of a run in a file of JSON, so that tables and picture are made without another half hour."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.autoscaling.contestants import Run
+
+__all__ = ["RESULTS", "Row", "read", "row", "write"]
+
+RESULTS = Path(__file__).parent / "results.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One contestant on one trace; `kind` and `beside` as in `Run`.
+
+    Attributes:
+        consumers: in the mean.
+        r_score: in the mean.
+        moved: partitions that change hands at a measurement, in the mean.
+        overloaded: the share of consumers and intervals, in percent.
+        p99_s, p999_s: percentiles of the lateness in seconds if a move pauses 5 s.
+        modelled_p99_s, modelled_p999_s: the same with the pauses of our model.
+    """
+
+    name: str
+    kind: str
+    beside: str
+    consumers: float
+    r_score: float
+    moved: float
+    overloaded: float
+    p99_s: float
+    p999_s: float
+    modelled_p99_s: float
+    modelled_p999_s: float
+
+
+def row(run: Run) -> Row:
+    result = run.result
+    return Row(
+        run.name,
+        run.kind,
+        run.beside,
+        round(result.mean_consumers, 3),
+        round(result.mean_r_score, 4),
+        round(result.moved / len(result.consumers), 3),
+        round(100 * result.overloaded, 3),
+        *(
+            round(lateness.percentile_s(percent), 3)
+            for lateness in (result.paper, result.modelled)
+            for percent in (99, 99.9)
+        ),
+    )
+
+
+def write(file: Path, tables: Mapping[str, Mapping[str, Iterable[Row]]]) -> None:
+    """`tables` has for each table, `prompt` and `late`, the rows by trace."""
+    form = {
+        table: {trace: [dataclasses.asdict(each) for each in rows] for trace, rows in by_trace.items()}
+        for table, by_trace in tables.items()
+    }
+    file.write_text(json.dumps(form, indent=1) + "\n")
+
+
+def read(file: Path) -> dict[str, dict[str, Sequence[Row]]]:
+    """What `write` wrote."""
+    form = json.loads(file.read_text())
+    return {
+        table: {trace: [Row(**each) for each in rows] for trace, rows in by_trace.items()}
+        for table, by_trace in form.items()
+    }

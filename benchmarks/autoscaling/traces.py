@@ -1,0 +1,106 @@
+"""Streams of measurements: how fast each partition is written to, interval by interval.
+
+From the papers: the speed of a partition is the one before, and a uniform random step of at most `delta`
+hundredths of the capacity C that a heuristic fills consumers up to. Streams have 500 measurements. The first
+speeds are uniform from 0 to C, or 0, or C/2, or C for all partitions.
+
+From the authors' program, which the papers do not say: speeds and steps are whole hundredths of C, a speed
+stays from 0 to C, there are 200 partitions, an interval lasts 30 seconds, and a consumer carries 133
+hundredths of C before it falls behind. Their comparison of latencies has 32 partitions, 100 measurements,
+and a `delta` of 5.
+
+Assumed: the seeds. Of the authors' streams one is in their repository, that of the latencies, which
+`--stream FILE` runs; of the others there are only the results. Figures agree as those of another draw do.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = [
+    "CAPACITY",
+    "CONSUMER_CAPACITY",
+    "INTERVAL_S",
+    "LATE",
+    "Trace",
+    "random_walk",
+    "read_stream",
+    "traces",
+]
+
+CAPACITY = 100
+"""C: a heuristic gives a consumer no more than this. The unit of all speeds is a hundredth of C."""
+
+CONSUMER_CAPACITY = 133
+"""What a consumer processes at most."""
+
+MEASUREMENTS = 100
+"""Of the streams with 200 partitions the tables have the first 100 of 500, which is a fifth of the time."""
+
+LATE = frozenset({"latency", "uniform, 25 %"})
+"""The traces on which contestants also decide on the measurement before."""
+
+INTERVAL_S = 30.0
+"""From one measurement to the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """`speeds` has for each measurement the speed of each partition, in hundredths of C."""
+
+    name: str
+    speeds: Sequence[Sequence[int]]
+
+
+def random_walk(
+    name: str, *, partitions: int, measurements: int, delta: int, start: int | None, seed: int
+) -> Trace:
+    """A stream of the papers. `start` is the first speed of all partitions; None draws each."""
+    rng = random.Random(seed)
+    now = [rng.randint(0, CAPACITY) if start is None else start for _ in range(partitions)]
+    speeds = [now]
+    for _ in range(measurements - 1):
+        now = [min(max(speed + rng.randint(-delta, delta), 0), CAPACITY) for speed in now]
+        speeds.append(now)
+    return Trace(name, speeds)
+
+
+def read_stream(file: Path) -> Trace:
+    """A stream in the authors' form: for each measurement the speeds by topic and partition."""
+    measurements = json.loads(file.read_text())
+    partitions = sorted(
+        (topic, int(number)) for topic, speeds in measurements[0].items() for number in speeds
+    )
+    return Trace(
+        file.name,
+        [[speeds[topic][str(number)] for topic, number in partitions] for speeds in measurements],
+    )
+
+
+def traces(measurements: int = MEASUREMENTS, *, small: bool = False) -> list[Trace]:
+    """The streams of the tables. `small` cuts all to a tenth of the partitions and ten measurements.
+
+    Where all partitions begin alike, only the beginning is another. The papers find the same in all their
+    streams, and show those with uniform beginnings.
+    """
+    if small:
+        measurements = 10
+    wide = 20 if small else 200
+    found = [random_walk("latency", partitions=32, measurements=measurements, delta=5, start=None, seed=100)]
+    for delta in (0, 5, 10, 15, 20, 25):
+        name = f"uniform, {delta} %"
+        found.append(
+            random_walk(name, partitions=wide, measurements=measurements, delta=delta, start=None, seed=delta)
+        )
+    for start in (0, 100):
+        name = f"from {start} %, 5 %"
+        found.append(
+            random_walk(
+                name, partitions=wide, measurements=measurements, delta=5, start=start, seed=1000 + start
+            )
+        )
+    return found
