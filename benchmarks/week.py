@@ -49,7 +49,7 @@ Source = Callable[[float, Offsets, Offsets], Sequence[int | None]]
 
 @dataclass(frozen=True)
 class Week:
-    """What happens to the group, whatever its leader does.
+    """What happens to the group, the same for every trigger.
 
     By step: `arrived` has the records that come to each partition, `bound` the least greatest load of these,
     `fails`, `late` and `halved` whether the source does that, `new_leader` whether a member begins to lead,

@@ -75,7 +75,7 @@ class LoadTrigger:
         gap: what the greatest load must be above its lower bound by, as a share of the bound: 0.2 is a fifth.
         rest_below: the hold ends when no member is above the bound by this share any more; at most `gap`.
         held_s: for how long a member must have been too full.
-        cool_down_s: how long no action follows a rebalance of the group, whatever its reason.
+        cool_down_s: how long no action follows a rebalance of the group, for any reason.
         rebalances_an_hour: from 1 to 3600. Actions are at least an hour divided by this apart.
         moves_an_hour: how many partitions all actions of an hour may move, at least 2; None for any number.
             One action may move half of them.
