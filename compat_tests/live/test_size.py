@@ -1,4 +1,4 @@
-"""`kafka-assignors size --group` beside a group that consumes on a real broker, and a broker that goes away."""
+"""`kafka-assignors size --group` beside a group that consumes, and a broker that goes away."""
 
 from __future__ import annotations
 
