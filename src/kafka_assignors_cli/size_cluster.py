@@ -94,11 +94,13 @@ class GroupLooks:
 
 def _partitions(live: LiveGroup) -> dict[str, int]:
     """The number of partitions of each topic of the group; without members, of each that it has committed."""
-    if live.members or live.hidden_topics:
+    if live.members:
         try:
             return {name: topic.partitions for name, topic in as_group(live).topics.items()}
-        except (HiddenTopicsError, UnsettledGroupError) as error:
-            raise CannotRun(f"{error}; try again") from None
+        except HiddenTopicsError as error:
+            raise CannotRun(str(error)) from None
+        except UnsettledGroupError as error:
+            raise CannotRun(f"{error}: try again") from None
     return {name: max(numbers) + 1 for name, numbers in (live.committed or {}).items() if numbers}
 
 
