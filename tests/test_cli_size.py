@@ -208,7 +208,7 @@ class TestCluster:
         found = sized(capsys, *options, "--capacity", "100", "--headroom", "0")
         assert (found["members"], found["total"]) == (2, 180.0)
         assert found["now"] == {"members": 2, "greatest": 150.0}
-        assert "means over 10 s" in found["notes"][0]
+        assert "means over at least 10 s" in found["notes"][0]
         drained = sized(capsys, *options, "--capacity", "300", "--headroom", "0", "--drain", "10")
         assert drained["total"] == pytest.approx(180 + 0.1 * 180 * clock.now_s / 10, rel=0.01)
 
