@@ -34,7 +34,7 @@ def main() -> None:
     )
     parser.add_argument("--small", action="store_true", help="few groups, and small ones")
     small = parser.parse_args().small
-    rows = [(12, 200, 5), (12, 36, 5)] if small else [(12, 200, 200), (12, 36, 200), (1000, 10_000, 5)]
+    rows = [(12, 200, 5), (12, 36, 5)] if small else [(12, 200, 200), (12, 36, 200), (1000, 10_000, 3)]
     print(
         "| costs | members x partitions | groups | exact | largest gap | "
         "first fit: exact, largest gap | CPU s: median, most |"

@@ -208,7 +208,7 @@ class TestCluster:
         found = sized(capsys, *options, "--capacity", "100", "--headroom", "0")
         assert (found["members"], found["total"]) == (2, 180.0)
         assert found["now"] == {"members": 2, "greatest": 150.0}
-        assert "means over 10 s" in found["notes"][0]
+        assert "means over at least 10 s" in found["notes"][0]
         drained = sized(capsys, *options, "--capacity", "300", "--headroom", "0", "--drain", "10")
         assert drained["total"] == pytest.approx(180 + 0.1 * 180 * clock.now_s / 10, rel=0.01)
 
@@ -250,6 +250,33 @@ class TestServed:
         assert (recommender.status()["members"], recommender.status()["stale"]) == (None, True)
         recommender.succeeded(report_of(5, 4))
         assert (recommender.status()["members"], recommender.status()["problem"]) == (5, None)
+
+
+class TestPage:
+    PAGE = EXAMPLES.parents[1].joinpath("docs", "size.md").read_text(encoding="utf-8")
+
+    def test_the_example_prints_what_the_page_shows(self, capsys: pytest.CaptureFixture[str]) -> None:
+        Path("rates.json").write_text(block(self.PAGE, "json"))
+        command, _, output = block(self.PAGE, "console").partition("\n")
+        program, *arguments = command.removeprefix("$ ").split()
+        assert program == "kafka-assignors"
+        assert main(arguments) == 0
+        shown = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+        assert shown == output.splitlines()
+
+    def test_the_code_runs(self) -> None:
+        exec(compile(block(self.PAGE, "python"), "size.md", "exec"), {})
+
+    def test_every_metric_and_every_key_of_the_answer_is_there(self) -> None:
+        for name in METRICS:
+            assert f"`{name}`" in self.PAGE
+        for key in ("too_heavy", "change", "step_down", "certificate", "members_at_full_capacity", "now"):
+            assert f"| `{key}`" in self.PAGE
+
+
+def block(page: str, language: str) -> str:
+    """The first block of code in this language."""
+    return page.partition(f"```{language}\n")[2].partition("```")[0]
 
 
 def documents(name: str) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""`kafka-assignors size --group` beside a group that consumes on a real broker, and a broker that goes away."""
+"""`kafka-assignors size --group` beside a group that consumes, and a broker that goes away."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class SizeProcess:
 def group(kafka: Kafka) -> Iterator[GroupOfMembers]:
     with GroupOfMembers(kafka, MEMBER, {"orders": 6}) as group:
         group.start("one", ["range"])
-        group.settle()
+        group.wait_for_report("one", "assigned", "orders")
         yield group
 
 
@@ -88,7 +88,7 @@ def test_the_rates_of_a_running_group_are_measured(group: GroupOfMembers, tmp_pa
 def test_a_recommendation_survives_a_broker_that_goes_away(tmp_path: Path) -> None:
     with KafkaCluster() as kafka, GroupOfMembers(kafka, MEMBER, {"orders": 6}) as group:
         group.start("one", ["range"])
-        group.settle()
+        group.wait_for_report("one", "assigned", "orders")
         size = SizeProcess(
             tmp_path,
             *("--group", group.id, "--bootstrap-server", kafka.bootstrap, "--timeout", "2"),

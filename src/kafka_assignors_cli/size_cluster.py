@@ -73,7 +73,7 @@ class GroupLooks:
         )
         if len(self._looks) < _MOST_LOOKS:
             self._looks.append(second)
-        return _measured(first, second, self._drain_s)
+        return _measured(first, second, self._over_s, self._drain_s)
 
     def _look(self, progress: ProgressReport) -> _Seen:
         with cluster_errors():
@@ -94,15 +94,17 @@ class GroupLooks:
 
 def _partitions(live: LiveGroup) -> dict[str, int]:
     """The number of partitions of each topic of the group; without members, of each that it has committed."""
-    if live.members or live.hidden_topics:
+    if live.members:
         try:
             return {name: topic.partitions for name, topic in as_group(live).topics.items()}
-        except (HiddenTopicsError, UnsettledGroupError) as error:
-            raise CannotRun(f"{error}; try again") from None
+        except HiddenTopicsError as error:
+            raise CannotRun(str(error)) from None
+        except UnsettledGroupError as error:
+            raise CannotRun(f"{error}: try again") from None
     return {name: max(numbers) + 1 for name, numbers in (live.committed or {}).items() if numbers}
 
 
-def _measured(first: _Seen, second: _Seen, drain_s: float | None) -> Measured:
+def _measured(first: _Seen, second: _Seen, over_s: float, drain_s: float | None) -> Measured:
     live = second.live
     counts = _partitions(live)
     if not counts:
@@ -116,7 +118,7 @@ def _measured(first: _Seen, second: _Seen, drain_s: float | None) -> Measured:
         group = as_group(live)
         members = group.members
         topics = {name: replace(topic, weights=topics[name].weights) for name, topic in group.topics.items()}
-    notes = [f"rates are means over {rates.seconds:.0f} s"]
+    notes = [f"rates are means over at least {over_s:g} s"]
     if rates.without_commit:
         notes.append(
             f"the group has committed nothing of {counted(rates.without_commit, 'partition')}, so their "

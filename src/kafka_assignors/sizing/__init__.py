@@ -4,7 +4,7 @@
   present members, and what one member less would cost;
 - `bounds`, `packing`, `moves`: the algorithms behind it;
 - `rates`: what partitions cost, from two looks at a running group;
-- `recommend`: a number of members that follows the size and does not flap.
+- `recommendation`: a number of members that follows the size and does not flap.
 
 `kafka_assignors.certificate.size` checks the certificate, and shares no code with this package.
 """
@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from kafka_assignors.sizing.rates import Look, Rates, rates_from
-from kafka_assignors.sizing.recommend import Needed, Policy, Recommendation, recommend
+from kafka_assignors.sizing.recommendation import Needed, Policy, Recommendation, recommend
 from kafka_assignors.sizing.size import (
     Change,
     PartitionCost,

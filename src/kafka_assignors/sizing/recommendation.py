@@ -15,7 +15,8 @@ a heuristic size may be one above.)
 
 Time counts only as far as there are sizes to show for it. If the clock goes back, or the next size comes
 later than `longest_gap_s`, the time between is not evidence, and a hold starts anew; and a recommendation
-without a size for `stale_after_s` is none. So a clock that jumps can delay a change, and not cause one.
+without a size for `stale_after_s` is none. So a clock that goes back, or jumps further than that, can delay a
+change, and not cause one.
 """
 
 from __future__ import annotations
