@@ -20,7 +20,7 @@ from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.wire import OffsetCommit, OffsetCommitKey, encode_key, encode_offset_commit
 from kafka_assignors_spark.archive import ArchiveError, ArchiveOptions
 from kafka_assignors_spark.archive.result import Counts
-from kafka_assignors_spark.archive.store import Ledger, LedgerEntry, remove_files_of
+from kafka_assignors_spark.archive.store import Ledger, remove_files_of
 from kafka_assignors_spark.archive.writer import BatchWriter
 from kafka_assignors_spark.engine_choice import ENGINES
 from kafka_assignors_spark.folds.commits import CommitThinner
@@ -33,7 +33,7 @@ from kafka_assignors_spark.report import json_report
 from kafka_assignors_spark.schemas import COMMITTED, REPORTED, REPORTED_WITH_COMMITS
 from kafka_assignors_spark.source import RangeReport
 from spark_validation.tests.archived_topic import ArchivedTopic
-from spark_validation.tests.test_archive_writer import Killed, Mortal
+from spark_validation.tests.test_archive_writer import begun, killed_and_tried_again
 
 MIDNIGHT = datetime(2026, 3, 2, tzinfo=timezone.utc)
 REPORT = RangeReport(0, 0, 10, 8, 0, {2: 2}, 0, 0, 1_772_323_200_000, commits_kept=3, commits_undecodable=1)
@@ -61,13 +61,6 @@ def batch(spark: SparkSession, report: RangeReport = REPORT, *, with_commits: bo
     return spark.createDataFrame(narrow, spark_schema(REPORTED))
 
 
-def begun(folder: Directory) -> Ledger:
-    ledger = Ledger(folder)
-    if ledger.latest is None:
-        ledger.append(LedgerEntry(0, {0: 0}))
-    return ledger
-
-
 def committed(archive: Path) -> list[tuple[Any, ...]]:
     rows = pq.read_table(archive / "committed", partitioning=None).to_pylist()
     names = (
@@ -86,33 +79,21 @@ def committed(archive: Path) -> list[tuple[Any, ...]]:
 def test_a_batch_with_commits_arrives_once_wherever_the_first_attempt_ends(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    rows = batch(spark).cache()
-    for changes in range(40):
-        path = tmp_path / str(changes)
-        begun(Directory(spark, str(path)))
-        dying = Mortal(spark, str(path))
-        dying.changes_left = changes
-        try:
-            BatchWriter(dying, Ledger(dying), "cluster").write(rows)
-        except Killed:
-            folder = Directory(spark, str(path))
-            BatchWriter(folder, Ledger(folder), "cluster").write(rows)
+    for path in killed_and_tried_again(spark, tmp_path, batch(spark).cache(), partitions=1):
         assert committed(path) == list(COMMITS)
         assert pq.read_table(path / "raw", partitioning=None).num_rows == len(RECORDS)
         latest = Ledger(Directory(spark, str(path))).latest
         assert latest is not None
         assert latest.counts == Counts(10, {2: 2}, 8, commits_kept=3, commits_undecodable=1)
-        if dying.changes_left:
-            assert changes >= 9
-            return
-    pytest.fail("a batch takes more than forty changes")
 
 
 def test_the_records_are_the_same_bytes_with_commits_and_without(spark: SparkSession, tmp_path: Path) -> None:
     for name in ("with", "without"):
         folder = Directory(spark, str(tmp_path / name))
         report = REPORT if name == "with" else replace(REPORT, commits_kept=0, commits_undecodable=0)
-        BatchWriter(folder, begun(folder), "c").write(batch(spark, report, with_commits=name == "with"))
+        BatchWriter(folder, begun(folder, partitions=1), "c").write(
+            batch(spark, report, with_commits=name == "with")
+        )
     files = [
         {file.relative_to(tmp_path / name): file.read_bytes() for file in (tmp_path / name).glob(_RAW)}
         for name in ("with", "without")
@@ -124,7 +105,7 @@ def test_the_records_are_the_same_bytes_with_commits_and_without(spark: SparkSes
 
 def test_commits_lie_by_date_in_their_own_columns(spark: SparkSession, tmp_path: Path) -> None:
     folder = Directory(spark, str(tmp_path))
-    BatchWriter(folder, begun(folder), "c").write(batch(spark))
+    BatchWriter(folder, begun(folder, partitions=1), "c").write(batch(spark))
     files = sorted(tmp_path.glob("committed/*/*.parquet"))
     assert [file.parent.name for file in files] == ["date=2026-03-01", "date=2026-03-02"]
     assert {file.name for file in files} == {file.name for file in tmp_path.glob("raw/*/*.parquet")}

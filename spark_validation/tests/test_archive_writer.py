@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -46,10 +46,10 @@ def batch(
     return spark.createDataFrame(data, spark_schema(REPORTED))
 
 
-def begun(folder: Directory) -> Ledger:
+def begun(folder: Directory, partitions: int = 2) -> Ledger:
     ledger = Ledger(folder)
     if ledger.latest is None:
-        ledger.append(LedgerEntry(0, {0: 0, 1: 0}))
+        ledger.append(LedgerEntry(0, dict.fromkeys(range(partitions), 0)))
     return ledger
 
 
@@ -87,18 +87,29 @@ class Mortal(Directory):
         self.changes_left -= 1
 
 
-def test_a_batch_arrives_once_wherever_the_first_attempt_ends(spark: SparkSession, tmp_path: Path) -> None:
-    rows = batch(spark).cache()
-    for changes in range(20):
-        path = tmp_path / str(changes)
-        begun(Directory(spark, str(path)))
+def killed_and_tried_again(
+    spark: SparkSession, folder: Path, rows: DataFrame, partitions: int = 2
+) -> Iterator[Path]:
+    """An archive for each change before which the first attempt at a batch is killed; the second one ends."""
+    for changes in range(40):
+        path = folder / str(changes)
+        begun(Directory(spark, str(path)), partitions)
         dying = Mortal(spark, str(path))
         dying.changes_left = changes
         try:
             BatchWriter(dying, Ledger(dying), "cluster").write(rows)
         except Killed:
-            folder = Directory(spark, str(path))
-            BatchWriter(folder, Ledger(folder), "cluster").write(rows)
+            again = Directory(spark, str(path))
+            BatchWriter(again, Ledger(again), "cluster").write(rows)
+        yield path
+        if dying.changes_left:
+            assert changes >= 5
+            return
+    pytest.fail("a batch takes more than forty changes")
+
+
+def test_a_batch_arrives_once_wherever_the_first_attempt_ends(spark: SparkSession, tmp_path: Path) -> None:
+    for path in killed_and_tried_again(spark, tmp_path, batch(spark).cache()):
         assert archived(path) == sorted(ROWS)
         assert {file.parent.name for file in path.glob("raw/*/*.parquet")} == {
             "date=2026-03-01",
@@ -107,10 +118,6 @@ def test_a_batch_arrives_once_wherever_the_first_attempt_ends(spark: SparkSessio
         latest = Ledger(Directory(spark, str(path))).latest
         assert latest is not None
         assert (latest.batches, latest.next, latest.counts.offsets) == (1, {0: 10, 1: 4}, 14)
-        if dying.changes_left:
-            assert changes >= 5
-            return
-    pytest.fail("a batch takes more than twenty changes")
 
 
 def test_a_batch_that_is_there_is_not_written_again(spark: SparkSession, tmp_path: Path) -> None:
