@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.autoscaling.contestants import late_runs, runs
+from benchmarks.autoscaling.contestants import OURS, Run, late_runs, runs
 from benchmarks.autoscaling.heuristics import HEURISTICS, UNASSIGNED
 from benchmarks.autoscaling.ours import as_published, fewest, fixed, following, held, scaled, when_exceeded
 from benchmarks.autoscaling.published import published_lateness
@@ -233,6 +233,14 @@ class TestTheWhole:
         write(tmp_path / "results.json", {"prompt": {trace.name: rows}, "late": {trace.name: late}})
         assert read(tmp_path / "results.json")["prompt"][trace.name] == rows
         assert table(rows).count("\n") == len(rows) + 1
+
+    def test_the_kept_figures_of_the_latencies_are_what_a_run_gives(self) -> None:
+        trace = traces()[0]
+        kept = {each.name: each for each in read(RESULTS)["prompt"][trace.name]}
+        for name in ("BFD", "MWF", "MBF"):
+            assert row(Run(name, "published", simulate(trace, as_published(HEURISTICS[name])))) == kept[name]
+        for name, step_of in OURS.items():
+            assert row(Run(name, "ours", simulate(trace, step_of()))) == kept[name]
 
     def test_with_as_many_consumers_ours_is_no_worse_on_any_trace(self) -> None:
         results = read(RESULTS)["prompt"]

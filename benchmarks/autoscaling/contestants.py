@@ -21,7 +21,7 @@ from benchmarks.autoscaling.simulation import Result, Step, simulate
 from benchmarks.autoscaling.traces import CAPACITY, CONSUMER_CAPACITY, Trace
 from kafka_assignors.strategies import CooperativeSticky, Range, Weighted
 
-__all__ = ["PUBLISHED", "Kind", "Run", "late_runs", "runs"]
+__all__ = ["OURS", "PUBLISHED", "Kind", "Run", "late_runs", "runs"]
 
 PUBLISHED = ("NF", "BFD", "MWF", "MBF", "MWFP", "MBFP")
 """The heuristics of the tables. The others of the papers are in `heuristics`."""

@@ -45,6 +45,7 @@ async def consume(spec: MemberSpec, journal: JournalWriter, rate: float, weighte
                 for record in records:
                     free_s = max(free_s, time.monotonic()) + 1 / rate
                     await asyncio.sleep(free_s - time.monotonic())
+                    assert record.value is not None  # Each is the time at which it was made.
                     journal.delivered(record.partition, record.offset, record.value)
     finally:
         await consumer.stop()
