@@ -8,7 +8,8 @@ heavy. Each row is one assignment in one process: the time of the thread in `ass
 `sticky` on the same group; the greatest load by the lower bound, and the same with a threshold of 0, which is
 what the search leaves; how many partitions changed hands. The second table is a group that lives: in each of
 so many rebalances every weight changes by up to a quarter. The third table has small groups, by the optimum
-that trying every assignment finds, with branch and bound and without.
+that trying every assignment finds, with branch and bound and without; the fourth has groups between small and
+large.
 
 Times are ratios within a process. On a machine that does other work they are about as good as on an idle one,
 and the milliseconds are not.
@@ -19,14 +20,14 @@ from __future__ import annotations
 import argparse
 import random
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from unittest.mock import patch
 
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.makespan import branch_and_bound, measure_loads
 from kafka_assignors.strategies import Sticky, Strategy, Weighted
-from tests.weighed_groups import least_makespan, random_weighed_group
+from tests.weighed_groups import least_makespan, random_weighed_group, weighed
 
 TOPICS = 20
 REBALANCES = 20
@@ -34,7 +35,7 @@ SMALL_GROUPS = 3000
 
 
 def main() -> None:
-    """Print the three tables."""
+    """Print the four tables."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -63,6 +64,18 @@ def main() -> None:
     print("| threshold | load, of the optimum: mean, worst | moved | without branch and bound: load, moved |")
     print("|---|---|---|---|")
     small(SMALL_GROUPS // by)
+    print()
+    print("| group | load, of the bound: mean, worst | without branch and bound |")
+    print("|---|---|---|")
+    for members, partitions, topics, number in (
+        (6, 24, 6, 100),
+        (8, 40, 6, 100),
+        (12, 60, 8, 66),
+        (20, 100, 10, 40),
+    ):
+        rng = random.Random(3)
+        groups = [a_mixed_group(rng, members, partitions, topics) for _ in range(number // by)]
+        print(f"| {members} x {partitions} | {' | '.join(ratios_of(groups))} |", flush=True)
 
 
 def a_group(members: int, partitions: int, mixed: bool) -> Group:
@@ -131,6 +144,28 @@ def small(number: int) -> None:
             cells.append((f"{sum(ratios) / len(ratios):.4f}, {max(ratios):.3f}", moved))
         (ours, moved), (without, others) = cells
         print(f"| {threshold} | {ours} | {moved} | {without}, {others} |", flush=True)
+
+
+def a_mixed_group(rng: random.Random, members: int, partitions: int, topics: int) -> Group:
+    """Members of up to half of the topics; no partition has an owner."""
+    names = [f"t{number}" for number in range(topics)]
+    weights: dict[str, list[int]] = {name: [] for name in names}
+    for _ in range(partitions):
+        weights[rng.choice(names)].append(a_weight(rng))
+    return weighed(
+        weights,
+        {f"m{number:03}": rng.sample(names, rng.randint(1, topics // 2)) for number in range(members)},
+    )
+
+
+def ratios_of(groups: Sequence[Group]) -> Iterator[str]:
+    """The greatest load by the bound with a threshold of 0, with branch and bound and without."""
+    assigned = [Weighted(0).assign(group) for group in groups]
+    with patch.object(branch_and_bound, "MOST_JOBS", 0):
+        without = [Weighted(0).assign(group) for group in groups]
+    for assignments in (assigned, without):
+        ratios = [measure_loads(group, one).ratio for group, one in zip(groups, assignments, strict=True)]
+        yield f"{sum(ratios) / len(ratios):.3f}, {max(ratios):.3f}"
 
 
 def timed(strategy: Strategy, group: Group) -> tuple[float, Assignment]:

@@ -42,6 +42,7 @@ def test_up_to_four_members_and_eight_partitions_are_exact_but_for_the_threshold
         nothing_owned = report.placed == sum(map(len, weights_of(group).by_topic.values()))
         assert report.lower_bound == least
         assert report.factor == (1 if nothing_owned else 1 / (1 - threshold))
+        assert report.factor is not None
         assert report.makespan <= report.factor * least
         assert strategy.assign(after(group, assignment)) == assignment
 
