@@ -151,6 +151,7 @@ of_aiokafka: list[kafka_assignors_aiokafka.StrategyAssignor] = [
     kafka_assignors_aiokafka.RoundRobinAssignor(),
     kafka_assignors_aiokafka.WeightedAssignor(lambda topics: {"orders": [1, None]}, budget=3),
     kafka_assignors_aiokafka.WeightedAssignor(kafka_assignors_aiokafka.LagWeights("g", base=10)),
+    kafka_assignors_aiokafka.WeightedAssignor(kafka_assignors_aiokafka.RateWeights("g", drain_s=60)),
     kafka_assignors_aiokafka.StickyAssignor(),
     kafka_assignors_aiokafka.CooperativeStickyAssignor(),
 ]
@@ -158,6 +159,7 @@ of_kafka_python: list[kafka_assignors_kafka_python.StrategyAssignor] = [
     kafka_assignors_kafka_python.RangeAssignor(),
     kafka_assignors_kafka_python.RoundRobinAssignor(),
     kafka_assignors_kafka_python.WeightedAssignor(kafka_assignors_kafka_python.WeightsFile("w.json")),
+    kafka_assignors_kafka_python.WeightedAssignor(kafka_assignors_kafka_python.RateWeights("g", base=0)),
     kafka_assignors_kafka_python.StickyAssignor(),
     kafka_assignors_kafka_python.CooperativeStickyAssignor(),
 ]
