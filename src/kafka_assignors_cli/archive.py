@@ -84,7 +84,7 @@ CommittedOffsets = Annotated[
         min=1,
         max=2**31 - 1,
         help="Also keep the committed offsets of groups: of each partition the last one in each interval of "
-        "SECONDS. The replay gets consumption rates from them.",
+        "SECONDS, in up to 14 bytes. The replay gets consumption rates from them.",
         show_default="none are kept",
     ),
 ]
