@@ -274,7 +274,10 @@ def read_commits(files: Sequence[Path]) -> Iterator[list[CommitRow]]:
 
 def commits_of(files: Sequence[Path], group: str) -> pa.Table:
     """The kept commits of a group, each partition's in the order of their offsets in the offsets topic."""
-    batches = [batch.filter(pc.equal(batch.column("group"), group)) for batch in _commit_batches(files)]
+    batches = [
+        batch.filter(pc.call_function("equal", [batch.column("group"), pa.scalar(group)]))
+        for batch in _commit_batches(files)
+    ]
     by = ("topic", "topic_partition", "partition", "offset")
     return pa.Table.from_batches(batches).sort_by([(name, "ascending") for name in by])
 
