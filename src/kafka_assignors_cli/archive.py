@@ -39,8 +39,8 @@ kafka-assignors archive --bootstrap-server broker:9092 --to s3a://bucket/groups 
 kafka-assignors replay archive/
 
 Brokers compact __consumer_offsets, so that they remember little more than the last generation of a group. \
-The archive keeps every record of a group that it sees, and none of the offset commits, as Parquet by date, \
-with the topics beside them. --committed-offsets 60 adds a committed offset a minute for each partition \
+The archive keeps every record of a group that it sees, as Parquet by date, with the topics beside \
+them. It leaves out offset commits: only --committed-offsets 60 keeps some, one a minute for each partition \
 that a group reads. A run continues where the last one ended, also after a kill: no record is \
 missing or duplicated. One archive is of one cluster.
 

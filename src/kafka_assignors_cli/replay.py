@@ -49,11 +49,16 @@ kafka-assignors replay history/ --strategy range,cooperative-sticky --report rep
 
 kafka-assignors replay s3a://bucket/groups --group payments --strategy my_package:Weighted --json report.json
 
+kafka-assignors replay archive/ --group billing --strategy cooperative-sticky,weighted
+
 kafka-assignors replay --bootstrap-server broker:9092 --command-config client.properties
 
 A history is a directory with raw/ and topics.parquet, or any Parquet with the columns partition, offset, \
 timestamp, key and value of the topic __consumer_offsets. Brokers compact that topic, so that a live cluster \
 shows little more than the last generation of each group.
+
+From an archive that was kept with --committed-offsets the strategies get the rates at which the group \
+consumed each partition, as weights: --strategy weighted balances these, and counts partitions without them.
 
 {CONFIG_EPILOG}
 """
