@@ -191,14 +191,18 @@ class StolenInstanceScenarios:
             for name in ("victim", "b"):
                 group.start(name, [self.strategy], instance_id=name)
                 settled = group.settle(after=settled)
-            stolen = decode_assignment(self._steal("victim", group))
-            assert stolen.partitions == {t: tuple(ps) for t, ps in settled.of("victim").items()}
-            for name in ("leader", "b"):
-                last = group.members[name].reports()[-1]
-                assert (last["event"], last["generation"]) == ("assigned", settled.generation)
+            with self._stolen("victim", group) as stolen:
+                assignment = decode_assignment(stolen)
+                assert assignment.partitions == {t: tuple(ps) for t, ps in settled.of("victim").items()}
+                for name in ("leader", "b"):
+                    last = group.members[name].reports()[-1]
+                    assert (last["event"], last["generation"]) == ("assigned", settled.generation)
 
-    def _steal(self, instance_id: str, group: GroupOfMembers) -> bytes:
+    @contextlib.contextmanager
+    def _stolen(self, instance_id: str, group: GroupOfMembers) -> Iterator[bytes]:
         """Join as a member that is there, until one of the two is fenced; what the thief was assigned.
+
+        The thief is in the group until the end of the context: when it leaves, the group rebalances.
 
         A member that is fenced finds out when it next speaks. A client that does not say its instance id then
         learns only that it is unknown, joins anew, and so takes the place back. The victim stands still until
@@ -220,7 +224,7 @@ class StolenInstanceScenarios:
                 "one of the two to be fenced",
                 lambda: thief.error or "FencedInstanceId" in str(victim.reports("failed")),
             )
-            return stolen
+            yield stolen
 
 
 def wait_until_it_has(partitions: int, member: RawMember) -> None:

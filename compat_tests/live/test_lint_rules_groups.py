@@ -17,6 +17,7 @@ from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAs
 from compat_tests.java.member import JavaMember
 from compat_tests.live.lint_scenes import Scene, first_error, poll_until
 from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.librdkafka import leave
 from kafka_assignors.live_group import CLASSIC, CONSUMER, LiveMember
@@ -223,7 +224,7 @@ def test_rack_not_told(kafka: Kafka) -> None:
 
 
 def test_unreadable_sticky_data(kafka: Kafka, caplog: pytest.LogCaptureFixture) -> None:
-    def poll(scene: Scene, strategy: Any, stopping: threading.Event) -> None:
+    def poll(scene: Scene, strategy: Any, assigned: threading.Event, stopping: threading.Event) -> None:
         consumer = KafkaConsumer(
             scene.topic,
             bootstrap_servers=kafka.bootstrap,
@@ -233,16 +234,20 @@ def test_unreadable_sticky_data(kafka: Kafka, caplog: pytest.LogCaptureFixture) 
         )
         while not stopping.is_set():
             consumer.poll(timeout_ms=200)
+            if consumer.assignment():
+                assigned.set()
         consumer.close(autocommit=False)
 
     async def play(strategy: Any) -> None:
-        """A member of kafka-python has joined, and joins again when a third one comes; aiokafka leads."""
-        scene, stopping = Scene(kafka), threading.Event()
+        """A member of kafka-python is assigned, and joins again when a third one comes; aiokafka leads."""
+        scene, assigned, stopping = Scene(kafka), threading.Event(), threading.Event()
         async with scene.aiokafka(aiokafka("stock:sticky")) as leader:
             await leader.until(lambda: leader.owned)
-            polling = asyncio.create_task(asyncio.to_thread(poll, scene, strategy, stopping))
+            polling = asyncio.create_task(asyncio.to_thread(poll, scene, strategy, assigned, stopping))
             try:
                 await leader.until(lambda: len(leader.owned) == 2)
+                # It has member data from its assignment on.
+                assert await asyncio.to_thread(assigned.wait, HANG_S)
                 async with scene.aiokafka(aiokafka("stock:sticky")) as third:
                     await third.until(lambda: third.owned)
             finally:

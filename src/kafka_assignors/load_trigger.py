@@ -188,7 +188,7 @@ class Judgement:
 
     Attributes:
         act: whether the leader is to ask for a rebalance.
-        reason: one sentence with the figures, for the log and as the reason of the rebalance.
+        reason: one sentence with the figures, for the log and the observer.
         greatest: the greatest load of a member, in the unit of the weights.
         bound: what the greatest load of no assignment is below.
         reachable: the greatest load under the strategy's plan; None if the strategy was not asked.

@@ -32,6 +32,10 @@ from kafka_assignors.rebalance.progress import Phase
 from kafka_assignors.rebalance.transport import Consumer, Outcome, Transport
 from kafka_assignors.strategy import RebalanceProtocol
 
+REASON = "the greatest load is too far above its bound"
+"""Why a member joins again. It is the same each time, for metrics keep a series for each reason; the figures
+are in the log and in `load_judged`."""
+
 
 @dataclass(frozen=True, slots=True)
 class _LedGeneration:
@@ -171,7 +175,7 @@ class LoadWatch:
             self._log.debug("group %r: asks for no rebalance: %s", self._group_id, judgement.reason)
         else:
             self._log.info("group %r: asks for a rebalance: %s", self._group_id, judgement.reason)
-            self._consumer.handle(RejoinRequested(judgement.reason))
+            self._consumer.handle(RejoinRequested(REASON))
 
     async def _weigh(self, watched: _LedGeneration) -> Weighed:
         question = self._question = self._transport.outcome()
