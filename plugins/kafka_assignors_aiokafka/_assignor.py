@@ -18,7 +18,7 @@ from kafka_assignors.leader_bytes import JoinedMember
 from kafka_assignors.load_trigger import LoadTrigger
 from kafka_assignors.strategy import Strategy
 from kafka_assignors_aiokafka._client import adopt, calling_coordinator, rack_of_consumer
-from kafka_assignors_aiokafka._topics import rejoin_if_topics_changed, topics_of, watch_topics_if_static
+from kafka_assignors_aiokafka._leading import rejoin_if_topics_changed, topics_of, watch_topics_if_static
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -10,9 +10,9 @@ so the bytes that follow (owned partitions, generation, rack) are lost, a member
 leader down, and neither the generation nor the instance ids reach the assignor. All of that is in the
 coordinator's hands. An assignor is never given the coordinator, but it is only ever called by it:
 `calling_coordinator` finds it in the call stack, and `adopt` replaces two methods of that one object. What a
-leader does then is in `_leading`, and how it learns of topics in `_topics`.
+leader does then, and how it learns of topics, is in `_leading`.
 
-Touched in these three, with what it is used for; in a release that lacks any of the coordinator's, `adopt`
+Touched in these two, with what it is used for; in a release that lacks any of the coordinator's, `adopt`
 says so when the consumer first joins:
 
     GroupCoordinator
@@ -49,7 +49,7 @@ says so when the consumer first joins:
 **The cooperative consumer.** Three objects of aiokafka have a class of ours, which is put in their place
 before they are used: the consumer, which exchanges its `_subscription` and `_coordinator` as they are
 assigned; its `SubscriptionState`, with the assignment and the partitions' states in it; and its
-`GroupCoordinator`. The fetcher and the client are aiokafka's own. `_leading` and `_topics` touch here what is
+`GroupCoordinator`. The fetcher and the client are aiokafka's own. `_leading` touches here what is
 listed above.
 
 Touched besides; in a release that lacks any of the coordinator's or the fetcher's, `require_inside` says so:

@@ -46,9 +46,9 @@ from kafka_assignors.rebalance.events import (
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors.rebalance.transport import JoinGroupResponse
 from kafka_assignors.strategy import RebalanceProtocol
-from kafka_assignors_aiokafka._leading import lead_group
-from kafka_assignors_aiokafka._topics import (
+from kafka_assignors_aiokafka._leading import (
     REFRESH_TIMEOUT_S,
+    lead_group,
     refresh,
     rejoin_if_topics_changed,
     watch,
