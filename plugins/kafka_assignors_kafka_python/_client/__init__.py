@@ -5,8 +5,8 @@ the leader down; the generation being formed does not reach the assignor. An ass
 coordinator, but it is only ever called by it: `calling_coordinator` finds it in the call stack, and
 `lead_with_our_assignors` replaces a few attributes of that one object.
 
-What all versions share is in `coordinator` and `leading`; what differs is in `v2` and `v3`, which have the
-functions of `Interface`. The one of the two that speaks to the installed kafka-python is `interface`. The
+What all versions share is in `coordinator`; what differs is in `v2` and `v3`, which have the functions of
+`Interface`. The one of the two that speaks to the installed kafka-python is `interface`. The
 private names that are touched are listed at the top of `coordinator`, `v2` and `v3`; those that the
 cooperative consumer touches are in `v3` too.
 """
@@ -35,7 +35,7 @@ __all__ = [
 
 
 class LedGeneration(Protocol):
-    """A generation that our consumer leads: `leading.Leading`."""
+    """A generation that our consumer leads: `coordinator.Leading`."""
 
     generation: int
     heartbeat_pause_s: float
@@ -52,7 +52,7 @@ class LedGeneration(Protocol):
 
 
 class GroupLeader(Protocol):
-    """The work of a coordinator whenever it leads its group: `leading.Leadership`."""
+    """The work of a coordinator whenever it leads its group: `coordinator.Leadership`."""
 
     def notice_leader(self, leader_id: str, protocol_name: str) -> None:
         """Warn, once, in a group that has no leader."""

@@ -1,6 +1,20 @@
-"""The consumer's coordinator, in what all versions of kafka-python share.
+"""The consumer's coordinator, and how it leads its group, in what all versions of kafka-python share.
 
-Touched here and in `leading`, with what it is used for (checked with the versions of `CHECKED`):
+kafka-python has its assignors assign in the middle of its I/O, with the metadata that happens to be there. As
+long as that takes nothing is received, no heartbeat is sent, and a leader that thinks for longer than its
+session lasts is expelled. So the answer is held back (how, is in `v2` and in `v3`) while I/O goes on:
+
+    Leadership.begin        from here on the client watches all topics of the group
+                            (the client fetches their metadata, for `metadata_timeout_s` at most)
+    Leading.read_metadata
+    Leading.think           asks for weights, if the assignor was given a function for them, and runs the
+                            strategy, in a thread of its own
+    Leading.finish          kafka-python goes on with the answer, asks its assignor, and gets what is ready
+
+Until the SyncGroup request the leader has to send heartbeats, which the broker accepts from a member of a
+group that waits for its leader. kafka-python has switched its own off.
+
+Touched here, with what it is used for (checked with the versions of `CHECKED`):
 
     ConsumerCoordinator
         request_rejoin              see `come_back_for_this_join`
@@ -12,21 +26,197 @@ Touched here and in `leading`, with what it is used for (checked with the versio
         _subscription.group_subscribe, group_subscription: whose metadata the leader watches
         _cluster.add_listener, request_update, need_all_topic_metadata
         _build_metadata_snapshot    what of the metadata matters to the leader: partitions by topic;
-                                    replaced on the instance, see `leading`
+                                    replaced on the instance, see `follow_racks`
         _is_leader, _metadata_snapshot, _assignment_snapshot: when the snapshots differ, the member rejoins
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import threading
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any
 
-from kafka_assignors.assignor import Assignor, caller_of
+from kafka_assignors.assignor import Assignor, caller_of, require_unique_names
+from kafka_assignors.group import Topic
+from kafka_assignors.leader_bytes import (
+    MOST_MISSING_TOPICS,
+    DecodedMembers,
+    EncodedAssignments,
+    RackWatch,
+    watched_topics,
+)
+from kafka_assignors.member_bytes import broker_assigns
 from kafka_assignors_kafka_python._client import interface
-from kafka_assignors_kafka_python._client.leading import Leadership, follow_racks
+from kafka_assignors_kafka_python._weights import weighed_topics
 
 # Only now: of a release that is too old the import above says so, and that one would not.
 from kafka.coordinator.consumer import ConsumerCoordinator  # isort: skip
+
+
+class Leading:
+    """One generation that our consumer leads with an assignor of ours.
+
+    `read_members` comes before it, and may run in any thread: to decode a large group takes time.
+    """
+
+    metadata_timeout_s: float = 5.0
+    """After this time a leader assigns what it knows of, and once more when it knows more."""
+
+    def __init__(self, coordinator: Any, assignor: Assignor, joined: DecodedMembers, generation: int) -> None:
+        self.generation = generation
+        config = coordinator.config
+        # A third is what Kafka recommends, for those who have set something else.
+        pause_ms: float = min(config["heartbeat_interval_ms"], config["session_timeout_ms"] / 3)
+        self.heartbeat_pause_s: float = pause_ms / 1000
+        self._coordinator = coordinator
+        self._assignor = assignor
+        self._joined = joined
+        racks = (member.rack for member in self._joined.members)
+        self._watch = follow_racks(coordinator, assignor.must_follow_racks(racks))
+        self._topics: list[Topic] = []
+        self._snapshot: Any = None
+        self._encoded: EncodedAssignments | None = None
+        self._error: BaseException | None = None
+        # As kafka-python does: from here on the leader watches all topics of the group.
+        coordinator._subscription.group_subscribe(self._joined.topics)
+        unknown = self._joined.topics.difference(coordinator._cluster._partitions)
+        # If many are unknown, a request for all topics of the cluster tells which exist: its response has no
+        # error for each of the others.
+        self._asks_for_all = len(unknown) > MOST_MISSING_TOPICS
+        if self._asks_for_all:
+            coordinator._cluster.need_all_topic_metadata = True
+            coordinator._cluster.request_update()
+        else:
+            interface.watch(coordinator, coordinator._subscription.group_subscription())
+
+    def read_metadata(self) -> None:
+        """Take what the client knows of the topics now. Metadata must not change during this call."""
+        coordinator, cluster = self._coordinator, self._coordinator._cluster
+        self._topics = interface.topics_of(cluster, self._watch, self._joined.topics)
+        if self._asks_for_all:
+            missing = self._joined.topics - {topic.name for topic in self._topics}
+            own = coordinator._subscription.subscription
+            watched = watched_topics(self._joined.topics, missing, own)
+            cluster.need_all_topic_metadata = coordinator._subscription.subscribed_pattern is not None
+            interface.watch_only(coordinator, watched)
+        self._snapshot = coordinator._build_metadata_snapshot(coordinator._subscription, cluster)
+
+    def think(self) -> None:
+        """Run the strategy. Never raises, and may run in any thread."""
+        try:
+            if self._assignor.weights is not None:
+                self._topics = weighed_topics(self._coordinator, self._assignor, self._topics)
+            self._encoded = self._assignor.encode_assignments(self._joined, self._topics, self.generation)
+        except BaseException as error:  # It is raised in `finish`, of any kind: the group waits for us.
+            self._error = error
+
+    def think_in_background(self, then: Any) -> None:
+        """Run the strategy in a thread of its own, and then, in the same thread, `then()`."""
+
+        def run() -> None:
+            self.think()
+            then()
+
+        run_in_background(run)
+
+    def finish(self) -> EncodedAssignments:
+        """The assignment of each member; raises what the strategy raised."""
+        # kafka-python rejoins when its snapshots differ: now, if metadata have changed since they were read,
+        # or as soon as they change.
+        coordinator = self._coordinator
+        coordinator._is_leader = True
+        coordinator._assignment_snapshot = self._snapshot
+        coordinator._metadata_snapshot = coordinator._build_metadata_snapshot(
+            coordinator._subscription, coordinator._cluster
+        )
+        if self._error is not None:
+            raise self._error
+        assert self._encoded is not None
+        return self._encoded
+
+
+def run_in_background(function: Callable[[], None]) -> None:
+    """Run something of a leader, which takes as long as it takes, in a thread of its own."""
+    # A strategy that never ends must not keep the process from ending.
+    threading.Thread(target=function, name="kafka-assignors-leader", daemon=True).start()
+
+
+def read_members(assignor: Assignor, members: Any) -> DecodedMembers:
+    """Decode what the members of the answer to JoinGroup sent."""
+    return assignor.read_members(interface.joined_members(members))
+
+
+class Leadership:
+    """The work of one coordinator whenever it leads its group."""
+
+    def __init__(self, coordinator: Any) -> None:
+        self._coordinator = coordinator
+        self._stock_perform_assignment = coordinator._perform_assignment
+        self._leading: Leading | None = None
+        self._told_that_broker_assigns = False
+
+    def notice_leader(self, leader_id: str, protocol_name: str) -> None:
+        """Warn, once, in a group that has no leader: in such a one the broker assigns."""
+        assignor = self._coordinator._lookup_assignor(protocol_name)
+        if leader_id or self._told_that_broker_assigns or not isinstance(assignor, Assignor):
+            return
+        self._told_that_broker_assigns = True
+        strategies = [
+            one.name for one in interface.assignors_of(self._coordinator) if isinstance(one, Assignor)
+        ]
+        assignor.log.warning("%s", broker_assigns(self._coordinator.group_id, strategies))
+
+    def begin(self, protocol_name: str, members: Any, generation: int) -> Leading | None:
+        """Start to lead a generation; None if the group runs it with an assignor of kafka-python."""
+        assignor = self._coordinator._lookup_assignor(protocol_name)
+        if not isinstance(assignor, Assignor):
+            return None
+        joined = read_members(assignor, members)
+        self._leading = Leading(self._coordinator, assignor, joined, generation)
+        return self._leading
+
+    def perform_assignment(self, leader_id: str, protocol_name: str, members: Any) -> Mapping[str, Any]:
+        """The replacement of the coordinator's own method."""
+        generation = self._coordinator._generation.generation_id
+        leading, self._leading = self._leading, None
+        if leading is None or leading.generation != generation:
+            # The answer was not held back: an assignor of kafka-python, or a version that we do not know.
+            leading = self.begin(protocol_name, members, generation)
+            if leading is None:
+                stock: Mapping[str, Any] = self._stock_perform_assignment(leader_id, protocol_name, members)
+                return stock
+            self._leading = None
+            self._coordinator._cluster.request_update()
+            leading.read_metadata()
+            leading.think()
+        return leading.finish().assignments
+
+
+def follow_racks(coordinator: Any, following: bool) -> RackWatch:
+    """Switch on or off that changed replica racks count as changed metadata; the known racks are kept.
+
+    kafka-python compares the partitions of the topics that a member watches. With `following`, the racks of
+    all their replicas are compared as well (see `kafka_assignors.leader_bytes.RackWatch`).
+    """
+    watch: RackWatch | None = getattr(coordinator, "_kafka_assignors_racks", None)
+    if watch is None:
+        watch = coordinator._kafka_assignors_racks = RackWatch()
+        coordinator._build_metadata_snapshot = partial(_snapshot, coordinator._build_metadata_snapshot, watch)
+    watch.following = following
+    return watch
+
+
+def _snapshot(
+    stock_snapshot: Callable[[Any, Any], Mapping[str, Any]], watch: RackWatch, subscription: Any, cluster: Any
+) -> Mapping[str, Any]:
+    """For each watched topic, the value that makes the member rejoin if it changes; falsy if unknown."""
+    partitions = stock_snapshot(subscription, cluster)
+    if not watch.following:
+        return partitions
+    topics = interface.topics_of(cluster, watch, partitions)
+    racks = {topic.name: topic.replica_racks for topic in topics}
+    return {name: racks.get(name) or numbers for name, numbers in partitions.items()}
 
 
 def calling_coordinator() -> Any:
@@ -42,16 +232,10 @@ def instance_id_of(coordinator: Any) -> str | None:
     return instance_id
 
 
-def require_unique_names(coordinator: Any) -> None:
-    """Raise ValueError if two configured assignors have one name: kafka-python would silently use one."""
+def require_one_of_each_name(coordinator: Any) -> None:
+    """Raise ValueError if a configured assignor has the name of one of ours."""
     ours = {one.name for one in interface.assignors_of(coordinator) if isinstance(one, Assignor)}
-    names = interface.configured_names(coordinator)
-    twins = sorted(name for name in ours if names.count(name) > 1)
-    if twins:
-        raise ValueError(
-            f"partition_assignment_strategy has two assignors with the name {twins[0]!r}: the group votes on "
-            "names, so leave one of them out"
-        )
+    require_unique_names(name for name in interface.configured_names(coordinator) if name in ours)
 
 
 def come_back_for_this_join(coordinator: Any) -> None:

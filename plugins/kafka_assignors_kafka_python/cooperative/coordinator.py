@@ -59,12 +59,10 @@ from kafka_assignors.rebalance.session import Session
 from kafka_assignors.rebalance.transport import JoinGroupResponse
 from kafka_assignors.strategy import RebalanceProtocol
 from kafka_assignors_kafka_python._client.coordinator import watch_topics_if_static
-from kafka_assignors_kafka_python.cooperative import leading
 from kafka_assignors_kafka_python.cooperative.commits import AsyncCommits, JoinHold, require_offsets
-from kafka_assignors_kafka_python.cooperative.listener import ListenerCalls
 from kafka_assignors_kafka_python.cooperative.subscription import Positions
 from kafka_assignors_kafka_python.cooperative.transport import KafkaPythonTransport, RequestingCoordinator
-from kafka_assignors_kafka_python.cooperative.user_errors import ErrorsOfUser, Source
+from kafka_assignors_kafka_python.cooperative.user_thread import ErrorsOfUser, ListenerCalls, Source
 
 log = logging.getLogger("kafka_assignors_kafka_python")
 
@@ -178,16 +176,12 @@ class CooperativeCoordinator(RequestingCoordinator):
         if not self._member.closing:  # Afterwards there is nothing left that could be notified.
             self._join_wanted.notify()
 
-    def start(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Run something on the I/O thread, from any thread; a future."""
-        return self._manager.call_soon(function, *arguments)
-
     def start_and_wake(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The same; when it is done, the user's thread is woken."""
+        """Run something on the I/O thread; when it is done, the user's thread is woken."""
         return self.start(function, *arguments).add_both(lambda _: self._fetcher.wake())
 
     def _spawn(self, task: Coroutine[Any, Any, None]) -> Any:
-        """The same for a task that reports all errors by itself: another error ends the consumer."""
+        """Run a task that reports all errors by itself: another error ends the consumer."""
         return self._manager.call_soon(task).add_errback(self._broken)
 
     def _broken(self, error: BaseException) -> None:
@@ -383,7 +377,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         """The assignment of each member, by a leader."""
         eager = self._session.protocol is RebalanceProtocol.EAGER
         try:
-            return await leading.assign(self, assignor, joined, eager=eager)
+            return await self.assign_as_leader(assignor, joined, eager=eager)
         except Exception:
             log.exception("group %r: the leader could not assign", self.group_id)
             raise
@@ -392,10 +386,6 @@ class CooperativeCoordinator(RequestingCoordinator):
         """How many partitions the metadata show of a topic."""
         known = self._cluster.partitions_for_topic(topic)
         return None if known is None else len(known)
-
-    async def refresh_metadata(self) -> None:
-        """Get newer metadata, if they come soon."""
-        await leading.refresh_soon(self)
 
     def seconds_since_poll(self) -> float:
         """How long ago the user polled, in seconds."""
@@ -456,12 +446,6 @@ class CooperativeCoordinator(RequestingCoordinator):
     def enforce_rebalance(self, reason: str) -> None:
         """The user wants this member to join again."""
         self.start(self.handle, RejoinRequested(reason))
-
-    @property
-    def knows_topics_of_group(self) -> bool:
-        """Whether there are metadata of all topics that this leader watches."""
-        topics = self._subscription.group_subscription()
-        return all(self._cluster.partitions_for_topic(topic) is not None for topic in topics)
 
     def stop_leading(self) -> None:
         """A join begins: only a member that leads again watches the topics of others."""
