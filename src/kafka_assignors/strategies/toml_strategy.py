@@ -39,18 +39,20 @@ from typing import Any
 
 from kafka_assignors.member_facts import WHOLE_SHARE, Facts, InvalidFactError, Supposed
 from kafka_assignors.strategies.composed import Composed, RuleOrderError
-from kafka_assignors.strategies.rules.objectives import (
+from kafka_assignors.strategies.rules import (
+    Draining,
     FewestMoves,
     FewestRackMisses,
+    KeepTogether,
     LevelByCapacity,
+    LevelByPriority,
     LevelByWeight,
     LevelPartitions,
     RackTrade,
+    Rule,
+    ShareByRelease,
+    StandbyLast,
 )
-from kafka_assignors.strategies.rules.priority import LevelByPriority
-from kafka_assignors.strategies.rules.restrictions import KeepTogether, StandbyLast
-from kafka_assignors.strategies.rules.rollout import Draining, ShareByRelease
-from kafka_assignors.strategies.rules.rule import Rule
 from kafka_assignors.strategy import BOTH_PROTOCOLS, RebalanceProtocol
 
 FORMAT = 1

@@ -8,7 +8,7 @@ A rule is a value without state. Rules come in three places, and an earlier one 
 3. a **tie-breaker** decides between the balanced assignments: the fewest moves, the fewest rack misses, in
    the order in which they are written, or a trade between the two.
 
-Every method is a hook with a default that changes nothing. `objectives` has the rules of places 2 and 3, but
+Every method is a hook with a default that changes nothing. `basic` has the rules of places 2 and 3, but
 for `priority`.
 
 A **problem** is the undecided part of a group. A rule that restricts who may have what does not solve
