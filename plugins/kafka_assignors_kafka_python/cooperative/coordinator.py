@@ -70,7 +70,7 @@ _NEVER = float("-inf")
 
 
 class CooperativeCoordinator(RequestingCoordinator):
-    """One member of one group: the `Consumer` of its session."""
+    """One member of one group: the `Consumer` of its session (`kafka_assignors.rebalance.transport`)."""
 
     _is_built = False
     _assignment_snapshot: Any
@@ -128,7 +128,6 @@ class CooperativeCoordinator(RequestingCoordinator):
     # ---- the machine, on the I/O thread
 
     def handle(self, event: Event) -> None:
-        """Tell the machine what happened, and carry out what it says."""
         before, now = self._member, lease.clock()
         self._member, actions = before.handle(event, now)
         self._show_membership()
@@ -369,12 +368,10 @@ class CooperativeCoordinator(RequestingCoordinator):
     # ---- what the session asks
 
     def assigned(self, partitions: Partitions, *, racks: bool) -> None:
-        """Watch the topics that make this member rejoin when they change."""
         watch_topics_if_static(self, {topic for topic, _ in partitions}, racks=racks)
         self._rejoin_if_topics_changed()
 
     async def assign(self, assignor: Assignor, joined: JoinGroupResponse) -> EncodedAssignments:
-        """The assignment of each member, by a leader."""
         eager = self._session.protocol is RebalanceProtocol.EAGER
         try:
             return await self.assign_as_leader(assignor, joined, eager=eager)
@@ -383,12 +380,10 @@ class CooperativeCoordinator(RequestingCoordinator):
             raise
 
     def partition_count(self, topic: str) -> int | None:
-        """How many partitions the metadata show of a topic."""
         known = self._cluster.partitions_for_topic(topic)
         return None if known is None else len(known)
 
     def seconds_since_poll(self) -> float:
-        """How long ago the user polled, in seconds."""
         return time.monotonic() - self._polled_at
 
     async def raise_to_user(self, error: Exception) -> None:
@@ -396,7 +391,6 @@ class CooperativeCoordinator(RequestingCoordinator):
         await self.errors.raise_in_poll(error)
 
     def heartbeat_ended(self, error: Exception | None, *, accepted: bool) -> None:
-        """A heartbeat was answered, or not."""
         if accepted:
             self.errors.withdraw(Source.HEARTBEAT)
             return

@@ -150,7 +150,6 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
         return leading.finish()
 
     async def refresh_metadata(self) -> None:
-        """Get newer metadata, if they come soon."""
         refreshed = self.start(refresh_metadata, self._cluster)
         with suppress(Errors.KafkaError):
             await self.wait_for(refreshed, _REFRESH_TIMEOUT_MS)
