@@ -9,11 +9,11 @@ from typing import Any
 
 from kafka_assignors.assignor import Assignor, caller_of, optional_name, require_eager
 from kafka_assignors.leader_bytes import RackWatch
-from kafka_assignors_kafka_python._client import interface
-from kafka_assignors_kafka_python._client.coordinator import (
+from kafka_assignors_kafka_python._client import (
     calling_coordinator,
     come_back_for_this_join,
     instance_id_of,
+    interface,
     lead_with_our_assignors,
     require_one_of_each_name,
     watch_topics_if_static,

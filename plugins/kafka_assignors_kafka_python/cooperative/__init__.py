@@ -9,7 +9,7 @@ user_thread     calls of the user's listener, and errors, in `poll`
 subscription    subscription, assignment, what the fetcher may touch, and where to begin
 fetcher         the fetcher, which can be woken up
 
-All that is used of kafka-python beside its public interface is listed in `_client.v3`.
+All that is used of kafka-python beside its public interface is listed in `_v3`.
 """
 
 from typing import TYPE_CHECKING, Any, TypedDict

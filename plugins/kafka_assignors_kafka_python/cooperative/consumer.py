@@ -21,7 +21,7 @@ from kafka_assignors.assignor import Assignor, optional_name, require_cooperativ
 from kafka_assignors.rebalance.observer import RebalanceObserver, require_observer
 from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors_kafka_python._assignor import assignor
-from kafka_assignors_kafka_python._client.v3 import require_inside
+from kafka_assignors_kafka_python._v3 import require_inside
 from kafka_assignors_kafka_python.cooperative.coordinator import CooperativeCoordinator
 from kafka_assignors_kafka_python.cooperative.fetcher import CooperativeFetcher
 from kafka_assignors_kafka_python.cooperative.subscription import CooperativeSubscriptionState

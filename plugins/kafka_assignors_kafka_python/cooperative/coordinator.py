@@ -16,7 +16,7 @@ with all that earlier polls returned. A member that has to call the listener can
 poll, and the group waits for it, at most `max_poll_interval_ms`.
 
 The fetcher's `wake` ends the wait of a poll when there is something to do. Joins have a connection of their
-own (`_client.v3.joining_node`).
+own (`_v3.joining_node`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from kafka_assignors.rebalance.observer import RebalanceObserver
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors.rebalance.transport import JoinGroupResponse
 from kafka_assignors.strategy import RebalanceProtocol
-from kafka_assignors_kafka_python._client.coordinator import watch_topics_if_static
+from kafka_assignors_kafka_python._client import watch_topics_if_static
 from kafka_assignors_kafka_python.cooperative.commits import AsyncCommits, JoinHold, require_offsets
 from kafka_assignors_kafka_python.cooperative.subscription import Positions
 from kafka_assignors_kafka_python.cooperative.transport import KafkaPythonTransport, RequestingCoordinator

@@ -11,7 +11,7 @@ from kafka.errors import KafkaTimeoutError
 from kafka.future import Future
 from kafka.structs import TopicPartition
 
-from kafka_assignors_kafka_python._client.v3 import Fetcher
+from kafka_assignors_kafka_python._v3 import Fetcher
 from kafka_assignors_kafka_python.cooperative.subscription import CooperativeSubscriptionState
 
 

@@ -24,7 +24,7 @@ from kafka.errors import NoOffsetForPartitionError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from kafka_assignors.rebalance.events import Partition, Partitions
-from kafka_assignors_kafka_python._client.v3 import SubscriptionState, TopicPartitionState
+from kafka_assignors_kafka_python._v3 import SubscriptionState, TopicPartitionState
 
 Wanted: TypeAlias = Mapping[TopicPartition, object]
 """Partitions with what `missing_positions` tells them apart by: one that left and came back is another."""

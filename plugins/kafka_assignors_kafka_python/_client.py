@@ -1,8 +1,17 @@
-"""The consumer's coordinator, and how it leads its group, in what all versions of kafka-python share.
+"""Every place where we depend on how kafka-python works inside: what all versions share.
+
+kafka-python decodes what the members sent before it asks an assignor, so a member that sends garbage takes
+the leader down; the generation being formed does not reach the assignor. An assignor is never given the
+coordinator, but it is only ever called by it: `calling_coordinator` finds it in the call stack, and
+`lead_with_our_assignors` replaces a few attributes of that one object.
+
+What differs between versions is in `_v2` and `_v3`, which have the functions of `Interface`. The one of the
+two that speaks to the installed kafka-python is `interface`. The private names that are touched are listed
+here and at the top of `_v2` and `_v3`; those that the cooperative consumer touches are in `_v3` too.
 
 kafka-python has its assignors assign in the middle of its I/O, with the metadata that happens to be there. As
 long as that takes nothing is received, no heartbeat is sent, and a leader that thinks for longer than its
-session lasts is expelled. So the answer is held back (how, is in `v2` and in `v3`) while I/O goes on:
+session lasts is expelled. So the answer is held back (how, is in `_v2` and in `_v3`) while I/O goes on:
 
     Leadership.begin        from here on the client watches all topics of the group
                             (the client fetches their metadata, for `metadata_timeout_s` at most)
@@ -32,26 +41,113 @@ Touched here, with what it is used for (checked with the versions of `CHECKED`):
 
 from __future__ import annotations
 
+import importlib
+import logging
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, cast
 
 from kafka_assignors.assignor import Assignor, caller_of, require_unique_names
+from kafka_assignors.client_versions import installed_release, numbers_of, require_release
 from kafka_assignors.group import Topic
 from kafka_assignors.leader_bytes import (
     MOST_MISSING_TOPICS,
     DecodedMembers,
     EncodedAssignments,
+    JoinedMember,
     RackWatch,
     watched_topics,
 )
 from kafka_assignors.member_bytes import broker_assigns
-from kafka_assignors_kafka_python._client import interface
-from kafka_assignors_kafka_python._weights import weighed_topics
 
-# Only now: of a release that is too old the import above says so, and that one would not.
-from kafka.coordinator.consumer import ConsumerCoordinator  # isort: skip
+CHECKED = ("2.0.6", "2.1.6", "2.2.21", "2.3.3", "3.0.12")
+"""The newest release of each series, oldest first."""
+
+
+def module_for(installed: str) -> str:
+    """The module for this release of kafka-python: "v2" for `_v2`, or "v3" for `_v3`.
+
+    Raises ImportError for one that is too old. For one that may be too new there is a warning and an attempt.
+    """
+    oldest, newest = numbers_of(CHECKED[0]), numbers_of(CHECKED[-1])[:2]
+    log = logging.getLogger("kafka_assignors_kafka_python")
+    require_release("kafka-python", installed, oldest, newest, log)
+    return "v2" if (2,) <= numbers_of(installed) < (3,) else "v3"
+
+
+INSTALLED = installed_release("kafka-python", "kafka")
+"""The distribution's own word: the oldest releases do not import on the newest Pythons."""
+
+MODULE = module_for(INSTALLED)
+
+# Only now: of a release that is too old the check says so, and these would not.
+from kafka.coordinator.consumer import ConsumerCoordinator  # noqa: E402
+
+from kafka_assignors_kafka_python._weights import weighed_topics  # noqa: E402
+
+
+class Interface(Protocol):
+    """The functions of `_v2` and of `_v3`."""
+
+    def eager_protocols(self) -> list[Any]:
+        """The result of an assignor's `supported_protocols`."""
+        ...
+
+    def is_called_by_cooperative_consumer(self) -> bool:
+        """Whether the consumer that is being constructed is a `CooperativeKafkaConsumer`."""
+        ...
+
+    def rack_of_caller(self) -> str | None:
+        """The rack of the consumer that is being constructed, if its client has such a setting."""
+        ...
+
+    def assignors_of(self, coordinator: Any) -> list[Any]:
+        """The assignors that the coordinator chooses from."""
+        ...
+
+    def configured_names(self, coordinator: Any) -> list[str]:
+        """The names of all assignors that the user has configured."""
+        ...
+
+    def joined_members(self, members: Any) -> Iterable[JoinedMember]:
+        """The members as a coordinator has them, whose bytes are not decoded yet."""
+        ...
+
+    def decoded_members(self, members: Any) -> Iterable[JoinedMember]:
+        """The members as `assign` of an assignor is given them."""
+        ...
+
+    def partitions_of(self, assignment: Any) -> Mapping[str, Sequence[int]]:
+        """The decoded assignment of one member, by topic."""
+        ...
+
+    def assignment_of(self, assignment: bytes) -> Any:
+        """The assignment of one member as `assign` of an assignor returns it."""
+        ...
+
+    def watch(self, coordinator: Any, topics: Iterable[str]) -> None:
+        """Have the client fetch the metadata of these topics too."""
+        ...
+
+    def watch_only(self, coordinator: Any, topics: Iterable[str]) -> None:
+        """Have the client fetch the metadata of these topics and of no others."""
+        ...
+
+    def topics_of(self, cluster: Any, watch: RackWatch, names: Iterable[str]) -> list[Topic]:
+        """Those of the named topics that the client has metadata of."""
+        ...
+
+    def hold_back_answers(self, coordinator: Any, leadership: Leadership) -> None:
+        """Have the coordinator, where it leads, get the answer to JoinGroup when the assignment is ready."""
+        ...
+
+    def keep_heartbeats(self, coordinator: Any) -> None:
+        """Make a member that has joined send heartbeats."""
+        ...
+
+
+interface = cast(Interface, importlib.import_module(f"kafka_assignors_kafka_python._{MODULE}"))
 
 
 class Leading:
