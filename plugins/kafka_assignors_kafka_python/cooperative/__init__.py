@@ -6,8 +6,7 @@ transport       the requests to the group's coordinator, for `kafka_assignors.re
 commits         `commit_async`; joins wait while a transaction may be open
 metrics         the metrics of the coordinator, in the registry of the client
 user_thread     calls of the user's listener, and errors, in `poll`
-subscription    subscription, assignment, what the fetcher may touch, and where to begin
-fetcher         the fetcher, which can be woken up
+fetching        subscription, assignment, where to begin, and the fetcher, which can be woken up
 
 All that is used of kafka-python beside its public interface is listed in `_v3`.
 """

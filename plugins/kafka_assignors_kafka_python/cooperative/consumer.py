@@ -23,8 +23,7 @@ from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors_kafka_python._assignor import assignor
 from kafka_assignors_kafka_python._v3 import require_inside
 from kafka_assignors_kafka_python.cooperative.coordinator import CooperativeCoordinator
-from kafka_assignors_kafka_python.cooperative.fetcher import CooperativeFetcher
-from kafka_assignors_kafka_python.cooperative.subscription import CooperativeSubscriptionState
+from kafka_assignors_kafka_python.cooperative.fetching import CooperativeFetcher, CooperativeSubscriptionState
 
 if TYPE_CHECKING:
     from kafka import ConsumerRebalanceListener

@@ -60,7 +60,7 @@ from kafka_assignors.rebalance.transport import JoinGroupResponse
 from kafka_assignors.strategy import RebalanceProtocol
 from kafka_assignors_kafka_python._client import watch_topics_if_static
 from kafka_assignors_kafka_python.cooperative.commits import AsyncCommits, JoinHold, require_offsets
-from kafka_assignors_kafka_python.cooperative.subscription import Positions
+from kafka_assignors_kafka_python.cooperative.fetching import Positions
 from kafka_assignors_kafka_python.cooperative.transport import KafkaPythonTransport, RequestingCoordinator
 from kafka_assignors_kafka_python.cooperative.user_thread import ErrorsOfUser, ListenerCalls, Source
 

@@ -30,7 +30,7 @@ from kafka_assignors.rebalance.events import (
     Revoke,
 )
 from kafka_assignors.rebalance.session import Session
-from kafka_assignors_kafka_python.cooperative.subscription import CooperativeSubscriptionState
+from kafka_assignors_kafka_python.cooperative.fetching import CooperativeSubscriptionState
 
 log = logging.getLogger("kafka_assignors_kafka_python")
 
