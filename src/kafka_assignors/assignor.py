@@ -177,7 +177,6 @@ class Assignor:
 
     @property
     def strategy(self) -> Strategy:
-        """The strategy that assigns the partitions."""
         return self._strategy
 
     @property

@@ -302,7 +302,6 @@ class CooperativeCoordinator(RequestingCoordinator):
             await self._changed.wait()
 
     def coordinator_dead(self) -> None:
-        """Look for the coordinator again."""
         super().coordinator_dead()
         self._changed.set()
 

@@ -112,7 +112,6 @@ class Composed(Strategy):
         return hashlib.sha256(repr((self.rules, self.supposes)).encode()).hexdigest()[:12]
 
     def assign(self, group: Group) -> Assignment:
-        """The target for the group."""
         problem = self.problem(group)
         return problem.in_original_group(self._balanced(problem))
 

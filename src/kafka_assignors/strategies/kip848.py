@@ -249,7 +249,6 @@ class _Work:
         self._loads = [sum(map(len, topics.values())) for topics in held]
 
     def deal(self, topic: str, subscribers: Sequence[int], partitions: Sequence[int]) -> None:
-        """Give the free partitions of a topic to its subscribers."""
         takers = _takers(self._by_load(subscribers), self._loads)
         gained: dict[int, list[int]] = {}
         for partition, (_, taker) in zip(partitions, takers, strict=False):

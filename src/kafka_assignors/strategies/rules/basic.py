@@ -78,7 +78,6 @@ class Balance(Rule):
         return _favouring(Scale(already=problem.fixed_loads), problem)
 
     def balance(self, problem: Problem, criteria: Criteria) -> Assignment:
-        """An assignment of the problem's group."""
         return solve(problem.group, problem.claims, criteria=criteria, scale=self.scale(problem))
 
     def layers(self, problem: Problem, criteria: Criteria) -> Sequence[Layer] | None:
@@ -147,7 +146,7 @@ class LevelByWeight(Balance):
         return PLAIN
 
     def balance(self, problem: Problem, criteria: Criteria) -> Assignment:
-        """An assignment of the problem's group, which has no fixed partitions."""
+        # The group of such a problem has no fixed partitions.
         return balance_loads(problem.group, problem.claims, self._terms())
 
     def _terms(self) -> Terms:
@@ -161,7 +160,6 @@ class FewestMoves(TieBreaker):
     kind = "movement"
 
     def criteria(self) -> Criteria:
-        """Movement."""
         return (Criterion.MOVEMENT,)
 
 
@@ -172,7 +170,6 @@ class FewestRackMisses(TieBreaker):
     kind = "racks"
 
     def criteria(self) -> Criteria:
-        """Rack misses."""
         return (Criterion.RACKS,)
 
 
@@ -195,7 +192,6 @@ class RackTrade(TieBreaker):
         object.__setattr__(self, "moves_per_miss", math.inf if number is None else number)
 
     def criteria(self) -> Criteria:
-        """The trade between the two."""
         return traded(self.moves_per_miss)[1:]
 
 
@@ -256,7 +252,6 @@ class StandbyLast(Restriction):
 
 
 def _subscribers(members: Iterable[Member]) -> Counter[str]:
-    """How many of these members subscribe to each topic."""
     subscribers: Counter[str] = Counter()
     for topics, count in Counter(member.topics for member in members).items():
         for topic in topics:

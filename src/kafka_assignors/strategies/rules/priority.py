@@ -196,7 +196,6 @@ def _shown(named: _Name) -> list[str]:
 
 
 def _missing(named: _Name, group: Group) -> list[str]:
-    """The named topics and partitions that the group does not have."""
     topic, partitions = (named, ()) if isinstance(named, str) else named
     if topic not in group.topics:
         return [f"topic {topic!r}"]

@@ -146,11 +146,9 @@ class Problem:
         }
 
     def with_findings(self, *findings: str) -> Problem:
-        """The problem with more findings."""
         return replace(self, findings=(*self.findings, *findings))
 
     def without_favour(self) -> Problem:
-        """The problem without favoured members."""
         return replace(self, favoured=frozenset())
 
     def without(self, barred: Mapping[str, Set[str]]) -> Problem:
