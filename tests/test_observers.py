@@ -119,7 +119,7 @@ def test_the_attempt_that_brings_the_member_id_fails_and_the_time_counts_from_th
     member = Member().joining().handle(JoinFailed(1, MembershipError.OTHER, "a"), AboutToJoin(COOPERATIVE))
     member.handle(Joined(2, FIRST), Assigned(FIRST, ORDERS_0, 4.0))
     assert member.ended == [(1.0, True, -1), (4.0, False, 1)]
-    assert member.reasons == ["the subscription has changed", "the last join failed"]
+    assert member.reasons == ["the subscription has changed", "the coordinator gave a member id"]
 
 
 def test_an_attempt_whose_sync_fails_names_the_generation_that_it_had_joined() -> None:
