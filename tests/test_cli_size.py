@@ -17,10 +17,9 @@ from kafka_assignors.certificate.size import Bound, SizeCertificate, check_size
 from kafka_assignors.group import Topic
 from kafka_assignors.live_group import LiveGroup, LiveMember
 from kafka_assignors.sizing import Policy
-from kafka_assignors_cli import main, size_cluster
+from kafka_assignors_cli import main, size
 from kafka_assignors_cli.options import ClusterAddress
-from kafka_assignors_cli.size_report import Report
-from kafka_assignors_cli.size_serve import METRICS, Recommender
+from kafka_assignors_cli.size_result import METRICS, Recommender, Report
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples" / "autoscaling"
 WEIGHTS = {"format": 1, "topics": {"orders": [1200, 900, 800, 800, 700, None, 300, 100], "clicks": [2500, 0]}}
@@ -102,6 +101,7 @@ class TestFiles:
         [
             ((), "--capacity"),
             (("--capacity", "5"), "give costs: --weights FILE"),
+            (("--capacity", "5"), "or --group and --history"),
             (("--weights", "rates.json", "--capacity", "0"), "has to carry more than 0"),
             (("--weights", "rates.json", "--capacity", "-1"), "has to carry more than 0"),
             (("--weights", "rates.json", "--capacity", "nan"), "expected a number above 0"),
@@ -114,7 +114,10 @@ class TestFiles:
             (("--weights", "unknown.json", "--capacity", "5"), "no cost of the 2 partitions is known"),
             (("two.json", "--capacity", "5"), "expected one group, found 2"),
             (("--group", "g", "--capacity", "5"), "give --bootstrap-server"),
-            (("group.json", "--group", "g", "--capacity", "5"), "either it, or files"),
+            (
+                ("group.json", "--group", "g", "--capacity", "5"),
+                "FILE: no effect on the costs of a running group",
+            ),
             (("group.json", "--capacity", "5", "--topic", "ordres"), "no topic 'ordres'"),
             (("--group", "g", "--capacity", "5", "--serve", "9309"), "--serve 9309: expected [HOST]:PORT"),
         ],
@@ -190,7 +193,7 @@ class GrowingCluster:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(size_cluster, "time", clock)
+    monkeypatch.setattr(size, "time", clock)
     return clock
 
 

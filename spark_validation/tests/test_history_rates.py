@@ -90,8 +90,8 @@ def test_a_group_is_sized_by_the_rates_of_its_history(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "--history FOLDER needs --group ID, and no other costs beside it"),
-        (["--group", "g", "--weights", "w.json"], "no other costs beside it"),
+        ([], "--history FOLDER needs --group ID"),
+        (["--group", "g", "--weights", "w.json"], "--weights: no effect on the costs of --history"),
         (["--group", "g", "--history", "none"], "none: there is no such file or directory"),
         (["--group", "absent"], "there are no committed offsets of group 'absent'"),
     ],

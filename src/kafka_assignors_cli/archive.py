@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafka_assignors_cli.console import CannotRun, ProgressReport, emit, note
+from kafka_assignors_cli.console import ProgressReport, cannot_run_on, emit, note
 from kafka_assignors_cli.json_output import is_stdout, require_json_file, write_document
 from kafka_assignors_cli.options import (
     CONFIG_EPILOG,
@@ -23,6 +23,7 @@ from kafka_assignors_cli.options import (
     Master,
     SparkConfig,
     Timeout,
+    refuse_options,
     require_spark_extra,
     spark_properties,
 )
@@ -92,6 +93,7 @@ CommittedOffsets = Annotated[
 
 def archive(
     *,
+    context: typer.Context,
     to: To,
     bootstrap_server: BootstrapServer = None,
     command_config: CommandConfig = None,
@@ -105,6 +107,8 @@ def archive(
     spark_config: SparkConfig = None,
 ) -> None:
     """Keep the history of consumer groups: copy their records to Parquet before the brokers compact them."""
+    if once:
+        refuse_options(context, ("interval",), "with --once, which does not wait")
     address = ClusterOptions(bootstrap_server, command_config, timeout).address()
     properties = spark_properties(spark_config)
     require_json_file(json_file)
@@ -145,10 +149,8 @@ def _run(options: ArchiveOptions) -> ArchiveResult:
         def on_progress(step: ArchiveProgress) -> None:
             progress.update(step.phase, step.counts.records, detail=_lag(step))
 
-        try:
+        with cannot_run_on(ArchiveError):
             return run_archive(options, on_progress, lambda text: note(f"warning: {text}"), stop)
-        except ArchiveError as error:
-            raise CannotRun(str(error)) from error
 
 
 @contextlib.contextmanager

@@ -24,6 +24,7 @@ from kafka_assignors_cli.options import (
     JsonFile,
     JunitFile,
     load_named_strategy,
+    refuse_options,
     split_names,
     strategy_option,
 )
@@ -89,6 +90,7 @@ class _Standard:
 
 def check_assignments(
     *,
+    context: typer.Context,
     group: Annotated[str, typer.Argument(metavar="GROUP", help="A group in JSON, or many as JSON lines.")],
     assignment: Annotated[
         str,
@@ -122,6 +124,8 @@ def check_assignments(
     The judge shares no code with the solver. It refuses a wrong certificate with the rule that it breaks. For
     an assignment that is not optimal it names partitions that members can pass on to improve it.
     """
+    if certificate is not None or strategy is not None:
+        refuse_options(context, ("criteria",), "beside --strategy or a certificate, which has criteria")
     standard = _Standard(_criteria(criteria)) if strategy is None else _promised(strategy)
     if not github:  # The annotations go to stdout, and so does the text beside them.
         json_file = json_unless_terminal(json_file)

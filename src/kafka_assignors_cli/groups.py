@@ -28,6 +28,8 @@ from kafka_assignors_cli.options import (
     Timeout,
     cluster_errors,
     load_named_strategy,
+    refuse_options,
+    refuse_options_but,
     split_names,
     strategies_option,
 )
@@ -92,12 +94,11 @@ Watch = Annotated[
     bool, typer.Option("--watch", "-w", help="Show it repeatedly, until Ctrl-C.", rich_help_panel="Watch")
 ]
 Interval = Annotated[
-    float | None,
+    float,
     typer.Option(
         metavar="SECONDS",
         min=0.1,
         help="With --watch, the time between two looks.",
-        show_default=f"{_INTERVAL_S:g}",
         rich_help_panel="Watch",
     ),
 ]
@@ -117,7 +118,7 @@ def list_groups(
     matching: Matching = None,
     json_file: JsonFile = None,
     watch: Watch = False,
-    interval: Interval = None,
+    interval: Interval = _INTERVAL_S,
     count: Count = None,
 ) -> None:
     """List the consumer groups of a running cluster: members, idle members, balance, lag.
@@ -127,16 +128,15 @@ def list_groups(
     options = ClusterOptions(bootstrap_server, command_config, timeout)
     context.obj = options
     if context.invoked_subcommand is not None:
-        given = {
-            "--matching": matching is not None,
-            "--json": json_file is not None,
-            "--watch": watch,
-            "--interval": interval is not None,
-            "--count": count is not None,
-        }
-        _refuse_before_subcommand(given, context.invoked_subcommand)
+        # If it were ignored, `--matching P delete --all-empty` would delete all empty groups.
+        command = context.invoked_subcommand
+        refuse_options_but(
+            context,
+            ("bootstrap_server", "command_config", "timeout"),
+            f"before the command: it belongs after 'kafka-assignors groups {command}'",
+        )
         return
-    looks = _looks(interval, count, json_file, watch=watch)
+    looks = _looks(context, interval, count, json_file, watch=watch)
     with options.address().connected() as cluster:
 
         def read(progress: ProgressReport) -> Snapshot:
@@ -165,11 +165,11 @@ def describe(
     strategy: Annotated[list[str] | None, strategies_option("all registered ones")] = None,
     json_file: JsonFile = None,
     watch: Watch = False,
-    interval: Interval = None,
+    interval: Interval = _INTERVAL_S,
     count: Count = None,
 ) -> None:
     """Show groups and their members, and the partitions that each strategy would move now."""
-    looks = _looks(interval, count, json_file, watch=watch)
+    looks = _looks(context, interval, count, json_file, watch=watch)
     tried = _strategies(strategy)
     options = ClusterOptions(bootstrap_server, command_config, timeout).or_else(context.obj)
     ids = list(dict.fromkeys(group))
@@ -206,8 +206,8 @@ def delete(
     """Delete groups without members, and with them their committed offsets."""
     if bool(group) == all_empty:
         raise CannotRun("give either the ids of groups or --all-empty")
-    if matching is not None and not all_empty:
-        raise CannotRun("--matching goes with --all-empty")
+    if not all_empty:
+        refuse_options(context, ("matching",), "without --all-empty")
     options = ClusterOptions(bootstrap_server, command_config, timeout).or_else(context.obj)
     require_json_file(json_file)
     outcome: Mapping[str, str | None] = {}
@@ -245,15 +245,6 @@ def _empty_groups(cluster: Cluster, pattern: str | None) -> Sequence[LiveGroup]:
     return [live for live in _groups_to_delete(cluster, ids) if live.state == "Empty"]
 
 
-def _refuse_before_subcommand(given: Mapping[str, bool], command: str) -> None:
-    """Refuse options of the list in front of a subcommand.
-
-    If they were ignored, `--matching P delete --all-empty` would delete all empty groups.
-    """
-    for option in (name for name, is_given in given.items() if is_given):
-        raise CannotRun(f"{option} belongs after the command: kafka-assignors groups {command} {option} …")
-
-
 def _hidden_groups(listed: Sequence[str], found: Sequence[LiveGroup]) -> list[str]:
     """The groups that the broker lists and does not describe, since the principal lacks the right."""
     hidden = sorted(set(listed) - {live.id for live in found})
@@ -278,15 +269,14 @@ def _groups_not_found(listed: Sequence[str], found: Sequence[LiveGroup]) -> list
     ]
 
 
-def _looks(interval_s: float | None, count: int | None, json_file: Path | None, *, watch: bool) -> Looks:
+def _looks(
+    context: typer.Context, interval_s: float, count: int | None, json_file: Path | None, *, watch: bool
+) -> Looks:
     """How often to look; refuses options without effect."""
     require_json_file(json_file)
-    if watch:
-        return Looks(_INTERVAL_S if interval_s is None else interval_s, count, json_file)
-    for option, value in (("--interval", interval_s), ("--count", count)):
-        if value is not None:
-            raise CannotRun(f"{option} goes with --watch")
-    return Looks(None, None, json_file)
+    if not watch:
+        refuse_options(context, ("interval", "count"), "without --watch")
+    return Looks(interval_s if watch else None, count, json_file)
 
 
 def _matches(group: str, pattern: str | None) -> bool:

@@ -53,7 +53,8 @@ from kafka_assignors_cli.options import (
     Timeout,
     cluster_errors,
     load_named_strategy,
-    require_admin_extra,
+    refuse_options,
+    require_extra,
     split_names,
 )
 
@@ -118,6 +119,7 @@ Strict = Annotated[bool, typer.Option("--strict", help="Fail on warnings, too.",
 
 def lint_members(
     *,
+    context: typer.Context,
     files: Files = None,
     before: Before = None,
     change_to: ChangeTo = None,
@@ -139,8 +141,10 @@ def lint_members(
             raise CannotRun(f"--ignore: there is no rule {rule!r}; there are {', '.join(RULES)}")
     if not files and bootstrap_server is None:
         raise CannotRun("give files, or --bootstrap-server and --group")
-    if (group is not None or from_ or command_config) and bootstrap_server is None:
-        raise CannotRun("--group, --from and --command-config need --bootstrap-server")
+    if bootstrap_server is None:
+        refuse_options(context, ("group", "from_", "command_config", "timeout"), "without --bootstrap-server")
+    if group is None:
+        refuse_options(context, ("from_",), "without --group")
     if bootstrap_server is not None and group is None and not files:
         raise CannotRun("--bootstrap-server needs --group, or files to hold against the broker's settings")
     if before and (change_to or not files):
@@ -248,7 +252,7 @@ def read_live(address: ClusterAddress, group: str | None, listed: Sequence[Strat
 
     `listed` are the strategies that the members list, if the user tells.
     """
-    with require_admin_extra(), cluster_errors():
+    with require_extra("a running cluster", "admin"), cluster_errors():
         live = _read_group(address, group) if group is not None else None
         bounds, not_judged = _read_bounds(address)
     members: tuple[MemberConfig, ...] = ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -16,47 +16,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from kafka_assignors.strategies import Strategy, StrategyError, load_strategy, strategy_names
-from kafka_assignors_cli.console import CannotRun
+from kafka_assignors_cli.console import CannotRun, cannot_run_on
 from kafka_assignors_cli.files import read_client_properties
 
 if TYPE_CHECKING:
     from kafka_assignors_confluent import Cluster
     from kafka_assignors_spark.options import Mode, ReplayOptions
-
-__all__ = [
-    "CONFIG_EPILOG",
-    "MODELS",
-    "STRATEGY_FORMS",
-    "BootstrapServer",
-    "Checkpoint",
-    "ClusterAddress",
-    "ClusterOptions",
-    "CommandConfig",
-    "EngineName",
-    "Github",
-    "GroupIds",
-    "JsonFile",
-    "JunitFile",
-    "Master",
-    "PauseParameters",
-    "ReplayInput",
-    "SkipCorrupt",
-    "SparkConfig",
-    "StrategyTimeout",
-    "StrictDecoding",
-    "Timeout",
-    "cluster_errors",
-    "complete_strategy",
-    "load_named_strategy",
-    "parse_parameters",
-    "require_admin_extra",
-    "require_spark_extra",
-    "require_watch_extra",
-    "spark_properties",
-    "split_names",
-    "strategies_option",
-    "strategy_option",
-]
 
 T = TypeVar("T")
 
@@ -64,6 +29,28 @@ _CLUSTER, _OUTPUT, _SPARK, MODELS = "Cluster", "Output", "Spark", "Models and th
 """The panels of `--help`."""
 
 _TIMEOUT_S = 10.0
+
+# ---- options that have no effect
+
+
+def refuse_options(context: typer.Context, names: Collection[str], where: str) -> None:
+    """Refuse the parameters of these names that the command line has; `where` says in which mode they have
+    no effect."""
+    given = [
+        parameter.opts[0] if parameter.opts[0].startswith("-") else parameter.opts[0].upper()
+        for parameter in context.command.params
+        if parameter.name in names
+        # typer may contain a copy of click, so the enumeration has no module to import it from.
+        and getattr(context.get_parameter_source(parameter.name), "name", "") == "COMMANDLINE"
+    ]
+    if given:
+        raise CannotRun(f"{', '.join(given)}: no effect {where}")
+
+
+def refuse_options_but(context: typer.Context, names: Collection[str], where: str) -> None:
+    """Refuse all parameters that the command line has, but those of these names."""
+    refuse_options(context, {each.name for each in context.command.params if each.name} - set(names), where)
+
 
 # ---- strategies and groups
 
@@ -111,10 +98,8 @@ GroupIds = Annotated[
 
 def load_named_strategy(spec: str) -> Strategy:
     """Load the strategy called `spec`."""
-    try:
+    with cannot_run_on(StrategyError):
         return load_strategy(spec)
-    except StrategyError as error:
-        raise CannotRun(str(error)) from error
 
 
 def split_names(values: Iterable[str]) -> tuple[str, ...]:
@@ -190,7 +175,7 @@ class ClusterAddress:
     @contextlib.contextmanager
     def connected(self) -> Iterator[Cluster]:
         """Connect. Errors of the cluster, also those inside the `with` block, become `CannotRun`."""
-        with require_admin_extra():
+        with require_extra("a running cluster", "admin"):
             import confluent_kafka  # noqa: F401
 
             from kafka_assignors_confluent import Cluster
@@ -238,46 +223,53 @@ class ClusterOptions:
         return ClusterAddress(servers, config, self.timeout_s)
 
 
-@contextlib.contextmanager
-def cluster_errors() -> Iterator[None]:
+def cluster_errors() -> contextlib.AbstractContextManager[None]:
     """Turn an error response, or no response, of the cluster into `CannotRun`."""
     from kafka_assignors_confluent import ClusterError
 
-    try:
-        yield
-    except ClusterError as error:
-        raise CannotRun(str(error)) from error
+    return cannot_run_on(ClusterError)
+
+
+def parse_endpoint(option: str, text: str, default_host: str = "0.0.0.0") -> tuple[str, int]:
+    """The host and the port in `[HOST]:PORT`, the value of `option`; an IPv6 address is in brackets."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not (port.isascii() and port.isdecimal()) or int(port) > 65_535:
+        raise CannotRun(f"{option} {text}: expected [HOST]:PORT, such as :9308 or 127.0.0.1:9308")
+    return host or default_host, int(port)
+
+
+# ---- packages of extras
+
+_EXTRAS = {
+    "admin": ("confluent_kafka",),
+    "watch": ("confluent_kafka", "prometheus_client"),
+    "spark": ("pyspark", "confluent_kafka"),
+    "replay": ("pyarrow", "jinja2"),
+}
 
 
 @contextlib.contextmanager
-def require_admin_extra() -> Iterator[None]:
-    """Turn a failed import of confluent-kafka into `CannotRun`, which tells the remedy."""
+def require_extra(what: str, *extras: str) -> Iterator[None]:
+    """Turn a failed import of a package of these extras into `CannotRun`: `what` needs it, and the remedy."""
     try:
         yield
     except ModuleNotFoundError as error:
-        if _package(error) != "confluent_kafka":
-            raise
-        raise CannotRun(
-            'a running cluster is read with confluent-kafka: pip install "kafka-assignors[cli,admin]"'
-        ) from None
+        package = (error.name or "").partition(".")[0]
+        for extra in extras:
+            if package in _EXTRAS[extra]:
+                raise CannotRun(
+                    f'{what} needs {package}: pip install "kafka-assignors[cli,{extra}]"'
+                ) from None
+        raise
 
 
-@contextlib.contextmanager
-def require_watch_extra(*, prometheus: bool) -> Iterator[None]:
-    """Turn a failed import of a package of the extra `watch` into `CannotRun`, which tells the remedy."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        package = _package(error)
-        if package not in ("confluent_kafka", "prometheus_client"):
-            raise
-        what = "watch --prometheus" if prometheus else "watch"
-        raise CannotRun(f'{what} needs {package}: pip install "kafka-assignors[cli,watch]"') from None
+def require_spark_extra(command: str) -> contextlib.AbstractContextManager[None]:
+    """`require_extra` of what a replay needs: the extra `spark`, or `replay`, which is a part of it."""
+    return require_extra(command, "spark", "replay")
 
 
 # ---- Spark
-
-_SPARK_EXTRA = {"pyspark", "pyarrow", "confluent_kafka", "jinja2"}
 
 EngineName = Annotated[
     str | None,
@@ -354,12 +346,18 @@ class ReplayInput:
     checkpoint: str | None
     strategy_timeout: float
 
-    def options(self, command: str, strategies: tuple[str, ...], modes: tuple[Mode, ...]) -> ReplayOptions:
-        """What to replay, for `command`, under these strategies and in these modes."""
+    def options(
+        self, context: typer.Context, strategies: tuple[str, ...], modes: tuple[Mode, ...]
+    ) -> ReplayOptions:
+        """What to replay, for the command of `context`, under these strategies and in these modes."""
         if (self.history is None) == (self.cluster.bootstrap_server is None):
             raise CannotRun("give either a history or --bootstrap-server")
+        if self.history is not None:
+            refuse_options(context, ("command_config", "timeout"), "on a history")
+        if context.params["engine"] == "local":
+            refuse_options(context, ("master", "spark_config"), "with --engine local")
         client_config, properties = self.cluster.read_config(), spark_properties(self.spark_config)
-        with require_spark_extra(command):
+        with require_spark_extra(str(context.info_name)):
             from kafka_assignors_spark.options import ReplayOptions
         return ReplayOptions(
             path=self.history,
@@ -386,24 +384,6 @@ def spark_properties(file: Path | None) -> str | None:
     if not file.is_file():
         raise CannotRun(f"{file}: there is no such file")
     return str(file.absolute())
-
-
-@contextlib.contextmanager
-def require_spark_extra(command: str) -> Iterator[None]:
-    """Turn a failed import of a package of the extra `spark` (or of `replay`, which is a part of it) into
-    `CannotRun`, which tells the remedy."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if _package(error) not in _SPARK_EXTRA:
-            raise
-        package = _package(error)
-        extra = "spark" if package in ("pyspark", "confluent_kafka") else "replay"
-        raise CannotRun(f'{command} needs {package}: pip install "kafka-assignors[cli,{extra}]"') from None
-
-
-def _package(error: ModuleNotFoundError) -> str:
-    return (error.name or "").partition(".")[0]
 
 
 # ---- parameters given as NAME=VALUE

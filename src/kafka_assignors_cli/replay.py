@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafka_assignors_cli.console import CannotRun, ProgressReport, note
+from kafka_assignors_cli.console import CannotRun, ProgressReport, cannot_run_on, note
 from kafka_assignors_cli.files import require_writable, write_file
 from kafka_assignors_cli.json_output import is_stdout, require_json_file, write_lines
 from kafka_assignors_cli.options import (
@@ -107,6 +107,7 @@ FaultParameters = Annotated[
 
 def replay(
     *,
+    context: typer.Context,
     history: History = None,
     bootstrap_server: BootstrapServer = None,
     command_config: CommandConfig = None,
@@ -147,7 +148,7 @@ def replay(
         checkpoint,
         strategy_timeout,
     )
-    options = asked.options("replay", names, _modes(mode))
+    options = asked.options(context, names, _modes(mode))
     with require_spark_extra("replay"):
         import kafka_assignors_spark.report  # noqa: F401  # If it is missing, fail before minutes of work.
     rules = parse_parameters("--fault", fault, options.fault_rules)
@@ -184,10 +185,8 @@ def run_replay_with_progress(options: ReplayOptions, command: str, engine: str |
         def on_progress(step: Progress) -> None:
             progress.update(f"[{step.number}/{step.phases}] {step.phase}", step.done, step.total)
 
-        try:
+        with cannot_run_on(ReplayError):
             return run_replay(options, on_progress, engine=engine, on_choice=on_choice)
-        except ReplayError as error:
-            raise CannotRun(str(error)) from error
 
 
 def note_damage(result: ReplayResult) -> None:

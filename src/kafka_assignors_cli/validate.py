@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafka_assignors_cli.ci_formats import CiFormats
-from kafka_assignors_cli.console import CannotRun, ExitCode
+from kafka_assignors_cli.console import ExitCode, cannot_run_on
 from kafka_assignors_cli.files import parse_toml, read_document, read_file
 from kafka_assignors_cli.json_output import is_stdout, require_json_file, write_document
 from kafka_assignors_cli.options import (
@@ -30,6 +30,7 @@ from kafka_assignors_cli.options import (
     StrategyTimeout,
     StrictDecoding,
     Timeout,
+    refuse_options_but,
 )
 from kafka_assignors_cli.replay import note_damage, run_replay_with_progress
 
@@ -102,13 +103,15 @@ def validate(
     from kafka_assignors_spark.policy import judge, read_report
     from kafka_assignors_spark.result import to_json
 
+    written = history is not None and history.endswith(".json")
+    if written:
+        refuse_options_but(context, _OF_EVERY_INPUT, f"on {history}, which was replayed already")
     rules = _policy(policy)
     ci = CiFormats(junit, github, json_file)
     require_json_file(json_file)
     ci.require()
-    if history is not None and history.endswith(".json"):
-        _refuse_options_of_a_replay(context, history)
-        report = _written_report(Path(history))
+    if written:
+        report = _written_report(Path(str(history)))
     else:
         asked = ReplayInput(
             history,
@@ -123,7 +126,7 @@ def validate(
             strategy_timeout,
         )
         # A replay needs a strategy, also if all rules are about the recorded assignments.
-        options = asked.options("validate", rules.strategies or ("cooperative-sticky",), rules.modes)
+        options = asked.options(context, rules.strategies or ("cooperative-sticky",), rules.modes)
         result = run_replay_with_progress(options, "validate", engine)
         note_damage(result)
         report = read_report(to_json(result))
@@ -148,36 +151,17 @@ _OF_EVERY_INPUT = {"history", "policy", "json_file", "junit", "github"}
 """The parameters that also make sense with a written report."""
 
 
-def _refuse_options_of_a_replay(context: typer.Context, report: str) -> None:
-    given = [
-        parameter.opts[0]
-        for parameter in context.command.params
-        if parameter.name is not None
-        and parameter.name not in _OF_EVERY_INPUT
-        # typer may contain a copy of click, so the enumeration has no module to import it from.
-        and getattr(context.get_parameter_source(parameter.name), "name", "") == "COMMANDLINE"
-    ]
-    if given:
-        raise CannotRun(
-            f"{', '.join(given)} cannot change {report}, which was replayed already: give the history"
-        )
-
-
 def _policy(path: Path) -> Policy:
     from kafka_assignors_spark.policy import PolicyError, read_policy
 
     table = parse_toml(path, read_file(path))
-    try:
+    with cannot_run_on(PolicyError):
         return read_policy(table, str(path))
-    except PolicyError as error:
-        raise CannotRun(str(error)) from None
 
 
 def _written_report(path: Path) -> ReplayReport:
     from kafka_assignors_spark.policy import ReportError, read_report
 
     document = read_document("report", read_file(path, _MOST_REPORT_BYTES), str(path))
-    try:
+    with cannot_run_on(ReportError):
         return read_report(document, str(path))
-    except ReportError as error:
-        raise CannotRun(str(error)) from None
