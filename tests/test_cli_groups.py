@@ -17,8 +17,7 @@ from kafka_assignors.quality import compare_strategies
 from kafka_assignors.strategies import Sticky
 from kafka_assignors_cli import main
 from kafka_assignors_cli.console import CannotRun, ProgressReport
-from kafka_assignors_cli.group_tables import describe_json, summarize
-from kafka_assignors_cli.live_view import Looks, Snapshot, show
+from kafka_assignors_cli.live_view import Looks, Snapshot, describe_json, show, summarize
 
 LIVE = LiveGroup(
     "g",

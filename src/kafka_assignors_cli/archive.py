@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafka_assignors_cli.console import ProgressReport, cannot_run_on, emit, note
-from kafka_assignors_cli.json_output import is_stdout, require_json_file, write_document
 from kafka_assignors_cli.options import (
     CONFIG_EPILOG,
     BootstrapServer,
@@ -27,6 +26,7 @@ from kafka_assignors_cli.options import (
     require_spark_extra,
     spark_properties,
 )
+from kafka_assignors_cli.output_files import is_stdout, require_json_file, write_document
 
 if TYPE_CHECKING:
     from kafka_assignors_spark.archive import ArchiveOptions, ArchiveProgress, ArchiveResult

@@ -34,8 +34,8 @@ from kafka_assignors.strategy import Reduced
 from kafka_assignors_cli.assign_text import about_loads, answer_renderables, explanation_to_json, sentences
 from kafka_assignors_cli.console import CannotRun, ExitCode, ProgressReport, emit_renderable, note
 from kafka_assignors_cli.files import open_lines, read_groups
-from kafka_assignors_cli.json_output import is_stdout, json_lines, json_unless_terminal
 from kafka_assignors_cli.options import JsonFile, load_named_strategy, strategy_option
+from kafka_assignors_cli.output_files import is_stdout, json_lines, json_unless_terminal
 
 EPILOG = """Examples:
 

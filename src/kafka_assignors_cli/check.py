@@ -15,10 +15,8 @@ from kafka_assignors.group import Assignment, Group
 from kafka_assignors.group_json import parse_assignment, parse_certificate, proof_to_json
 from kafka_assignors.leader import InvalidAssignmentError
 from kafka_assignors.strategies import Strategy
-from kafka_assignors_cli.ci_formats import CiFormats, Outcome, Verdict
 from kafka_assignors_cli.console import CannotRun, ExitCode, ProgressReport, counted, emit, printable
 from kafka_assignors_cli.files import Form, open_lines, read_forms, read_groups
-from kafka_assignors_cli.json_output import is_stdout, json_lines, json_unless_terminal
 from kafka_assignors_cli.options import (
     Github,
     JsonFile,
@@ -27,6 +25,14 @@ from kafka_assignors_cli.options import (
     refuse_options,
     split_names,
     strategy_option,
+)
+from kafka_assignors_cli.output_files import (
+    CiFormats,
+    Outcome,
+    Verdict,
+    is_stdout,
+    json_lines,
+    json_unless_terminal,
 )
 
 EPILOG = """Examples:

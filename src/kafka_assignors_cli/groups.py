@@ -16,9 +16,15 @@ from kafka_assignors.live_group import LiveGroup, as_group, hidden_topics_proble
 from kafka_assignors.quality import StrategyComparison, compare_strategies
 from kafka_assignors.strategies import Strategy, strategy_names
 from kafka_assignors_cli.console import CannotRun, ProgressReport, counted, emit, note, printable
-from kafka_assignors_cli.group_tables import describe_json, description, group_list, summary_json
-from kafka_assignors_cli.json_output import is_stdout, json_lines, require_json_file
-from kafka_assignors_cli.live_view import Looks, Snapshot, show
+from kafka_assignors_cli.live_view import (
+    Looks,
+    Snapshot,
+    describe_json,
+    description,
+    group_list,
+    show,
+    summary_json,
+)
 from kafka_assignors_cli.options import (
     CONFIG_EPILOG,
     BootstrapServer,
@@ -33,6 +39,7 @@ from kafka_assignors_cli.options import (
     split_names,
     strategies_option,
 )
+from kafka_assignors_cli.output_files import is_stdout, json_lines, require_json_file
 
 if TYPE_CHECKING:
     from kafka_assignors_confluent import Cluster

@@ -38,10 +38,8 @@ from kafka_assignors.lint import (
 from kafka_assignors.live_group import CLASSIC, LiveGroup
 from kafka_assignors.strategies import Strategy, StrategyError
 from kafka_assignors.wire import GroupMetadata
-from kafka_assignors_cli.ci_formats import CiFormats, Outcome, Verdict
 from kafka_assignors_cli.console import CannotRun, ExitCode, emit_renderable, indented, printable
 from kafka_assignors_cli.files import read_member_file
-from kafka_assignors_cli.json_output import is_stdout, require_json_file, write_document
 from kafka_assignors_cli.options import (
     BootstrapServer,
     ClusterAddress,
@@ -56,6 +54,14 @@ from kafka_assignors_cli.options import (
     refuse_options,
     require_extra,
     split_names,
+)
+from kafka_assignors_cli.output_files import (
+    CiFormats,
+    Outcome,
+    Verdict,
+    is_stdout,
+    require_json_file,
+    write_document,
 )
 
 EPILOG = """Examples:

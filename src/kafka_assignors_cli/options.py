@@ -331,50 +331,42 @@ PauseParameters = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayInput:
-    """The values of the options that `replay` and `validate` share: what is replayed, and where."""
+def replay_options(
+    context: typer.Context, strategies: tuple[str, ...], modes: tuple[Mode, ...]
+) -> ReplayOptions:
+    """What to replay under these strategies, by the options that `replay` and `validate` share."""
+    given = context.params
+    on_disk, server, engine = given["history"], given["bootstrap_server"], given["engine"]
+    if (on_disk is None) == (server is None):
+        raise CannotRun("give either a history or --bootstrap-server")
+    if on_disk is not None:
+        refuse_options(context, ("command_config", "timeout"), "on a history")
+    if engine == "local":
+        refuse_options(context, ("master", "spark_config"), "with --engine local")
+    cluster = ClusterOptions(server, _path(given["command_config"]), given["timeout"])
+    client_config, properties = cluster.read_config(), spark_properties(_path(given["spark_config"]))
+    with require_spark_extra(str(context.info_name)):
+        from kafka_assignors_spark.options import ReplayOptions
+    return ReplayOptions(
+        path=on_disk,
+        bootstrap_servers=server,
+        strategies=strategies,
+        modes=modes,
+        groups=tuple(given["group"]) if given["group"] else None,
+        strict=given["strict"],
+        skip_corrupt=given["skip_corrupt"],
+        client_config=client_config,
+        timeout_seconds=cluster.timeout_s,
+        master=given["master"],
+        spark_config=properties,
+        checkpoint=given["checkpoint"],
+        pauses=parse_parameters("--pause", given["pause"], ReplayOptions().pauses),
+        strategy_timeout_s=given["strategy_timeout"],
+    )
 
-    history: str | None
-    cluster: ClusterOptions
-    group: list[str] | None
-    strict: bool
-    skip_corrupt: bool
-    pause: list[str] | None
-    master: str | None
-    spark_config: Path | None
-    checkpoint: str | None
-    strategy_timeout: float
 
-    def options(
-        self, context: typer.Context, strategies: tuple[str, ...], modes: tuple[Mode, ...]
-    ) -> ReplayOptions:
-        """What to replay, for the command of `context`, under these strategies and in these modes."""
-        if (self.history is None) == (self.cluster.bootstrap_server is None):
-            raise CannotRun("give either a history or --bootstrap-server")
-        if self.history is not None:
-            refuse_options(context, ("command_config", "timeout"), "on a history")
-        if context.params["engine"] == "local":
-            refuse_options(context, ("master", "spark_config"), "with --engine local")
-        client_config, properties = self.cluster.read_config(), spark_properties(self.spark_config)
-        with require_spark_extra(str(context.info_name)):
-            from kafka_assignors_spark.options import ReplayOptions
-        return ReplayOptions(
-            path=self.history,
-            bootstrap_servers=self.cluster.bootstrap_server,
-            strategies=strategies,
-            modes=modes,
-            groups=tuple(self.group) if self.group else None,
-            strict=self.strict,
-            skip_corrupt=self.skip_corrupt,
-            client_config=client_config,
-            timeout_seconds=self.cluster.timeout_s,
-            master=self.master,
-            spark_config=properties,
-            checkpoint=self.checkpoint,
-            pauses=parse_parameters("--pause", self.pause, ReplayOptions().pauses),
-            strategy_timeout_s=self.strategy_timeout,
-        )
+def _path(given: str | Path | None) -> Path | None:
+    return None if given is None else Path(given)
 
 
 def spark_properties(file: Path | None) -> str | None:

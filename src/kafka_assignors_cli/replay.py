@@ -9,21 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafka_assignors_cli.console import CannotRun, ProgressReport, cannot_run_on, note
-from kafka_assignors_cli.files import require_writable, write_file
-from kafka_assignors_cli.json_output import is_stdout, require_json_file, write_lines
 from kafka_assignors_cli.options import (
     CONFIG_EPILOG,
     MODELS,
     BootstrapServer,
     Checkpoint,
-    ClusterOptions,
     CommandConfig,
     EngineName,
     GroupIds,
     JsonFile,
     Master,
     PauseParameters,
-    ReplayInput,
     SkipCorrupt,
     SparkConfig,
     StrategyTimeout,
@@ -31,9 +27,17 @@ from kafka_assignors_cli.options import (
     Timeout,
     load_named_strategy,
     parse_parameters,
+    replay_options,
     require_spark_extra,
     split_names,
     strategies_option,
+)
+from kafka_assignors_cli.output_files import (
+    is_stdout,
+    require_json_file,
+    require_writable,
+    write_file,
+    write_lines,
 )
 
 if TYPE_CHECKING:
@@ -135,20 +139,7 @@ def replay(
     if html is not None:
         require_writable(html)
     require_json_file(json_file)
-    cluster = ClusterOptions(bootstrap_server, command_config, timeout)
-    asked = ReplayInput(
-        history,
-        cluster,
-        group,
-        strict,
-        skip_corrupt,
-        pause,
-        master,
-        spark_config,
-        checkpoint,
-        strategy_timeout,
-    )
-    options = asked.options(context, names, _modes(mode))
+    options = replay_options(context, names, _modes(mode))
     with require_spark_extra("replay"):
         import kafka_assignors_spark.report  # noqa: F401  # If it is missing, fail before minutes of work.
     rules = parse_parameters("--fault", fault, options.fault_rules)

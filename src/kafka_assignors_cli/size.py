@@ -29,7 +29,6 @@ from kafka_assignors_cli.console import (
     emit_renderable,
 )
 from kafka_assignors_cli.files import open_lines, read_groups
-from kafka_assignors_cli.json_output import is_stdout, json_lines, require_json_file
 from kafka_assignors_cli.options import (
     CONFIG_EPILOG,
     BootstrapServer,
@@ -44,6 +43,7 @@ from kafka_assignors_cli.options import (
     require_spark_extra,
     split_names,
 )
+from kafka_assignors_cli.output_files import is_stdout, json_lines, require_json_file
 from kafka_assignors_cli.size_result import Report, ServeOptions, serve
 
 if TYPE_CHECKING:

@@ -34,9 +34,8 @@ from kafka_assignors_cli.console import (
     note,
     sigterm_interrupts,
 )
-from kafka_assignors_cli.files import write_file
-from kafka_assignors_cli.json_output import is_stdout, json_lines
 from kafka_assignors_cli.options import require_extra
+from kafka_assignors_cli.output_files import is_stdout, json_lines, write_file
 
 _SHOWN_PARTITIONS = 5
 

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafka_assignors_cli.console import CannotRun, ProgressReport, counted, note, sigterm_interrupts
-from kafka_assignors_cli.files import require_writable
-from kafka_assignors_cli.json_output import is_stdout, require_json_file
 from kafka_assignors_cli.live_view import Looks, Snapshot, show
 from kafka_assignors_cli.options import (
     CONFIG_EPILOG,
@@ -29,6 +27,7 @@ from kafka_assignors_cli.options import (
     parse_endpoint,
     require_extra,
 )
+from kafka_assignors_cli.output_files import is_stdout, require_json_file, require_writable
 from kafka_assignors_cli.watch_table import group_json, in_order_of_attention, watch_tables
 
 if TYPE_CHECKING:
