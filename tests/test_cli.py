@@ -149,7 +149,10 @@ def test_every_command_explains_itself(command: tuple[str, ...]) -> None:
         (["replay", "history", "--bootstrap-server", "b:9092"], ["either a history or --bootstrap-server"]),
         (["replay", "history", "--timeout", "soon"], ["'--timeout'", "kafka-assignors replay --help"]),
         (["replay", "history", "--strategy", "range,rnge"], ["'rnge'", "did you mean 'range'"]),
-        (["replay", "--bootstrap-server", "b:1", "--command-config", "/nowhere/x"], ["/nowhere/x: No such file"]),
+        (
+            ["replay", "--bootstrap-server", "b:1", "--command-config", "/nowhere/x"],
+            ["/nowhere/x: No such file"],
+        ),
         (["replay", "history", "--report", "/dev/null/report.html"], ["cannot write /dev/null/report.html"]),
     ],
 )

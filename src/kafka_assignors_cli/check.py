@@ -15,17 +15,9 @@ from kafka_assignors.group import Assignment, Group
 from kafka_assignors.group_json import parse_assignment, parse_certificate, proof_to_json
 from kafka_assignors.leader import InvalidAssignmentError
 from kafka_assignors.strategies import Strategy
+from kafka_assignors_cli import options
 from kafka_assignors_cli.console import CannotRun, ExitCode, ProgressReport, counted, emit, printable
 from kafka_assignors_cli.files import Form, open_lines, read_forms, read_groups
-from kafka_assignors_cli.options import (
-    Github,
-    JsonFile,
-    JunitFile,
-    load_named_strategy,
-    refuse_options,
-    split_names,
-    strategy_option,
-)
 from kafka_assignors_cli.output_files import (
     CiFormats,
     Outcome,
@@ -116,14 +108,14 @@ def check_assignments(
     ] = DEFAULT_CRITERIA,
     strategy: Annotated[
         str | None,
-        strategy_option(
+        options.strategy_option(
             "Judge by what this strategy promises: its criteria, and the capacities that it reads from the "
             "group. A certificate that judges by anything else is refused."
         ),
     ] = None,
-    json_file: JsonFile = None,
-    junit: JunitFile = None,
-    github: Github = False,
+    json_file: options.JsonFile = None,
+    junit: options.JunitFile = None,
+    github: options.Github = False,
 ) -> int:
     """Judge assignments: is there a better one, and is the certificate right?
 
@@ -131,7 +123,7 @@ def check_assignments(
     an assignment that is not optimal it names partitions that members can pass on to improve it.
     """
     if certificate is not None or strategy is not None:
-        refuse_options(context, ("criteria",), "beside --strategy or a certificate, which has criteria")
+        options.refuse(context, ("criteria",), "beside --strategy or a certificate, which has criteria")
     standard = _Standard(_criteria(criteria)) if strategy is None else _promised(strategy)
     if not github:  # The annotations go to stdout, and so does the text beside them.
         json_file = json_unless_terminal(json_file)
@@ -236,7 +228,7 @@ def _certificates(file: str | None) -> Iterator[Certificate]:
 
 
 def _promised(name: str) -> _Standard:
-    strategy = load_named_strategy(name)
+    strategy = options.load_named_strategy(name)
     criteria = strategy.criteria
     if criteria is None:
         raise CannotRun(f"--strategy {name}: it declares no criteria: say with --criteria what to judge by")
@@ -245,6 +237,6 @@ def _promised(name: str) -> _Standard:
 
 def _criteria(text: str) -> tuple[AnyCriterion, ...]:
     try:
-        return require_criteria([named_criterion(name) for name in split_names([text])])
+        return require_criteria([named_criterion(name) for name in options.split_names([text])])
     except ValueError as error:
         raise CannotRun(f"--criteria {text}: {error}") from None

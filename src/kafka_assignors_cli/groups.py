@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
+import functools
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ import typer
 from kafka_assignors.live_group import LiveGroup, as_group, hidden_topics_problem
 from kafka_assignors.quality import StrategyComparison, compare_strategies
 from kafka_assignors.strategies import Strategy, strategy_names
+from kafka_assignors_cli import options
 from kafka_assignors_cli.console import CannotRun, ProgressReport, counted, emit, note, printable
 from kafka_assignors_cli.live_view import (
     Looks,
@@ -25,20 +27,6 @@ from kafka_assignors_cli.live_view import (
     show,
     summary_json,
 )
-from kafka_assignors_cli.options import (
-    CONFIG_EPILOG,
-    BootstrapServer,
-    ClusterOptions,
-    CommandConfig,
-    JsonFile,
-    Timeout,
-    cluster_errors,
-    load_named_strategy,
-    refuse_options,
-    refuse_options_but,
-    split_names,
-    strategies_option,
-)
 from kafka_assignors_cli.output_files import is_stdout, json_lines, require_json_file
 
 if TYPE_CHECKING:
@@ -46,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["groups"]
 
-_CONFIG = f"""{CONFIG_EPILOG} For example  security.protocol=SASL_SSL  sasl.mechanism=PLAIN  \
+_CONFIG = f"""{options.CONFIG_EPILOG} For example  security.protocol=SASL_SSL  sasl.mechanism=PLAIN  \
 sasl.username=me  sasl.password=…  ssl.ca.location=ca.pem
 """
 
@@ -91,39 +79,30 @@ groups = typer.Typer(
     name="groups", context_settings={"help_option_names": ["-h", "--help"]}, epilog=_LIST_EPILOG
 )
 
+_watch = functools.partial(typer.Option, rich_help_panel="Watch")
+
 Matching = Annotated[
     str | None,
     typer.Option(
         metavar="PATTERN", help="Only groups whose id matches; * stands for any text, ? for one character."
     ),
 ]
-Watch = Annotated[
-    bool, typer.Option("--watch", "-w", help="Show it repeatedly, until Ctrl-C.", rich_help_panel="Watch")
-]
+Watch = Annotated[bool, _watch("--watch", "-w", help="Show it repeatedly, until Ctrl-C.")]
 Interval = Annotated[
-    float,
-    typer.Option(
-        metavar="SECONDS",
-        min=0.1,
-        help="With --watch, the time between two looks.",
-        rich_help_panel="Watch",
-    ),
+    float, _watch(metavar="SECONDS", min=0.1, help="With --watch, the time between two looks.")
 ]
-Count = Annotated[
-    int | None,
-    typer.Option(metavar="N", min=1, help="With --watch, the number of looks.", rich_help_panel="Watch"),
-]
+Count = Annotated[int | None, _watch(metavar="N", min=1, help="With --watch, the number of looks.")]
 
 
 @groups.callback(invoke_without_command=True)
 def list_groups(
     *,
     context: typer.Context,
-    bootstrap_server: BootstrapServer = None,
-    command_config: CommandConfig = None,
-    timeout: Timeout = None,
+    bootstrap_server: options.BootstrapServer = None,
+    command_config: options.CommandConfig = None,
+    timeout: options.Timeout = None,
     matching: Matching = None,
-    json_file: JsonFile = None,
+    json_file: options.JsonFile = None,
     watch: Watch = False,
     interval: Interval = _INTERVAL_S,
     count: Count = None,
@@ -132,22 +111,22 @@ def list_groups(
 
     The commands below show a group in detail, or delete unused groups.
     """
-    options = ClusterOptions(bootstrap_server, command_config, timeout)
-    context.obj = options
+    asked = options.ClusterOptions(bootstrap_server, command_config, timeout)
+    context.obj = asked
     if context.invoked_subcommand is not None:
         # If it were ignored, `--matching P delete --all-empty` would delete all empty groups.
         command = context.invoked_subcommand
-        refuse_options_but(
+        options.refuse_all_but(
             context,
             ("bootstrap_server", "command_config", "timeout"),
             f"before the command: it belongs after 'kafka-assignors groups {command}'",
         )
         return
     looks = _looks(context, interval, count, json_file, watch=watch)
-    with options.address().connected() as cluster:
+    with asked.address().connected() as cluster:
 
         def read(progress: ProgressReport) -> Snapshot:
-            with cluster_errors():
+            with options.cluster_errors():
                 listing = cluster.list_groups()
                 ids = [group.id for group in listing.groups if _matches(group.id, matching)]
                 found = cluster.read_groups(ids, skip_hidden=True, on_progress=progress.update)
@@ -166,11 +145,11 @@ def describe(
     *,
     context: typer.Context,
     group: Annotated[list[str], typer.Argument(metavar="GROUP…", help="Ids of groups.")],
-    bootstrap_server: BootstrapServer = None,
-    command_config: CommandConfig = None,
-    timeout: Timeout = None,
-    strategy: Annotated[list[str] | None, strategies_option("all registered ones")] = None,
-    json_file: JsonFile = None,
+    bootstrap_server: options.BootstrapServer = None,
+    command_config: options.CommandConfig = None,
+    timeout: options.Timeout = None,
+    strategy: Annotated[list[str] | None, options.strategies_option("all registered ones")] = None,
+    json_file: options.JsonFile = None,
     watch: Watch = False,
     interval: Interval = _INTERVAL_S,
     count: Count = None,
@@ -178,12 +157,12 @@ def describe(
     """Show groups and their members, and the partitions that each strategy would move now."""
     looks = _looks(context, interval, count, json_file, watch=watch)
     tried = _strategies(strategy)
-    options = ClusterOptions(bootstrap_server, command_config, timeout).or_else(context.obj)
+    asked = options.ClusterOptions(bootstrap_server, command_config, timeout).or_else(context.obj)
     ids = list(dict.fromkeys(group))
-    with options.address().connected() as cluster:
+    with asked.address().connected() as cluster:
 
         def read(progress: ProgressReport) -> Snapshot:
-            with cluster_errors():
+            with options.cluster_errors():
                 found = cluster.read_groups(ids, on_progress=progress.update)
                 _require_existing(cluster, found)
             comparisons = []
@@ -200,25 +179,25 @@ def delete(
     *,
     context: typer.Context,
     group: Annotated[list[str] | None, typer.Argument(metavar="[GROUP…]", help="Ids of groups.")] = None,
-    bootstrap_server: BootstrapServer = None,
-    command_config: CommandConfig = None,
-    timeout: Timeout = None,
+    bootstrap_server: options.BootstrapServer = None,
+    command_config: options.CommandConfig = None,
+    timeout: options.Timeout = None,
     all_empty: Annotated[
         bool, typer.Option("--all-empty", help="All groups without members, or those --matching.")
     ] = False,
     matching: Matching = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    json_file: JsonFile = None,
+    json_file: options.JsonFile = None,
 ) -> None:
     """Delete groups without members, and with them their committed offsets."""
     if bool(group) == all_empty:
         raise CannotRun("give either the ids of groups or --all-empty")
     if not all_empty:
-        refuse_options(context, ("matching",), "without --all-empty")
-    options = ClusterOptions(bootstrap_server, command_config, timeout).or_else(context.obj)
+        options.refuse(context, ("matching",), "without --all-empty")
+    asked = options.ClusterOptions(bootstrap_server, command_config, timeout).or_else(context.obj)
     require_json_file(json_file)
     outcome: Mapping[str, str | None] = {}
-    with options.address().connected() as cluster:
+    with asked.address().connected() as cluster:
         found = _empty_groups(cluster, matching) if all_empty else _groups_to_delete(cluster, group or ())
         _require_existing(cluster, found)
         _require_empty(found)
@@ -282,7 +261,7 @@ def _looks(
     """How often to look; refuses options without effect."""
     require_json_file(json_file)
     if not watch:
-        refuse_options(context, ("interval", "count"), "without --watch")
+        options.refuse(context, ("interval", "count"), "without --watch")
     return Looks(interval_s if watch else None, count, json_file)
 
 
@@ -292,7 +271,8 @@ def _matches(group: str, pattern: str | None) -> bool:
 
 def _strategies(given: Sequence[str] | None) -> list[tuple[str, Strategy]]:
     loaded = [
-        (name, load_named_strategy(name)) for name in (split_names(given) if given else strategy_names())
+        (name, options.load_named_strategy(name))
+        for name in (options.split_names(given) if given else strategy_names())
     ]
     # A strategy that runs on the broker is shown only on request: no client can choose it.
     return [(name, strategy) for name, strategy in loaded if given or not strategy.runs_on_broker]

@@ -38,23 +38,9 @@ from kafka_assignors.lint import (
 from kafka_assignors.live_group import CLASSIC, LiveGroup
 from kafka_assignors.strategies import Strategy, StrategyError
 from kafka_assignors.wire import GroupMetadata
+from kafka_assignors_cli import options
 from kafka_assignors_cli.console import CannotRun, ExitCode, emit_renderable, indented, printable
 from kafka_assignors_cli.files import read_member_file
-from kafka_assignors_cli.options import (
-    BootstrapServer,
-    ClusterAddress,
-    ClusterOptions,
-    CommandConfig,
-    Github,
-    JsonFile,
-    JunitFile,
-    Timeout,
-    cluster_errors,
-    load_named_strategy,
-    refuse_options,
-    require_extra,
-    split_names,
-)
 from kafka_assignors_cli.output_files import (
     CiFormats,
     Outcome,
@@ -104,22 +90,18 @@ ChangeTo = Annotated[
     ),
 ]
 GroupId = Annotated[
-    str | None,
-    typer.Option("--group", "-g", metavar="ID", help="The running group.", rich_help_panel="Cluster"),
+    str | None, options.cluster_option("--group", "-g", metavar="ID", help="The running group.")
 ]
 From = Annotated[
     list[str] | None,
-    typer.Option(
+    options.cluster_option(
         "--from",
         metavar="NAME,…",
         help="The list of the group's members today, if it has more than the strategy in use: brokers do not "
         "show it.",
-        rich_help_panel="Cluster",
     ),
 ]
-Ignore = Annotated[
-    list[str] | None, typer.Option(metavar="RULE,…", help="Skip these rules.", rich_help_panel="Output")
-]
+Ignore = Annotated[list[str] | None, options.output_option(metavar="RULE,…", help="Skip these rules.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Fail on warnings, too.", rich_help_panel="Output")]
 
 
@@ -129,28 +111,28 @@ def lint_members(
     files: Files = None,
     before: Before = None,
     change_to: ChangeTo = None,
-    bootstrap_server: BootstrapServer = None,
+    bootstrap_server: options.BootstrapServer = None,
     group: GroupId = None,
     from_: From = None,
-    command_config: CommandConfig = None,
-    timeout: Timeout = None,
+    command_config: options.CommandConfig = None,
+    timeout: options.Timeout = None,
     ignore: Ignore = None,
     strict: Strict = False,
-    json_file: JsonFile = None,
-    junit: JunitFile = None,
-    github: Github = False,
+    json_file: options.JsonFile = None,
+    junit: options.JunitFile = None,
+    github: options.Github = False,
 ) -> int:
     """Judge a change of strategy, or the settings of the members of a group."""
-    ignored = split_names(ignore or ())
+    ignored = options.split_names(ignore or ())
     for rule in ignored:
         if rule not in RULES:
             raise CannotRun(f"--ignore: there is no rule {rule!r}; there are {', '.join(RULES)}")
     if not files and bootstrap_server is None:
         raise CannotRun("give files, or --bootstrap-server and --group")
     if bootstrap_server is None:
-        refuse_options(context, ("group", "from_", "command_config", "timeout"), "without --bootstrap-server")
+        options.refuse(context, ("group", "from_", "command_config", "timeout"), "without --bootstrap-server")
     if group is None:
-        refuse_options(context, ("from_",), "without --group")
+        options.refuse(context, ("from_",), "without --group")
     if bootstrap_server is not None and group is None and not files:
         raise CannotRun("--bootstrap-server needs --group, or files to hold against the broker's settings")
     if before and (change_to or not files):
@@ -158,12 +140,12 @@ def lint_members(
     ci = CiFormats(junit, github, json_file)
     require_json_file(json_file)
     ci.require()
-    new_names = _checked(split_names(change_to or ()), "--change-to")
-    old_names = _checked(split_names(from_ or ()), "--from")
+    new_names = _checked(options.split_names(change_to or ()), "--change-to")
+    old_names = _checked(options.split_names(from_ or ()), "--from")
 
     facts = LintFacts(tuple(map(_member, files or ())), tuple(map(_member, before or ())))
     if bootstrap_server is not None:
-        address = ClusterOptions(bootstrap_server, command_config, timeout).address()
+        address = options.ClusterOptions(bootstrap_server, command_config, timeout).address()
         live = read_live(address, group, [_use(Client.UNKNOWN, None, name) for name in old_names])
         facts = _with_live(facts, live, strategies_assumed=not old_names, is_change=bool(files or change_to))
     if new_names:
@@ -202,7 +184,7 @@ def _checked(names: tuple[str, ...], option: str) -> tuple[str, ...]:
     for name in names:
         if not name.startswith("stock:"):
             try:
-                load_named_strategy(name)
+                options.load_named_strategy(name)
             except CannotRun as error:
                 raise CannotRun(f"{option}: {error}") from None
     return names
@@ -210,7 +192,7 @@ def _checked(names: tuple[str, ...], option: str) -> tuple[str, ...]:
 
 def _load(spec: str) -> Strategy:
     try:
-        return load_named_strategy(spec)
+        return options.load_named_strategy(spec)
     except CannotRun as error:
         raise StrategyError(str(error)) from error
 
@@ -253,12 +235,12 @@ class LiveFacts:
     not_judged: tuple[NotJudged, ...]
 
 
-def read_live(address: ClusterAddress, group: str | None, listed: Sequence[StrategyUse]) -> LiveFacts:
+def read_live(address: options.ClusterAddress, group: str | None, listed: Sequence[StrategyUse]) -> LiveFacts:
     """Read the group, if one is given, and the brokers' bounds. What the cluster hides is in `not_judged`.
 
     `listed` are the strategies that the members list, if the user tells.
     """
-    with require_extra("a running cluster", "admin"), cluster_errors():
+    with options.require_extra("a running cluster", "admin"), options.cluster_errors():
         live = _read_group(address, group) if group is not None else None
         bounds, not_judged = _read_bounds(address)
     members: tuple[MemberConfig, ...] = ()
@@ -269,7 +251,7 @@ def read_live(address: ClusterAddress, group: str | None, listed: Sequence[Strat
     return LiveFacts(members, live, bounds, not_judged)
 
 
-def _read_group(address: ClusterAddress, group: str) -> LiveGroup:
+def _read_group(address: options.ClusterAddress, group: str) -> LiveGroup:
     deadline = time.monotonic() + address.timeout_s
     with address.connected() as cluster:
         (live,) = cluster.read_groups([group], offsets=False)
@@ -291,7 +273,7 @@ def _is_rebalancing(live: LiveGroup) -> bool:
     return live.group_type == CLASSIC and live.state in ("PreparingRebalance", "CompletingRebalance")
 
 
-def _read_bounds(address: ClusterAddress) -> tuple[BrokerBounds, tuple[NotJudged, ...]]:
+def _read_bounds(address: options.ClusterAddress) -> tuple[BrokerBounds, tuple[NotJudged, ...]]:
     from kafka_assignors_confluent import NotAuthorizedError, read_broker_settings
 
     try:
@@ -303,7 +285,7 @@ def _read_bounds(address: ClusterAddress) -> tuple[BrokerBounds, tuple[NotJudged
     return BrokerBounds(low_ms, high_ms, read=True), ()
 
 
-def _read_record(address: ClusterAddress, live: LiveGroup) -> tuple[GroupMetadata | None, str]:
+def _read_record(address: options.ClusterAddress, live: LiveGroup) -> tuple[GroupMetadata | None, str]:
     """The group's record; if there is none, the reason."""
     from kafka_assignors_confluent import ClusterError
     from kafka_assignors_confluent.group_record import read_group_record

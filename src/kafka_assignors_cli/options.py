@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import difflib
+import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,15 +26,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_CLUSTER, _OUTPUT, _SPARK, MODELS = "Cluster", "Output", "Spark", "Models and thresholds"
-"""The panels of `--help`."""
+cluster_option = functools.partial(typer.Option, rich_help_panel="Cluster")
+output_option = functools.partial(typer.Option, rich_help_panel="Output")
+spark_option = functools.partial(typer.Option, rich_help_panel="Spark")
+model_option = functools.partial(typer.Option, rich_help_panel="Models and thresholds")
+"""An option in this panel of `--help`."""
 
 _TIMEOUT_S = 10.0
 
 # ---- options that have no effect
 
 
-def refuse_options(context: typer.Context, names: Collection[str], where: str) -> None:
+def refuse(context: typer.Context, names: Collection[str], where: str) -> None:
     """Refuse the parameters of these names that the command line has; `where` says in which mode they have
     no effect."""
     given = [
@@ -47,9 +51,9 @@ def refuse_options(context: typer.Context, names: Collection[str], where: str) -
         raise CannotRun(f"{', '.join(given)}: no effect {where}")
 
 
-def refuse_options_but(context: typer.Context, names: Collection[str], where: str) -> None:
+def refuse_all_but(context: typer.Context, names: Collection[str], where: str) -> None:
     """Refuse all parameters that the command line has, but those of these names."""
-    refuse_options(context, {each.name for each in context.command.params if each.name} - set(names), where)
+    refuse(context, {each.name for each in context.command.params if each.name} - set(names), where)
 
 
 # ---- strategies and groups
@@ -111,25 +115,19 @@ def split_names(values: Iterable[str]) -> tuple[str, ...]:
 
 JsonFile = Annotated[
     Path | None,
-    typer.Option(
+    output_option(
         "--json",
         metavar="FILE",
         help="Write the result as JSON to FILE; - is stdout, which then shows no text.",
-        rich_help_panel=_OUTPUT,
     ),
 ]
 
 JunitFile = Annotated[
-    Path | None,
-    typer.Option("--junit", metavar="FILE", help="Write the verdicts as JUnit XML.", rich_help_panel=_OUTPUT),
+    Path | None, output_option("--junit", metavar="FILE", help="Write the verdicts as JUnit XML.")
 ]
 Github = Annotated[
     bool,
-    typer.Option(
-        "--github",
-        help="Print the verdicts as annotations of GitHub Actions, after the text.",
-        rich_help_panel=_OUTPUT,
-    ),
+    output_option("--github", help="Print the verdicts as annotations of GitHub Actions, after the text."),
 ]
 
 # ---- a running cluster
@@ -141,25 +139,22 @@ CONFIG_EPILOG = (
 """A paragraph about the file of `--command-config`, for the end of a command's help."""
 
 BootstrapServer = Annotated[
-    str | None,
-    typer.Option(metavar="HOST:PORT,…", help="The brokers to connect to first.", rich_help_panel=_CLUSTER),
+    str | None, cluster_option(metavar="HOST:PORT,…", help="The brokers to connect to first.")
 ]
 CommandConfig = Annotated[
     Path | None,
-    typer.Option(
+    cluster_option(
         metavar="FILE",
         help="librdkafka's properties, one name=value per line: security.protocol, sasl.password and so on.",
-        rich_help_panel=_CLUSTER,
     ),
 ]
 Timeout = Annotated[
     float | None,
-    typer.Option(
+    cluster_option(
         metavar="SECONDS",
         min=0.1,
         help="The longest wait for a response of a broker.",
         show_default=f"{_TIMEOUT_S:g}",
-        rich_help_panel=_CLUSTER,
     ),
 ]
 
@@ -282,35 +277,29 @@ EngineName = Annotated[
     ),
 ]
 
-Master = Annotated[
-    str | None,
-    typer.Option(metavar="URL", help="Spark's master.", show_default="local[*]", rich_help_panel=_SPARK),
-]
+Master = Annotated[str | None, spark_option(metavar="URL", help="Spark's master.", show_default="local[*]")]
 SparkConfig = Annotated[
     Path | None,
-    typer.Option(
+    spark_option(
         metavar="FILE",
         help="Properties of Spark, as for spark-submit --properties-file: jars, credentials and so on.",
-        rich_help_panel=_SPARK,
     ),
 ]
 Checkpoint = Annotated[
     str | None,
-    typer.Option(
+    spark_option(
         metavar="DIR",
         help="Keep finished work here: after an interruption, give the same directory to continue. A path or "
         "URL that Spark can write.",
-        rich_help_panel=_SPARK,
     ),
 ]
 StrategyTimeout = Annotated[
     float,
-    typer.Option(
+    model_option(
         metavar="SECONDS",
         min=0.001,
         help="The longest time that a strategy may take for one rebalance; after it, the strategy has failed "
         "there.",
-        rich_help_panel=MODELS,
     ),
 ]
 StrictDecoding = Annotated[bool, typer.Option("--strict", help="Fail if a record does not decode.")]
@@ -323,10 +312,9 @@ SkipCorrupt = Annotated[
 ]
 PauseParameters = Annotated[
     list[str] | None,
-    typer.Option(
+    model_option(
         metavar="NAME=VALUE",
         help="A parameter of the pause model, such as heartbeat_interval_s=5; may be repeated.",
-        rich_help_panel=MODELS,
     ),
 ]
 
@@ -340,9 +328,9 @@ def replay_options(
     if (on_disk is None) == (server is None):
         raise CannotRun("give either a history or --bootstrap-server")
     if on_disk is not None:
-        refuse_options(context, ("command_config", "timeout"), "on a history")
+        refuse(context, ("command_config", "timeout"), "on a history")
     if engine == "local":
-        refuse_options(context, ("master", "spark_config"), "with --engine local")
+        refuse(context, ("master", "spark_config"), "with --engine local")
     cluster = ClusterOptions(server, _path(given["command_config"]), given["timeout"])
     client_config, properties = cluster.read_config(), spark_properties(_path(given["spark_config"]))
     with require_spark_extra(str(context.info_name)):

@@ -20,6 +20,7 @@ from kafka_assignors.sizing import Look, Policy, SizeError, of_kind, rates_from,
 from kafka_assignors.sizing.packing import NODES
 from kafka_assignors.sizing.rates import PER_RECORD
 from kafka_assignors.weights import parse_weights, weigh
+from kafka_assignors_cli import options
 from kafka_assignors_cli.console import (
     CannotRun,
     ExitCode,
@@ -29,20 +30,6 @@ from kafka_assignors_cli.console import (
     emit_renderable,
 )
 from kafka_assignors_cli.files import open_lines, read_groups
-from kafka_assignors_cli.options import (
-    CONFIG_EPILOG,
-    BootstrapServer,
-    ClusterOptions,
-    CommandConfig,
-    JsonFile,
-    Timeout,
-    cluster_errors,
-    parse_endpoint,
-    refuse_options,
-    refuse_options_but,
-    require_spark_extra,
-    split_names,
-)
 from kafka_assignors_cli.output_files import is_stdout, json_lines, require_json_file
 from kafka_assignors_cli.size_result import Report, ServeOptions, serve
 
@@ -82,7 +69,7 @@ carry the load at full capacity, and down when fewer have sufficed, headroom inc
 seconds. A broker that does not answer changes nothing; after --stale-after seconds without an answer /size \
 is 503 and the metric is absent, so that the autoscaler leaves the group as it is.
 
-{CONFIG_EPILOG}
+{options.CONFIG_EPILOG}
 
 Exit codes: 0 done, or --serve was told to end; 1 a partition alone costs more than a member may carry, so \
 that no number of members helps; 2 bad input, no answer, or not allowed, and one line on stderr says which.
@@ -101,12 +88,10 @@ File = Annotated[
     ),
 ]
 CapacityText = Annotated[
-    str,
-    typer.Option(metavar="NUMBER|measured", help="What one consumer carries, in the unit of the costs."),
+    str, typer.Option(metavar="NUMBER|measured", help="What one consumer carries, in the unit of the costs.")
 ]
 Headroom = Annotated[
-    float,
-    typer.Option(metavar="SHARE", min=0.0, max=0.99, help="The share of the capacity that stays free."),
+    float, typer.Option(metavar="SHARE", min=0.0, max=0.99, help="The share of the capacity that stays free.")
 ]
 TopicNames = Annotated[
     list[str] | None,
@@ -186,10 +171,10 @@ def size(
     percentile: Percentile = 95.0,
     over: Over = 60.0,
     drain: Drain = None,
-    bootstrap_server: BootstrapServer = None,
-    command_config: CommandConfig = None,
-    timeout: Timeout = None,
-    json_file: JsonFile = None,
+    bootstrap_server: options.BootstrapServer = None,
+    command_config: options.CommandConfig = None,
+    timeout: options.Timeout = None,
+    json_file: options.JsonFile = None,
     serve_on: ServeOn = None,
     every: Every = 30.0,
     hold_up: HoldUp = _POLICY.hold_up_s,
@@ -199,15 +184,15 @@ def size(
     most: Most = None,
 ) -> int:
     """How many consumers does a group need? The fewest that keep every load within what one carries."""
-    wanted = _Wanted(_capacity(capacity), headroom, frozenset(split_names(topic or ())), nodes)
+    wanted = _Wanted(_capacity(capacity), headroom, frozenset(options.split_names(topic or ())), nodes)
     _refuse_options_without_effect(context, wanted)
-    endpoint = None if serve_on is None else parse_endpoint("--serve", serve_on, "127.0.0.1")
+    endpoint = None if serve_on is None else options.parse_endpoint("--serve", serve_on, "127.0.0.1")
     require_json_file(json_file)
     if history is not None:
         return _show(_sized(_from_history(history, str(group), percentile), wanted), json_file)
     if group is None:
         return _show(_sized(_from_files(file, weights), wanted), json_file)
-    with ClusterOptions(bootstrap_server, command_config, timeout).address().connected() as cluster:
+    with options.ClusterOptions(bootstrap_server, command_config, timeout).address().connected() as cluster:
         looks = GroupLooks(cluster, group, over, drain)
 
         def measured(progress: ProgressReport) -> Report:
@@ -234,20 +219,20 @@ def _refuse_options_without_effect(context: typer.Context, wanted: _Wanted) -> N
             if is_given:
                 raise CannotRun(f"{option} needs a running group: give --group and --bootstrap-server")
     if given["serve_on"] is None:
-        refuse_options(context, _SERVED, "without --serve")
+        options.refuse(context, _SERVED, "without --serve")
     if given["history"] is not None:
         if given["group"] is None:
             raise CannotRun("--history FOLDER needs --group ID")
-        refuse_options_but(context, _OF_HISTORY, "on the costs of --history")
+        options.refuse_all_but(context, _OF_HISTORY, "on the costs of --history")
     elif given["group"] is not None:
-        refuse_options_but(context, _OF_CLUSTER, "on the costs of a running group, which --group measures")
+        options.refuse_all_but(context, _OF_CLUSTER, "on the costs of a running group")
     elif given["file"] is None and given["weights"] is None:
         raise CannotRun(
             "give costs: --weights FILE, a group with weights in a FILE, --group and --bootstrap-server, or "
             "--group and --history"
         )
     else:
-        refuse_options_but(context, _OF_FILES, "on costs in files")
+        options.refuse_all_but(context, _OF_FILES, "on costs in files")
 
 
 # ---- the number of members
@@ -347,7 +332,7 @@ def _from_files(file: str | None, weights: Path | None) -> _Costs:
 
 
 def _from_history(folder: str, group: str, percentile: float) -> _Costs:
-    with require_spark_extra("size"):
+    with options.require_spark_extra("size"):
         from kafka_assignors_spark.history_rates import rates_of_history
         from kafka_assignors_spark.options import ReplayError
 
@@ -419,7 +404,7 @@ class GroupLooks:
         return _measured(first, second, self._over_s, self._drain_s)
 
     def _look(self, progress: ProgressReport) -> _Seen:
-        with cluster_errors():
+        with options.cluster_errors():
             (live,) = self._cluster.read_groups([self._group_id], on_progress=progress.update)
             if live.state == "Dead":
                 known = [group.id for group in self._cluster.list_groups().groups]

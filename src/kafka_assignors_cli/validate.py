@@ -11,6 +11,7 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
+from kafka_assignors_cli import options
 from kafka_assignors_cli.console import (
     Column,
     ColumnKind,
@@ -21,25 +22,6 @@ from kafka_assignors_cli.console import (
     printable,
 )
 from kafka_assignors_cli.files import parse_toml, read_document, read_file
-from kafka_assignors_cli.options import (
-    BootstrapServer,
-    Checkpoint,
-    CommandConfig,
-    EngineName,
-    Github,
-    GroupIds,
-    JsonFile,
-    JunitFile,
-    Master,
-    PauseParameters,
-    SkipCorrupt,
-    SparkConfig,
-    StrategyTimeout,
-    StrictDecoding,
-    Timeout,
-    refuse_options_but,
-    replay_options,
-)
 from kafka_assignors_cli.output_files import (
     CiFormats,
     Outcome,
@@ -104,21 +86,21 @@ def validate(
     context: typer.Context,
     history: HistoryOrReport = None,
     policy: PolicyFile,
-    bootstrap_server: BootstrapServer = None,
-    command_config: CommandConfig = None,
-    timeout: Timeout = None,
-    group: GroupIds = None,
-    strict: StrictDecoding = False,
-    skip_corrupt: SkipCorrupt = False,
-    pause: PauseParameters = None,
-    json_file: JsonFile = None,
-    junit: JunitFile = None,
-    github: Github = False,
-    master: Master = None,
-    spark_config: SparkConfig = None,
-    checkpoint: Checkpoint = None,
-    engine: EngineName = None,
-    strategy_timeout: StrategyTimeout = 60.0,
+    bootstrap_server: options.BootstrapServer = None,
+    command_config: options.CommandConfig = None,
+    timeout: options.Timeout = None,
+    group: options.GroupIds = None,
+    strict: options.StrictDecoding = False,
+    skip_corrupt: options.SkipCorrupt = False,
+    pause: options.PauseParameters = None,
+    json_file: options.JsonFile = None,
+    junit: options.JunitFile = None,
+    github: options.Github = False,
+    master: options.Master = None,
+    spark_config: options.SparkConfig = None,
+    checkpoint: options.Checkpoint = None,
+    engine: options.EngineName = None,
+    strategy_timeout: options.StrategyTimeout = 60.0,
 ) -> int:
     """Check the replay of a history against a policy: may this strategy go to production?"""
     # The modules of the replay are imported on demand: other commands start faster without them.
@@ -127,7 +109,7 @@ def validate(
 
     written = history is not None and history.endswith(".json")
     if written:
-        refuse_options_but(context, _OF_EVERY_INPUT, f"on {history}, which was replayed already")
+        options.refuse_all_but(context, _OF_EVERY_INPUT, f"on {history}, which was replayed already")
     rules = _policy(policy)
     ci = CiFormats(junit, github, json_file)
     require_json_file(json_file)
@@ -136,8 +118,8 @@ def validate(
         report = _written_report(Path(str(history)))
     else:
         # A replay needs a strategy, also if all rules are about the recorded assignments.
-        options = replay_options(context, rules.strategies or ("cooperative-sticky",), rules.modes)
-        result = run_replay_with_progress(options, "validate", engine)
+        asked = options.replay_options(context, rules.strategies or ("cooperative-sticky",), rules.modes)
+        result = run_replay_with_progress(asked, "validate", engine)
         note_damage(result)
         report = read_report(to_json(result))
     judgement = judge(rules, report)
