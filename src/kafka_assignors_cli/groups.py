@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 import functools
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -164,7 +163,7 @@ def describe(
         def read(progress: ProgressReport) -> Snapshot:
             with options.cluster_errors():
                 found = cluster.read_groups(ids, on_progress=progress.update)
-                _require_existing(cluster, found)
+                options.require_existing(cluster, found)
             comparisons = []
             for done, live in enumerate(found):
                 progress.update("trying strategies", done, len(found))
@@ -199,7 +198,7 @@ def delete(
     outcome: Mapping[str, str | None] = {}
     with asked.address().connected() as cluster:
         found = _empty_groups(cluster, matching) if all_empty else _groups_to_delete(cluster, group or ())
-        _require_existing(cluster, found)
+        options.require_existing(cluster, found)
         _require_empty(found)
         if not found:
             note("there are no such empty groups")
@@ -233,26 +232,29 @@ def _empty_groups(cluster: Cluster, pattern: str | None) -> Sequence[LiveGroup]:
 
 def _hidden_groups(listed: Sequence[str], found: Sequence[LiveGroup]) -> list[str]:
     """The groups that the broker lists and does not describe, since the principal lacks the right."""
-    hidden = sorted(set(listed) - {live.id for live in found})
-    if not hidden:
-        return []
-    return [
-        f"{counted(len(hidden), 'group')} not shown, for this principal may not describe {hidden[0]!r}"
-        f"{'' if len(hidden) == 1 else ' and others'}: it needs Describe on Group {hidden[0]!r}"
-    ]
+    return _said(
+        {*listed} - {live.id for live in found},
+        "not shown, for this principal may not describe",
+        lambda first: f": it needs Describe on Group {first}",
+    )
 
 
 def _groups_not_found(listed: Sequence[str], found: Sequence[LiveGroup]) -> list[str]:
     """Name the groups that were listed and cannot be described, or were deleted meanwhile."""
-    twice = {group for group, times in Counter(listed).items() if times > 1}
-    missing = sorted({live.id for live in found if live.state == "Dead"} | twice)
-    if not missing:
+    return _said(
+        {live.id for live in found if live.state == "Dead"}
+        | {group for group, times in Counter(listed).items() if times > 1},
+        "listed, and not found when described:",
+        lambda _: "; deleted meanwhile, or an id with a zero byte, where librdkafka cuts it",
+    )
+
+
+def _said(groups: set[str], what: str, why: Callable[[str], str]) -> list[str]:
+    if not groups:
         return []
-    return [
-        f"{counted(len(missing), 'group')} listed, and not found when described: {missing[0]!r}"
-        f"{'' if len(missing) == 1 else ' and others'}; deleted meanwhile, or an id with a zero byte, where "
-        "librdkafka cuts it"
-    ]
+    first = repr(min(groups))
+    others = "" if len(groups) == 1 else " and others"
+    return [f"{counted(len(groups), 'group')} {what} {first}{others}{why(first)}"]
 
 
 def _looks(
@@ -299,16 +301,6 @@ def _described(
     return Snapshot(tables, values, "; ".join(problems) or None)
 
 
-def _require_existing(cluster: Cluster, found: Sequence[LiveGroup]) -> None:
-    unknown = [live.id for live in found if live.state == "Dead"]
-    if not unknown:
-        return
-    known = [group.id for group in cluster.list_groups().groups]
-    near = difflib.get_close_matches(unknown[0], known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else "'kafka-assignors groups' lists those that you may see"
-    raise CannotRun(f"there is no group {_quoted(unknown)}: {hint}")
-
-
 def _require_empty(found: Sequence[LiveGroup]) -> None:
     busy = [live for live in found if live.members or live.state != "Empty"]
     if busy:
@@ -334,7 +326,3 @@ def _confirmed(found: Sequence[LiveGroup]) -> bool:
         else f"Delete these {len(found)} groups and their committed offsets?"
     )
     return typer.confirm(question, err=True)
-
-
-def _quoted(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names))

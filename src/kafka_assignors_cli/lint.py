@@ -7,7 +7,6 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,25 +28,21 @@ from kafka_assignors.lint import (
     NotJudged,
     Severity,
     StrategyUse,
-    Version,
     lint,
     live_members,
     member_config,
     strategy_use,
 )
 from kafka_assignors.live_group import CLASSIC, LiveGroup
-from kafka_assignors.strategies import Strategy, StrategyError
+from kafka_assignors.strategies import StrategyError, load_strategy
 from kafka_assignors.wire import GroupMetadata
 from kafka_assignors_cli import options
-from kafka_assignors_cli.console import CannotRun, ExitCode, emit_renderable, indented, printable
+from kafka_assignors_cli.console import CannotRun, ExitCode, indented, printable
 from kafka_assignors_cli.files import read_member_file
 from kafka_assignors_cli.output_files import (
     CiFormats,
     Outcome,
     Verdict,
-    is_stdout,
-    require_json_file,
-    write_document,
 )
 
 EPILOG = """Examples:
@@ -138,7 +133,6 @@ def lint_members(
     if before and (change_to or not files):
         raise CannotRun("--before needs files to compare with, and no --change-to")
     ci = CiFormats(junit, github, json_file)
-    require_json_file(json_file)
     ci.require()
     new_names = _checked(options.split_names(change_to or ()), "--change-to")
     old_names = _checked(options.split_names(from_ or ()), "--from")
@@ -146,7 +140,9 @@ def lint_members(
     facts = LintFacts(tuple(map(_member, files or ())), tuple(map(_member, before or ())))
     if bootstrap_server is not None:
         address = options.ClusterOptions(bootstrap_server, command_config, timeout).address()
-        live = read_live(address, group, [_use(Client.UNKNOWN, None, name) for name in old_names])
+        live = read_live(
+            address, group, [strategy_use(Client.UNKNOWN, None, name, load_strategy) for name in old_names]
+        )
         facts = _with_live(facts, live, strategies_assumed=not old_names, is_change=bool(files or change_to))
     if new_names:
         facts = dataclasses.replace(
@@ -157,23 +153,20 @@ def lint_members(
 
     report = lint(facts, ignored)
     failed = bool(report.of(Severity.ERROR)) or (strict and bool(report.of(Severity.WARNING)))
-    if not is_stdout(json_file):
-        with ci.text():
-            emit_renderable(*report_renderables(report))
-    write_document(json_file, json.dumps(_to_json(report, "fail" if failed else "pass"), indent=2))
-    if ci.asked:
-        ci.write("lint", _verdicts(report, ignored, strict=strict))
+    document = json.dumps(_to_json(report, "fail" if failed else "pass"), indent=2)
+    verdicts = _verdicts(report, ignored, strict=strict)
+    ci.write_result("lint", report_renderables(report), document, verdicts)
     return ExitCode.VERDICT_FAILED if failed else ExitCode.OK
 
 
-def _with_live(files: LintFacts, live: LiveFacts, *, strategies_assumed: bool, is_change: bool) -> LintFacts:
+def _with_live(files: LintFacts, live: LintFacts, *, strategies_assumed: bool, is_change: bool) -> LintFacts:
     """Add a running group to the members in files: it is the state before the change, or what is judged."""
     return dataclasses.replace(
         files,
-        after=files.after or live.members,
-        before=files.before or (live.members if files.after else ()),
+        after=files.after or live.after,
+        before=files.before or (live.after if files.after else ()),
         assumed_before=not files.before and is_change and strategies_assumed,
-        live=live.group,
+        live=live.live,
         bounds=live.bounds,
         not_judged=live.not_judged,
     )
@@ -184,34 +177,23 @@ def _checked(names: tuple[str, ...], option: str) -> tuple[str, ...]:
     for name in names:
         if not name.startswith("stock:"):
             try:
-                options.load_named_strategy(name)
-            except CannotRun as error:
+                load_strategy(name)
+            except StrategyError as error:
                 raise CannotRun(f"{option}: {error}") from None
     return names
-
-
-def _load(spec: str) -> Strategy:
-    try:
-        return options.load_named_strategy(spec)
-    except CannotRun as error:
-        raise StrategyError(str(error)) from error
 
 
 def _member(path: Path) -> MemberConfig:
     file = read_member_file(path)
     try:
-        return member_config(str(path), file.settings, _load)
+        return member_config(str(path), file.settings, load_strategy)
     except InvalidSettingError as error:
         hint = "; no quotes in properties" if file.quoted(error.key) else ""
         raise CannotRun(f"{file.where(error.key)}: {error}{hint}") from None
 
 
-def _use(client: Client, version: Version | None, name: str) -> StrategyUse:
-    return strategy_use(client, version, name, _load)
-
-
 def _changed(member: MemberConfig, names: Sequence[str]) -> MemberConfig:
-    uses = tuple(_use(member.client, member.version, name) for name in names)
+    uses = tuple(strategy_use(member.client, member.version, name, load_strategy) for name in names)
     return dataclasses.replace(
         member, strategies=uses, given=member.given | {"partition.assignment.strategy"}
     )
@@ -225,18 +207,8 @@ _PAUSE_S = 0.2
 _BOUNDS = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")
 
 
-@dataclass(frozen=True, slots=True)
-class LiveFacts:
-    """The members of a live group as they run now, the group itself, and what its brokers accept."""
-
-    members: tuple[MemberConfig, ...]
-    group: LiveGroup | None
-    bounds: BrokerBounds
-    not_judged: tuple[NotJudged, ...]
-
-
-def read_live(address: options.ClusterAddress, group: str | None, listed: Sequence[StrategyUse]) -> LiveFacts:
-    """Read the group, if one is given, and the brokers' bounds. What the cluster hides is in `not_judged`.
+def read_live(address: options.ClusterAddress, group: str | None, listed: Sequence[StrategyUse]) -> LintFacts:
+    """A group as it runs now, if one is given, and the brokers' bounds; `not_judged` has what the cluster hides.
 
     `listed` are the strategies that the members list, if the user tells.
     """
@@ -248,7 +220,7 @@ def read_live(address: options.ClusterAddress, group: str | None, listed: Sequen
         record, why_not = _read_record(address, live)
         members, unknown = live_members(live, record, listed, why_not)
         not_judged += unknown
-    return LiveFacts(members, live, bounds, not_judged)
+    return LintFacts(members, live=live, bounds=bounds, not_judged=not_judged)
 
 
 def _read_group(address: options.ClusterAddress, group: str) -> LiveGroup:

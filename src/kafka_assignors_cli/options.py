@@ -21,6 +21,7 @@ from kafka_assignors_cli.console import CannotRun, cannot_run_on
 from kafka_assignors_cli.files import read_client_properties
 
 if TYPE_CHECKING:
+    from kafka_assignors.live_group import LiveGroup
     from kafka_assignors_confluent import Cluster
     from kafka_assignors_spark.options import Mode, ReplayOptions
 
@@ -223,6 +224,18 @@ def cluster_errors() -> contextlib.AbstractContextManager[None]:
     from kafka_assignors_confluent import ClusterError
 
     return cannot_run_on(ClusterError)
+
+
+def require_existing(cluster: Cluster, found: Iterable[LiveGroup]) -> None:
+    """Refuse groups that the cluster does not have, with the nearest name that it has."""
+    unknown = [live.id for live in found if live.state == "Dead"]
+    if unknown:
+        known = [group.id for group in cluster.list_groups().groups]
+        near = difflib.get_close_matches(unknown[0], known, n=1)
+        hint = (
+            f"did you mean {near[0]!r}?" if near else "'kafka-assignors groups' lists those that you may see"
+        )
+        raise CannotRun(f"there is no group {', '.join(map(repr, unknown))}: {hint}")
 
 
 def parse_endpoint(option: str, text: str, default_host: str = "0.0.0.0") -> tuple[str, int]:

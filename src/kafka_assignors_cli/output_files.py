@@ -25,7 +25,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from kafka_assignors_cli.console import CannotRun, emit, note, printable
+from rich.console import RenderableType
+
+from kafka_assignors_cli.console import CannotRun, emit, emit_renderable, note, printable
 
 # ---- files
 
@@ -163,6 +165,7 @@ class CiFormats:
 
     def require(self) -> None:
         """Refuse files that cannot be written, and two formats on stdout."""
+        require_json_file(self.json_file)
         if self.junit is not None:
             require_writable(self.junit)
         if self.github and is_stdout(self.json_file):
@@ -179,6 +182,16 @@ class CiFormats:
         finally:
             if self.github:
                 emit(f"::{token}::")
+
+    def write_result(
+        self, command: str, shown: Iterable[RenderableType], document: str, verdicts: Sequence[Verdict]
+    ) -> None:
+        """Show the result of `command` as text, write its JSON `document`, and the verdicts."""
+        if not is_stdout(self.json_file):
+            with self.text():
+                emit_renderable(*shown)
+        write_document(self.json_file, document)
+        self.write(command, verdicts)
 
     def write(self, command: str, verdicts: Sequence[Verdict]) -> None:
         """Write the verdicts of `command` in the formats that are asked for."""

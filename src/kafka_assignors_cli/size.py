@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import math
 import time
@@ -406,11 +405,7 @@ class GroupLooks:
     def _look(self, progress: ProgressReport) -> _Seen:
         with options.cluster_errors():
             (live,) = self._cluster.read_groups([self._group_id], on_progress=progress.update)
-            if live.state == "Dead":
-                known = [group.id for group in self._cluster.list_groups().groups]
-                near = difflib.get_close_matches(self._group_id, known, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else "'kafka-assignors groups' lists them"
-                raise CannotRun(f"there is no group {self._group_id!r}: {hint}")
+            options.require_existing(self._cluster, [live])
             topics = _partitions(live)
             ends = self._cluster.read_ends(
                 {name: range(count) for name, count in topics.items()}, progress.update

@@ -18,7 +18,6 @@ from kafka_assignors_cli.console import (
     ExitCode,
     FittedTable,
     cannot_run_on,
-    emit_renderable,
     printable,
 )
 from kafka_assignors_cli.files import parse_toml, read_document, read_file
@@ -26,9 +25,6 @@ from kafka_assignors_cli.output_files import (
     CiFormats,
     Outcome,
     Verdict,
-    is_stdout,
-    require_json_file,
-    write_document,
 )
 from kafka_assignors_cli.replay import note_damage, run_replay_with_progress
 
@@ -112,7 +108,6 @@ def validate(
         options.refuse_all_but(context, _OF_EVERY_INPUT, f"on {history}, which was replayed already")
     rules = _policy(policy)
     ci = CiFormats(junit, github, json_file)
-    require_json_file(json_file)
     ci.require()
     if written:
         report = _written_report(Path(str(history)))
@@ -123,12 +118,10 @@ def validate(
         note_damage(result)
         report = read_report(to_json(result))
     judgement = judge(rules, report)
-    if not is_stdout(json_file):
-        with ci.text():
-            emit_renderable(*judgement_renderables(judgement, report))
-    write_document(json_file, json.dumps(judgement_to_json(judgement, report, str(policy)), indent=1))
-    if ci.asked:
-        ci.write("validate", _verdicts(judgement, str(policy)))
+    document = json.dumps(judgement_to_json(judgement, report, str(policy)), indent=1)
+    ci.write_result(
+        "validate", judgement_renderables(judgement, report), document, _verdicts(judgement, str(policy))
+    )
     return _SHOWN[judgement.outcome.name].code
 
 
