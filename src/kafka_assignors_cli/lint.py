@@ -140,9 +140,8 @@ def lint_members(
     facts = LintFacts(tuple(map(_member, files or ())), tuple(map(_member, before or ())))
     if bootstrap_server is not None:
         address = options.ClusterOptions(bootstrap_server, command_config, timeout).address()
-        live = read_live(
-            address, group, [strategy_use(Client.UNKNOWN, None, name, load_strategy) for name in old_names]
-        )
+        listed = [strategy_use(Client.UNKNOWN, None, name, load_strategy) for name in old_names]
+        live = read_live(address, group, listed)
         facts = _with_live(facts, live, strategies_assumed=not old_names, is_change=bool(files or change_to))
     if new_names:
         facts = dataclasses.replace(
@@ -208,9 +207,10 @@ _BOUNDS = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")
 
 
 def read_live(address: options.ClusterAddress, group: str | None, listed: Sequence[StrategyUse]) -> LintFacts:
-    """A group as it runs now, if one is given, and the brokers' bounds; `not_judged` has what the cluster hides.
+    """A group as it runs now, if one is given, and the brokers' bounds.
 
-    `listed` are the strategies that the members list, if the user tells.
+    `listed` are the strategies that the members list, if the user tells. `not_judged` names what the cluster
+    hides.
     """
     with options.require_extra("a running cluster", "admin"), options.cluster_errors():
         live = _read_group(address, group) if group is not None else None
