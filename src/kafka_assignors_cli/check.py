@@ -86,33 +86,39 @@ class _Standard:
         return self.criteria, PLAIN
 
 
+GroupFile = Annotated[str, typer.Argument(metavar="GROUP", help="A group in JSON, or many as JSON lines.")]
+AssignmentFile = Annotated[
+    str, typer.Argument(metavar="ASSIGNMENT", help="Its assignment, or what `assign` answered; - is stdin.")
+]
+CertificateFile = Annotated[
+    str | None,
+    typer.Argument(metavar="[CERTIFICATE]", help="A certificate to verify, if not in the answer."),
+]
+CriteriaList = Annotated[
+    str,
+    typer.Option(
+        metavar="LIST",
+        help="What matters, the most important first, where no certificate says: balance, then movement "
+        "and racks in either order, or fewer; trade=3 where one rack miss is worth 3 moves.",
+    ),
+]
+Promising = Annotated[
+    str | None,
+    options.strategy_option(
+        "Judge by what this strategy promises: its criteria, and the capacities that it reads from the "
+        "group. A certificate that judges by anything else is refused."
+    ),
+]
+
+
 def check_assignments(
     *,
     context: typer.Context,
-    group: Annotated[str, typer.Argument(metavar="GROUP", help="A group in JSON, or many as JSON lines.")],
-    assignment: Annotated[
-        str,
-        typer.Argument(metavar="ASSIGNMENT", help="Its assignment, or what `assign` answered; - is stdin."),
-    ],
-    certificate: Annotated[
-        str | None,
-        typer.Argument(metavar="[CERTIFICATE]", help="A certificate to verify, if not in the answer."),
-    ] = None,
-    criteria: Annotated[
-        str,
-        typer.Option(
-            metavar="LIST",
-            help="What matters, the most important first, where no certificate says: balance, then movement "
-            "and racks in either order, or fewer; trade=3 where one rack miss is worth 3 moves.",
-        ),
-    ] = DEFAULT_CRITERIA,
-    strategy: Annotated[
-        str | None,
-        options.strategy_option(
-            "Judge by what this strategy promises: its criteria, and the capacities that it reads from the "
-            "group. A certificate that judges by anything else is refused."
-        ),
-    ] = None,
+    group: GroupFile,
+    assignment: AssignmentFile,
+    certificate: CertificateFile = None,
+    criteria: CriteriaList = DEFAULT_CRITERIA,
+    strategy: Promising = None,
     json_file: options.JsonFile = None,
     junit: options.JunitFile = None,
     github: options.Github = False,
