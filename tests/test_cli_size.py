@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -229,6 +230,15 @@ class TestCluster:
         found = sized(capsys, *options, "--capacity", "100", "--headroom", "0")
         assert (found["members"], found["now"]["members"]) == (2, 0)
         assert any("has no members" in each for each in found["notes"])
+
+    def test_a_missing_package_is_said_to_be_needed_by_this_command(
+        self, clock: Clock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        options = play(monkeypatch, GrowingCluster(clock))
+        monkeypatch.setitem(sys.modules, "prometheus_client", None)
+        assert main(["size", *options, "--capacity", "100", "--serve", ":0"]) == 2
+        needed = 'size --serve needs prometheus_client: pip install "kafka-assignors[cli,watch]"'
+        assert needed in capsys.readouterr().err
 
 
 def report_of(needed: int, needed_full: int) -> Report:
