@@ -335,7 +335,10 @@ PauseParameters = Annotated[
 def replay_options(
     context: typer.Context, strategies: tuple[str, ...], modes: tuple[Mode, ...]
 ) -> ReplayOptions:
-    """What to replay under these strategies, by the options that `replay` and `validate` share."""
+    """What to replay under these strategies, by the options that `replay` and `validate` share.
+
+    It reads them from the `context` of the command, whose function does not use them itself.
+    """
     given = context.params
     on_disk, server, engine = given["history"], given["bootstrap_server"], given["engine"]
     if (on_disk is None) == (server is None):
