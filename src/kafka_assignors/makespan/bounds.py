@@ -27,8 +27,9 @@ The factor that is promised beforehand is that of a fresh assignment. It is 1 wh
 to its end, which every leader's does for the same weights and subscriptions; the lower bound is the optimum
 then. Else it is 4/3 - 1/(3m) where all members subscribe to the same topics (`balance.deal`), and 2 for any
 others (`balance.round_shares`). In both cases no load is above the fractional bound by more than the heaviest
-job, so 1 and the heaviest job by the bound is a factor as well, and the lesser counts. A threshold t for
-moves may leave the greatest load above that by 1 / (1 - t) (`balance`). If no partition had an owner, the
+job, so 1 and the heaviest job by the bound is a factor as well, and the lesser counts; but no less than
+1 + 1/256, as `balance` is content with a load that is above a bound by so little. A threshold t for moves
+may leave the greatest load above that by 1 / (1 - t) (`balance`). If no partition had an owner, the
 threshold costs nothing.
 """
 
@@ -43,6 +44,9 @@ from kafka_assignors.group import Assignment, Group
 from kafka_assignors.makespan.branch_and_bound import optimum
 from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, Terms, Weights, changed_hands, jobs_of, weights_of
 from kafka_assignors.solver.distribution import Distribution
+
+FINE = 256
+"""The search is content with a load that is above a bound by one part in so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +174,7 @@ def _fresh_factor(jobs: Jobs, bound: int) -> Fraction:
     """How many times the optimum a fresh assignment can be that the branch and bound did not prove."""
     members = sum(map(len, jobs.cohorts))
     always = Fraction(4, 3) - Fraction(1, 3 * members) if len(jobs.cohorts) == 1 else Fraction(2)
-    return min(always, 1 + Fraction(max(jobs.weights), bound))
+    return min(always, 1 + max(Fraction(max(jobs.weights), bound), Fraction(1, FINE)))
 
 
 def _factor(fresh: Fraction, nothing_owned: bool, terms: Terms) -> Fraction | None:

@@ -19,6 +19,9 @@ from kafka_assignors.makespan import Terms, balance_loads
 from kafka_assignors.makespan.jobs import weights_of
 from kafka_assignors.strategy import Strategy
 
+THRESHOLD = 0.04
+"""The threshold by default: the greatest load is then at most 1.05 times what the search reaches."""
+
 
 @dataclass(frozen=True, slots=True)
 class Weighted(Strategy):
@@ -34,7 +37,7 @@ class Weighted(Strategy):
     for no capacity.
     """
 
-    threshold: float = 0.1
+    threshold: float = THRESHOLD
     budget: int | None = None
     capacity: int | None = None
 

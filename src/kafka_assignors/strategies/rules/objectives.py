@@ -13,7 +13,7 @@ from kafka_assignors.group import Assignment
 from kafka_assignors.makespan import Terms, balance_loads
 from kafka_assignors.solver import solve
 from kafka_assignors.strategies.rules.rule import Place, Problem, Rule, TieBreaker
-from kafka_assignors.strategies.weighted import Weighted
+from kafka_assignors.strategies.weighted import THRESHOLD, Weighted
 from kafka_assignors.strategy import Layer
 
 _UNIT = 1 << 80
@@ -90,7 +90,7 @@ class LevelByWeight(Balance):
     `Weighted` does.
     """
 
-    threshold: float = 0.1
+    threshold: float = THRESHOLD
     budget: int | None = None
     capacity: int | None = None
 
