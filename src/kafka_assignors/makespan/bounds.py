@@ -35,7 +35,7 @@ threshold costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
@@ -135,10 +135,51 @@ def member_loads(assignment: Assignment, weights: Weights) -> dict[str, int]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class Loads:
+    """The loads of the members of a group, and what bounds the greatest of them from below.
+
+    Attributes:
+        weights: of the group's partitions.
+        of_members: by member id, what its partitions weigh together.
+        bound: `lower_bound`, without a search: a leader computes it in each join and each look. In a small
+            group the optimum may be above it, which `measure_loads` finds.
+    """
+
+    weights: Weights
+    of_members: Mapping[str, int]
+    bound: int
+
+    @property
+    def greatest(self) -> int:
+        """The greatest load; 0 without members."""
+        return max(self.of_members.values(), default=0)
+
+    @property
+    def gap(self) -> float:
+        """What the greatest load is above the bound by, as a share of the bound; 0 for a bound of 0."""
+        return gap_above(self.greatest, self.bound)
+
+
+def gap_above(load: int, bound: int) -> float:
+    """What a load is above a bound by, as a share of the bound; 0 for a bound of 0."""
+    return load / bound - 1 if bound else 0.0
+
+
+def loads_of(group: Group, assignment: Assignment) -> Loads:
+    """The loads under an assignment of the group, or a part of one.
+
+    Cost: linear in the partitions, but for sorting them, and a maximum flow on classes and cohorts.
+    """
+    weights = weights_of(group)
+    jobs, _ = jobs_of(group, group.claims, weights)
+    return Loads(weights, member_loads(assignment, weights), lower_bound(jobs))
+
+
 def measure_loads(group: Group, assignment: Assignment, terms: Terms | None = None) -> LoadReport:
     """Measure a valid assignment of the group; `terms` are those of the strategy that made it, if it has any.
 
-    Cost: linear in the partitions, but for sorting them, and a maximum flow on classes and cohorts.
+    Cost: that of `loads_of`, and of a search in a small group.
     """
     weights = weights_of(group)
     jobs, classes = jobs_of(group, group.claims, weights)
