@@ -30,11 +30,10 @@ import math
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from kafka_assignors.group import MOST_WEIGHT
-
-Offsets = Mapping[tuple[str, int], int]
-"""An offset by topic and partition. One below 0 counts as unknown."""
+from kafka_assignors.weights import GivenWeights, Offsets, OffsetWeights
 
 _MICROSECONDS = 1_000_000
 _USUAL_RECORD_S = 0.001
@@ -190,6 +189,35 @@ class PartitionCosts:
     def _usual_record_s(self) -> float:
         records = sum(each.records for each in self._times.values())
         return sum(each.seconds for each in self._times.values()) / records if records else _USUAL_RECORD_S
+
+
+class RateSource(OffsetWeights):
+    """The work that each partition brings, in microseconds a second: its rate, and its lag within a time.
+
+    A rate is the records that come in a second, averaged with a half-life of `half_life_s`; lag counts as
+    what must be consumed to be rid of it in `drain_s`. `costs.took` tells what a record of a topic takes;
+    without it a record counts as a millisecond. `base` is what a partition costs besides, in records a
+    second. `settings` are as for `LagSource`. The module has the rules for what is unknown.
+    """
+
+    def __init__(
+        self,
+        group_id: str,
+        *,
+        half_life_s: float = 120.0,
+        drain_s: float = 600.0,
+        base: float = 1.0,
+        **settings: Any,
+    ) -> None:
+        """Raises TypeError or ValueError for an argument that is no number in its range."""
+        super().__init__(group_id, settings)
+        self.costs = PartitionCosts(half_life_s=half_life_s, drain_s=drain_s, base=base)
+
+    def weigh(
+        self, now_s: float, topics: Mapping[str, int], committed: Offsets, end: Offsets
+    ) -> GivenWeights:
+        """The costs after this look and those before."""
+        return self.costs.weigh(now_s, topics, committed, end)
 
 
 def _number(name: str, value: object) -> float:
