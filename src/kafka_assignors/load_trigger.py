@@ -35,10 +35,10 @@ ahead as on a machine that was suspended, nothing has passed, and the hold begin
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from kafka_assignors.arguments import require_integer, require_number
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.leader import check_assignment
 from kafka_assignors.makespan.bounds import Loads, gap_above, loads_of, member_loads
@@ -99,20 +99,17 @@ class LoadTrigger:
     eager: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("check_every_s", "horizon_s", "gap", "rest_below", "held_s", "cool_down_s"):
-            _require_number(name, getattr(self, name))
-        if self.undo_after_s is not None:
-            _require_number("undo_after_s", self.undo_after_s)
-            if self.undo_after_s > _DAY_S:
-                raise ValueError(f"undo_after_s must be at most a day, {_DAY_S:g}, not {self.undo_after_s}")
         for name in ("check_every_s", "horizon_s"):
-            if getattr(self, name) == 0:
-                raise ValueError(f"{name} must be above 0")
+            require_number(name, getattr(self, name), above_zero=True)
+        for name in ("gap", "rest_below", "held_s", "cool_down_s"):
+            require_number(name, getattr(self, name))
+        if self.undo_after_s is not None:
+            require_number("undo_after_s", self.undo_after_s, most=_DAY_S)
         if self.rest_below > self.gap:
             raise ValueError(f"rest_below must be at most gap, which is {self.gap}, not {self.rest_below}")
-        _require_count("rebalances_an_hour", self.rebalances_an_hour, 1, int(_HOUR_S))
+        require_integer("rebalances_an_hour", self.rebalances_an_hour, least=1, most=int(_HOUR_S))
         if self.moves_an_hour is not None:
-            _require_count("moves_an_hour", self.moves_an_hour, 2, None)  # One half is at hand.
+            require_integer("moves_an_hour", self.moves_an_hour, least=2)  # One half is at hand.
         if not isinstance(self.pause, PauseModel):
             raise TypeError(f"pause must be a PauseModel, not {self.pause!r}")
         if not isinstance(self.eager, bool):
@@ -127,21 +124,6 @@ class LoadTrigger:
     def spacing_s(self) -> float:
         """How long the hourly budget keeps two actions apart at least."""
         return _HOUR_S / self.rebalances_an_hour
-
-
-def _require_number(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name} must be a number, not {value!r}")
-    if not math.isfinite(value) or value < 0:
-        raise ValueError(f"{name} must be a finite number of at least 0, not {value!r}")
-
-
-def _require_count(name: str, value: object, least: int, most: int | None) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be an integer, not {value!r}")
-    if value < least or (most is not None and value > most):
-        allowed = f"at least {least}" if most is None else f"from {least} to {most}"
-        raise ValueError(f"{name} must be {allowed}, not {value}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kafka_assignors.arguments import require_integer, require_number
 from kafka_assignors.group import MOST_WEIGHT
 from kafka_assignors.weights import GivenWeights, Offsets, OffsetWeights
 
@@ -83,12 +84,10 @@ class PartitionCosts:
         besides, in records a second: it keeps a group with little to do from being moved about because of a
         few records.
         """
-        self._half_life_s = _number("half_life_s", half_life_s)
-        self._drain_s = _number("drain_s", drain_s)
-        for name, value in (("half_life_s", half_life_s), ("drain_s", drain_s)):
-            if value == 0:
-                raise ValueError(f"{name} must be above 0")
-        self._base = _number("base", base)
+        require_number("half_life_s", half_life_s, most=_MOST, above_zero=True)
+        require_number("drain_s", drain_s, most=_MOST, above_zero=True)
+        require_number("base", base, most=_MOST)
+        self._half_life_s, self._drain_s, self._base = half_life_s, drain_s, base
         self._seen: dict[tuple[str, int], _Seen] = {}
         self._times: dict[str, _Times] = {}
         self._lock = threading.Lock()
@@ -100,11 +99,8 @@ class PartitionCosts:
         """
         if not isinstance(topic, str):
             raise TypeError(f"topic must be a str, not {topic!r}")
-        if isinstance(records, bool) or not isinstance(records, int):
-            raise TypeError(f"records must be an integer, not {records!r}")
-        if records < 0:
-            raise ValueError(f"records must be 0 or more, not {records}")
-        _number("seconds", seconds)
+        require_integer("records", records, least=0)
+        require_number("seconds", seconds, most=_MOST)
         if not records:
             return
         seconds, counted = seconds / max(1.0, records / _MOST_RECORDS), min(records, _MOST_RECORDS)
@@ -218,11 +214,3 @@ class RateSource(OffsetWeights):
     ) -> GivenWeights:
         """The costs after this look and those before."""
         return self.costs.weigh(now_s, topics, committed, end)
-
-
-def _number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name} must be a number, not {value!r}")
-    if not 0 <= value <= _MOST:
-        raise ValueError(f"{name} must be from 0 to {_MOST:g}, not {value!r}")
-    return float(value)

@@ -21,6 +21,7 @@ from operator import index
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from kafka_assignors.arguments import require_integer, require_number
 from kafka_assignors.group import MOST_WEIGHT, Topic
 
 FORMAT = 1
@@ -40,18 +41,7 @@ def require_source(source: object, timeout_s: object) -> None:
             "weights must be a function (topics: partition counts by name) -> weights by name, "
             f"not {source!r}"
         )
-    if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float):
-        raise TypeError(f"weights_timeout_s must be a number of seconds, not {timeout_s!r}")
-    if not 0 < timeout_s < float("inf"):
-        raise ValueError(f"weights_timeout_s must be above 0, not {timeout_s!r}")
-
-
-def require_base(base: object) -> None:
-    """TypeError or ValueError for what is no weight of a partition without lag."""
-    if isinstance(base, bool) or not isinstance(base, int):
-        raise TypeError(f"base must be a number of records, not {base!r}")
-    if not 0 <= base <= MOST_WEIGHT // 2:  # Lag needs room above it.
-        raise ValueError(f"base must be from 0 to 2^62 records, not {base}")
+    require_number("weights_timeout_s", timeout_s, above_zero=True)
 
 
 def patience_s(timeout_s: float, session_timeout_s: float) -> float:
@@ -164,7 +154,7 @@ class LagSource(OffsetWeights):
 
     def __init__(self, group_id: str, *, base: int = 1000, **settings: Any) -> None:
         """Raises TypeError or ValueError for a base that is no number of records."""
-        require_base(base)
+        require_integer("base", base, least=0, most=MOST_WEIGHT // 2)  # Lag needs room above it.
         super().__init__(group_id, settings)
         self._base = base
 
