@@ -55,7 +55,7 @@ from kafka_assignors.strategies.rules.rule import (
     about_missing,
     piece_name,
 )
-from kafka_assignors.strategies.weighted import Weighted
+from kafka_assignors.strategies.weighted import THRESHOLD, Weighted
 from kafka_assignors.strategy import Layer
 
 _UNIT = 1 << 80
@@ -131,7 +131,7 @@ class LevelByWeight(Balance):
     `Weighted` does.
     """
 
-    threshold: float = 0.1
+    threshold: float = THRESHOLD
     budget: int | None = None
     capacity: int | None = None
 
