@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from kafka_assignors_spark.folds.records import FIRST_MICROS, LAST_MICROS
 from kafka_assignors_spark.options import COMMITTED_NAMES, MANIFEST, RAW_NAMES, TOPICS_NAMES, ReplayError
 from kafka_assignors_spark.result import DamagedFile
 from kafka_assignors_spark.schemas import COMMIT, RAW, TOPICS
-from kafka_assignors_spark.timestamps import FIRST_MICROS, LAST_MICROS
 
 __all__ = [
     "BATCH_ROWS",

@@ -11,12 +11,11 @@ import pyarrow.parquet as pq
 
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.group import FoldWork, Output, SortedRecord, fold_groups, in_order
-from kafka_assignors_spark.folds.records import group_of, is_commit
+from kafka_assignors_spark.folds.records import group_of, is_commit, to_micros
 from kafka_assignors_spark.folds.replay_state import read_state
 from kafka_assignors_spark.folds.sums import GroupSums
 from kafka_assignors_spark.options import Mode
 from kafka_assignors_spark.schemas import TABLES
-from kafka_assignors_spark.timestamps import to_micros
 
 
 @dataclass

@@ -21,13 +21,13 @@ from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.wire import OffsetCommitKey, encode_key
 from kafka_assignors_cli.files import parse_toml
 from kafka_assignors_spark.folds.faults import FaultKind
+from kafka_assignors_spark.folds.records import from_micros
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.jobs.session import java_version
 from kafka_assignors_spark.options import RECORDED, Mode, Progress, ReplayError, ReplayOptions
 from kafka_assignors_spark.policy import RuleOutcome, judge, read_policy, read_report
 from kafka_assignors_spark.result import OwnershipSpan, ReplayResult, to_json
 from kafka_assignors_spark.schemas import TABLES
-from kafka_assignors_spark.timestamps import from_micros
 from spark_validation.tests.groups import RAW_SCHEMA, START, Log, member, write_history
 
 ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]}

@@ -21,6 +21,7 @@ from kafka_assignors.wire import (
     group_partition,
 )
 from kafka_assignors_confluent import topic_of
+from kafka_assignors_spark.folds.records import LAST_MICROS, from_micros
 from kafka_assignors_spark.live_cluster import SourceError
 from kafka_assignors_spark.source import (
     FORMAT,
@@ -29,7 +30,6 @@ from kafka_assignors_spark.source import (
     SourceOptions,
 )
 from kafka_assignors_spark.source.messages import RangeReport
-from kafka_assignors_spark.timestamps import LAST_MICROS, from_micros
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,11 @@ from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds import table_rows
 from kafka_assignors_spark.folds.lives import Record
 from kafka_assignors_spark.folds.rebalances import UNFINISHED
+from kafka_assignors_spark.folds.records import to_micros
 from kafka_assignors_spark.history import catalogue_rows
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.options import RECORDED, Mode, ReplayOptions
 from kafka_assignors_spark.schemas import TABLES, record_batch
-from kafka_assignors_spark.timestamps import to_micros
 from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits, FleetSnapshot, Now
 from kafka_assignors_spark.watch.group import Step
 from kafka_assignors_spark.watch.state import WatchState, load_state, save_state

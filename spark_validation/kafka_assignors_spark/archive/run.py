@@ -26,11 +26,11 @@ from kafka_assignors_spark.archive.result import (
 from kafka_assignors_spark.archive.store import CHECKPOINT, Archive, source_options
 from kafka_assignors_spark.archive.topic import compaction_warnings, identify, require_same, require_whole
 from kafka_assignors_spark.archive.writer import BatchWriter
+from kafka_assignors_spark.folds.records import from_micros
 from kafka_assignors_spark.jobs.session import SPARK_ERRORS, is_late_worker, one_line, spark_session
 from kafka_assignors_spark.live_cluster import SourceError, live_topics
 from kafka_assignors_spark.options import ReplayError
 from kafka_assignors_spark.source import FORMAT, GroupRecordsSource, Planner, RangeReport, SourceOptions
-from kafka_assignors_spark.timestamps import from_micros
 
 __all__ = ["Lag", "Run", "run_archive"]
 

@@ -35,9 +35,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import date, datetime
 
-from kafka_assignors_spark.folds.clients import AIOKAFKA, AIOKAFKA_OURS, client_of
 from kafka_assignors_spark.folds.rebalances import Generation
-from kafka_assignors_spark.folds.records import MemberRecord
+from kafka_assignors_spark.folds.records import AIOKAFKA, AIOKAFKA_OURS, MemberRecord, client_of
 
 
 class FaultKind(str, enum.Enum):

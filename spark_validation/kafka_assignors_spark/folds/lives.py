@@ -28,8 +28,8 @@ from kafka_assignors_spark.folds.records import (
     DecodedRecord,
     MemberRecord,
     RecordKind,
+    from_micros,
 )
-from kafka_assignors_spark.timestamps import from_micros
 
 CONFLICT = "different records at this partition and offset: of two clusters, or of a re-created topic?"
 

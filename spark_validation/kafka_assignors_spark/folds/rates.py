@@ -25,7 +25,7 @@ from datetime import datetime
 from itertools import pairwise
 
 from kafka_assignors.group import MOST_WEIGHT, Topic
-from kafka_assignors_spark.timestamps import to_micros
+from kafka_assignors_spark.folds.records import to_micros
 
 __all__ = ["WINDOW_S", "RateHistory", "RecentRates", "window_of"]
 

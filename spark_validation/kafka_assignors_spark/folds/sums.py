@@ -12,11 +12,10 @@ from datetime import datetime
 from typing import Any
 
 from kafka_assignors_spark.folds.causes import Cause
-from kafka_assignors_spark.folds.clients import client_of
 from kafka_assignors_spark.folds.faults import Fault, FaultKind
 from kafka_assignors_spark.folds.lives import Record, RecordedGeneration
 from kafka_assignors_spark.folds.rebalances import CLASSIC, CONSUMER
-from kafka_assignors_spark.folds.records import DecodedRecord, RecordKind
+from kafka_assignors_spark.folds.records import DecodedRecord, RecordKind, client_of
 from kafka_assignors_spark.folds.replay import Replayed
 from kafka_assignors_spark.folds.truth import CheckedGeneration, CheckOutcome
 from kafka_assignors_spark.options import RECORDED

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, fields
 from typing import Any, TypeVar, cast
 
-from kafka_assignors_spark.folds.clients import MUST_MATCH
 from kafka_assignors_spark.folds.rebalances import EAGER_STRATEGIES
-from kafka_assignors_spark.folds.records import CONSUMER_PROTOCOL_TYPE
+from kafka_assignors_spark.folds.records import CONSUMER_PROTOCOL_TYPE, from_micros
 from kafka_assignors_spark.folds.sums import MOST_LISTED, Figures, GroupSums, RecordCounts
-from kafka_assignors_spark.folds.truth import CheckOutcome
+from kafka_assignors_spark.folds.truth import MUST_MATCH, CheckOutcome
 from kafka_assignors_spark.options import Mode
 from kafka_assignors_spark.result import (
     Churn,
@@ -23,7 +22,6 @@ from kafka_assignors_spark.result import (
     UndecodableRecord,
     Verdict,
 )
-from kafka_assignors_spark.timestamps import from_micros
 
 Made = TypeVar("Made")
 

@@ -33,6 +33,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from kafka_assignors_spark.folds.records import FIRST_MICROS, LAST_MICROS
 from kafka_assignors_spark.history import (
     COMMITS,
     missing_columns,
@@ -58,7 +59,6 @@ from kafka_assignors_spark.options import (
 )
 from kafka_assignors_spark.schemas import RAW, TOPICS
 from kafka_assignors_spark.source import FORMAT, GroupRecordsReader, GroupRecordsSource, SourceOptions
-from kafka_assignors_spark.timestamps import FIRST_MICROS, LAST_MICROS
 
 __all__ = ["CLUSTER", "kept_commits", "live_records", "read_rows", "recorded_catalogue", "recorded_records"]
 

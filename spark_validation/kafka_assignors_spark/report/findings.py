@@ -29,7 +29,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kafka_assignors.strategies import RebalanceProtocol, StrategyError, load_strategy
-from kafka_assignors_spark.folds.clients import EAGER_CLIENTS
+from kafka_assignors_spark.folds.records import EAGER_CLIENTS
 from kafka_assignors_spark.options import RECORDED, Mode
 from kafka_assignors_spark.result import GroupSummary, HistorySummary, ReplayResult, Verdict
 

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kafka_assignors_spark.folds.commits import CommitThinner
-from kafka_assignors_spark.folds.records import group_bytes, is_commit
+from kafka_assignors_spark.folds.records import group_bytes, is_commit, millis_to_micros
 from kafka_assignors_spark.live_cluster import SourceError, reader_config
 from kafka_assignors_spark.source.planning import LastRead, OffsetRange, SourceOptions
-from kafka_assignors_spark.timestamps import millis_to_micros
 
 if TYPE_CHECKING:
     from confluent_kafka import Message, TopicPartition
