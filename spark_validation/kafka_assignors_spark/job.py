@@ -29,8 +29,8 @@ from kafka_assignors_spark.folds.ownership import MOST_PARTITIONS
 from kafka_assignors_spark.folds.records import group_bytes
 from kafka_assignors_spark.folds.replay_state import StateError, read_state
 from kafka_assignors_spark.folds.strategy_guard import StrategyGuard, ended_in
-from kafka_assignors_spark.folds.sums import GroupSums
-from kafka_assignors_spark.folds.verdicts import (
+from kafka_assignors_spark.folds.sums import (
+    GroupSums,
     churn_of,
     culprits_of,
     group_summary,

@@ -15,8 +15,14 @@ from kafka_assignors_spark.engine import Engine
 from kafka_assignors_spark.folds.group import FoldWork, fold_groups, read_detail
 from kafka_assignors_spark.folds.records import group_bytes
 from kafka_assignors_spark.folds.replay_state import read_state
-from kafka_assignors_spark.folds.sums import GroupSums
-from kafka_assignors_spark.folds.verdicts import churn_of, culprits_of, group_summary, truth_of, verdicts_of
+from kafka_assignors_spark.folds.sums import (
+    GroupSums,
+    churn_of,
+    culprits_of,
+    group_summary,
+    truth_of,
+    verdicts_of,
+)
 from kafka_assignors_spark.options import ReplayError
 from kafka_assignors_spark.result import SampleCheck, to_json
 

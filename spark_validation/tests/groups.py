@@ -42,7 +42,7 @@ from kafka_assignors.wire import (
     encode_offset_commit,
     encode_subscription,
 )
-from kafka_assignors_spark.folds.commits import CommitThinner
+from kafka_assignors_spark.folds.rates import CommitThinner
 from kafka_assignors_spark.folds.records import is_commit, to_micros
 from kafka_assignors_spark.schemas import COMMITTED
 

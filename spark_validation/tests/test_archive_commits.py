@@ -23,7 +23,7 @@ from kafka_assignors_spark.archive.result import Counts
 from kafka_assignors_spark.archive.store import Ledger, remove_files_of
 from kafka_assignors_spark.archive.writer import BatchWriter
 from kafka_assignors_spark.engine_choice import ENGINES
-from kafka_assignors_spark.folds.commits import CommitThinner
+from kafka_assignors_spark.folds.rates import CommitThinner
 from kafka_assignors_spark.history_rates import rates_of_history
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.jobs.arrow_frames import spark_schema

@@ -19,8 +19,7 @@ from kafka_assignors_spark.folds.causes import Cause
 from kafka_assignors_spark.folds.lives import Record, RecordedGeneration
 from kafka_assignors_spark.folds.records import DecodedRecord, RecordKind, client_of, to_micros
 from kafka_assignors_spark.folds.replay import Replayed
-from kafka_assignors_spark.folds.sums import Figures
-from kafka_assignors_spark.folds.verdicts import verdict_of
+from kafka_assignors_spark.folds.sums import Figures, verdict_of
 from kafka_assignors_spark.options import RECORDED
 
 Rows = list[tuple[Any, ...]]

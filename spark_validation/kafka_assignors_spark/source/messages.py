@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from kafka_assignors_spark.folds.commits import CommitThinner
+from kafka_assignors_spark.folds.rates import CommitThinner
 from kafka_assignors_spark.folds.records import group_bytes, is_commit, millis_to_micros
 from kafka_assignors_spark.live_cluster import SourceError, reader_config
 from kafka_assignors_spark.source.planning import LastRead, OffsetRange, SourceOptions
