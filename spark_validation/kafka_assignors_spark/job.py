@@ -22,7 +22,7 @@ from kafka_assignors.group import InvalidGroupError
 from kafka_assignors.strategies import Weighted
 from kafka_assignors.strategies.registry import StrategyError, load_strategy
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.engine import Engine, Limits, Survey
+from kafka_assignors_spark.engine import Engine, Limits, Survey, check_sample, draw
 from kafka_assignors_spark.engine_choice import Choice, choose_engine, open_engine
 from kafka_assignors_spark.folds.group import Detail, FoldWork, read_detail
 from kafka_assignors_spark.folds.ownership import MOST_PARTITIONS
@@ -50,7 +50,6 @@ from kafka_assignors_spark.result import (
     UndecodableRecord,
     Verdict,
 )
-from kafka_assignors_spark.sample import check_sample, draw
 from kafka_assignors_spark.schemas import TABLES
 
 PHASES = ("starting", "reading the history", "replaying", "checking a sample", "summing up")
@@ -80,7 +79,7 @@ def run_replay(
     on_choice: Callable[[Choice], None] = lambda _: None,
 ) -> ReplayResult:
     """Replay a history. `on_progress` is called often, and from another thread while Spark works. `limits`
-    say how much of it is replayed at a time. `engine` is one of `engine.ENGINES`, or None for the one that
+    say how much of it is replayed at a time. `engine` is one of `engine_choice.ENGINES`, or None for the one that
     fits; `on_choice` hears which runs and why.
 
     Raises `ReplayError` for every problem with the input, the options or the environment.

@@ -16,18 +16,17 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from compat_tests.support.hang_limit import HANG_S
-from kafka_assignors_spark.engine import Limits
+from kafka_assignors_spark.engine import Limits, check_sample, draw
 from kafka_assignors_spark.engine_choice import ENGINES
 from kafka_assignors_spark.folds.group import FoldWork, fold_groups
 from kafka_assignors_spark.folds.replay_state import read_state, write_state
 from kafka_assignors_spark.folds.sums import GroupSums
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.jobs.checkpoint import Checkpoint
-from kafka_assignors_spark.local.engine import LocalEngine
+from kafka_assignors_spark.local_engine import LocalEngine
 from kafka_assignors_spark.options import Mode, ReplayError, ReplayOptions
 from kafka_assignors_spark.report import json_report
 from kafka_assignors_spark.result import ReplayResult, SampleCheck, Verdict
-from kafka_assignors_spark.sample import check_sample, draw
 from spark_validation.fleet import history
 from spark_validation.fleet.profile import FleetOptions
 from spark_validation.tests.folding import work_on

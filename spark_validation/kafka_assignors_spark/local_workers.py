@@ -26,7 +26,7 @@ Task = Sequence[SortedRecord]
 
 _START = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
-    "from kafka_assignors_spark.local.workers import serve; serve()"
+    "from kafka_assignors_spark.local_workers import serve; serve()"
 )
 
 

@@ -25,7 +25,7 @@ from kafka_assignors_spark.history import (
     read_records,
     record_files,
 )
-from kafka_assignors_spark.local.workers import Task, fold_tasks
+from kafka_assignors_spark.local_workers import Task, fold_tasks
 from kafka_assignors_spark.options import WHOLE_GROUPS, ReplayError, ReplayOptions
 from kafka_assignors_spark.result import TableFile
 from kafka_assignors_spark.schemas import TABLES, record_batch
