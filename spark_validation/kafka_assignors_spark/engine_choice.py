@@ -67,7 +67,7 @@ def open_engine(
     """The engine of this name for the time of the block; it leaves out the `damaged` files, and `on_tasks`
     hears of the tasks that run."""
     if name == "local":
-        from kafka_assignors_spark.local.engine import LocalEngine
+        from kafka_assignors_spark.local_engine import LocalEngine
 
         with LocalEngine.opened(options, damaged) as local:
             yield local

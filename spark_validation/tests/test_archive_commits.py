@@ -26,12 +26,12 @@ from kafka_assignors_spark.engine_choice import ENGINES
 from kafka_assignors_spark.folds.rates import CommitThinner
 from kafka_assignors_spark.history_rates import rates_of_history
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.jobs.arrow_frames import spark_schema
 from kafka_assignors_spark.jobs.directory import Directory
+from kafka_assignors_spark.jobs.session import spark_schema
 from kafka_assignors_spark.options import Mode, ReplayOptions
 from kafka_assignors_spark.report import json_report
 from kafka_assignors_spark.schemas import COMMITTED, REPORTED, REPORTED_WITH_COMMITS
-from kafka_assignors_spark.source import RangeReport
+from kafka_assignors_spark.source.messages import RangeReport
 from spark_validation.tests.archived_topic import ArchivedTopic
 from spark_validation.tests.test_archive_writer import begun, killed_and_tried_again
 

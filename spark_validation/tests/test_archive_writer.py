@@ -17,12 +17,12 @@ from kafka_assignors_spark.archive.store import CatalogueLog, Ledger, LedgerEntr
 from kafka_assignors_spark.archive.topic import agree
 from kafka_assignors_spark.archive.writer import BatchWriter, batch_name
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_spark.jobs.arrow_frames import spark_schema, with_micros
 from kafka_assignors_spark.jobs.directory import Directory
+from kafka_assignors_spark.jobs.session import spark_schema, with_micros
 from kafka_assignors_spark.live_cluster import LiveTopic, TopicIdentity
 from kafka_assignors_spark.options import MANIFEST
 from kafka_assignors_spark.schemas import REPORTED, TOPICS
-from kafka_assignors_spark.source import RangeReport
+from kafka_assignors_spark.source.messages import RangeReport
 
 MIDNIGHT = datetime(2026, 3, 2, tzinfo=timezone.utc)
 Row = tuple[int, int, datetime, bytes, "bytes | None"]

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from kafka_assignors_spark.engine import Limits
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.jobs.checkpoint import FILE, Checkpoint
+from kafka_assignors_spark.jobs.directory import FILE, Checkpoint
 from kafka_assignors_spark.options import Mode, ReplayError, ReplayOptions
 from kafka_assignors_spark.report import json_report
 from spark_validation.tests.groups import Log, member, write_history

@@ -22,7 +22,7 @@ from kafka_assignors_spark.folds.group import FoldWork, fold_groups
 from kafka_assignors_spark.folds.replay_state import read_state, write_state
 from kafka_assignors_spark.folds.sums import GroupSums
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.jobs.checkpoint import Checkpoint
+from kafka_assignors_spark.jobs.directory import Checkpoint
 from kafka_assignors_spark.local_engine import LocalEngine
 from kafka_assignors_spark.options import Mode, ReplayError, ReplayOptions
 from kafka_assignors_spark.report import json_report

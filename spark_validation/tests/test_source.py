@@ -23,13 +23,9 @@ from kafka_assignors.wire import (
 from kafka_assignors_confluent import topic_of
 from kafka_assignors_spark.folds.records import LAST_MICROS, from_micros
 from kafka_assignors_spark.live_cluster import SourceError
-from kafka_assignors_spark.source import (
-    FORMAT,
-    GroupRecordsReader,
-    GroupRecordsSource,
-    SourceOptions,
-)
+from kafka_assignors_spark.source import FORMAT, GroupRecordsReader, GroupRecordsSource
 from kafka_assignors_spark.source.messages import RangeReport
+from kafka_assignors_spark.source.planning import SourceOptions
 
 
 @pytest.mark.parametrize(

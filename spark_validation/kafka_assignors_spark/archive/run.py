@@ -30,7 +30,9 @@ from kafka_assignors_spark.folds.records import from_micros
 from kafka_assignors_spark.jobs.session import SPARK_ERRORS, is_late_worker, one_line, spark_session
 from kafka_assignors_spark.live_cluster import SourceError, live_topics
 from kafka_assignors_spark.options import ReplayError
-from kafka_assignors_spark.source import FORMAT, GroupRecordsSource, Planner, RangeReport, SourceOptions
+from kafka_assignors_spark.source import FORMAT, GroupRecordsSource
+from kafka_assignors_spark.source.messages import RangeReport
+from kafka_assignors_spark.source.planning import Planner, SourceOptions
 
 __all__ = ["Lag", "Run", "run_archive"]
 

@@ -25,11 +25,12 @@ from pyspark.sql import SparkSession
 from kafka_assignors_spark.archive.result import ArchiveError, ArchiveOptions, Counts
 from kafka_assignors_spark.archive.topic import agree
 from kafka_assignors_spark.catalogue import CatalogueEntry
-from kafka_assignors_spark.jobs.arrow_frames import spark_schema, with_micros
 from kafka_assignors_spark.jobs.directory import STAGING, Directory
+from kafka_assignors_spark.jobs.session import spark_schema, with_micros
 from kafka_assignors_spark.live_cluster import LiveTopic, TopicIdentity
 from kafka_assignors_spark.schemas import TOPICS
-from kafka_assignors_spark.source import LastRead, Planner, RangeReport, SourceOptions
+from kafka_assignors_spark.source.messages import RangeReport
+from kafka_assignors_spark.source.planning import LastRead, Planner, SourceOptions
 
 __all__ = [
     "CHECKPOINT",

@@ -24,7 +24,7 @@ from kafka_assignors_spark.archive.store import COMMITTED_FOLDER, RAW_FOLDER, Le
 from kafka_assignors_spark.jobs.directory import STAGING, Directory
 from kafka_assignors_spark.jobs.session import SPARK_ERRORS, is_late_worker, one_line
 from kafka_assignors_spark.schemas import ARCHIVED, COMMITTED
-from kafka_assignors_spark.source import RangeReport
+from kafka_assignors_spark.source.messages import RangeReport
 
 __all__ = ["BatchWriter"]
 

@@ -28,11 +28,22 @@ from kafka_assignors_spark.folds.group import (
 )
 from kafka_assignors_spark.folds.records import OFFSET_COMMITS, group_bytes, topics_named
 from kafka_assignors_spark.history import DamagedError
-from kafka_assignors_spark.jobs.arrow_frames import apply_to_batches
-from kafka_assignors_spark.jobs.checkpoint import FILE, Checkpoint, InMemorySlices, SliceStore
-from kafka_assignors_spark.jobs.directory import timestamps_in_microseconds
+from kafka_assignors_spark.jobs.directory import (
+    FILE,
+    Checkpoint,
+    InMemorySlices,
+    SliceStore,
+    timestamps_in_microseconds,
+)
 from kafka_assignors_spark.jobs.read import kept_commits, live_records, recorded_catalogue, recorded_records
-from kafka_assignors_spark.jobs.session import SPARK_ERRORS, is_damage, one_line, spark_session, task_progress
+from kafka_assignors_spark.jobs.session import (
+    SPARK_ERRORS,
+    apply_to_batches,
+    is_damage,
+    one_line,
+    spark_session,
+    task_progress,
+)
 from kafka_assignors_spark.options import WHOLE_GROUPS, ReplayError, ReplayOptions
 from kafka_assignors_spark.result import TableFile
 from kafka_assignors_spark.schemas import OUTPUT, TABLES, record_batch

@@ -45,9 +45,8 @@ from kafka_assignors_spark.history import (
     two_clusters,
     wrong_type,
 )
-from kafka_assignors_spark.jobs.arrow_frames import spark_schema, with_micros
 from kafka_assignors_spark.jobs.directory import Directory
-from kafka_assignors_spark.jobs.session import SPARK_ERRORS, one_line
+from kafka_assignors_spark.jobs.session import SPARK_ERRORS, one_line, spark_schema, with_micros
 from kafka_assignors_spark.live_cluster import SourceError
 from kafka_assignors_spark.options import (
     COMMITTED_NAMES,
@@ -58,7 +57,8 @@ from kafka_assignors_spark.options import (
     ReplayOptions,
 )
 from kafka_assignors_spark.schemas import RAW, TOPICS
-from kafka_assignors_spark.source import FORMAT, GroupRecordsReader, GroupRecordsSource, SourceOptions
+from kafka_assignors_spark.source import FORMAT, GroupRecordsReader, GroupRecordsSource
+from kafka_assignors_spark.source.planning import SourceOptions
 
 __all__ = ["CLUSTER", "kept_commits", "live_records", "read_rows", "recorded_catalogue", "recorded_records"]
 
