@@ -16,7 +16,7 @@ from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_spark.engine_choice import ENGINES, LOCAL_BYTES, Choice, choose_engine
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.options import ReplayError, ReplayOptions
-from kafka_assignors_spark.report import json_report
+from kafka_assignors_spark.report.as_json import json_report
 from spark_validation.fleet import history
 from spark_validation.fleet.profile import FleetOptions
 from spark_validation.tests.groups import Log, write_history

@@ -21,7 +21,8 @@ from kafka_assignors_spark.history import catalogue_rows, read_records, record_f
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.jobs.read import recorded_records
 from kafka_assignors_spark.options import ReplayError, ReplayOptions
-from kafka_assignors_spark.report import html_report, json_report
+from kafka_assignors_spark.report.as_html import html_report
+from kafka_assignors_spark.report.as_json import json_report
 from kafka_assignors_spark.result import ReplayResult
 from spark_validation.tests.folding import fold
 from spark_validation.tests.groups import RAW_SCHEMA, START, TOPICS_SCHEMA, Log, member, write_history

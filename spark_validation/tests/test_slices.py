@@ -25,7 +25,7 @@ from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.jobs.directory import Checkpoint
 from kafka_assignors_spark.local_engine import LocalEngine
 from kafka_assignors_spark.options import Mode, ReplayError, ReplayOptions
-from kafka_assignors_spark.report import json_report
+from kafka_assignors_spark.report.as_json import json_report
 from kafka_assignors_spark.result import ReplayResult, SampleCheck, Verdict
 from spark_validation.fleet import history
 from spark_validation.fleet.profile import FleetOptions

@@ -9,14 +9,8 @@ from rich.text import Text
 
 from kafka_assignors_cli.ci_formats import Outcome, Verdict
 from kafka_assignors_cli.console import Column, ColumnKind, FittedTable, emit_renderable, printable
-from kafka_assignors_spark.policy import (
-    GroupJudgement,
-    Judgement,
-    PolicyRule,
-    ReplayReport,
-    RuleJudgement,
-    RuleOutcome,
-)
+from kafka_assignors_spark.policy import GroupJudgement, Judgement, PolicyRule, RuleJudgement, RuleOutcome
+from kafka_assignors_spark.report.as_json import ReplayReport
 
 _FORMAT = 1
 """The version of the JSON form, which docs/validate.md describes. New keys may be added to it; every other

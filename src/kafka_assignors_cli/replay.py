@@ -149,7 +149,8 @@ def replay(
     )
     options = asked.options("replay", names, _modes(mode))
     with require_spark_extra("replay"):
-        import kafka_assignors_spark.report  # noqa: F401  # If it is missing, fail before minutes of work.
+        # If it is missing, fail before minutes of work.
+        import kafka_assignors_spark.report.as_html  # noqa: F401
     rules = parse_parameters("--fault", fault, options.fault_rules)
     options = dataclasses.replace(options, fault_rules=rules, tables=tables)
     _show(run_replay_with_progress(options, "replay", engine), html, json_file)
@@ -200,7 +201,8 @@ def note_damage(result: ReplayResult) -> None:
 
 def _show(result: ReplayResult, html: Path | None, json_file: Path | None) -> None:
     from kafka_assignors_cli.replay_tables import print_replay
-    from kafka_assignors_spark.report import html_report, json_report_lines
+    from kafka_assignors_spark.report.as_html import html_report
+    from kafka_assignors_spark.report.as_json import json_report_lines
 
     note_damage(result)
     if not is_stdout(json_file):

@@ -34,7 +34,8 @@ from kafka_assignors_cli.options import (
 from kafka_assignors_cli.replay import note_damage, run_replay_with_progress
 
 if TYPE_CHECKING:
-    from kafka_assignors_spark.policy import Policy, ReplayReport
+    from kafka_assignors_spark.policy import Policy
+    from kafka_assignors_spark.report.as_json import ReplayReport
 
 EPILOG = """Examples:
 
@@ -99,7 +100,8 @@ def validate(
     """Check the replay of a history against a policy: may this strategy go to production?"""
     # The modules of the replay are imported on demand: other commands start faster without them.
     from kafka_assignors_cli.policy_tables import judgement_to_json, print_judgement, verdicts
-    from kafka_assignors_spark.policy import judge, read_report
+    from kafka_assignors_spark.policy import judge
+    from kafka_assignors_spark.report.as_json import read_report
     from kafka_assignors_spark.result import to_json
 
     rules = _policy(policy)
@@ -174,7 +176,7 @@ def _policy(path: Path) -> Policy:
 
 
 def _written_report(path: Path) -> ReplayReport:
-    from kafka_assignors_spark.policy import ReportError, read_report
+    from kafka_assignors_spark.report.as_json import ReportError, read_report
 
     document = read_document("report", read_file(path, _MOST_REPORT_BYTES), str(path))
     try:

@@ -11,7 +11,8 @@ A replay that was killed continues from its checkpoint:
 | `slice=00000/` … | the slices, as Parquet |
 | `slice=00000/_rows.json` … | written last: how many rows the slice has, and a digest of them |
 
-Its files are read as untrusted: none of them can run code, and a file that no replay writes is refused by name.
+Its files are read as untrusted: none of them can run code, and a file that no replay writes is refused by
+name.
 """
 
 from __future__ import annotations

@@ -45,10 +45,10 @@ where that is, by `startingOffsets`.
 No `pushFilters`: with it Spark 4.1 and 4.3 count wrongly when a frame is used with and without a filter.
 Options prune instead.
 
-A stream's offset is an object of the next offset by partition: `{"0": 17, "1": 4}`. Spark keeps the offsets of
-each batch in the checkpoint before it runs, and a batch that did not end is read again between the same
-offsets, so the reader has nothing to keep and `commit` nothing to do. From PySpark 4.2 on `latestOffset` is
-told where the batch begins. Before, the reader remembers where the last one ended; in a query that goes on
+An offset of the stream is an object of the next offset by partition: `{"0": 17, "1": 4}`. Spark keeps the
+offsets of each batch in the checkpoint before it runs, and a batch that did not end is read again between the
+same offsets, so the reader has nothing to keep and `commit` nothing to do. From PySpark 4.2 on `latestOffset`
+is told where the batch begins. Before, the reader remembers where the last one ended; in a query that goes on
 from a checkpoint it learns it from the option `startingOffsets`, or from the batch that Spark runs again.
 """
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from kafka_assignors.strategies.registry import StrategyError, load_strategy
 from kafka_assignors_spark.options import RECORDED, Mode
-from kafka_assignors_spark.policy.replay_report import ReplayReport, ReportedGroup
+from kafka_assignors_spark.report.as_json import ReplayReport, ReportedGroup
 
 __all__ = ["LEAST", "METRICS", "Metric", "Policy", "PolicyError", "PolicyRule", "read_policy"]
 
