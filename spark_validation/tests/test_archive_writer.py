@@ -11,10 +11,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from kafka_assignors.group import Topic
-from kafka_assignors_spark.archive.result import ArchiveError, Counts
+from kafka_assignors_spark.archive import ArchiveError, Counts
 from kafka_assignors_spark.archive.run import Lag
-from kafka_assignors_spark.archive.store import CatalogueLog, Ledger, LedgerEntry, remove_files_of
-from kafka_assignors_spark.archive.topic import agree
+from kafka_assignors_spark.archive.store import CatalogueLog, Ledger, LedgerEntry, agree, remove_files_of
 from kafka_assignors_spark.archive.writer import BatchWriter, batch_name
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
 from kafka_assignors_spark.jobs.directory import Directory

@@ -16,15 +16,16 @@ from datetime import datetime, timezone
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kafka_assignors_spark.archive.result import (
-    ArchiveError,
-    ArchiveOptions,
-    ArchiveProgress,
-    ArchiveResult,
-    Counts,
+from kafka_assignors_spark.archive import ArchiveError, ArchiveOptions, ArchiveProgress, ArchiveResult, Counts
+from kafka_assignors_spark.archive.store import (
+    CHECKPOINT,
+    Archive,
+    compaction_warnings,
+    identify,
+    require_same,
+    require_whole,
+    source_options,
 )
-from kafka_assignors_spark.archive.store import CHECKPOINT, Archive, source_options
-from kafka_assignors_spark.archive.topic import compaction_warnings, identify, require_same, require_whole
 from kafka_assignors_spark.archive.writer import BatchWriter
 from kafka_assignors_spark.folds.records import from_micros
 from kafka_assignors_spark.jobs.session import SPARK_ERRORS, is_late_worker, one_line, spark_session

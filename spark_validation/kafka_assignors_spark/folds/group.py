@@ -27,8 +27,7 @@ from kafka_assignors_spark.folds import table_rows
 from kafka_assignors_spark.folds.causes import CauseFinder
 from kafka_assignors_spark.folds.faults import FaultFinder, FaultRules
 from kafka_assignors_spark.folds.kip848 import EpochFold
-from kafka_assignors_spark.folds.lives import CONFLICT, LifeFold, Record, RecordedGeneration
-from kafka_assignors_spark.folds.ownership import OwnershipFold
+from kafka_assignors_spark.folds.lives import CONFLICT, LifeFold, OwnershipFold, Record, RecordedGeneration
 from kafka_assignors_spark.folds.rates import RecentRates
 from kafka_assignors_spark.folds.rebalances import CLASSIC
 from kafka_assignors_spark.folds.records import RecordKind, decode_record, from_micros, to_micros
