@@ -27,8 +27,7 @@ from kafka_assignors_spark.folds.sums import (
     verdicts_of,
 )
 from kafka_assignors_spark.history import table_on_disk
-from kafka_assignors_spark.options import ReplayError, ReplayOptions
-from kafka_assignors_spark.result import SampleCheck, TableFile, to_json
+from kafka_assignors_spark.result import ReplayError, ReplayOptions, SampleCheck, TableFile, to_json
 
 OnTasks = Callable[[int, int], None]
 """Is told how many tasks are done, and how many there are."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kafka_assignors_spark.engine import Engine, OnTasks, only_spark
-from kafka_assignors_spark.options import ReplayError, ReplayOptions
+from kafka_assignors_spark.result import ReplayError, ReplayOptions
 
 ENGINES = ("spark", "local")
 

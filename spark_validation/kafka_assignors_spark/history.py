@@ -19,36 +19,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafka_assignors_spark.folds.records import FIRST_MICROS, LAST_MICROS
-from kafka_assignors_spark.options import COMMITTED_NAMES, MANIFEST, RAW_NAMES, TOPICS_NAMES, ReplayError
-from kafka_assignors_spark.result import DamagedFile
+from kafka_assignors_spark.result import (
+    COMMITTED_NAMES,
+    MANIFEST,
+    RAW_NAMES,
+    TOPICS_NAMES,
+    DamagedFile,
+    ReplayError,
+)
 from kafka_assignors_spark.schemas import COMMIT, RAW, TOPICS
-
-__all__ = [
-    "BATCH_ROWS",
-    "COMMITS",
-    "CommitRow",
-    "DamagedError",
-    "RawRow",
-    "all_damaged",
-    "catalogue_rows",
-    "commit_rows",
-    "commits_of",
-    "committed_files",
-    "damaged_files",
-    "missing_columns",
-    "no_parquet",
-    "no_records_yet",
-    "not_parquet",
-    "open_parquet",
-    "parquet_files",
-    "read_commits",
-    "read_records",
-    "record_files",
-    "table_format",
-    "table_on_disk",
-    "two_clusters",
-    "wrong_type",
-]
 
 
 class DamagedError(ReplayError):

@@ -40,11 +40,14 @@ from kafka_assignors_spark.folds.sums import (
     verdicts_of,
 )
 from kafka_assignors_spark.history import DamagedError, damaged_files, table_on_disk
-from kafka_assignors_spark.options import RECORDED, Progress, ReplayError, ReplayOptions
 from kafka_assignors_spark.report.findings import PLOTTED_GROUPS, find_among
 from kafka_assignors_spark.result import (
+    RECORDED,
     GroupSummary,
     OwnershipSpan,
+    Progress,
+    ReplayError,
+    ReplayOptions,
     ReplayResult,
     TimelineRow,
     UndecodableRecord,

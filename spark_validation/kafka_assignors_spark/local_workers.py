@@ -17,9 +17,7 @@ from typing import IO, Any
 
 from kafka_assignors.group import some_of
 from kafka_assignors_spark.folds.group import FoldWork, Output, SortedRecord, fold_groups
-from kafka_assignors_spark.options import ReplayError
-
-__all__ = ["Task", "fold_tasks", "serve"]
+from kafka_assignors_spark.result import ReplayError
 
 Task = Sequence[SortedRecord]
 """All records of some groups."""

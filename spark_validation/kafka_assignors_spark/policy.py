@@ -22,10 +22,8 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from kafka_assignors.strategies.registry import StrategyError, load_strategy
-from kafka_assignors_spark.options import RECORDED, Mode
 from kafka_assignors_spark.report.as_json import ReplayReport, ReportedGroup
-
-__all__ = ["LEAST", "METRICS", "Metric", "Policy", "PolicyError", "PolicyRule", "read_policy"]
+from kafka_assignors_spark.result import RECORDED, Mode
 
 LEAST = "least"
 """The value of `relative_to` for the least possible."""

@@ -41,8 +41,7 @@ from kafka_assignors_spark.folds.table_rows import (
     MemberRow,
 )
 from kafka_assignors_spark.folds.truth import CheckedGeneration
-from kafka_assignors_spark.options import Mode
-from kafka_assignors_spark.result import Verdict
+from kafka_assignors_spark.result import Mode, Verdict
 
 _STRING, _INT, _LONG, _BOOL = pa.string(), pa.int32(), pa.int64(), pa.bool_()
 _BINARY, _DOUBLE, _DATE = pa.binary(), pa.float64(), pa.date32()

@@ -14,7 +14,7 @@ from kafka_assignors_spark.folds.group import FoldWork, Output, SortedRecord, fo
 from kafka_assignors_spark.folds.records import group_of, is_commit, to_micros
 from kafka_assignors_spark.folds.replay_state import read_state
 from kafka_assignors_spark.folds.sums import GroupSums
-from kafka_assignors_spark.options import Mode
+from kafka_assignors_spark.result import Mode
 from kafka_assignors_spark.schemas import TABLES
 
 

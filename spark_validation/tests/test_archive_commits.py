@@ -27,8 +27,8 @@ from kafka_assignors_spark.history_rates import rates_of_history
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.jobs.directory import Directory
 from kafka_assignors_spark.jobs.session import spark_schema
-from kafka_assignors_spark.options import Mode, ReplayOptions
 from kafka_assignors_spark.report.as_json import json_report
+from kafka_assignors_spark.result import Mode, ReplayOptions
 from kafka_assignors_spark.schemas import COMMITTED, REPORTED, REPORTED_WITH_COMMITS
 from kafka_assignors_spark.source.messages import RangeReport
 from spark_validation.tests.archived_topic import ArchivedTopic

@@ -19,7 +19,7 @@ from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
 from kafka_assignors_spark.jobs.directory import Directory
 from kafka_assignors_spark.jobs.session import spark_schema, with_micros
 from kafka_assignors_spark.live_cluster import LiveTopic, TopicIdentity
-from kafka_assignors_spark.options import MANIFEST
+from kafka_assignors_spark.result import MANIFEST
 from kafka_assignors_spark.schemas import REPORTED, TOPICS
 from kafka_assignors_spark.source.messages import RangeReport
 

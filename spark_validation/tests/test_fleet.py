@@ -10,8 +10,7 @@ from kafka_assignors.wire import group_partition
 from kafka_assignors_spark.folds.rebalances import HISTORY_STARTS
 from kafka_assignors_spark.folds.records import RecordKind, decode_record
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.options import Mode, ReplayOptions
-from kafka_assignors_spark.result import ReplayResult
+from kafka_assignors_spark.result import Mode, ReplayOptions, ReplayResult
 from spark_validation.fleet import history
 from spark_validation.fleet.life import Record, life
 from spark_validation.fleet.profile import FleetOptions, GroupProfile, generations_of_each, profile_of

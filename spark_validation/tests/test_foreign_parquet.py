@@ -20,10 +20,9 @@ from kafka_assignors_spark.folds.records import LAST_MICROS, from_micros
 from kafka_assignors_spark.history import catalogue_rows, read_records, record_files
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.jobs.read import recorded_records
-from kafka_assignors_spark.options import ReplayError, ReplayOptions
 from kafka_assignors_spark.report.as_html import html_report
 from kafka_assignors_spark.report.as_json import json_report
-from kafka_assignors_spark.result import ReplayResult
+from kafka_assignors_spark.result import ReplayError, ReplayOptions, ReplayResult
 from spark_validation.tests.folding import fold
 from spark_validation.tests.groups import RAW_SCHEMA, START, TOPICS_SCHEMA, Log, member, write_history
 

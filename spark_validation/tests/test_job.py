@@ -24,10 +24,18 @@ from kafka_assignors_spark.folds.faults import FaultKind
 from kafka_assignors_spark.folds.records import from_micros
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.jobs.session import java_version
-from kafka_assignors_spark.options import RECORDED, Mode, Progress, ReplayError, ReplayOptions
 from kafka_assignors_spark.policy import RuleOutcome, judge, read_policy
 from kafka_assignors_spark.report.as_json import read_report
-from kafka_assignors_spark.result import OwnershipSpan, ReplayResult, to_json
+from kafka_assignors_spark.result import (
+    RECORDED,
+    Mode,
+    OwnershipSpan,
+    Progress,
+    ReplayError,
+    ReplayOptions,
+    ReplayResult,
+    to_json,
+)
 from kafka_assignors_spark.schemas import TABLES
 from spark_validation.tests.groups import RAW_SCHEMA, START, Log, member, write_history
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from kafka_assignors_spark.options import Mode
 from kafka_assignors_spark.policy import (
     METRICS,
     GroupJudgement,
@@ -22,7 +21,7 @@ from kafka_assignors_spark.policy import (
     read_policy,
 )
 from kafka_assignors_spark.report.as_json import ReportError, read_report
-from kafka_assignors_spark.result import Verdict, to_json
+from kafka_assignors_spark.result import Mode, Verdict, to_json
 from spark_validation.tests.report_sample import GROUPS, LINKING, sample
 
 ROOT = Path(__file__).parents[2]

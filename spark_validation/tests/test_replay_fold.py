@@ -14,7 +14,7 @@ from kafka_assignors.strategy import RebalanceProtocol, Strategy
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
 from kafka_assignors_spark.folds.rebalances import Generation
 from kafka_assignors_spark.folds.replay import Replayed, replay_group
-from kafka_assignors_spark.options import RECORDED, Mode
+from kafka_assignors_spark.result import RECORDED, Mode
 from spark_validation.tests.test_rebalances import generation, had
 
 FOUR = Catalogue([CatalogueEntry(None, None, Topic("orders", 4))])

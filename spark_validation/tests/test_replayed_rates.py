@@ -16,10 +16,9 @@ from kafka_assignors_spark.engine import Limits
 from kafka_assignors_spark.engine_choice import ENGINES
 from kafka_assignors_spark.folds.replay import Replayed
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.options import RECORDED, Mode, ReplayError, ReplayOptions
 from kafka_assignors_spark.report.as_html import html_report
 from kafka_assignors_spark.report.as_json import json_report
-from kafka_assignors_spark.result import ReplayResult, Verdict
+from kafka_assignors_spark.result import RECORDED, Mode, ReplayError, ReplayOptions, ReplayResult, Verdict
 from spark_validation.tests.groups import Log, member, write_commits, write_history
 
 INTERVAL_S = 2

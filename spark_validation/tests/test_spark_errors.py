@@ -59,7 +59,7 @@ WITHOUT_JVM = """
 import os, signal, sys
 from pyspark import SparkContext
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.options import ReplayError, ReplayOptions
+from kafka_assignors_spark.result import ReplayError, ReplayOptions
 
 def end_the_jvm(step):
     if step.number == 2:

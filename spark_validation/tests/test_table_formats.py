@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from kafka_assignors_spark.engine_choice import choose_engine
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.options import ReplayError, ReplayOptions
+from kafka_assignors_spark.result import ReplayError, ReplayOptions
 from spark_validation.tests.groups import RAW_SCHEMA, START, TOPICS_SCHEMA, Log, member
 
 LOGS = {"delta": "_delta_log/00000000000000000000.json", "iceberg": "metadata/v1.metadata.json"}

@@ -20,7 +20,7 @@ from kafka_assignors_spark.folds.rebalances import UNFINISHED
 from kafka_assignors_spark.folds.records import to_micros
 from kafka_assignors_spark.history import catalogue_rows
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.options import RECORDED, Mode, ReplayOptions
+from kafka_assignors_spark.result import RECORDED, Mode, ReplayOptions
 from kafka_assignors_spark.schemas import TABLES, record_batch
 from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits, FleetSnapshot, Now
 from kafka_assignors_spark.watch.group import Step

@@ -21,7 +21,7 @@ from kafka_assignors_cli.files import read_client_properties
 
 if TYPE_CHECKING:
     from kafka_assignors_confluent import Cluster
-    from kafka_assignors_spark.options import Mode, ReplayOptions
+    from kafka_assignors_spark.result import Mode, ReplayOptions
 
 __all__ = [
     "CONFIG_EPILOG",
@@ -360,7 +360,7 @@ class ReplayInput:
             raise CannotRun("give either a history or --bootstrap-server")
         client_config, properties = self.cluster.read_config(), spark_properties(self.spark_config)
         with require_spark_extra(command):
-            from kafka_assignors_spark.options import ReplayOptions
+            from kafka_assignors_spark.result import ReplayOptions
         return ReplayOptions(
             path=self.history,
             bootstrap_servers=self.cluster.bootstrap_server,

@@ -38,8 +38,7 @@ from kafka_assignors_cli.options import (
 
 if TYPE_CHECKING:
     from kafka_assignors_spark.engine_choice import Choice
-    from kafka_assignors_spark.options import Mode, Progress, ReplayOptions
-    from kafka_assignors_spark.result import ReplayResult
+    from kafka_assignors_spark.result import Mode, Progress, ReplayOptions, ReplayResult
 
 __all__ = ["EPILOG", "note_damage", "replay", "run_replay_with_progress"]
 
@@ -157,7 +156,7 @@ def replay(
 
 
 def _modes(given: list[str] | None) -> tuple[Mode, ...]:
-    from kafka_assignors_spark.options import Mode
+    from kafka_assignors_spark.result import Mode
 
     known = [mode.value for mode in Mode]
     modes = split_names(given or known)
@@ -172,7 +171,7 @@ def run_replay_with_progress(options: ReplayOptions, command: str, engine: str |
     with require_spark_extra(command):
         from kafka_assignors_spark.engine_choice import ENGINES
         from kafka_assignors_spark.job import run_replay
-        from kafka_assignors_spark.options import ReplayError
+        from kafka_assignors_spark.result import ReplayError
 
     if engine is not None and engine not in ENGINES:
         raise CannotRun(f"there is no engine {engine!r}: known are {', '.join(ENGINES)}")

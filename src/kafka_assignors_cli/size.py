@@ -321,7 +321,7 @@ def _from_history(folder: str, group: str | None, percentile: float, others: Seq
         raise CannotRun("--history FOLDER needs --group ID, and no other costs beside it")
     with require_spark_extra("size"):
         from kafka_assignors_spark.history_rates import rates_of_history
-        from kafka_assignors_spark.options import ReplayError
+        from kafka_assignors_spark.result import ReplayError
 
     try:
         rates = rates_of_history(folder, group, percentile)

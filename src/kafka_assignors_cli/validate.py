@@ -98,7 +98,6 @@ def validate(
     strategy_timeout: StrategyTimeout = 60.0,
 ) -> int:
     """Check the replay of a history against a policy: may this strategy go to production?"""
-    # The modules of the replay are imported on demand: other commands start faster without them.
     from kafka_assignors_cli.policy_tables import judgement_to_json, print_judgement, verdicts
     from kafka_assignors_spark.policy import judge
     from kafka_assignors_spark.report.as_json import read_report

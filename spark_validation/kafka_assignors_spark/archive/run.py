@@ -30,12 +30,10 @@ from kafka_assignors_spark.archive.writer import BatchWriter
 from kafka_assignors_spark.folds.records import from_micros
 from kafka_assignors_spark.jobs.session import SPARK_ERRORS, is_late_worker, one_line, spark_session
 from kafka_assignors_spark.live_cluster import SourceError, live_topics
-from kafka_assignors_spark.options import ReplayError
+from kafka_assignors_spark.result import ReplayError
 from kafka_assignors_spark.source import FORMAT, GroupRecordsSource
 from kafka_assignors_spark.source.messages import RangeReport
 from kafka_assignors_spark.source.planning import Planner, SourceOptions
-
-__all__ = ["Lag", "Run", "run_archive"]
 
 _MOST_LOOKS = 1_000
 

@@ -31,7 +31,7 @@ from kafka_assignors_spark.catalogue import CatalogueEntry
 from kafka_assignors_spark.jobs.directory import STAGING, Directory
 from kafka_assignors_spark.jobs.session import spark_schema, with_micros
 from kafka_assignors_spark.live_cluster import LiveTopic, TopicIdentity, identify_topic, source_errors
-from kafka_assignors_spark.options import MANIFEST
+from kafka_assignors_spark.result import MANIFEST
 from kafka_assignors_spark.schemas import TOPICS
 from kafka_assignors_spark.source.messages import RangeReport
 from kafka_assignors_spark.source.planning import LastRead, Planner, SourceOptions

@@ -26,8 +26,6 @@ from kafka_assignors_spark.jobs.session import SPARK_ERRORS, is_late_worker, one
 from kafka_assignors_spark.schemas import ARCHIVED, COMMITTED
 from kafka_assignors_spark.source.messages import RangeReport
 
-__all__ = ["BatchWriter"]
-
 
 class BatchError(RuntimeError):
     """A batch cannot be written: one line that says where and why. A later attempt may succeed."""

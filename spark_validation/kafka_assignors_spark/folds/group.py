@@ -36,8 +36,7 @@ from kafka_assignors_spark.folds.replay_state import StateError, read_state, wri
 from kafka_assignors_spark.folds.strategy_guard import StrategyGuard
 from kafka_assignors_spark.folds.sums import GroupSums
 from kafka_assignors_spark.folds.truth import CHECKED_STRATEGIES, check_generation
-from kafka_assignors_spark.options import Mode
-from kafka_assignors_spark.result import OwnershipSpan, TimelineRow
+from kafka_assignors_spark.result import Mode, OwnershipSpan, TimelineRow
 
 MOST_TIMELINE_ROWS = 1_000
 """The latest rebalances of a strategy and mode that become rows of a timeline."""

@@ -30,28 +30,6 @@ from datetime import datetime
 from kafka_assignors.group import NO_GENERATION, TopicPartitions
 from kafka_assignors_spark.folds.records import MemberRecord, RecordKind
 
-__all__ = [
-    "CLASSIC",
-    "CONSUMER",
-    "DEFAULT_ASSIGNOR",
-    "EAGER_STRATEGIES",
-    "MEMBERS_FROM_BEFORE",
-    "MEMBERS_WENT",
-    "TORN",
-    "UNPROVEN",
-    "UNREADABLE",
-    "WITHOUT_METADATA",
-    "FoldedGeneration",
-    "Generation",
-    "GivenBefore",
-    "Kip848Fact",
-    "Rebalance",
-    "RebalanceFold",
-    "Replacement",
-    "is_cooperative",
-    "rebalances",
-]
-
 CLASSIC, CONSUMER = "classic", "consumer"
 """The `type` of a generation: the protocol of its group, classic or that of KIP-848."""
 

@@ -38,7 +38,7 @@ from kafka_assignors_spark.folds.rebalances import (
     Replacement,
 )
 from kafka_assignors_spark.folds.strategy_guard import StrategyGuard, StrategyTimeout, failure_text
-from kafka_assignors_spark.options import RECORDED, Mode
+from kafka_assignors_spark.result import RECORDED, Mode
 
 
 def consumptions(strategy: Strategy) -> tuple[Consumption, ...]:

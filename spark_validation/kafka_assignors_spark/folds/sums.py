@@ -25,14 +25,15 @@ from kafka_assignors_spark.folds.records import (
 )
 from kafka_assignors_spark.folds.replay import Replayed
 from kafka_assignors_spark.folds.truth import MUST_MATCH, CheckedGeneration, CheckOutcome
-from kafka_assignors_spark.options import RECORDED, Mode
 from kafka_assignors_spark.result import (
+    RECORDED,
     Churn,
     ClientAgreement,
     Culprit,
     Difference,
     GroupSummary,
     HistorySummary,
+    Mode,
     TruthCheck,
     UndecodableRecord,
     Verdict,

@@ -20,7 +20,7 @@ from kafka_assignors_spark.folds.lives import Record, RecordedGeneration
 from kafka_assignors_spark.folds.records import DecodedRecord, RecordKind, client_of, to_micros
 from kafka_assignors_spark.folds.replay import Replayed
 from kafka_assignors_spark.folds.sums import Figures, verdict_of
-from kafka_assignors_spark.options import RECORDED
+from kafka_assignors_spark.result import RECORDED
 
 Rows = list[tuple[Any, ...]]
 

@@ -28,7 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_assignors_spark.jobs.session import SPARK_ERRORS, one_line
-from kafka_assignors_spark.options import ReplayError
+from kafka_assignors_spark.result import ReplayError
 
 STAGING = "_archive/staging"
 

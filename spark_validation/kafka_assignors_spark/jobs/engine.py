@@ -44,11 +44,8 @@ from kafka_assignors_spark.jobs.session import (
     spark_session,
     task_progress,
 )
-from kafka_assignors_spark.options import WHOLE_GROUPS, ReplayError, ReplayOptions
-from kafka_assignors_spark.result import TableFile
+from kafka_assignors_spark.result import WHOLE_GROUPS, ReplayError, ReplayOptions, TableFile
 from kafka_assignors_spark.schemas import OUTPUT, TABLES, record_batch
-
-__all__ = ["SparkEngine"]
 
 _TASK_BYTES = 4 << 20
 _MOST_TASKS_A_CORE = 32

@@ -48,7 +48,7 @@ from kafka_assignors_spark.history import (
 from kafka_assignors_spark.jobs.directory import Directory
 from kafka_assignors_spark.jobs.session import SPARK_ERRORS, one_line, spark_schema, with_micros
 from kafka_assignors_spark.live_cluster import SourceError
-from kafka_assignors_spark.options import (
+from kafka_assignors_spark.result import (
     COMMITTED_NAMES,
     MANIFEST,
     RAW_NAMES,
@@ -59,8 +59,6 @@ from kafka_assignors_spark.options import (
 from kafka_assignors_spark.schemas import RAW, TOPICS
 from kafka_assignors_spark.source import FORMAT, GroupRecordsReader, GroupRecordsSource
 from kafka_assignors_spark.source.planning import SourceOptions
-
-__all__ = ["CLUSTER", "kept_commits", "live_records", "read_rows", "recorded_catalogue", "recorded_records"]
 
 CLUSTER = "cluster_id"
 """The column of an archive that is read beside the wanted ones, if it is there."""

@@ -39,7 +39,7 @@ from pyspark.sql.types import StructType, TimestampType
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
-from kafka_assignors_spark.options import ReplayError
+from kafka_assignors_spark.result import ReplayError
 
 SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException, Py4JError, ConnectionError)
 """Everything that a call into Spark raises: an error of Spark that PySpark knows, any of the JVM, and the end

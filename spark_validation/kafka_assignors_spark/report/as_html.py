@@ -24,7 +24,6 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from kafka_assignors_spark.folds.faults import FaultKind
-from kafka_assignors_spark.options import RECORDED, Mode
 from kafka_assignors_spark.report import plots
 from kafka_assignors_spark.report.findings import (
     PLOTTED_GROUPS,
@@ -39,9 +38,11 @@ from kafka_assignors_spark.report.findings import (
     totals,
 )
 from kafka_assignors_spark.result import (
+    RECORDED,
     Churn,
     Culprit,
     GroupSummary,
+    Mode,
     OwnershipSpan,
     ReplayResult,
     TableFile,
@@ -49,8 +50,6 @@ from kafka_assignors_spark.result import (
     Verdict,
 )
 from kafka_assignors_spark.schemas import TABLES
-
-__all__ = ["html_report"]
 
 _SHOWN_GROUPS = 200
 """The greatest number of groups in the report: a report of thousands is too large to mail and to read."""

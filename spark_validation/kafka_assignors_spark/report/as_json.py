@@ -14,9 +14,8 @@ from datetime import datetime
 from typing import Any
 
 from kafka_assignors.group_json import InvalidFieldError, Path
-from kafka_assignors_spark.options import RECORDED, Mode
 from kafka_assignors_spark.report.findings import GroupFinding, find, sentence, totals
-from kafka_assignors_spark.result import ReplayResult, Verdict, to_json
+from kafka_assignors_spark.result import RECORDED, Mode, ReplayResult, Verdict, to_json
 
 FORMAT = 1
 """The version of the schema, which docs/command-line.md describes. New keys leave it as it is; any other

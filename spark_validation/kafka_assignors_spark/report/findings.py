@@ -30,24 +30,7 @@ from dataclasses import dataclass
 
 from kafka_assignors.strategies import RebalanceProtocol, StrategyError, load_strategy
 from kafka_assignors_spark.folds.records import EAGER_CLIENTS
-from kafka_assignors_spark.options import RECORDED, Mode
-from kafka_assignors_spark.result import GroupSummary, HistorySummary, ReplayResult, Verdict
-
-__all__ = [
-    "PLOTTED_GROUPS",
-    "GroupFinding",
-    "StrategyTotal",
-    "days_of",
-    "find",
-    "find_among",
-    "headline",
-    "in_order",
-    "leading_mode",
-    "moving_groups",
-    "period",
-    "sentence",
-    "totals",
-]
+from kafka_assignors_spark.result import RECORDED, GroupSummary, HistorySummary, Mode, ReplayResult, Verdict
 
 PLOTTED_GROUPS = 20
 """The greatest number of groups with plots over time, the largest savings first."""

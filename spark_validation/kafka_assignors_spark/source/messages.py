@@ -20,8 +20,6 @@ from kafka_assignors_spark.source.planning import LastRead, OffsetRange, SourceO
 if TYPE_CHECKING:
     from confluent_kafka import Message, TopicPartition
 
-__all__ = ["RangeReport", "key_prefixes", "read_range"]
-
 _BATCH_ROWS = 10_000
 _BATCH_BYTES = 32 << 20
 """A generation of a large group is megabytes, and ten thousand of them are more than an executor has."""
