@@ -49,10 +49,6 @@ def not_parquet(path: object, why: str) -> ReplayError:
     return DamagedError(f"{path}: cannot be read as Parquet: {why}")
 
 
-def all_damaged(path: str, first: str, why: str) -> ReplayError:
-    return ReplayError(f"{path}: every file of the records is damaged; the first is {first}: {why}")
-
-
 def two_clusters(path: str, one: object, other: object) -> ReplayError:
     """Offsets of two clusters cannot be compared; each archived record has the id of its cluster."""
     return ReplayError(
@@ -124,7 +120,10 @@ def damaged_files(path: str) -> tuple[DamagedFile, ...]:
     records = _first(path, RAW_NAMES) or parquet_files(Path(path))
     damaged = _damaged(records, [*RAW.names, "cluster_id"])
     if records and len(damaged) == len(records):
-        raise all_damaged(path, str(damaged[0].file), damaged[0].reason)
+        first = damaged[0]
+        raise ReplayError(
+            f"{path}: every file of the records is damaged; the first is {first.file}: {first.reason}"
+        )
     return (
         *damaged,
         *_damaged(_first(path, TOPICS_NAMES), TOPICS.names),

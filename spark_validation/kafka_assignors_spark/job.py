@@ -40,7 +40,7 @@ from kafka_assignors_spark.folds.sums import (
     verdicts_of,
 )
 from kafka_assignors_spark.history import DamagedError, damaged_files, table_on_disk
-from kafka_assignors_spark.report.findings import PLOTTED_GROUPS, find_among
+from kafka_assignors_spark.report.findings import PLOTTED_GROUPS, find
 from kafka_assignors_spark.result import (
     RECORDED,
     GroupSummary,
@@ -51,7 +51,6 @@ from kafka_assignors_spark.result import (
     ReplayResult,
     TimelineRow,
     UndecodableRecord,
-    Verdict,
 )
 from kafka_assignors_spark.schemas import TABLES
 
@@ -130,17 +129,16 @@ def _result(
     named = [sums for sums in everything if sums.facts.seen]
     groups = tuple(map(group_summary, named))
     _require_rebalances(groups)
-    verdicts = verdicts_of(named)
     phases.begin()
     sample = check_sample(engine, work, named, draw(named, options.sample_groups, options.sample_seed))
     phases.begin()
-    return ReplayResult(
+    result = ReplayResult(
         options=options,
         history=history_of(_source(options), everything),
         groups=groups,
-        verdicts=verdicts,
-        timeline=_timeline(engine, verdicts, groups, options),
-        ownership=_ownership(engine, verdicts, groups),
+        verdicts=verdicts_of(named),
+        timeline=(),
+        ownership=(),
         churn=churn_of(named),
         culprits=culprits_of(named),
         truth=truth_of(named),
@@ -151,6 +149,7 @@ def _result(
         versions=_versions(),
         seconds=0.0,
     )
+    return replace(result, timeline=_timeline(engine, result), ownership=_ownership(engine, result))
 
 
 @contextlib.contextmanager
@@ -439,12 +438,10 @@ def _details(engine: Engine, groups: Sequence[str], most: int) -> Iterator[Detai
             raise ReplayError(str(error)) from None
 
 
-def _timeline(
-    engine: Engine, verdicts: Sequence[Verdict], groups: Sequence[GroupSummary], options: ReplayOptions
-) -> tuple[TimelineRow, ...]:
+def _timeline(engine: Engine, result: ReplayResult) -> tuple[TimelineRow, ...]:
     """The latest rebalances of the groups that have plots."""
-    found = find_among(verdicts, groups, options.strategies)
-    plotted = sorted(finding.group for finding in found[:PLOTTED_GROUPS])
+    options = result.options
+    plotted = sorted(finding.group for finding in find(result)[:PLOTTED_GROUPS])
     series = len(options.modes) * (1 + len(options.strategies))
     most = max(1, _TIMELINE_ROWS // max(1, series * len(plotted)))
     return tuple(
@@ -452,11 +449,9 @@ def _timeline(
     )
 
 
-def _ownership(
-    engine: Engine, verdicts: Iterable[Verdict], groups: Iterable[GroupSummary]
-) -> tuple[OwnershipSpan, ...]:
+def _ownership(engine: Engine, result: ReplayResult) -> tuple[OwnershipSpan, ...]:
     """The owners in the groups with the most recorded moves, of those that are small enough to draw."""
-    moved = {verdict.group: verdict.moved for verdict in verdicts if verdict.strategy == RECORDED}
-    small = [g.group for g in groups if 0 < g.max_partitions <= MOST_PARTITIONS and g.group in moved]
+    moved = {verdict.group: verdict.moved for verdict in result.verdicts if verdict.strategy == RECORDED}
+    small = [g.group for g in result.groups if 0 < g.max_partitions <= MOST_PARTITIONS and g.group in moved]
     drawn = sorted(sorted(small, key=lambda group: (-moved[group], group))[:_MOST_DRAWN])
     return tuple(span for detail in _details(engine, drawn, 1) for span in detail.ownership)

@@ -17,9 +17,10 @@ fails (`ArchiveError`). Counts are records or offsets, times are seconds.
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import Any
 
@@ -87,30 +88,21 @@ class Counts:
         return sum(self.group_records.values())
 
     def __add__(self, other: Counts) -> Counts:
-        kinds = Counter(self.group_records) + Counter(other.group_records)
-        return Counts(
-            offsets=self.offsets + other.offsets,
-            group_records=dict(sorted(kinds.items())),
-            offset_commits=self.offset_commits + other.offset_commits,
-            without_key=self.without_key + other.without_key,
-            missing=self.missing + other.missing,
-            longest_gap=max(self.longest_gap, other.longest_gap),
-            commits_kept=self.commits_kept + other.commits_kept,
-            commits_undecodable=self.commits_undecodable + other.commits_undecodable,
-        )
+        gap = max(self.longest_gap, other.longest_gap)
+        return self._with(other, operator.add, longest_gap=gap)
 
     def since(self, earlier: Counts) -> Counts:
         """What was counted after `earlier`; the longest gap is that of all."""
-        return Counts(
-            offsets=self.offsets - earlier.offsets,
-            group_records=dict(Counter(self.group_records) - Counter(earlier.group_records)),
-            offset_commits=self.offset_commits - earlier.offset_commits,
-            without_key=self.without_key - earlier.without_key,
-            missing=self.missing - earlier.missing,
-            longest_gap=self.longest_gap,
-            commits_kept=self.commits_kept - earlier.commits_kept,
-            commits_undecodable=self.commits_undecodable - earlier.commits_undecodable,
-        )
+        return self._with(earlier, operator.sub, longest_gap=self.longest_gap)
+
+    def _with(self, other: Counts, combine: Callable[[Any, Any], Any], longest_gap: int) -> Counts:
+        kinds = combine(Counter(self.group_records), Counter(other.group_records))
+        plain = {
+            each.name: combine(getattr(self, each.name), getattr(other, each.name))
+            for each in fields(Counts)
+            if each.name not in ("group_records", "longest_gap")
+        }
+        return Counts(group_records=dict(sorted(kinds.items())), longest_gap=longest_gap, **plain)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,21 +39,20 @@ from kafka_assignors_spark.source.planning import LastRead, Planner, SourceOptio
 FORMAT = 1
 
 
-def agree(folder: Directory, found: TopicIdentity) -> bool:
-    """Whether an archive is there that is of this topic; an empty folder becomes one.
+def agree(folder: Directory, found: TopicIdentity) -> None:
+    """Require an archive of this topic; an empty folder becomes one.
 
     `ArchiveError` if what is there is an archive of something else, or no archive.
     """
     if folder.exists(MANIFEST):
         require_same(folder.path, _read_manifest(folder), found)
-        return True
+        return
     if foreign := [name for name in folder.names("") if name != "_archive"]:
         raise ArchiveError(
             f"{folder.path}: {', '.join(foreign[:3])} is there already, and no {MANIFEST}: this is not an "
             "archive; give a folder of its own"
         )
     folder.write(MANIFEST, json.dumps({"format": FORMAT, **asdict(found)}, indent=1) + "\n")
-    return False
 
 
 def _read_manifest(folder: Directory) -> TopicIdentity:

@@ -23,7 +23,7 @@ of a few.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -168,14 +168,6 @@ class Replacement:
 
     group: str
     new_ids: Mapping[str, str]
-
-
-def rebalances(records: Iterable[Generation]) -> Iterator[Rebalance | Replacement]:
-    """The rebalances of one group, from its records in the order of its coordinator's writing."""
-    folder = RebalanceFold()
-    for record in records:
-        yield from folder.feed(record)
-    yield from folder.finish()
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,21 +123,6 @@ class Replayed(NamedTuple):
     problem: str | None = None
 
 
-def replay_group(
-    records: Iterable[Generation],
-    catalogue: Catalogue,
-    strategies: Mapping[str, Strategy],
-    modes: Iterable[Mode] = tuple(Mode),
-    pauses: PauseModel = _DEFAULT_PAUSES,
-    guard: StrategyGuard = _UNGUARDED,
-) -> Iterator[Replayed]:
-    """Replay one group from its records in order. `strategies` by the name under which they are reported."""
-    group = GroupReplay(catalogue, strategies, modes, pauses, guard)
-    for record in records:
-        yield from group.feed(record)
-    yield from group.finish()
-
-
 @dataclass(frozen=True, slots=True)
 class _Prior:
     """What members had, by member id, as of a generation."""

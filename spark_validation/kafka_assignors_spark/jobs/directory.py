@@ -20,9 +20,9 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -140,24 +140,6 @@ _DESCRIPTION, _ROWS = "replay.json", "_rows.json"
 
 _MOST_MORE = 1 << 20
 """How much longer than twice the description of this replay that of another may be, in bytes."""
-
-
-class SliceStore(Protocol):
-    """A place that keeps slices."""
-
-    def keep(self, number: int, rows: DataFrame) -> DataFrame:
-        """The rows of this slice, computed now if they are not there yet."""
-        ...
-
-
-class InMemorySlices:
-    """A store in Spark's memory and on its disks, which lasts as long as this process."""
-
-    def __init__(self, keep: Callable[[DataFrame], DataFrame]) -> None:
-        self._keep = keep
-
-    def keep(self, number: int, rows: DataFrame) -> DataFrame:
-        return self._keep(rows).withColumn(FILE, F.lit(""))
 
 
 class Checkpoint:
