@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -53,12 +53,6 @@ def two_clusters(path: str, one: object, other: object) -> ReplayError:
     """Offsets of two clusters cannot be compared; each archived record has the id of its cluster."""
     return ReplayError(
         f"{path}: records of two clusters, {one} and {other}, lie in one place: replay each by itself"
-    )
-
-
-def missing_columns(path: str, missing: Iterable[str], found: Iterable[str]) -> ReplayError:
-    return ReplayError(
-        f"{path}: column {', '.join(missing)} is missing; there are {', '.join(sorted(found)) or 'none'}"
     )
 
 
@@ -288,11 +282,17 @@ def _files(place: Path, damaged: Container[Path]) -> list[Path]:
 
 
 def _require(found: pa.Schema, wanted: pa.Schema, place: str) -> None:
-    missing = [name for name in wanted.names if name not in found.names]
+    require_columns({each.name: _name_of(each.type) for each in found}, wanted, place)
+
+
+def require_columns(found: Mapping[str, str], wanted: pa.Schema, place: str) -> None:
+    """`found` are types by Spark's names. An integer of any length may stand for any other."""
+    missing = [name for name in wanted.names if name not in found]
     if missing:
-        raise missing_columns(place, missing, found.names)
+        there = ", ".join(sorted(found)) or "none"
+        raise ReplayError(f"{place}: column {', '.join(missing)} is missing; there are {there}")
     for each in wanted:
-        is_, should = _name_of(found.field(each.name).type), _name_of(each.type)
+        is_, should = found[each.name], _name_of(each.type)
         integers = {is_, should} <= {"tinyint", "smallint", "int", "bigint"}
         if is_ != should and not integers:
             raise wrong_type(place, each.name, is_, should)

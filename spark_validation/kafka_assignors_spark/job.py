@@ -40,7 +40,7 @@ from kafka_assignors_spark.folds.sums import (
     verdicts_of,
 )
 from kafka_assignors_spark.history import DamagedError, damaged_files, table_on_disk
-from kafka_assignors_spark.report.findings import PLOTTED_GROUPS, find
+from kafka_assignors_spark.report.findings import PLOTTED_GROUPS, find, reasons_not_replayed
 from kafka_assignors_spark.result import (
     RECORDED,
     GroupSummary,
@@ -412,16 +412,10 @@ def _require_decodable(
     raise ReplayError(f"{count} records do not decode: {'; '.join(shown)}")
 
 
-def _require_rebalances(groups: Iterable[GroupSummary]) -> None:
+def _require_rebalances(groups: Sequence[GroupSummary]) -> None:
     if any(group.replayed_rebalances for group in groups):
         return
-    reasons: dict[str, int] = {}
-    for group in groups:
-        for reason, count in group.not_replayed.items():
-            reasons[reason] = reasons.get(reason, 0) + count
-    why = "; ".join(
-        f"{reason} ({count})" for reason, count in sorted(reasons.items(), key=lambda item: -item[1])
-    )
+    why = "; ".join(f"{reason} ({count})" for reason, count in reasons_not_replayed(groups).items())
     raise ReplayError(f"nothing to replay: no rebalance has all the facts that a replay needs: {why}")
 
 

@@ -296,7 +296,6 @@ class _Missing(Exception):
 
 
 def judge(policy: Policy, report: ReplayReport) -> Judgement:
-    """The judgement of each rule of the policy, in its order."""
     truth = None
     if policy.require_truth and not report.truth_holds:
         truth = "the accuracy check fails: the replay does not repeat the recorded assignments"
@@ -365,7 +364,6 @@ def _reference(rule: PolicyRule, group: str, report: ReplayReport) -> float:
 
 
 def _figure(rule: PolicyRule, group: str, strategy: str, key: str, report: ReplayReport) -> float:
-    """A finite number, per rebalance or day if the rule says so, or `_Missing`."""
     verdict = report.verdicts.get((group, strategy, rule.mode))
     if verdict is None:
         raise _Missing(f"there are no figures of {strategy}")

@@ -1,6 +1,6 @@
 """The archive: the group records of `__consumer_offsets`, copied to Parquet before the broker compacts them.
 
-    archive.json            whose records these are (`topic`)
+    archive.json            whose records these are (`store`)
     raw/date=2026-03-01/    the records, as `schemas.ARCHIVED`: a file for each batch (`writer`)
     committed/date=…/       committed offsets, thinned, as `schemas.COMMITTED`, if they are asked for
     topics/                 the catalogue, as `schemas.TOPICS` (`store`)
@@ -155,7 +155,6 @@ class ArchiveResult:
     seconds: float
 
     def to_json(self) -> dict[str, Any]:
-        """What `json.dumps` takes: the fields, times in ISO 8601, and the number of records beside counts."""
         last = self.last_timestamp
         return {
             **asdict(self),

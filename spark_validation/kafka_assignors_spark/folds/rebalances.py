@@ -371,7 +371,6 @@ def _hand_over_unfinished(record: Generation, held: _Held) -> bool:
 
 
 def is_cooperative(record: Generation) -> bool:
-    """Whether members kept partitions while they joined, so that the leader withheld those that move."""
     if record.protocol in EAGER_STRATEGIES:
         return False
     return any(member.owned and not member.revoked for member in record.members.values())

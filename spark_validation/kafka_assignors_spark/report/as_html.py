@@ -34,6 +34,7 @@ from kafka_assignors_spark.report.findings import (
     in_order,
     leading_mode,
     period,
+    reasons_not_replayed,
     sentence,
     totals,
 )
@@ -128,7 +129,7 @@ def html_report(result: ReplayResult, folder: Path | None = None) -> str:
         period=period(days_of(result.history)),
         timeline_period=period_shown,
         strips=strips,
-        not_replayed=_not_replayed(result.groups),
+        not_replayed=reasons_not_replayed(result.groups),
         blamed=blamed[:_SHOWN_CULPRITS],
         blameworthy=len(blamed),
         causes=_causes(result.churn),
@@ -297,15 +298,6 @@ def _timeline(
     mode = leading_mode(result)
     recorded = [row for row in result.timeline if row.mode is mode and row.strategy == RECORDED]
     return plots.timeline(recorded, [section.summary for section in sections[:PLOTTED_GROUPS]])
-
-
-def _not_replayed(groups: Sequence[GroupSummary]) -> dict[str, int]:
-    """The number of rebalances that were not replayed, by reason, the most frequent first."""
-    reasons: dict[str, int] = defaultdict(int)
-    for summary in groups:
-        for reason, count in summary.not_replayed.items():
-            reasons[reason] += count
-    return dict(sorted(reasons.items(), key=lambda item: -item[1]))
 
 
 def _causes(churn: Sequence[Churn]) -> dict[str, tuple[int, int]]:

@@ -334,6 +334,15 @@ def in_order(strategies: Iterable[str], result: ReplayResult) -> list[str]:
     return sorted(strategies, key=lambda name: order.get(name, len(order)))
 
 
+def reasons_not_replayed(groups: Iterable[GroupSummary]) -> dict[str, int]:
+    """The number of rebalances that were not replayed, by reason, the most frequent first."""
+    reasons: dict[str, int] = defaultdict(int)
+    for summary in groups:
+        for reason, count in summary.not_replayed.items():
+            reasons[reason] += count
+    return dict(sorted(reasons.items(), key=lambda item: -item[1]))
+
+
 def moving_groups(result: ReplayResult) -> set[str]:
     """The groups of which production or any strategy ever moved a partition."""
     return {verdict.group for verdict in result.verdicts if verdict.moved}
