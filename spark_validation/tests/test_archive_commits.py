@@ -255,6 +255,7 @@ def real_group(kafka: Kafka) -> Iterator[RealGroup]:
     kafka.delete_topic(group.name)
 
 
+@pytest.mark.exhaustive
 def test_a_real_group_is_replayed_with_the_rates_at_which_it_consumed(
     spark: SparkSession, kafka: Kafka, topic: ArchivedTopic, real_group: RealGroup
 ) -> None:

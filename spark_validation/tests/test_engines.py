@@ -187,6 +187,7 @@ except ReplayError as error:
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("strategy", "said"), [("Leaves", "ended with exit code 3"), ("Talks", "True")])
 def test_a_strategy_that_ends_its_process_or_prints_does_no_harm(
     recorded: str, tmp_path: Path, strategy: str, said: str

@@ -31,6 +31,8 @@ from spark_validation.tests.groups import write_history
 from spark_validation.tests.test_forged_records import forged
 from spark_validation.tests.test_kip848_groups import story
 
+pytestmark = pytest.mark.exhaustive  # pure Python, and the same with every PySpark
+
 NOW = Now(0.0, 1_700_000_000.0)
 NAMES = ("generations", "causes", "replayed")
 EVERYTHING = FleetLimits(max_groups=100_000, count_history=True)
