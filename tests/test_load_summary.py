@@ -23,7 +23,7 @@ from kafka_assignors.wire import (
     encode_assignment,
     encode_load_summary,
 )
-from kafka_assignors_cli.group_tables import describe_json
+from kafka_assignors_cli.live_view import describe_json
 
 MOST = 2**63 - 1
 
